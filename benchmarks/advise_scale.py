@@ -1,5 +1,4 @@
-"""Time `spark-bucketing advise --offline` on a project with many unbucketed tables: `python
-benchmarks/advise_scale.py`.
+"""Time `spark-bucketing advise --offline` on a project with many tables: `python benchmarks/advise_scale.py`.
 
 check_scale.py generates the project, without buckets. A generated catalog.json holds the table sizes: a tenth of the
 models have between 1 GiB and 1 TiB, the others have up to 10 GiB. The time covers the whole command: building the

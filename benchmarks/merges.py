@@ -1,5 +1,6 @@
-"""Merge changes to a thousandth of the rows into an organized table, and compare this with overwriting its partitions
-or the whole table.
+"""Compare a merge into an organized table with overwriting its partitions or the whole table.
+
+Each delta changes a thousandth of the rows.
 
 The table has 200 partitions of 50 files. One delta affects 3% of the files, another affects all of them. dbt applies
 each delta to three tables: with `organized_incremental` and `merge`; with `insert_overwrite` of the affected

@@ -1,8 +1,8 @@
 """Measure planning time and metastore calls over a metastore service, with and without the extension.
 
 The table has --partitions partitions of --files files each. Only the first partition is written, with one row in each
-bucket. The other partitions' directories contain hard links to its files, and its rows in the metastore database are copied.
-Therefore, every partition is sealed, and listing a file costs the same as for any other file.
+bucket. The directories of the other partitions contain hard links to its files, and its rows in the metastore
+database are copied. Therefore, every partition is sealed, and each link costs as much to list as any other file.
 """
 
 from __future__ import annotations

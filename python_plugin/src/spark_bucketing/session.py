@@ -87,7 +87,7 @@ def _extended(context: Any, jar: Path | None, extension: str | None) -> Iterator
 
 @contextmanager
 def active_session(session: SparkSession) -> Iterator[None]:
-    """Make a session the active one of this thread, whose settings Spark uses, inside the block."""
+    """Make a session active in this thread inside the block, so that Spark uses its settings."""
     sessions = session.sparkContext._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
     before = sessions.getActiveSession()
     sessions.setActiveSession(session._jsparkSession)
@@ -99,7 +99,7 @@ def active_session(session: SparkSession) -> Iterator[None]:
 
 
 def explain_execution(session: SparkSession, sql: str, cost: bool = True) -> tuple[str, str]:
-    """Return the output of EXPLAIN FORMATTED and EXPLAIN COST for one plan; unlike session.sql(), run no command.
+    """Return the output of EXPLAIN FORMATTED and EXPLAIN COST for one plan; unlike session.sql(), this runs no command.
 
     The second text is empty if sizes are not requested.
     """
@@ -155,7 +155,7 @@ class SessionStatements:
         return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
 
     def close(self) -> None:
-        """Leave the session open, because it may be the session of the process."""
+        """Leave the session open, because it may be the process's shared session."""
         self._worker.shutdown()
 
     def _collect(self, statement: str) -> list[dict[str, Any]]:

@@ -62,7 +62,7 @@ class QueryProof:
 
     @property
     def is_worse(self) -> bool:
-        """Return whether it shuffles and sorts more bytes, fails to plan, or has more operators for the same bytes."""
+        """Return whether the query moves more bytes, has more operators for the same bytes, or cannot be planned."""
         if self.before is None:
             return False
         if self.after is None:
@@ -111,7 +111,7 @@ class Advice:
     about: Mapping[str, str] = field(default_factory=dict)
 
     def counts(self, when: str) -> PlanCounts:
-        """Return the number of Exchanges and Sorts in all queries with both plans; `when` is `before` or `after`."""
+        """Return the Exchanges and Sorts of all queries that have both plans; `when` is `before` or `after`."""
         both = (one for one in self.proof if one.before and one.after)
         return sum((getattr(one, when).counts for one in both), PlanCounts())
 

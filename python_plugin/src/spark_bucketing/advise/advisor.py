@@ -47,9 +47,9 @@ from spark_bucketing.spec import BucketHash
 
 OnProgress = Callable[[str], None]
 MIB = 2**20
-# Maximum number of new choices after Spark's plans contradict an estimate.
+# Maximum number of times to choose again after Spark's plans contradict an estimate.
 _MOST_ROUNDS = 10
-# Materializations of this package, and the ones that it can replace.
+# This package's materializations, and those that they can replace.
 _BUILT = {
     "table": "bucketed_table",
     "incremental": "bucketed_incremental",
@@ -60,7 +60,7 @@ _BUILT = {
 
 @dataclass(frozen=True)
 class AdviseRequest:
-    """The arguments of the command; paths are absolute."""
+    """The command's arguments; paths are absolute."""
 
     check: CheckRequest  # the project, and how to plan it
     sizes: Path | None = None
@@ -214,7 +214,7 @@ def _advised(
 
 
 def _cast(found: Sequence[CastKey], tables: Collection[str]) -> list[RejectedTable]:
-    """Return columns that could be bucket columns if queries did not cast them, for tables that could be bucketed."""
+    """Return columns that could be bucket columns if queries did not cast them, in tables that could be bucketed."""
     queries: dict[tuple[str, str, str], dict[str, None]] = {}
     for key in found:
         queries.setdefault((key.table, key.column, key.type), {})[f"{key.query} ({key.kind})"] = None
@@ -281,7 +281,7 @@ def _subjects(
 
 
 def _written(node: Node, facts: TableSize) -> float:
-    """Return the share of a table that one run writes: one partition of an incremental model, else the whole table."""
+    """Return the share of a table that one run writes: one partition of an incremental model, or the whole table."""
     return 1 / max(facts.partitions or 1, 1) if is_incremental(node) and node.config.get("partition_by") else 1.0
 
 

@@ -1,4 +1,4 @@
-"""Enumerate the bucket specs that a table could have, and the objections to others."""
+"""Enumerate the bucket specs that a table could have, and the reasons against other specs."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ class Subject:
 
     @property
     def per_partition(self) -> float:
-        """Return the bytes per partition, or of the whole table if it is not partitioned."""
+        """Return the bytes per partition, or the table's bytes if it is not partitioned."""
         return self.bytes / max(self.facts.partitions or 1, 1) if self.table.partition_columns else self.bytes
 
 
 @dataclass(frozen=True)
 class Options:
-    """The candidate specs of one table, its current spec first, and the rejected keys."""
+    """The candidate specs of one table, starting with its current spec, and the rejected keys."""
 
     subject: Subject
     specs: tuple[BucketSpec | None, ...]
     left_out: Mapping[tuple[str, ...], str] = field(default_factory=dict)  # the reason for each rejected set of keys
 
     def write_cost(self, place: int) -> float:
-        """Return by how many bytes a spec increases what the write shuffles and sorts, over all runs."""
+        """Return how many more bytes the writes shuffle and sort with a spec, over all runs."""
         have = self.specs[0] is not None
         return 2.0 * self.subject.bytes * self.subject.written * ((self.specs[place] is not None) - have)
 
@@ -76,7 +76,7 @@ class Compatibility:
 
     @property
     def by_some_keys(self) -> bool:
-        """Return whether a join can use a table that is bucketed by only some of its keys."""
+        """Return whether a join can use a table that is bucketed by only some of the join keys."""
         return self.extension or not self.all_keys
 
     def serves(self, spec: BucketSpec | None, requirement: RequiredLayout, side: Requirement) -> bool:
@@ -98,7 +98,7 @@ class Compatibility:
         return places[0] == places[1] and fit and one.bucket_hash == other.bucket_hash
 
     def gain(self, requirement: RequiredLayout, specs: Sequence[BucketSpec | None]) -> float:
-        """Return the bytes saved in one operator over all runs, given the specs of its sides' tables."""
+        """Return the bytes that one operator saves over all runs, given the specs of the tables on its sides."""
         served = [self.serves(spec, requirement, side) for spec, side in zip(specs, requirement.sides, strict=True)]
         spared = [
             _spared(spec, side) if ok else 0.0 for spec, side, ok in zip(specs, requirement.sides, served, strict=True)
@@ -107,7 +107,7 @@ class Compatibility:
         fit = one is not None and other is not None and all(served) and self.agree(one, other, requirement)
         if requirement.united and not fit:
             return 0.0
-        # Spark leaves one of the two sides as it is.
+        # Spark leaves one of the two sides in place.
         return (sum(spared) if fit or not all(served) else max(spared)) * requirement.runs
 
 
@@ -131,8 +131,8 @@ def number_of_buckets(size: float, target_file_size: int) -> int:
 def keys_of(required: Sequence[RequiredLayout], compatibility: Compatibility) -> dict[str, dict[tuple[str, ...], None]]:
     """Return the candidate bucket columns of each table: join keys, in the order of either table, and grouping keys.
 
-    Keys that several operators share suit all of them. A grouping can use any subset of its keys; a join can use a
-    subset if the session allows it.
+    If several operators share keys, bucketing by these keys suits all of them. A grouping can use any subset of
+    its keys; a join can use a subset if the session allows it.
     """
     found: dict[str, dict[tuple[str, ...], None]] = {}
     sets: dict[str, dict[tuple[str, ...], None]] = {}
@@ -180,12 +180,12 @@ def options_of(
     target_file_size: int,
     orders: Iterable[tuple[str, ...]] = (),
 ) -> Options:
-    """Return the candidate specs of a table, with bucket counts from its size and from the tables that it is joined to.
+    """Return the candidate specs of a table, with bucket counts based on its size and its join partners.
 
     Args:
         subject: the table.
         keys: candidate bucket columns.
-        numbers: bucket counts of the tables that it is joined to.
+        numbers: bucket counts of the tables to which it is joined.
         target_file_size: target size of a bucket in one partition, in bytes.
         orders: candidate sort columns besides the bucket columns.
     """
@@ -233,7 +233,7 @@ def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
 def choices_of(
     options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility
 ) -> Choices:
-    """Return the bytes that each spec saves over all runs minus its write cost, by table and by pair of tables."""
+    """Return the bytes that each spec saves over all runs minus its write cost, per table and per pair of tables."""
     values = {name: [-one.write_cost(place) for place in range(len(one.specs))] for name, one in options.items()}
     order = {name: place for place, name in enumerate(options)}
     together: dict[tuple[str, str], list[list[float]]] = {}

@@ -1,4 +1,4 @@
-"""Propose bucket specs for all tables together: their value, the config changes, and why other specs lost."""
+"""Propose bucket specs for all tables together: their value, the config changes, and why other specs were rejected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Proposal:
     def not_borne_out(
         self, options: Mapping[str, Options], proof: Sequence[QueryProof], readers: Mapping[str, Collection[str]]
     ) -> list[str]:
-        """Return the tables whose readers, as planned by Spark, gain no more than the write costs.
+        """Return the tables for which Spark's plans show that readers gain no more than the writes cost.
 
         Tables share readers. If each change pays off alone but not all together, return the table with the smallest
         gain.
@@ -115,7 +115,7 @@ def proposed(
 def suggested(
     options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility
 ) -> tuple[Suggestion, ...]:
-    """Return the best spec of each source table alone, if it saves anything; dbt does not build these tables."""
+    """Return the best spec of each source table on its own, if it saves anything; dbt does not build these tables."""
     choices = choices_of(options, required, compatibility)
     found = []
     for name, one in options.items():
@@ -135,7 +135,7 @@ def explained(
     compatibility: Compatibility,
     left_out: Sequence[RejectedTable],
 ) -> Explanation:
-    """Return every candidate of one table, the best first."""
+    """Return every candidate for one table, the best first."""
     mine = [why for why in left_out if why.table == table]
     if one is None or table not in proposal.choices.values:
         return Explanation(table, (), tuple(mine or [RejectedTable(table, _NO_REQUIREMENT)]))

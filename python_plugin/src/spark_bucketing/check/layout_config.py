@@ -16,7 +16,7 @@ def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -
     """Return a table without columns, with the layout that a model's config requests from this package or dbt-spark.
 
     Args:
-        config: config of the model; or the value of `bucketing` in a source's meta, with the same keys.
+        config: config of the model, or the value of `bucketing` in a source's meta, which has the same keys.
         materialized: materialization of the model.
         name: name of the model, for errors.
 

@@ -58,7 +58,7 @@ def check_project(request: CheckRequest, on_progress: OnProgress = lambda *_: No
     target = read_target(request.place, request.variables)
     project = Project(target, request)
     here = Path.cwd()
-    # dbt changes to the project directory, and relative paths of a profile start there.
+    # dbt changes to the project directory, and relative paths in a profile start there.
     with in_folder(target.project_dir):
         on_progress("starting Spark" if request.offline or target.method == "session" else "connecting", 0, 0)
         with open_planner(project) as (planner, start):
@@ -95,7 +95,7 @@ def _checked(
         results = with_effects(found.models, [] if found.unfinished or not checker.limit.is_free() else checker.queries)
     configured = _configured(manifest, subjects)
     results = with_configured(results, configured, facts.known())
-    # Specs of the configs, for tables that the metastore was not asked about.
+    # Specs from the configs, for tables that the metastore was not asked about.
     built = {table.name.lower(): table.spec for table in facts.known()}
     specs = {name: spec for name, spec in {**configured, **built}.items() if spec}
     # Offline, some tables have other names.
@@ -122,7 +122,7 @@ def about(target: Target) -> Mapping[str, str]:
 
 
 def _folder_from(start: Path, project_dir: Path) -> str:
-    """Return the path of the project directory relative to another one; empty if they are the same."""
+    """Return the path of the project directory relative to another directory; empty if they are the same."""
     if project_dir == start:
         return ""
     try:
@@ -216,7 +216,8 @@ def _use(planner: Planner, project: Project) -> None:
         if project.request.files:
             raise ProfileError(
                 f"Cannot use the schema {target.schema!r} of target {target.name!r}: {error}. Expected the schema "
-                f"with the tables of {project.request.files[0].name}. Run `dbt run` to create it, or choose another "
+                f"that contains the tables of {project.request.files[0].name}. Run `dbt run` to create it, or choose "
+                "another "
                 "--target."
             ) from error
 

@@ -15,7 +15,7 @@ _CACHE = click.option(
     "--cache-dir",
     type=click.Path(file_okay=False, path_type=Path),
     envvar=CACHE_VARIABLE,
-    help="Folder for jars; the default is spark-bucketing in the user's cache folder.",
+    help="Directory for jars; the default is spark-bucketing in the user's cache directory.",
 )
 _JAR = click.option(
     "--output",
@@ -37,7 +37,7 @@ def build(cache_dir: Path | None, output: Path | None) -> None:
     """Compile the extension for the installed Spark, and print the path of its jar.
 
     Compiles once per version of Spark and of the extension. The Scala compiler comes with Spark; the only requirement
-    is a Java runtime. Uses the Spark in SPARK_HOME, or else PySpark's.
+    is a Java runtime. Uses the Spark in SPARK_HOME if it is set, otherwise PySpark's.
     """
     click.echo(_jar(cache_dir, output))
 

@@ -30,9 +30,7 @@ def files() -> None:
 
 
 @files.command()
-@click.option(
-    "--partitions", type=_POSITIVE, default=365, show_default=True, help="Number of partitions of equal size."
-)
+@click.option("--partitions", type=_POSITIVE, default=365, show_default=True, help="Number of equal-sized partitions.")
 @click.option("--files", "each", type=_POSITIVE, default=5, show_default=True, help="Files per partition.")
 @click.option(
     "--scale",
@@ -46,8 +44,8 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
     """Simulate how each strategy spreads rows over tasks: idle tasks, collisions, and files written.
 
     Computes Spark's hash without starting Spark. Efficiency is the number of tasks with rows, divided by the number of
-    planned files. A collision is a task with rows of at least two files; a serious collision, of at least three. Both
-    are shares of the tasks with rows.
+    planned files. A collision is a task with rows for at least two files; a serious collision is a task with rows for
+    at least three. Both are shares of the tasks with rows.
     """
     if math.isnan(scale):
         raise click.BadParameter("not a number. Expected a number from 0.01 to 100.", param_hint="--scale")
@@ -75,7 +73,7 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
 @click.option(
     "--bytes-per-row",
     type=click.FloatRange(min=0, min_open=True),
-    help="Bytes per row on disk; the default is measured in the existing table.",
+    help="Bytes per row on disk; by default, measured in the existing table.",
 )
 @FORMAT
 @project_options
@@ -93,7 +91,7 @@ def plan(
     """Show how many files each partition of MODEL gets, and why.
 
     Compiles the project, and runs the model's query to count the rows of each partition. Writes nothing. The options
-    override the model's config, and allow planning a model of any materialization.
+    override the model's config, and make it possible to plan a model of any materialization.
     """
     stated = {key: value for key, value in counts.items() if value is not None}
     overrides = Overrides(stated, Fraction(bytes_per_row or 0))

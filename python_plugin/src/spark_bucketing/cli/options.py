@@ -69,13 +69,13 @@ def project_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--profiles-dir",
             type=FOLDER,
             envvar="DBT_PROFILES_DIR",
-            help="Folder of profiles.yml; the default is the current folder or ~/.dbt, as in dbt.",
+            help="Directory of profiles.yml; the default is the current directory or ~/.dbt, as in dbt.",
         ),
         click.option(
             "--project-dir",
             type=FOLDER,
             envvar="DBT_PROJECT_DIR",
-            help="Folder of dbt_project.yml; the default is the current folder or a parent, as in dbt.",
+            help="Directory of dbt_project.yml; the default is the current directory or a parent, as in dbt.",
         ),
     ):
         with_place = option(with_place)

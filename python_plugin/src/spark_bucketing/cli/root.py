@@ -1,4 +1,4 @@
-"""Define the group of all commands, and turn their errors into messages."""
+"""Define the group of all commands, and turn errors into messages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="spark-bucketing")
 def main() -> None:
-    """Manage bucketed tables on Spark in a dbt project."""
+    """Manage bucketed Spark tables in a dbt project."""
 
 
 for _command in (advise, check, doctor, explain, extension, files, init, table):

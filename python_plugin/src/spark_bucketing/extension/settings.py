@@ -1,4 +1,4 @@
-"""Format the settings that enable the extension for Spark's various configuration files and options."""
+"""Format the settings that enable the extension for Spark's configuration files and command-line options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan a model's files for `spark-bucketing files plan`: count its rows by partition, and compute their files."""
+"""Plan a model's files for `spark-bucketing files plan`: count its rows per partition, and compute their files."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _model(artifacts: Artifacts, name: str) -> Node:
     if found is None:
         names = ", ".join(sorted(node.name for node in models)[:10]) or "none"
         raise ProjectError(
-            f"The project has no model '{name}'.\n  found:    models {names}\n  expected: the name of one"
+            f"The project has no model '{name}'.\n  found:    models {names}\n  expected: one of these names"
         )
     if found.sql is None:
         raise ProjectError(f"Model '{name}' has no compiled SQL. {artifacts.errors.get(found.unique_id, '')}".strip())
@@ -168,7 +168,7 @@ def _model(artifacts: Artifacts, name: str) -> Node:
 
 
 class _Rows(NamedTuple):
-    """Number of rows of a partition, and of its rows with NULL in the range column."""
+    """The number of rows in a partition, and how many of them have NULL in the range column."""
 
     values: tuple[str | None, ...]
     rows: int
@@ -179,7 +179,7 @@ def _rows_of_partitions(warehouse: Warehouse, node: Node, config: Mapping[str, A
     folders, partition_by = len(config["partition_by"]), [*config["partition_by"], *config["implicit_partition_by"]]
     query = f"select * from (\n{str(node.sql).rstrip().rstrip(';')}\n)"  # noqa: S608
     values = [f"cast({sql.name(name)} as string)" for name in partition_by]
-    # Hive stores an empty string in the same folder as NULL.
+    # Hive stores an empty string in the same directory as NULL.
     values[:folders] = [f"nullif(nullif({value}, ''), {sql.text(_NULL)})" for value in values[:folders]]
     names = [f"p{number}" for number in range(len(values))]
     select = ", ".join([*names, "count(*) as n", "count(v) as valued"])

@@ -122,7 +122,7 @@ def _totals(advice: Advice) -> Iterator[str]:
         yield f"  net savings: {bytes_text(advice.bytes('before') - advice.bytes('after') - advice.write_cost)}"
     if advice.refusals:
         refused = count(len(advice.refusals), "config")
-        yield f"  these figures require manual changes to {refused} that could not be edited"
+        yield f"  these figures assume manual changes to {refused}, which could not be edited"
 
 
 def _planned(planned: Planned | None) -> str:
@@ -136,7 +136,7 @@ def _explained(found: Explanation) -> Iterator[str]:
     yield f"{found.table}: {count(len(found.candidates), 'candidate')}"
     for one in found.candidates:
         yield f"  {spec_text(one.spec)}: {one.verdict}"
-        yield f"    net savings alone {bytes_text(one.alone)}, with the other proposed specs {bytes_text(one.beside)}"
+        yield f"    net savings on its own {bytes_text(one.alone)}, with the other specs {bytes_text(one.beside)}"
         yield f"    used by {', '.join(one.serves) or 'no query'}"
     for left in found.left_out:
         yield f"  left out{' by ' + ', '.join(left.keys) if left.keys else ''}: {left.reason}"

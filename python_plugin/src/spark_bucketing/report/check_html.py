@@ -36,7 +36,7 @@ def write_html(report: Report, file: TextIO) -> None:
 
 
 def _kind(verdict: Verdict | None) -> str:
-    """Return the CSS class for a verdict's colour."""
+    """Return the CSS class for a verdict's color."""
     return verdict.value.replace(" ", "-") if verdict else "none"
 
 

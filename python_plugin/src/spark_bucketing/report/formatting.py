@@ -86,7 +86,7 @@ def operators_of(models: Iterable[ModelResult]) -> list[OperatorResult]:
 
 
 def summary(report: Report) -> str:
-    """Summarize a report in two sentences: one on operators and one on findings."""
+    """Summarize a report in two sentences: one about operators and one about findings."""
     operators = operators_of(report.models)
     verdicts = ", ".join(f"{number:,} {verdict.value}" for verdict, number in verdict_counts(operators))
     first = f"{count(len(report.models), 'query')}, {count(len(operators), 'operator')}"

@@ -7,7 +7,8 @@ import re
 from spark_bucketing.spec import BucketHash
 
 _PATTERNS: dict[BucketHash, re.Pattern[str]] = {
-    # Hive and Trino read these names. Spark writes 00003_0_part-..., Hive 000003_0 and 000003_0_copy_1.
+    # The names in this format are read by Hive and Trino. Spark writes 00003_0_part-..., Hive 000003_0 and
+    # 000003_0_copy_1.
     "hive": re.compile(r"(\d{1,9})_\d+.*"),
     # part-<task>-<uuid>_<bucket>.c000.<codec>.<format>. Spark's BucketingUtils has no prefix, so it finds bucket 0 in
     # every file that Hive writes.
@@ -16,6 +17,6 @@ _PATTERNS: dict[BucketHash, re.Pattern[str]] = {
 
 
 def bucket_of(file_name: str, bucket_hash: BucketHash) -> int | None:
-    """Return the bucket id in a file name of this layout, given without its folder; None if there is none."""
+    """Return the bucket id in a file name of this layout, without the directory; None if there is none."""
     match = _PATTERNS[bucket_hash].fullmatch(file_name)
     return int(match[1]) if match else None

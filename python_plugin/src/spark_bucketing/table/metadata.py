@@ -63,7 +63,7 @@ def existing_table(warehouse: Warehouse, name: str) -> Table:
     """
     table = describe_table(warehouse, name)
     if table is None:
-        raise TableError(f"There is no table {name}. Check the name, and the target's schema and metastore.")
+        raise TableError(f"Table {name} does not exist. Check the name, and the target's schema and metastore.")
     return table
 
 
@@ -110,7 +110,7 @@ def seal_table(warehouse: Warehouse, table: str, where: str | None, dry_run: boo
     condition = f" where {where}\n" if where else ""
     statement = f"alter table {sql.table(table)} seal buckets{condition}{' dry run' if dry_run else ''}"
     found = map(partition_of, warehouse.rows(statement))
-    # The statement returns no hash; all partitions have the table's.
+    # The statement returns no hash; all partitions have the table's hash.
     return [
         replace(part, spec=replace(part.spec, bucket_hash=spec.bucket_hash)) if part.spec and spec else part
         for part in found
@@ -163,10 +163,10 @@ def in_lower_case(spec: BucketSpec | None) -> BucketSpec | None:
 
 
 def _refuse_others(table: Table) -> None:
-    """Refuse tables that cannot have bucket specs per partition.
+    """Reject tables that cannot have bucket specs per partition.
 
     Raises:
-        TableError: it is a view, uses the Spark layout, has no partitions, or has an unsupported file format.
+        TableError: the object is a view, uses the Spark layout, has no partitions, or has an unsupported file format.
     """
     name, details = table.name, table.details
     if "VIEW" in details.get("Type", "").upper():

@@ -70,7 +70,7 @@ case class AlterBucketsCommand(
         store.change(table, unbucketed, toHiveLayout = true)
         store.alterTable(table, TableChange(spec, version, toHiveLayout = true))
       }
-    // Also necessary if the spec is the same, so that all copies of the spec agree.
+    // Also necessary if the spec does not change, so that all copies of the spec agree.
     } else store.alterTable(table, TableChange(spec, if (changes) version else Map.empty))
   }
 

@@ -13,7 +13,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StringType, StructField}
 import org.apache.spark.sql.util.PartitioningUtils
 
-/** Validates changes to the buckets of a table. */
+/** Validates changes to a table's buckets. */
 object BucketValidation {
 
   def refused(table: CatalogTable, found: String, expected: String, instead: String): AnalysisException =

@@ -48,7 +48,7 @@ object HiveTableChange {
     formats.outputFormat.foreach(descriptor.setOutputFormat)
     val serde = descriptor.getSerdeInfo
     formats.serde.foreach(serde.setSerializationLib)
-    // Spark stores the folder of a data source table in this option, and would read the folder of a Hive table twice.
+    // Spark stores the directory of a data source table in this option, and would read the directory of a Hive table twice.
     val options = new HashMap[String, String](serde.getParameters)
     options.remove("path")
     serde.setParameters(options)

@@ -110,7 +110,7 @@ object RemoveUnneededBucketScans {
 
   def apply(plan: SparkPlan): SparkPlan = {
     val needed = BucketRequirements.of(plan)
-    // A union is no longer bucketed if an input is an ordinary scan now.
+    // A union is no longer bucketed if one of its inputs is now an ordinary scan.
     sorted(BucketUnions.takeBack(plan.transformUp { case scan: BucketScan if !needed.contains(scan) => scan.plain(FallbackReason.NotNeeded) }))
   }
 

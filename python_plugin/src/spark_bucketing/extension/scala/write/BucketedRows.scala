@@ -104,7 +104,7 @@ case class BucketedRowsExec(
   override protected def withNewChildInternal(changed: SparkPlan): SparkPlan = copy(child = changed)
 }
 
-/** Plans the shuffle like a repartition by the user, so that adaptive execution neither coalesces nor splits it. */
+/** Plans the shuffle like an explicit repartition, so that adaptive execution neither coalesces nor splits it. */
 case class PlanBucketedRows(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case rows: BucketedRows =>

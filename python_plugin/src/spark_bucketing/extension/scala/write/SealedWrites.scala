@@ -165,7 +165,7 @@ trait SealedWrite extends V1WriteCommand {
       case text => text.toString
     })
 
-  // Formats partition values as Spark does in folder names.
+  // Formats partition values as Spark does in directory names.
   private lazy val texts: Seq[Expression] = partitionColumns.zipWithIndex.map { case (column, i) =>
     val timeZone = CaseInsensitiveMap(options).getOrElse(DateTimeUtils.TIMEZONE_OPTION, conf.sessionLocalTimeZone)
     Cast(BoundReference(i, column.dataType, nullable = true), StringType, Option(timeZone))
