@@ -53,11 +53,12 @@ def mutants(path: str, text: str) -> Iterator[Mutant]:
 
 
 def _of_macros(path: str, text: str) -> Iterator[Mutant]:
-    lines = re.sub(r"{#.*?#}", lambda comment: re.sub(r"[^\n]", " ", comment[0]), text, flags=re.DOTALL).split("\n")
-    for number, line in enumerate(lines):
+    commented = re.sub(r"{#.*?#}", lambda found: re.sub(r"[^\n]", " ", found[0]), text, flags=re.DOTALL)
+    lines = text.split("\n")
+    for number, code in enumerate(commented.split("\n")):
         for pattern, replacement in IN_MACROS:
-            changed = re.sub(pattern, replacement, line, count=1)
-            if changed != line:
+            changed = re.sub(pattern, replacement, code, count=1)
+            if changed != code:
                 yield Mutant(path, number + 1, "\n".join([*lines[:number], changed, *lines[number + 1 :]]))
 
 

@@ -234,10 +234,10 @@ def test_nested_reused_exchanges_are_walked_once() -> None:
             exchange(left, "k#1"),
             f"({right}) ReusedExchange [Reuses operator id: {left}]\nOutput [2]: [k#{100 * level}, v#{100 * level + 1}L]",
         ]
-    start = time.monotonic()
+    start = time.process_time()
     found = parse_plan(plan("\n".join(tree), *details))
     assert sum(1 for _ in found.walk()) == 3 * levels + 1
-    assert judge(Query(found, TABLES, Settings())) == () and time.monotonic() - start < 5
+    assert judge(Query(found, TABLES, Settings())) == () and time.process_time() - start < 5
 
 
 def chain(joins: int) -> str:
