@@ -13,11 +13,14 @@ import pytest
 import zstandard
 from click.testing import CliRunner
 
+from spark_bucketing.advise.advice import Change
+from spark_bucketing.advise.event_logs import measured_runs, ranked, unplanned_layouts, with_costs
 from spark_bucketing.cli import main
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.comparison import Difference, chance_of_noise, compare
 from spark_bucketing.event_log.measured import Measured, Run, RunKey, read_measured
 from spark_bucketing.event_log.plan_costs import Keys
+from spark_bucketing.spec import BucketSpec
 
 CASE = Path(__file__).parents[1] / "cases" / "event_logs" / "tpch_plain.zstd"
 
@@ -159,3 +162,20 @@ def test_report_command(tmp_path: Path) -> None:
     assert [model["shuffle_bytes"]["verdict"] for model in data["models"]] == ["no difference"] * 3
     page = (tmp_path / "html").read_text()
     assert "<svg" in page and "http" not in page
+
+
+def test_advice_counts_ad_hoc_queries_and_measured_costs() -> None:
+    found = read_measured([str(CASE)])
+    models = set(found.nodes()) - {"model.tpch.q03"}
+    layouts = unplanned_layouts(found, models)
+    join = next(
+        one for one in layouts if {side.table for side in one.sides} == {"tpch.orders", "tpch.lineitem"} or one.is_join
+    )
+    assert all(one.query == "model.tpch.q03" for one in layouts) and join.kind == "join"
+    assert measured_runs(found, {})["model.tpch.q04"] == 5
+    first = ranked(found)[0]
+    assert (first.table, first.columns) == ("tpch.lineitem", ("l_orderkey",))
+    spec = BucketSpec(4, ("l_orderkey",), ("l_orderkey",), "hive")
+    change = Change("model.tpch.lineitem", "lineitem", "tpch.lineitem", None, spec, {}, 1, 1, "", 1.0, 1.0)
+    (measured,) = with_costs([change], ranked(found))
+    assert measured.measured == first.cost

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from spark_bucketing.event_log.files import ReadCounts, find_logs, read_lines
 from spark_bucketing.event_log.plan_costs import Cost, Keys, MeasuredOperator
 from spark_bucketing.event_log.statements import Statement, statements
+from spark_bucketing.units import count
 
 OnProgress = Callable[[str], None]
 AD_HOC = ""
@@ -70,6 +71,12 @@ class Measured:
     def nodes(self) -> list[str]:
         """Return the nodes with successful runs."""
         return sorted({key.node for key, run in self.runs.items() if not run.failed})
+
+    @property
+    def summary(self) -> str:
+        """Say what was read, and what is missing."""
+        read = f"{count(self.counts.files, 'file')}, {count(len(self.runs), 'run')} of models"
+        return " ".join([f"{read}, {self.ad_hoc:,} other statements that shuffle or sort.", *self.counts.warnings])
 
     def costs(self, node: str | None = None) -> dict[Keys, Cost]:
         """Return the costs by table and keys, of one node or of all statements."""

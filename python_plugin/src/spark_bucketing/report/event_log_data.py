@@ -1,4 +1,4 @@
-"""Write a comparison of event logs as text and as JSON that follows docs/reference/report.schema.json."""
+"""Write a comparison of event logs as text and as JSON."""
 
 from __future__ import annotations
 
