@@ -15,6 +15,8 @@ from click.testing import CliRunner
 
 from spark_bucketing.advise.advice import Change
 from spark_bucketing.advise.event_logs import measured_runs, ranked, unplanned_layouts, with_costs
+from spark_bucketing.check.measured_costs import with_measured_costs
+from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.cli import main
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.comparison import Difference, chance_of_noise, compare
@@ -179,3 +181,21 @@ def test_advice_counts_ad_hoc_queries_and_measured_costs() -> None:
     change = Change("model.tpch.lineitem", "lineitem", "tpch.lineitem", None, spec, {}, 1, 1, "", 1.0, 1.0)
     (measured,) = with_costs([change], ranked(found))
     assert measured.measured == first.cost
+
+
+def test_findings_state_their_measured_costs() -> None:
+    operator = OperatorResult(
+        "join",
+        "tpch.orders.o_orderkey = tpch.lineitem.l_orderkey",
+        Verdict.SHUFFLED,
+        findings=(
+            Finding("side-not-bucketed", "It shuffles.", ("tpch.lineitem",)),
+            Finding("other", "No.", ("tpch.none",)),
+        ),
+    )
+    names = {"q04": "model.tpch.q04", "view": "model.tpch.view"}
+    report = Report(tuple(ModelResult(name, "", (operator,), unique_id=key) for name, key in names.items()))
+    q04, view = with_measured_costs(report, read_measured([str(CASE)]), {}).models
+    messages = [finding.message for finding in q04.operators[0].findings]
+    assert messages[0].startswith("It shuffles.\nMeasured per run, in 5 runs: ") and "MiB shuffled" in messages[0]
+    assert messages[1] == "No." and view.operators == (operator,)
