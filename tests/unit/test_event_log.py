@@ -22,6 +22,7 @@ from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.comparison import Difference, chance_of_noise, compare
 from spark_bucketing.event_log.measured import Measured, Run, RunKey, read_measured
 from spark_bucketing.event_log.plan_costs import Keys
+from spark_bucketing.extension.settings import as_profile, event_log_settings
 from spark_bucketing.spec import BucketSpec
 
 CASE = Path(__file__).parents[1] / "cases" / "event_logs" / "tpch_plain.zstd"
@@ -199,3 +200,11 @@ def test_findings_state_their_measured_costs() -> None:
     messages = [finding.message for finding in q04.operators[0].findings]
     assert messages[0].startswith("It shuffles.\nMeasured per run, in 5 runs: ") and "MiB shuffled" in messages[0]
     assert messages[1] == "No." and view.operators == (operator,)
+
+
+def test_extension_conf_prints_the_settings_of_event_logs() -> None:
+    assert as_profile(event_log_settings("file:///logs")).splitlines()[1:] == [
+        '  spark.eventLog.enabled: "true"',
+        '  spark.eventLog.dir: "file:///logs"',
+        '  spark.eventLog.compress: "true"',
+    ]
