@@ -6,19 +6,24 @@ import gzip
 import json
 import struct
 from dataclasses import replace
+from functools import partial
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import lz4.block
 import pytest
 import zstandard
 from click.testing import CliRunner
 
+from spark_bucketing import session
 from spark_bucketing.advise.advice import Change
 from spark_bucketing.advise.event_logs import measured_runs, ranked, unplanned_layouts, with_costs
 from spark_bucketing.check.measured_costs import with_measured_costs
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.cli import main
 from spark_bucketing.errors import EventLogError
+from spark_bucketing.event_log import files
 from spark_bucketing.event_log.comparison import Difference, chance_of_noise, compare
 from spark_bucketing.event_log.measured import Measured, Run, RunKey, read_measured
 from spark_bucketing.event_log.plan_costs import Keys
@@ -208,3 +213,20 @@ def test_extension_conf_prints_the_settings_of_event_logs() -> None:
         '  spark.eventLog.dir: "file:///logs"',
         '  spark.eventLog.compress: "true"',
     ]
+
+
+@pytest.mark.parametrize("packed", [bytes, zstandard.ZstdCompressor().compress])
+def test_streams_of_other_file_systems_are_read(monkeypatch: pytest.MonkeyPatch, packed) -> None:  # type: ignore[no-untyped-def]
+    class JavaStream(BytesIO):
+        """Has the method of Java's InputStream."""
+
+        def readNBytes(self, number: int) -> bytearray:  # noqa: N802
+            return bytearray(self.read(number))
+
+    content = packed(_plain())
+    path = SimpleNamespace(toString=lambda: "s3a://logs/app-1")
+    system = SimpleNamespace(open=lambda _: JavaStream(content))
+    opened = partial(session._open_hadoop, system, path)
+    monkeypatch.setattr(files, "hadoop_files", lambda _: [("s3a://logs/app-1", len(content), opened)])
+    found = read_measured(["s3a://logs"])
+    assert len(found.runs) == 15 and found.counts.size_bytes == len(content)
