@@ -25,7 +25,7 @@ JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test fuzz bench bench-tpch bench-advise bench-planning bench-files bench-ranges bench-merges bench-lint lint format docs dist clean
+.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-lint lint format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,10 @@ bench-tpch: setup ## Time the 22 TPC-H queries with and without the extension, o
 bench-advise: setup ## Run TPC-H as a dbt project before and after `spark-bucketing advise --apply`: SCALE=1
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
 	@$(BIN)/python benchmarks/advise_tpch.py --scale $(or $(SCALE),1)
+
+bench-event-logs: setup ## Compare `spark-bucketing report` with a stopwatch on TPC-H: SCALE=0.1
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
+	@$(BIN)/python benchmarks/event_logs.py --scale $(or $(SCALE),0.1)
 
 bench-planning: setup ## Time query planning with a Hive metastore on PostgreSQL: PARTITIONS=20000
 	@$(BIN)/python benchmarks/planning.py --partitions $(or $(PARTITIONS),20000)

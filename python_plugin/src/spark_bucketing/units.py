@@ -6,6 +6,7 @@ import re
 
 #: A number of bytes with an optional unit. Its groups are the number and the prefix of the unit.
 SIZE_PATTERN = r" *([0-9]{1,15}(?:[.][0-9]+)?) *(?:([KMGTP])iB|B)? *$"
+_NAMES = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def parse_size(text: object) -> int:
@@ -26,3 +27,11 @@ def count(number: int, noun: str) -> str:
     """Return a number with its noun: 1 finding, 2 findings, 3 queries."""
     several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else several}"
+
+
+def size(number: int) -> str:
+    """Format a number of bytes, such as 1.2 TiB."""
+    value, unit = float(number), 0
+    while value >= 1024 and unit < len(_NAMES) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{number:,} {_NAMES[0]}" if unit == 0 else f"{value:,.1f} {_NAMES[unit]}"

@@ -19,6 +19,7 @@ from spark_bucketing.check.checker import Checker, Subject
 from spark_bucketing.check.effects import with_effects
 from spark_bucketing.check.hypothetical_queries import LiveHypotheticalTables, offline_query
 from spark_bucketing.check.layout_config import configured_layout
+from spark_bucketing.check.measured_costs import with_measured_costs
 from spark_bucketing.check.offline import embedded_whatif, whatif_beside
 from spark_bucketing.check.project_graph import with_configured, with_graph
 from spark_bucketing.check.query_selection import file_subject, model_subject, offline_tasks, selectable
@@ -30,6 +31,7 @@ from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.table_facts import Facts, OfflineFacts
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
+from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.plan.planner import Planner, SqlPlanner
 from spark_bucketing.plan.session_planner import SessionPlanner
 from spark_bucketing.plan.whatif import WhatIf
@@ -107,6 +109,10 @@ def _checked(
         planner=f"{planner.label}, Spark {version}",
         about=about(project.target),
     )
+    if project.request.event_logs:
+        measured = read_measured(project.request.event_logs, lambda text: on_progress(text, 0, 0))
+        relations = {name: table_name(node.relation) for name, node in manifest.nodes.items() if node.relation}
+        report = with_measured_costs(report, measured, relations)
     return accept(report, allowed, baseline)
 
 

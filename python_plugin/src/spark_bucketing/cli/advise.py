@@ -44,6 +44,13 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
     help="Number of runs per model: run_results.json, a directory of such files, or numbers by model; the default is "
     "1.",
 )
+@click.option(
+    "--event-log",
+    "event_logs",
+    metavar="PATH",
+    multiple=True,
+    help="Event log of Spark or folder of event logs: rank tables by measured costs, and count runs; repeatable.",
+)
 @click.option("--target-file-size", type=SOME, default=256 * MIB, show_default="256MiB", help="Target size of a file.")
 @click.option("--smallest", type=SIZE, default=256 * MIB, show_default="256MiB", help="Ignore tables below this size.")
 @click.option("--budget", type=SIZE, help="Maximum total size of the tables that may change, such as 2TiB.")

@@ -130,6 +130,13 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     show_default=True,
     help="Time limit per query in seconds; a query that takes longer is unknown.",
 )
+@click.option(
+    "--event-log",
+    "event_logs",
+    metavar="PATH",
+    multiple=True,
+    help="Event log of Spark or folder of event logs: say what a finding costs per run; repeatable.",
+)
 @click.option("--baseline", type=READ_FILE, help="Accept the findings in this file; only new findings fail.")
 @click.option(
     "--write-baseline",

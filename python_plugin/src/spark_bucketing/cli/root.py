@@ -15,6 +15,7 @@ from spark_bucketing.cli.explain import explain
 from spark_bucketing.cli.extension import extension
 from spark_bucketing.cli.files import files
 from spark_bucketing.cli.init import init
+from spark_bucketing.cli.report import report
 from spark_bucketing.cli.table import table
 from spark_bucketing.errors import COULD_NOT_RUN, INTERRUPTED, BucketingError
 
@@ -49,5 +50,5 @@ def main() -> None:
     """Manage bucketed Spark tables in a dbt project."""
 
 
-for _command in (advise, check, doctor, explain, extension, files, init, table):
+for _command in (advise, check, doctor, explain, extension, files, init, report, table):
     main.add_command(_command)

@@ -31,6 +31,15 @@ def server_settings(jar: Path) -> dict[str, str]:
     return {**extension_settings(jar), "spark.driver.extraClassPath": str(jar)}
 
 
+def event_log_settings(folder: str) -> dict[str, str]:
+    """Return the Spark settings that write event logs, which `spark-bucketing report` reads.
+
+    Args:
+        folder: URI of an existing folder.
+    """
+    return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder, "spark.eventLog.compress": "true"}
+
+
 def as_properties(settings: Mapping[str, str]) -> str:
     """Return lines for spark-defaults.conf or any other properties file."""
     return "\n".join(f"{key}={value}" for key, value in settings.items())

@@ -39,10 +39,12 @@ case class BucketDdlParser(spark: ParserInterface) extends ForwardingParser {
   override def parsePlan(sql: String): LogicalPlan = orBuckets(sql)(spark.parsePlan(sql))
 
   override protected def orBuckets(sql: String, named: Map[String, Expression], positional: Seq[Expression])(
-      stock: => LogicalPlan): LogicalPlan =
+      stock: => LogicalPlan): LogicalPlan = {
+    QueryComment.describe(sql)
     try stock catch {
       case error: ParseException => BucketStatement.parse(sql, named, positional).getOrElse(throw error)
     }
+  }
 
   override def parseExpression(sql: String): Expression = spark.parseExpression(sql)
   override def parseTableIdentifier(sql: String): TableIdentifier = spark.parseTableIdentifier(sql)
