@@ -60,7 +60,7 @@ class Key:
     minimum: int | None = None  # of a value; exclusive for the type `number`
     maximum: int | None = None  # of a value, or of the number of columns
     choices: tuple[str, ...] = ()
-    aliases: Mapping[str, str] = field(default_factory=dict)  # what other tools call a choice
+    aliases: Mapping[str, str] = field(default_factory=dict)  # other tools' names for a choice
     pattern: str = ""  # regular expression for text
     refused: tuple[tuple[str, str, str, str], ...] = ()  # for mappings: pattern, allowed value, expected, instead
     lenient: bool = False  # whether columns may be repeated or empty, as in dbt
