@@ -17,7 +17,7 @@ Pair = tuple[str, str]
 Matrix = Sequence[Sequence[float]]
 Options = Mapping[str, int]
 
-# Relative to a value; smaller gains are rounding errors.
+# Relative tolerance; smaller gains are treated as rounding errors.
 _PRECISION = 1e-12
 
 

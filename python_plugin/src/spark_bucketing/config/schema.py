@@ -136,7 +136,8 @@ FILE_COUNTS: Mapping[str, Key] = {
         None, "'256MiB'", "file_size", "max_file_size", "bytes_per_file", "filesize",
     ),
     "num_files": _file_count(
-        "integer", "Number of files of the table. Each partition gets its share by rows, at least one.", _MOST, "64",
+        "integer", "Number of files of the table. Each partition gets a share proportional to its row count, "
+        "with a minimum of one.", _MOST, "64",
         "files", "number_of_files", "file_count",
     ),
     "files_per_partition": _file_count(
