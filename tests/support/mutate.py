@@ -114,7 +114,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
 
 
 def chosen(folder: Path, kinds: Sequence[str], number: int, seed: int) -> list[Mutant]:
-    """Choose one change of each of some random lines."""
+    """Choose one change for each of several random lines."""
     listed = subprocess.run(
         ["git", "ls-files", *(SOURCES[kind] for kind in kinds)],
         cwd=REPOSITORY,

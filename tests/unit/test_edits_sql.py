@@ -1,4 +1,4 @@
-"""Edits of config() in SQL change only the affected arguments, in the style of the call."""
+"""Edits to config() in SQL change only the affected arguments, in the style of the call."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What `table verify` finds, and which state a table has then."""
+"""What `table verify` finds, and what state the table is in afterward."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def _parts(side: Requirement, sets: Iterable[tuple[str, ...]]) -> Iterator[list[
 
 
 def _add(found: dict[str, dict[tuple[str, ...], None]], requirement: RequiredLayout, places: Sequence[int]) -> None:
-    """Add the columns of all sides at these positions of their keys, so that their specs match."""
+    """Add the columns at these positions in the keys of every side, so that their specs match."""
     for side in requirement.sides:
         if keys := dict.fromkeys(key for place in places if (key := side.keys[place]) is not None):
             found.setdefault(side.table, {})[tuple(keys)] = None

@@ -146,7 +146,7 @@ def _incremental() -> Iterator[Rule]:
     )  # fmt: skip
     for key, expected, instead in (
         ("partition_by", "a partition column with the granularity of `batch_size`", "['the_day']"),
-        ("event_time", "the column with the time of a row", "'the_day'"),
+        ("event_time", "the column with each row's event time", "'the_day'"),
         ("batch_size", "one of hour, day, month, year", "'day'"),
         ("begin", "the start of the first batch", "'2024-01-01'"),
     ):

@@ -68,7 +68,7 @@ class SpecFiles:
 
     @property
     def skew(self) -> float | None:
-        """Return the rows of the largest bucket divided by the mean over all buckets, including empty buckets.
+        """Return the row count of the largest bucket divided by the mean over all buckets, including empty ones.
 
         Partitions are added up. Skew is 1.0 if all buckets have the same number of rows. It is None if there are no
         rows or a file has no valid bucket id.

@@ -75,7 +75,7 @@ class HypotheticalTable:
         return dict(found)
 
     def retyped(self, types: Mapping[str, str]) -> HypotheticalTable:
-        """Return a copy with other column types, by lower-case name."""
+        """Return a copy with different column types, keyed by lowercase name."""
         return replace(self, columns={name: types.get(name.lower(), kind) for name, kind in self.columns.items()})
 
     @property

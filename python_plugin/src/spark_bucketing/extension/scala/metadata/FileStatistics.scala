@@ -131,7 +131,7 @@ object FileStatistics extends Logging {
       row.getDecimal(at("checksum"), 38, 0), (implicitPartition ++ organized).toMap)
   }
 
-  /** Returns the last names of a file's URL, in the format of the column `_metadata.file_path`. */
+  /** Returns the last path segments of a file's URL, in the format of the column `_metadata.file_path`. */
   def lastNames(path: Path, depth: Int): String =
     path.toUri.toString.split('/').takeRight(depth + 1).mkString("/")
 }
