@@ -10,11 +10,16 @@
 
 {#-
   Returns the types whose bucket hash a SQL expression can compute exactly as the writer does.
-    Hive layout   the types for which Catalyst's HiveHash matches Hive. It differs for varchar, char and binary. For timestamps
-                  the result depends on the time zone and on fractional seconds before 1970.
-    Spark layout  the types that Murmur3Hash accepts
+    hive   the types for which Catalyst's HiveHash matches Hive. It differs for varchar, char and binary. For timestamps
+           the result depends on the time zone and on fractional seconds before 1970.
+    hive2  the same types without float and double, because equal numbers can have several hashes
+    spark  the types that Murmur3Hash accepts
 -#}
 {% macro hashed_types(bucket_hash) -%}
   {%- set types = ['boolean', 'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'decimal', 'string', 'date'] -%}
-  {{ return(types if bucket_hash == 'hive' else types + ['varchar', 'char', 'binary', 'timestamp', 'timestamp_ntz']) }}
+  {{ return({
+      'hive': types,
+      'hive2': types | reject('in', ['float', 'double']) | list,
+      'spark': types + ['varchar', 'char', 'binary', 'timestamp', 'timestamp_ntz'],
+  }[bucket_hash]) }}
 {%- endmacro %}

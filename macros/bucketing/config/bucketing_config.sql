@@ -25,7 +25,7 @@
       'buckets': buckets,
       'sorted_by': sorted_by,
       'partition_by': partition_by,
-      'bucket_hash': spark_bucketing.choice_config('bucket_hash', ['hive', 'spark'], 'hive', node=node),
+      'bucket_hash': spark_bucketing.choice_config('bucket_hash', ['hive', 'hive2', 'spark'], 'hive', node=node),
       'file_format': spark_bucketing.choice_config('file_format', ['parquet', 'orc'], 'parquet', node=node),
       'write_tasks': spark_bucketing.integer_config('write_tasks', 1, 100000, node=node),
       'location_root': spark_bucketing.location_root_config(node=node),

@@ -1,9 +1,10 @@
-{#- Raises an error for table properties and options that contradict the layout. Spark cannot write the hash of bucketing version 2. -#}
+{#- Raises an error for table properties and options that contradict the layout. -#}
 {% macro validate_properties(layout, node=model) -%}
-  {%- set version = layout.tblproperties.get('bucketing_version', 1) -%}
-  {%- if version | string != '1' -%}
-    {% do spark_bucketing.raise_config_error('tblproperties', 'bucketing_version = ' ~ version, "bucketing_version = '1', the only version that Spark writes",
-        "remove 'bucketing_version'", node=node) %}
+  {%- set expected = spark_bucketing.bucketing_versions().get(layout.bucket_hash, '1') -%}
+  {%- set version = layout.tblproperties.get('bucketing_version', expected) | string -%}
+  {%- if version != expected -%}
+    {% do spark_bucketing.raise_config_error('tblproperties', 'bucketing_version = ' ~ version, "the version of `bucket_hash`: '1' for hive, '2' for hive2",
+        "remove 'bucketing_version'" ~ (", and set bucket_hash='hive2'" if version == '2' else ''), node=node) %}
   {%- endif -%}
   {%- for key in layout.tblproperties if key.startswith('bucketing.') -%}
     {% do spark_bucketing.raise_config_error('tblproperties', key ~ ' = ' ~ layout.tblproperties[key],

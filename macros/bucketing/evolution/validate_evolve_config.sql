@@ -4,7 +4,7 @@
     {%- if node.config.get('materialized') != 'bucketed_incremental' -%}
       {% do spark_bucketing.raise_config_error('on_bucket_change', "evolve, with materialized='" ~ node.config.get('materialized') ~ "'",
           "materialized='bucketed_incremental'; other materializations rewrite all partitions in every run", "remove `on_bucket_change`, or set materialized='bucketed_incremental'", node=node) %}
-    {%- elif layout.bucket_hash != 'hive' -%}
+    {%- elif layout.bucket_hash == 'spark' -%}
       {% do spark_bucketing.raise_config_error('on_bucket_change', "evolve, with bucket_hash='" ~ layout.bucket_hash ~ "'",
           "bucket_hash='hive'; in the Spark layout, stock Spark drops rows of partitions whose number of buckets differs from the table's",
           "bucket_hash='hive', or on_bucket_change='rebuild'", node=node) %}

@@ -8,6 +8,11 @@ from bucketed_tables import Tables
 pytestmark = pytest.mark.usefixtures("extension", "aqe", "no_broadcast")
 
 
+@pytest.fixture(scope="module", params=["1", "2"], ids=["v1", "v2"])
+def bucketing_version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
 def tables(tables: Tables) -> Tables:
     """Create tables with 8 buckets of k, and variants that differ in one property."""

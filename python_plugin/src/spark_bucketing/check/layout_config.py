@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.plan.whatif.hypothetical_table import PLANNED_FORMATS, HypotheticalTable
@@ -49,7 +49,8 @@ def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -
     default_sort = clustered_by if own else ()
     sort_columns = default_sort if config.get("sorted_by") is None else _names(config, "sorted_by", name)
     given = str(config.get("bucket_hash") or ("hive" if own else "spark")).lower()
-    bucket_hash: BucketHash = "hive" if given == "hive" else "spark"
+    known: tuple[BucketHash, ...] = get_args(BucketHash)
+    bucket_hash: BucketHash = next((name for name in known if name == given), "spark")
     return replace(plain, spec=BucketSpec(int(buckets), clustered_by, sort_columns, bucket_hash))
 
 

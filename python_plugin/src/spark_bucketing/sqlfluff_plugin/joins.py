@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from spark_bucketing.spec import hash_name
 from spark_bucketing.sqlfluff_plugin.problems import Problem
 from spark_bucketing.sqlfluff_plugin.relation_layouts import Layout, Place, Relation
 from spark_bucketing.sqlfluff_plugin.scope import Scope, offset_of, plain_type
@@ -204,9 +205,9 @@ def _unlike(left: _Side, right: _Side, keys: Sequence[_Key], both: Scope) -> Ite
             )
             return
     if here.bucket_hash != there.bucket_hash:
-        names = {layout.bucket_hash: layout.table for layout in (here, there)}
         rule, instead = "hash-mismatch", "Choose one bucket_hash"
-        text = f"{names['hive']} has the Hive layout and {names['spark']} the Spark layout, whose hashes differ"
+        one, other = sorted((here, there), key=lambda layout: layout.bucket_hash)
+        text = f"{one.table} has {hash_name(one.bucket_hash)} and {other.table} has {hash_name(other.bucket_hash)}"
     elif max(here.num_buckets, there.num_buckets) % min(here.num_buckets, there.num_buckets):
         rule, instead = "bucket-count-mismatch", "Use powers of two"
         counts = f"{here.table} has {here.num_buckets} buckets and {there.table} has {there.num_buckets}"

@@ -13,6 +13,7 @@ from dataclasses import replace
 from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
 
+from spark_bucketing.spec import hash_name
 from spark_bucketing.sqlfluff_plugin.grouping_keys import judge_filter, judge_keys
 from spark_bucketing.sqlfluff_plugin.joins import judge_join
 from spark_bucketing.sqlfluff_plugin.problems import Problem
@@ -323,8 +324,7 @@ def _united(left: Relation, right: Relation, query: exp.SetOperation) -> Layout 
 
 def described(layout: Layout) -> str:
     """Describe a layout in a few words."""
-    kind = "Hive" if layout.bucket_hash == "hive" else "Spark"
-    return f"{layout.num_buckets} buckets by {layout.called()}, {kind} layout"
+    return f"{layout.num_buckets} buckets by {layout.called()}, {hash_name(layout.bucket_hash)}"
 
 
 def _positions(layout: Layout, relation: Relation) -> tuple[int, ...] | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spark_bucketing.spec import HASH_OF_VERSION, VERSION_PROPERTY
 from spark_bucketing.sqlfluff_plugin.config_calls import UNKNOWN
 from spark_bucketing.sqlfluff_plugin.config_keys import ORGANIZED, OURS, meant_key, nearest_name
 
@@ -24,7 +25,7 @@ _OTHER_STRATEGIES = {
     "overwrite": "insert_overwrite",
 }
 _CHOICES: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "bucket_hash": (("hive", "spark"), "hive"),
+    "bucket_hash": (("hive", "hive2", "spark"), "hive"),
     "file_format": (("parquet", "orc"), "parquet"),
     "on_bucket_change": (("fail", "rebuild", "evolve"), "fail"),
 }
@@ -191,12 +192,17 @@ def _wrong_mappings(config: Config) -> Iterator[Violation]:
                 yield _wrong(
                     key, {name: entry}, "no key that changes where files are written or how many there are", None
                 )
-            elif key == "tblproperties" and name == "bucketing_version" and str(entry) != "1":
-                yield _wrong(key, {name: entry}, "bucketing version 1, the only version that Spark writes", None)
+            elif key == "tblproperties" and name == VERSION_PROPERTY and str(entry) != _version(config):
+                yield _wrong(key, {name: entry}, "the version of `bucket_hash`: 1 for hive, 2 for hive2", None)
             elif key == "tblproperties" and name.startswith("bucketing."):
                 yield _wrong(
                     key, {name: entry}, "no key with the prefix 'bucketing.', which this package reserves", None
                 )
+
+
+def _version(config: Config) -> str:
+    """Return the bucketing version of a model's hash; models of the Spark layout may state 1."""
+    return next((v for v, name in HASH_OF_VERSION.items() if name == str(config.given("bucket_hash")).lower()), "1")
 
 
 def _evolution(config: Config) -> Iterator[Violation]:
@@ -204,7 +210,7 @@ def _evolution(config: Config) -> Iterator[Violation]:
         return
     if config.given("materialized") != "bucketed_incremental":
         yield _evolves(f"materialized={config['materialized']!r}", "materialized='bucketed_incremental'")
-    elif str(config.given("bucket_hash") or "hive").lower() != "hive":
+    elif str(config.given("bucket_hash") or "hive").lower() == "spark":
         yield _evolves("the Spark layout", "bucket_hash='hive', or on_bucket_change='rebuild'")
     elif config.lacks("partition_by") or config["partition_by"] in ([], ()):
         yield _evolves("a table without partitions", "partition_by=['the_day'], or on_bucket_change='rebuild'")
@@ -283,7 +289,7 @@ def _unknown_columns(config: Config, columns: OutputColumns) -> Iterator[Violati
 
 
 def _types(config: Config, columns: OutputColumns) -> Iterator[Violation]:
-    hive = str(config.given("bucket_hash") or "hive").lower() == "hive"
+    hive = str(config.given("bucket_hash") or "hive").lower() != "spark"
     if config["bucket_hash"] is UNKNOWN:
         hive = False
     for name in config.names("clustered_by") or ():
