@@ -6,9 +6,9 @@ CONFIG := python_plugin/pyproject.toml
 PY := python_plugin/src $(wildcard scripts) benchmarks tests
 SQL := $(wildcard macros models) $(wildcard tests/projects)
 PROFILE := --project-dir . --profiles-dir .
-# Two processes, each of which starts Spark once. Test files keep their order: files with many quick tests and without Spark come last, so that
-# both processes finish at about the same time.
-WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# One process for each core, each of which starts Spark once. Test files keep their order: files with many quick tests and without Spark come last,
+# so that all processes finish at about the same time.
+WORKERS := --numprocesses auto --dist loadfile --no-loadscope-reorder
 # Tests that start a cluster have a separate target.
 HERE := --ignore tests/cluster
 # Other Spark versions. Each has a folder that precedes .venv on Python's path.
@@ -25,7 +25,7 @@ JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-long test-dbt test-versions test-cross-version cluster-test fuzz bench bench-tpch bench-advise bench-planning bench-files bench-ranges bench-merges bench-lint lint format docs dist clean
+.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-lint lint format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,15 @@ corrections: setup ## Merge a week of late corrections into an organized table o
 
 test: lint ## Run all linters and all tests except the long ones
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(HERE) tests
+
+test-quick: setup ## Run the linters that take seconds and the tests without Spark, in less than two minutes
+	@$(BIN)/ruff check --config $(CONFIG) $(PY)
+	@$(BIN)/ruff format --config $(CONFIG) --check $(PY)
+	@$(BIN)/lint-imports --config $(CONFIG) --no-cache --no-logo
+	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -q -m 'not long' $(WORKERS) tests/unit
+
+mutate: setup ## Break random lines of source, one at a time, and list those that no test notices: SEED=1 MUTANTS=30 TESTS=tests/unit
+	@$(BIN)/python tests/support/mutate.py $(SEED:%=--seed %) $(MUTANTS:%=--mutants %) $(TESTS)
 
 test-long: setup ## Run the long tests, with more random cases and more simulated crashes
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m long $(WORKERS) $(HERE) tests
@@ -98,6 +107,10 @@ bench-tpch: setup ## Time the 22 TPC-H queries with and without the extension, o
 bench-advise: setup ## Run TPC-H as a dbt project before and after `spark-bucketing advise --apply`: SCALE=1
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
 	@$(BIN)/python benchmarks/advise_tpch.py --scale $(or $(SCALE),1)
+
+bench-event-logs: setup ## Compare `spark-bucketing report` with a stopwatch on TPC-H: SCALE=0.1
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
+	@$(BIN)/python benchmarks/event_logs.py --scale $(or $(SCALE),0.1)
 
 bench-planning: setup ## Time query planning with a Hive metastore on PostgreSQL: PARTITIONS=20000
 	@$(BIN)/python benchmarks/planning.py --partitions $(or $(PARTITIONS),20000)

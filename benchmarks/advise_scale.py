@@ -1,7 +1,7 @@
-"""Time `spark-bucketing advise --offline` on a project of many unbucketed tables: `python benchmarks/advise_scale.py`.
+"""Time `spark-bucketing advise --offline` on a project with many tables: `python benchmarks/advise_scale.py`.
 
-The project comes from check_scale.py, without buckets. A generated catalog.json holds the table sizes: a tenth of the
-models have between 1 GiB and 1 TiB, the others up to 10 GiB. The time covers the whole command: building the
+check_scale.py generates the project, without buckets. A generated catalog.json holds the table sizes: a tenth of the
+models have between 1 GiB and 1 TiB, the others have up to 10 GiB. The time covers the whole command: building the
 extension if necessary, compiling, starting Spark, and planning the project before and after the proposed changes.
 """
 

@@ -1,4 +1,4 @@
-"""Compare the advice for the showcase with the bucket specs that it has: `python benchmarks/advise_showcase.py`.
+"""Compare the advice for the showcase with its actual bucket specs: `python benchmarks/advise_showcase.py`.
 
 The benchmark copies the project and removes all bucket configuration with the edits that `advise` itself uses. It
 then asks for advice and assumes 100 GiB per table and twelve partitions per year. Models that no other model reads

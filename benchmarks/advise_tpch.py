@@ -1,7 +1,7 @@
 """Measure what `spark-bucketing advise --apply` gains on TPC-H as a dbt project: `make bench-advise SCALE=1`.
 
 The 22 queries and the eight tables are models; no table is bucketed at first. The benchmark applies the advice to a
-copy of the project and runs both projects in turns. It reports seconds, files, and the shuffle bytes that Spark
+copy of the project and runs both projects alternately. It reports seconds, files, and the shuffle bytes that Spark
 measured, next to the bytes that the advice predicted. Every query must return the same rows before and after.
 """
 
@@ -233,7 +233,7 @@ def _sums(before: Mapping[str, Any], after: Mapping[str, Any]) -> Table:
 
 
 def _by_model(before: Mapping[str, Any], after: Mapping[str, Any], advice: Mapping[str, Any]) -> Table:
-    """Print measured values and predicted shuffle bytes by model; the largest slowdowns come first."""
+    """Print measured values and predicted shuffle bytes per model; the largest slowdowns come first."""
     heads = ("s before", "s after", "MiB shuffled before", "after", "MiB predicted before", "after")
     printed = Table("model", *heads, title="By model, largest slowdown first")
     predicted = {one["model"]: one for one in advice.get("models", ())}

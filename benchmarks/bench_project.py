@@ -29,7 +29,7 @@ def write_project(folder: Path, models: Mapping[str, str]) -> Path:
 
 
 def model(sql: str, **config: Any) -> str:
-    """Return the text of a model."""
+    """Return the SQL of a model."""
     arguments = ", ".join(f"{key}={value!r}" for key, value in config.items())
     return f"{{{{ config({arguments}) }}}}\n{sql}\n"
 
@@ -46,6 +46,6 @@ def run(project: Path, model: str) -> float:
 
 
 def location(spark: Any, table: str) -> Path:
-    """Return the folder of a table."""
+    """Return the directory of a table."""
     rows = spark.sql(f"describe formatted {table}").collect()
     return Path(next(str(row[1]) for row in rows if row[0] == "Location").removeprefix("file:"))

@@ -1,8 +1,8 @@
 """Time `spark-bucketing check --offline` on a project of many models: `python benchmarks/check_scale.py --models 1000`.
 
 A tenth of the models are bucketed tables, with different bucket columns and compatible or incompatible numbers of
-buckets. The others join, aggregate, union and rank them and unbucketed tables; some read other models. The time covers
-the whole command: building the extension if necessary, starting Spark, compiling and planning.
+buckets. The other models join, aggregate, union and rank them and unbucketed tables, and some read other models. The
+time covers the whole command: building the extension if necessary, starting Spark, compiling and planning.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Write one table with each file strategy of `organized_table`, and with dbt-spark's `table`: `make bench-files`.
 
 The last day of the table has five times as many rows as the first, as after a backfill. Each strategy is one model of a
-dbt project, and the models run in turns. Seconds are medians; the number and the sizes of files are measured on disk.
+dbt project, and the models run alternately. Times are medians, in seconds; the number and sizes of files are measured
+on disk.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ TITLES = (
 
 
 def main() -> None:
-    """Run all variants in turns, and print their times and files."""
+    """Run the variants alternately, and print their times and files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000, help="approximate number of rows")
     parser.add_argument("--days", type=int, default=60, help="number of partitions")
@@ -71,7 +72,8 @@ def main() -> None:
 
 
 def _project(folder: Path, options: argparse.Namespace) -> Path:
-    # The inverse of a density that grows from 1 to 5. Rows arrive in random order from several tasks.
+    # The inverse of the distribution function of a density that grows from 1 to 5. Rows arrive in random order from
+    # several tasks.
     chance = "(xxhash64(id) & 1048575) / 1048576D"
     query = f"""
         select /*+ repartition(16) */ id, md5(cast(id as string)) as text,

@@ -1,7 +1,7 @@
 """Compare the sqlfluff rules with `check`, and time them: `python benchmarks/lint_models.py`.
 
 `spark-bucketing check --offline` plans random models in Spark; the rules only parse them. An alarm is correct if
-`check` reports the reason of the same name. Because `check` reports only the first reason that applies to each
+`check` reports the reason with the same name. Because `check` reports only the first reason that applies to each
 Exchange, one reason can hide another. An alarm is groundless if `check` reports nothing for the model.
 """
 
@@ -37,7 +37,7 @@ Verdicts = Mapping[str, frozenset[str]]
 
 
 def check_models(project: Path) -> Verdicts:
-    """Run `check` with the session extension; return its findings for each model that it can plan."""
+    """Run `check` with the session extension; return its findings per model, for models that it can plan."""
     report = project / REPORT
     if report.is_file():
         return read(report)
@@ -58,7 +58,7 @@ def check_models(project: Path) -> Verdicts:
 
 
 def read(report: Path) -> Verdicts:
-    """Read the reasons from a report of `check`."""
+    """Read the reasons from a `check` report."""
     models = json.loads(report.read_text())["models"]
     return {
         model["name"]: frozenset(found["reason"] for operator in model["operators"] for found in operator["findings"])
@@ -69,7 +69,7 @@ def read(report: Path) -> Verdicts:
 
 @cache
 def linter(project: Path, rules: str) -> Linter:
-    """Return a linter of the project with these rules."""
+    """Return a linter with these rules for the project."""
     settings: Any = {
         "core": SPARK,
         "rules": {"spark_bucketing": {"manifest": f"{project}/{MANIFEST}"}},
@@ -135,7 +135,7 @@ def time_rules(project: Path, console: Console) -> None:
 
 
 def _time_rules_alone(project: Path, file: Path, text: str) -> float:
-    """Return the seconds of the rules alone, without sqlfluff's rendering and parsing."""
+    """Return the seconds that the rules alone take, without sqlfluff's rendering and parsing."""
     rendered = linter(project, "spark_bucketing").render_string(text, str(file), FluffConfig(overrides=SPARK), "utf-8")
     known = project_of(file, f"{project}/{MANIFEST}")
     begin = time.perf_counter()

@@ -38,7 +38,7 @@ class Source:
 
 
 def write_project(folder: Path, models: int, seed: int) -> None:
-    """Write a project of `models` models, and of views that they read, for an embedded Spark."""
+    """Write a project with `models` models and the views that they read, for an embedded Spark."""
     random = Random(seed)  # noqa: S311  (no secret)
     sources = _sources()
     (folder / "models").mkdir(parents=True)
@@ -136,7 +136,7 @@ def _condition(random: Random, left: str, right: str) -> str:
 def _model(random: Random, sources: Sequence[Source], *, tidy: bool) -> str:
     """Return a query of up to three inputs: a join, an aggregate, a window or a projection, with or without CTEs.
 
-    A tidy query joins and groups by at least k, and adds no other shuffle.
+    A well-written query joins and groups by at least k, and adds no other shuffle.
     """
     inputs = [_input(random, sources, tidy=tidy) for _ in range(random.choice((1, 2, 2, 2, 2, 3)))]
     with_: list[str] = []

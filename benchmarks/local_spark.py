@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
-    """Open an embedded Spark with its warehouse and metastore in a folder."""
+    """Open an embedded Spark with its warehouse and metastore in a directory."""
     spark = open_session(
         {
             "spark.ui.enabled": "false",

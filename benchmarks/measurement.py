@@ -1,4 +1,4 @@
-"""Measure time, exchanges, sorts and memory of queries; variants take turns, so noise affects all alike."""
+"""Measure the time, exchanges, sorts and memory of queries; variants take turns, so that noise affects all alike."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def measure_planning(
 ) -> dict[str, Planned]:
     """Measure the time and work to plan a query and list its files, without running it.
 
-    Stock Spark lists files when the query starts, the extension during planning. Therefore the time covers both.
+    Stock Spark lists files when the query starts, but the extension lists them during planning. Therefore, the time
+    covers both.
 
     Returns: the measurements by variant, without the first repetition.
     """

@@ -1,9 +1,11 @@
-"""Merge a thousandth of the rows into an organized table, and compare with overwriting its partitions or all of it.
+"""Compare a merge into an organized table with overwriting its partitions or the whole table.
 
-The table has 200 partitions of 50 files. One delta affects 3 % of the files, another affects all of them. dbt applies
+Each delta changes a thousandth of the rows.
+
+The table has 200 partitions of 50 files. One delta affects 3% of the files, another affects all of them. dbt applies
 each delta to three tables: with `organized_incremental` and `merge`; with `insert_overwrite` of the affected
-partitions; and with `organized_table`, which rewrites all rows. Bytes are the bytes of new files, relative to the bytes
-of the files with changed rows.
+partitions; and with `organized_table`, which rewrites all rows. The byte ratio compares new files with the files that
+contain changed rows.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ TITLES = ("", "seconds", "x merge", "files written", "MiB written", "x affected 
 
 
 def main() -> None:
-    """Create the tables and the deltas, merge them in turns, and print times and bytes."""
+    """Create the tables and the deltas, run the merges alternately, and print times and bytes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=200, help="number of partitions")
     parser.add_argument("--files", type=int, default=50, help="files per partition")
@@ -96,7 +98,7 @@ def _copy(spark: SparkSession, table: str, copy: str) -> None:
 
 
 def _run_merges(spark: SparkSession, project: Path, options: argparse.Namespace, title: str, share: float) -> Table:
-    """Apply the same deltas in each variant; each delta changes other rows."""
+    """Apply the same deltas in each variant; each delta changes different rows."""
     seconds: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
     written: dict[str, list[tuple[int, int]]] = {variant: [] for variant in VARIANTS}
     least: list[int] = []
@@ -177,7 +179,7 @@ def _delta(options: argparse.Namespace, share: float, number: int) -> str:
 
 
 def _bytes_of_touched(spark: SparkSession) -> int:
-    """Return the total size of the files with rows of the delta."""
+    """Return the total size of the files that contain rows of the delta."""
     spark.catalog.refreshTable("bench.m0")
     (row,) = spark.sql(
         "select sum(bytes) from (select distinct file, bytes from ("

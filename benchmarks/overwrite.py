@@ -1,8 +1,9 @@
 """Observe what readers see while partitions, or some of their files, are replaced.
 
 The benchmark compares an INSERT OVERWRITE of all partitions with a merge that replaces one file of each partition in an
-organized table. Three readers run meanwhile. One lists the partition folders as fast as it can. The others are Spark
-sessions, one stock and one with the extension, that count rows by partition with a fresh file listing for each query.
+organized table. Three readers run meanwhile. One process lists the partition directories as fast as it can. The others
+are Spark sessions, one stock and one with the extension, that count rows per partition with a fresh file listing for
+each query.
 """
 
 from __future__ import annotations
@@ -42,11 +43,10 @@ class Observations:
 
     Args:
         statement: seconds of each statement.
-        commit: seconds between the changes of the first and the last folder.
-        gaps: seconds between the first and the last change within a folder.
-        missing: seconds during which some folder had fewer files than before.
-        doubled: seconds during which some folder had more files than before.
-        answers: results of the counting queries by session: right, rows missing, rows twice, or failed.
+        commit: seconds between the changes to the first and the last directory. gaps: seconds between the first and the
+        last change within a directory. missing: seconds during which some directory had fewer files than before.
+        doubled: seconds during which some directory had more files than before. answers: results of the counting
+        queries per session: right, rows missing, rows twice, or failed.
     """
 
     statement: list[float] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Observations:
 
 @dataclass
 class FolderChanges:
-    """The changes that a folder listing process observed: the time of each change of each folder's files."""
+    """The changes that the directory listing process observed: the time of each change to each directory's files."""
 
     began: dict[Path, float] = field(default_factory=dict)
     ended: dict[Path, float] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class FolderChanges:
 
 
 def watch_folders(folders: list[Path], pipe: Connection) -> None:
-    """List folders until a message arrives on the pipe, then send the observed changes."""
+    """List directories until a message arrives on the pipe, then send the observed changes."""
     first = {folder: _files(folder) for folder in folders}
     seen = FolderChanges()
     pipe.send("ready")

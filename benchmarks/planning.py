@@ -1,8 +1,8 @@
 """Measure planning time and metastore calls over a metastore service, with and without the extension.
 
 The table has --partitions partitions of --files files each. Only the first partition is written, with one row in each
-bucket. The other folders contain hard links to its files, and its rows in the metastore database are copied. Therefore
-every partition is sealed, and listing a file costs the same as for any other file.
+bucket. The directories of the other partitions contain hard links to its files, and its rows in the metastore
+database are copied. Therefore, every partition is sealed, and each link costs as much to list as any other file.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class Planned:
     """The cost of planning a query.
 
     Args:
-        seconds: the first time and the second time in a session.
-        calls: metastore calls of the first time, by name.
+        seconds: for the first and the second planning in a session.
+        calls: metastore calls of the first planning, by name.
         exchanges: number of exchanges in the plan.
-        heap: heap of the driver after planning, in MB.
+        heap: heap that the driver uses after planning, in MB.
     """
 
     seconds: tuple[float, float]
@@ -132,7 +132,7 @@ def copy_partition(made: Cluster, partitions: int) -> None:
 
 
 def calls(folder: Path) -> Counter[str]:
-    """Count the calls to the metastore service until now, by name, from the logs in its temporary folder."""
+    """Count the calls to the metastore service until now, by name, from the logs in its temporary directory."""
     logs = folder.rglob("hive.log*")
     return Counter(
         name for log in logs for name in re.findall(r"audit.*cmd=source:\S+ (\w+)", log.read_text(errors="replace"))

@@ -1,4 +1,4 @@
-"""Time a filter on the range column of a table of many files, with and without file statistics: `make bench-ranges`.
+"""Time a filter on the range column of a table with many files, with and without file statistics: `make bench-ranges`.
 
 The table has 200 partitions, whose files have ranges that do not overlap. A query selects a thousandth of the values
 in every partition. Stock Spark opens the footer of each file to find out whether it contains any of them.

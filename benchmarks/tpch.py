@@ -103,7 +103,7 @@ def measure(
         queries: query texts by name.
         jobs: receives the jobs of each query's last run, see _jobs().
 
-    Returns: the median seconds of planning and of the whole query, by query and variant.
+    Returns: the median seconds of planning and of the whole query, per query and variant.
 
     Raises:
         WrongRowsError: two variants returned different rows.
@@ -151,7 +151,7 @@ def _wait_for_tasks(spark: SparkSession) -> None:
 
 
 def all_jobs(spark: SparkSession) -> list[Any]:
-    """Return all jobs that Spark still remembers, in order."""
+    """Return all jobs that Spark still keeps, in order."""
     found = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
     return sorted((found.apply(i) for i in range(found.size())), key=lambda job: int(job.jobId()))
 

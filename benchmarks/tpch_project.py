@@ -54,11 +54,11 @@ def layouts() -> dict[str, dict[str, dict[str, object]]]:
 
 
 def make_project(folder: Path, data: Path, more: Mapping[str, str]) -> None:
-    """Write the project, without buckets, into before/, and its profiles next to it.
+    """Write the project, without buckets, to before/, and its profiles next to it.
 
     Args:
-        folder: absolute folder for the tables and the metastore; its content is deleted.
-        data: folder with a Parquet file for each table.
+        folder: absolute path of the directory for the tables and the metastore; its contents are deleted.
+        data: directory with a Parquet file for each table.
         more: Spark settings that override the defaults.
     """
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Time writing a table, and show how much of the time its buckets cost."""
+"""Time how long it takes to write a table, and show how much of that time its buckets cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS = {
 
 
 def time_writes(spark: SparkSession, repetitions: int) -> Table:
-    """Write orders and lineitem with each step, in turns; return medians and their ratio to the unbucketed table."""
+    """Write orders and lineitem with each step, alternately; return medians and their ratio to the unbucketed table."""
     title = f"Writing a table of {BUCKETS} buckets, medians of {repetitions}"
     table = Table("table", "written as", "seconds", "x unbucketed", title=title)
     for name in ("orders", "lineitem"):

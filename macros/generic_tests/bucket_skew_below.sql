@@ -1,8 +1,8 @@
 {#-
-  Returns buckets with at least `ratio` times the rows of the mean bucket. The mean includes empty buckets. Rows of a bucket are summed over
-  all partitions with the same bucket spec.
+  Returns buckets that have at least `ratio` times as many rows as the mean bucket. The mean includes empty buckets. The rows of a bucket are summed
+  over all partitions with the same bucket spec.
 
-  The file name gives the bucket of a row, so the test reads no columns. Rows in files without a valid bucket id always fail.
+  The file name contains the bucket of its rows, so the test reads no columns. Rows in files without a valid bucket id always fail.
 -#}
 {% test bucket_skew_below(model, ratio) %}
   {%- if execute and (ratio is not number or ratio is boolean or ratio <= 1) -%}

@@ -1,4 +1,7 @@
-{#- Returns files with rows that belong to another bucket than their name states, or whose name states none. Does not read sealed partitions. -#}
+{#-
+  Returns files with rows that belong to a different bucket than the one in the file name, and files whose name has no bucket. Does not read
+  sealed partitions.
+-#}
 {% test rows_in_their_buckets(model) %}
   {%- call(tested) spark_bucketing.files_test_sql(model) -%}
     {%- set problem = spark_bucketing.add_key_columns(tested) if tested.specs.loose else none -%}

@@ -1,5 +1,5 @@
 {% materialization bucketed_incremental, adapter='spark', supported_languages=['sql'] -%}
-  {%- set layout = spark_bucketing.bucketing_config() -%}
+  {%- set layout = spark_bucketing.model_config() -%}
   {%- set increment = spark_bucketing.incremental_config(layout) -%}
   {%- set target_relation = this.incorporate(type='table') -%}
 

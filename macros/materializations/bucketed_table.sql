@@ -1,5 +1,5 @@
 {% materialization bucketed_table, adapter='spark', supported_languages=['sql'] -%}
-  {%- set layout = spark_bucketing.bucketing_config() -%}
+  {%- set layout = spark_bucketing.model_config() -%}
   {%- set target_relation = this.incorporate(type='table') -%}
 
   {{ run_hooks(pre_hooks) }}

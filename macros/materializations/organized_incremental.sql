@@ -1,6 +1,6 @@
 {% materialization organized_incremental, adapter='spark', supported_languages=['sql'] -%}
   {%- set layout = spark_bucketing.organized_config() -%}
-  {%- set increment = spark_bucketing.organized_incremental_config(layout) -%}
+  {%- set increment = spark_bucketing.incremental_config(layout) -%}
   {%- set target_relation = this.incorporate(type='table') -%}
 
   {{ run_hooks(pre_hooks) }}

@@ -33,7 +33,7 @@ class Answer:
 
 
 def ask(spark: SparkSession, query: str, extension: bool) -> Answer:
-    """Run a query, with the extension or on stock Spark.
+    """Run a query with the extension or on stock Spark.
 
     Raises:
         SparkError: the query fails.
@@ -54,7 +54,7 @@ def difference(found: Rows, expected: Rows) -> str:
 
 
 def plan_lines(node: PlanNode) -> Iterator[str]:
-    """Yield the joins, aggregates, exchanges, sorts and scans of a plan, with what each scan says about buckets."""
+    """Yield the joins, aggregates, exchanges, sorts and scans of a plan, with each scan's note on buckets."""
     line = None
     if node.operator == "Scan":
         said = node.details.get("Bucketed")

@@ -4,7 +4,7 @@ A copy of the showcase gets another model, whose files have ranges of departure 
 of one week, deletes flights that never took place, and adds one that was missing. Finally, the script compares the
 table with a full recomputation.
 
-Exit codes: 0 all rows are right, 1 some rows are wrong, 2 the script could not run.
+Exit codes: 0 all rows are correct, 1 some rows are wrong, 2 the script could not run.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def files(spark: SparkSession) -> dict[str, tuple[str, str, int, int]]:
 
 
 def show(before: dict[str, tuple[str, str, int, int]], after: dict[str, tuple[str, str, int, int]]) -> None:
-    """Print the files of June, and mark the added and the deleted ones."""
+    """Print June's files, and mark those that were added or deleted."""
     table = Table("", "first hour", "last hour", "rows", "bytes", "file", title=f"{TABLE}, flight_month=2013-06")
     june = {name: of for name, of in {**before, **after}.items() if "2013-06" in name}
     for name, (first, last, rows, size) in sorted(june.items(), key=lambda item: (item[1][0], item[0] in after)):

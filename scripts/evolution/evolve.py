@@ -1,11 +1,11 @@
-"""Change the buckets of the showcase's flights_by_month from step to step, and show the plans after each run.
+"""Change the buckets of the showcase's flights_by_month step by step, and show the plans after each run.
 
-The script copies the showcase and edits the model's config as its author would: from an unbucketed incremental table to
+The script copies the showcase and edits the model's config as a user would: from an unbucketed incremental table to
 buckets by another column. Each `dbt run` writes some months of 2013. After every run, the script prints the bucket
 specs of the months, and the plans of a join and an aggregate, with the extension and on stock Spark. It compares the
 rows of every query with the same query over stg_flights, a view of the CSV files.
 
-Exit codes: 0 all rows are right, 1 some rows are wrong, 2 the script could not run.
+Exit codes: 0 all rows are correct, 1 some rows are wrong, 2 the script could not run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def show_plans(showcase: Showcase, step: Step) -> None:
     """Print the plans of the queries after a step.
 
     Raises:
-        WrongRowsError: a query returns other rows than over the CSV files.
+        WrongRowsError: a query returns different rows than over the CSV files.
     """
     for first, last in (None, None), *step.looked_at:
         months, selected = "all months", "true"
@@ -43,7 +43,9 @@ def show_plans(showcase: Showcase, step: Step) -> None:
     for name, query in others.items():
         showcase.compare(name, query, "true")
     more = f" and {len(others)} others" if others else ""
-    print(f"\nThese {len(QUERIES) * (1 + len(step.looked_at))} queries{more} have the rows of the CSV files.")
+    print(
+        f"\nThese {len(QUERIES) * (1 + len(step.looked_at))} queries{more} return the same rows as over the CSV files."
+    )
 
 
 def main() -> int:

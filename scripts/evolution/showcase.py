@@ -40,11 +40,11 @@ CONDITION = """where flight_month in ('{{ var("months") | join("', '") }}')"""
 
 
 class WrongRowsError(Exception):
-    """A query of the table returns other rows than the same query of the CSV files."""
+    """A query of the table returns different rows than the same query of the CSV files."""
 
 
 def copy_showcase(folder: Path) -> Path:
-    """Copy the showcase into an empty folder; return the copy."""
+    """Copy the showcase to an empty directory; return the copy."""
     project = folder / "project"
     if folder.exists():
         shutil.rmtree(folder)
@@ -67,7 +67,7 @@ def open_spark(project: Path, settings: Mapping[str, str] | None = None) -> Spar
 
 
 def run_dbt(folder: Path, *arguments: str, says: Callable[[Any], None] = lambda _: None) -> None:
-    """Run dbt for the copy in a folder.
+    """Run dbt for the copy in a directory.
 
     Raises:
         ProjectError: dbt failed.
@@ -82,10 +82,10 @@ def run_dbt(folder: Path, *arguments: str, says: Callable[[Any], None] = lambda 
 
 
 class Showcase:
-    """A copy of the showcase with its own Spark and metastore.
+    """A copy of the showcase with a separate Spark and metastore.
 
     Args:
-        folder: its folder; existing content is deleted.
+        folder: the copy's directory; existing contents are deleted.
     """
 
     def __init__(self, folder: Path) -> None:

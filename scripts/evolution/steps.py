@@ -18,14 +18,14 @@ def by_plane(buckets: int) -> Mapping[str, object]:
 
 @dataclass(frozen=True)
 class Step:
-    """A change of the model's config, and a run.
+    """A change of the model's config, followed by a run.
 
     Args:
         title: what the step does.
         config: the model's new config.
         months: months of 2013 that the run writes.
-        looked_at: first and last month of further queries; queries of all months run first.
-        others: whether to compare the rows of OTHERS, too.
+        looked_at: first and last month for further queries; queries over all months run first.
+        others: whether to compare the rows of OTHERS as well.
     """
 
     title: str
@@ -40,14 +40,14 @@ STEPS = (
     Step("The table becomes bucketed: 8 buckets by plane for new months", by_plane(8), (4, 5, 6), [(5, 5)]),
     Step("8 buckets grow to 16", by_plane(16), (7, 8, 9), [(4, 9), (8, 8)]),
     Step(
-        "Another column: buckets by carrier, the fourth spec",
+        "Buckets by another column: the fourth spec, by carrier",
         {**EVOLVING, "clustered_by": ["carrier"], "buckets": 4},
         (10, 11, 12),
         [(4, 9), (11, 11)],
         others=True,
     ),
     Step(
-        "By plane again: rewrite the months that are unbucketed or by carrier",
+        "By plane again: rewrite the months that are unbucketed or bucketed by carrier",
         by_plane(16),
         (1, 2, 3, 10, 11, 12),
         [(11, 11)],
@@ -63,7 +63,7 @@ QUERIES = {
         "select f.tailnum, count(*), sum(f.arrival_delay) from {flights} as f where {selected} group by f.tailnum"
     ),
 }
-# Queries of all months; only their rows are compared.
+# Queries over all months; only their rows are compared.
 OTHERS = {
     "left join": """
         select f.origin, p.manufacturer, count(*)

@@ -1,1 +1,1 @@
-"""The generated pages of the reference, one module each."""
+"""The generated pages of the reference, one module per page."""

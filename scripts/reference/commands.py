@@ -14,13 +14,13 @@ HEAD = """# Commands
 
 Use this page to look up a command of `spark-bucketing`, its options and its exit codes.
 
-Exit codes are 0 for a clean result, 1 for findings, 2 when the command could not run or could not tell, and 130
-after Ctrl-C. Every command that reads a dbt project takes dbt's own `--project-dir`, `--profiles-dir`, `--target`
+Exit codes are 0 for a clean result, 1 for findings, 2 if the command could not run or the result is unknown, and 130
+after Ctrl-C. Every command that reads a dbt project takes dbt's options `--project-dir`, `--profiles-dir`, `--target`
 and `--vars`.
 
 ## Shell completion
 
-Add this line to `~/.bashrc`. Zsh needs `zsh_source` in it, and Fish needs `fish_source`:
+Add this line to `~/.bashrc`. For Zsh, use `zsh_source` instead, and for Fish, use `fish_source`:
 
 ```sh
 eval "$(_SPARK_BUCKETING_COMPLETE=bash_source spark-bucketing)"

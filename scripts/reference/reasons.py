@@ -11,10 +11,10 @@ HEAD = """# Reasons
 
 Use this page to look up a reason that `spark-bucketing check` reports, and what to change.
 
-`spark-bucketing explain REASON` prints the same text. A model accepts a reason by its name, under
+`spark-bucketing explain REASON` prints the same text. To accept a reason for a model, list it under
 [`meta`](check.md#accepted-findings).
 
-Each Exchange or Sort between a bucketed table and a join, aggregate, distinct or window has one reason: the first
+Each Exchange or Sort between a bucketed table and a join, aggregate, distinct or window has one reason: the first one
 that applies, in the order of this page. A finding is a *warning* when a fix improves the verdict, and a *note*
 when none does. An *error* means wrong rows, or a query that cannot work.
 """

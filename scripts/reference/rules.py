@@ -39,7 +39,7 @@ def _line(rule: type[BaseRule]) -> str:
 
 
 def _section(rule: type[BaseRule]) -> str:
-    # sqlfluff adds these to the docstring; the list above has them.
+    # sqlfluff adds these lines to the docstring; the list above already has them.
     text = re.sub(r"\n+ *This rule is ``sqlfluff fix`` compatible\.\n", "\n", rule.__doc__ or "")
     text = re.sub(r"\n+ *\*\*(Name|Aliases|Groups)\*\*: .*\n", "\n", text)
     text = re.sub(r"\n+ *\*\*Configuration\*\*\n+(?: *\* .*\n)+", "\n", text)

@@ -237,4 +237,4 @@ def test_offline_advice_covers_the_showcase(tmp_path: Path) -> None:
         [*COMMAND[:-1], *arguments], capture_output=True, text=True, cwd=REPOSITORY, env=variables, check=False
     )
     assert result.returncode == 0, result.stderr
-    assert "<svg" in report.read_text() and "flights_by_plane" in report.read_text()
+    assert "<th>Reads</th>" in report.read_text() and "flights_by_plane" in report.read_text()

@@ -17,9 +17,13 @@ SQL = (
     "select 1 as k, 'a' as v, 2 as ds, timestamp'2024-01-01 00:00:00' as ts, map('a', 1) as m, cast('x' as binary) as b"
 )
 
-CASES: dict[str, dict[str, Any]] = yaml.safe_load(
-    (REPOSITORY / "tests" / "cases" / "shared" / "config_errors.yml").read_text()
-)
+SHARED = REPOSITORY / "tests" / "cases" / "shared"
+CASES: dict[str, dict[str, Any]] = {
+    name: case
+    for file in ("config.yml", "query_config.yml")
+    for name, case in yaml.safe_load((SHARED / file).read_text()).items()
+    if "message" in case
+}
 
 
 @pytest.fixture(scope="module")

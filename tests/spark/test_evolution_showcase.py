@@ -56,7 +56,7 @@ def output(demo: Path) -> str:
 
 
 def test_rows_of_all_queries_are_compared(output: str) -> None:
-    assert re.findall(r"^These (.*) have the rows of the CSV files\.$", output, re.MULTILINE) == [
+    assert re.findall(r"^These (.*) return the same rows as over the CSV files\.$", output, re.MULTILINE) == [
         "4 queries", "4 queries", "6 queries", "6 queries and 11 others", "4 queries",
     ]  # fmt: skip
 

@@ -7,13 +7,14 @@ import os
 import re
 import shutil
 import threading
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import command
 from crashes import statements
+from local_files import held
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -162,28 +163,29 @@ def test_failed_replacement_is_undone(project: Project, extension: None) -> None
     assert rows_of(project) == MERGED
 
 
-def test_concurrent_recovery_and_replacement_have_one_winner(project: Project, extension: None) -> None:
-    """A replacement that was undone cannot be committed, and a committed one cannot be undone; no row is lost."""
+@pytest.mark.parametrize(
+    ("held_operation", "recovered"),
+    [
+        pytest.param("rename .*/_replaced/[^/]*/begun", "undone", id="before the commit"),
+        pytest.param("delete .*/m/(?:[^/]*/)?ds=[^/]*/part-.*", "completed", id="after the commit"),
+    ],
+)
+def test_recovery_during_a_replacement_decides_before_the_commit_only(
+    project: Project, extension: None, held_operation: str, recovered: str
+) -> None:
+    """Another run recovers the table while a replacement waits; it undoes or completes the replacement as a whole."""
     new_files, old_files = crash_before_replacing(project)
-    done = threading.Event()
-
-    def recover() -> None:
-        while not done.is_set():
-            # Both may drop the same partition; one of them no longer finds it.
-            with suppress(PySparkException, Py4JError):
-                project.spark.sql(f"alter table {project.table('m')} recover files")
-
-    other = threading.Thread(target=recover)
-    other.start()
-    try:
-        replace(project)
-        expected, there, gone = MERGED, [to for _, to in new_files], old_files
-    except (PySparkException, Py4JError):
-        expected, there, gone = OLD, old_files, [to for _, to in new_files]
-    finally:
-        done.set()
-        other.join()
-    assert rows_of(project) == expected
+    with ThreadPoolExecutor(1) as pool, held(project.spark, held_operation) as operation:
+        replacement = pool.submit(replace, project)
+        operation.await_reached()
+        (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
+        operation.open()
+        failure = replacement.exception()
+    assert row.recovered == recovered
+    assert ("undone" in str(failure)) if recovered == "undone" else failure is None, failure
+    added = [to for _, to in new_files]
+    there, gone = (old_files, added) if recovered == "undone" else (added, old_files)
+    assert rows_of(project) == (OLD if recovered == "undone" else MERGED)
     assert all(path.exists() for path in there) and not any(path.exists() for path in gone)
 
 
@@ -235,7 +237,7 @@ def test_readers_see_either_old_or_new_rows(project: Project, extension: None, s
     other = spark.newSession()
     other.conf.set("spark.bucketing.enabled", "true")
     found: list[Any] = []
-    done = threading.Event()
+    done, has_read = threading.Event(), threading.Semaphore(0)
 
     def count_rows() -> Any:
         try:
@@ -246,21 +248,31 @@ def test_readers_see_either_old_or_new_rows(project: Project, extension: None, s
     def read() -> None:
         while not done.is_set():
             found.append(count_rows())
+            has_read.release()
+
+    def await_a_query() -> None:
+        """Wait until a query has run that was planned after this call."""
+        for _ in range(2):
+            while has_read.acquire(blocking=False):
+                pass
+            assert has_read.acquire(timeout=120)
 
     reader = threading.Thread(target=read)
     reader.start()
     try:
+        await_a_query()
         for run in range(1, 4):
             delta = [(i, i, run, "x", "ab"[run % 2] if i % 2 else "c", "U") for i in range(0, 400, 4)]
             write(project.spark, project.table("delta"), delta, f"{COLUMNS}, op string")
             project.dbt("run")
+            await_a_query()
     finally:
         done.set()
         reader.join()
     sums = {(400, 100 * run) for run in range(4)}
     # A query that was planned earlier fails if it reads a deleted file, as with any overwrite.
-    wrong = [one for one in found if one not in sums and not re.search("FILE_NOT_EXIST|does not exist", str(one))]
-    assert not wrong and len(found) > 20
+    failed = [one for one in found if re.search("FILE_NOT_EXIST|does not exist", str(one))]
+    assert {one for one in found if one not in failed} == sums
 
 
 def test_tables_without_file_statistics_have_no_replacement(project: Project, extension: None) -> None:

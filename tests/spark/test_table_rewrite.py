@@ -90,7 +90,7 @@ def test_partition_above_another_partitions_folder_is_refused(tables: SpecEvolut
     tables.sql(f"alter table nested add partition (ds = 'c') location '{inner}'")
     rows = tables.sums("nested")
     refused = tables.said("rewrite", "nested", "--where", "ds = 'a'", code=2)
-    assert "its folder also contains ds=c" in refused
+    assert "its directory also contains ds=c" in refused
     assert tables.sums("nested") == rows
 
 

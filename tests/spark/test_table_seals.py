@@ -115,11 +115,11 @@ def test_unpartitioned_table_is_sealed(tables: SpecEvolution) -> None:
 
 OF_PARTITIONS = "partition columns only, which are ds"
 REFUSED = [
-    ("nowhere", ("show", f"{DB}.nowhere"), f"There is no table {DB}.nowhere"),
+    ("nowhere", ("show", f"{DB}.nowhere"), f"Table {DB}.nowhere does not exist"),
     ("view", ("show", f"{DB}.a_view"), "is a view"),
     ("unpartitioned", ("rewrite", f"{DB}.one"), "has no partitions"),
     ("spark layout", ("rewrite", f"{DB}.spark"), "4 buckets of the Spark layout"),
-    ("nothing to seal", ("seal", f"{DB}.nowhere"), f"There is no table {DB}.nowhere"),
+    ("nothing to seal", ("seal", f"{DB}.nowhere"), f"Table {DB}.nowhere does not exist"),
     ("seal plain", ("seal", f"{DB}.plain"), "found a table without buckets"),
     ("seal other column", ("verify", f"{DB}.refused", "--deep", "--where", "k = 1"), "partition columns ds"),
     ("plain", ("rewrite", f"{DB}.plain"), "on_bucket_change='evolve'"),
@@ -169,7 +169,7 @@ def test_session_without_the_extension_gets_instructions(tables: SpecEvolution, 
     with no_extension(tables.spark):
         for name in ("seal", "rewrite"):
             assert "spark-bucketing extension conf --format profiles" in tables.said(name, "refused", code=2)
-        assert "Its seals are unknown" in tables.said("verify", "refused", code=2)
+        assert "seals are unknown" in tables.said("verify", "refused", code=2)
 
 
 def test_settings_that_hide_rows_are_restored(tables: SpecEvolution) -> None:

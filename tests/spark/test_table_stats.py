@@ -145,4 +145,4 @@ def test_commands_report_tables_without_statistics(project: Project) -> None:
     result = command(project, "table", "stats", project.table("m"))
     assert result.exit_code == 2 and "`range_by` or `implicit_partition_by`" in result.output
     result = command(project, "table", "stats", "nope.nope")
-    assert result.exit_code == 2 and "There is no table" in result.output
+    assert result.exit_code == 2 and "does not exist" in result.output

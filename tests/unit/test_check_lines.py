@@ -66,6 +66,6 @@ def test_compiled_line_is_found_in_the_model(compiled: str, number: int, raw: st
 
 def test_line_with_much_jinja_is_mapped_quickly() -> None:
     raw = "select " + " ".join(f"{{{{ c{i} }}}}" for i in range(12)) + " end_of_line\n"
-    start = time.monotonic()
+    start = time.process_time()
     assert source_line("select " + "c " * 80 + "from x join y on a\nselect 1", 1, raw) is None
-    assert time.monotonic() - start < 1
+    assert time.process_time() - start < 1

@@ -164,7 +164,7 @@ def test_macros_that_call_config_indirectly_are_found(project: Project) -> None:
         "macro.shop.reads": {"name": "reads", "macro_sql": "{% macro reads() %}{{ config.get('a') }}{% endmacro %}"},
     }
     model = project.model("m", "{{ outer() }}", depends_on={"macros": ["macro.shop.outer"]})
-    assert project.reason(model, **BUCKETED) == "It calls the macro inner, which calls config()."
+    assert project.reason(model, **BUCKETED) == "The model calls the macro inner, which calls config()."
     assert project.edits(project.model("n", "{{ reads() }}", depends_on={"macros": ["macro.shop.reads"]}), **BUCKETED)
 
 
@@ -177,7 +177,11 @@ def test_macros_that_call_config_indirectly_are_found(project: Project) -> None:
             "models:\n  other:\n    m:\n      +materialized: bucketed_table\n      +buckets: 8",
         ),
         ({"language": "python"}, "a Python model", "dbt.config(materialized='bucketed_table', buckets=8)"),
-        ({"resource_type": "snapshot"}, "It is a snapshot", "{{ config(materialized='bucketed_table', buckets=8) }}"),
+        (
+            {"resource_type": "snapshot"},
+            "The node is a snapshot",
+            "{{ config(materialized='bucketed_table', buckets=8) }}",
+        ),
         ({"original_file_path": "models/none.sql"}, "cannot be read: No such file", "config("),
         ({"original_file_path": "../outside.sql"}, "outside the project directory", "config("),
         ({"original_file_path": "models/latin.sql"}, "not valid UTF-8", "config("),

@@ -140,8 +140,8 @@ def test_only_changed_arguments_are_written(before: str, wanted: dict[str, objec
         ("{{ config({'a': 1}, b=2) }}", "positional arguments"),
         ("{{ config({a: 1}) }}", "not string literals"),
         ("{{ config(a=1, a=2) }}", "a key twice"),
-        ("{{ config(a=1 }}", "Jinja cannot parse its SQL"),
-        ("{% sometag %}", "Jinja cannot parse its SQL"),
+        ("{{ config(a=1 }}", "Jinja cannot parse the model's SQL"),
+        ("{% sometag %}", "Jinja cannot parse the model's SQL"),
     ],
 )
 def test_unsafe_edit_is_refused_with_the_reason(sql: str, reason: str) -> None:

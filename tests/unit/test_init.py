@@ -86,7 +86,7 @@ def test_a_server_gets_its_settings_as_a_note(shop: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--model", "orders"), "--model and --clustered-by go together"),
+        (("--model", "orders"), "--model and --clustered-by must be used together"),
         (("--model", "order", "--clustered-by", "a"), "The project has no model 'order'."),
         (("--target", "none"), "does not have a target named 'none'"),
     ],
@@ -102,7 +102,7 @@ def test_a_table_that_does_not_exist_needs_a_size(shop: Path, monkeypatch: pytes
     monkeypatch.setattr(command, "_size", lambda *_: None)
     asked = ("--model", "orders", "--clustered-by", "customer_id")
     assert "The size of model 'orders' is unknown." in run(shop, *asked).output
-    assert "less than 256 MiB" in run(shop, *asked, "--size", "1MiB").output
+    assert "smaller than 256 MiB" in run(shop, *asked, "--size", "1MiB").output
     assert "buckets=7" in run(shop, *asked, "--buckets", "7").output
     assert "buckets=200" in run(shop, *asked, "--size", "50GiB", "--buckets", "200").output
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from typing import Any
 
 import pytest
@@ -11,36 +9,19 @@ import yaml
 from sqlfluff_models import fixed, lint, model, slugs
 
 from conftest import REPOSITORY
-from spark_bucketing.sqlfluff_plugin.config_keys import ORGANIZED, OTHERS, OURS
 
 CASES: dict[str, dict[str, Any]] = yaml.safe_load(
-    (REPOSITORY / "tests" / "cases" / "shared" / "config_errors.yml").read_text()
+    (REPOSITORY / "tests" / "cases" / "shared" / "query_config.yml").read_text()
 )
 SQL = (
     "select 1 as k, 'a' as v, 2 as ds, timestamp'2024-01-01 00:00:00' as ts, map('a', 1) as m, cast('x' as binary) as b"
 )
-KEYS = (REPOSITORY / "macros" / "bucketing" / "config" / "validate_config_keys.sql").read_text()
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_config_errors_are_reported_before_the_run(name: str) -> None:
+def test_contradictions_of_the_query_are_reported_before_the_run(name: str) -> None:
     case = CASES[name]
     assert slugs(model(case.get("sql", SQL), case["config"])) == case["rules"]
-
-
-def test_keys_match_the_macros() -> None:
-    first, second = (
-        re.findall(r"dict\.fromkeys\((\[.*?\])", KEYS, re.DOTALL)[0],
-        re.findall(r"misspellings = (\{.*?\n  \})", KEYS, re.DOTALL)[0],
-    )
-    others = re.findall(r"known = misspellings\.keys\(\) \| list \+ (\[.*?\])", KEYS, re.DOTALL)[0]
-    with_slips = {key: tuple(slips) for key, slips in ast.literal_eval(second).items()}
-    assert with_slips | dict.fromkeys(ast.literal_eval(first), ()) == dict(OURS)
-    assert set(ast.literal_eval(others)) == OTHERS
-    organized = ast.literal_eval(re.findall(r"keys = (\{.*?\n  \})", KEYS, re.DOTALL)[0])
-    shared = ast.literal_eval(re.findall(r"for key in (\[.*?\]) -", KEYS, re.DOTALL)[0])
-    own = {key: tuple(slips) for key, slips in organized.items()}
-    assert own | {key: OURS[key] for key in shared} == dict(ORGANIZED)
 
 
 def test_misspelt_keys_are_fixed_in_one_pass() -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import json
-import re
 from fractions import Fraction
 from math import exp
 
 import pytest
 from click.testing import CliRunner, Result
 
-from conftest import REPOSITORY
 from spark_bucketing.cli import main
+from spark_bucketing.config.schema import KEYS
 from spark_bucketing.errors import ProjectError
-from spark_bucketing.organize.file_counts import SETTINGS, FileCount, Setting, files_of_partitions
-from spark_bucketing.organize.file_plan import STRATEGIES, file_count
+from spark_bucketing.organize.file_counts import FileCount, files_of_partitions
+from spark_bucketing.organize.file_plan import file_config
 from spark_bucketing.organize.murmur3 import hash_of, hash_of_int, shuffle_keys, task_of
 from spark_bucketing.organize.simulation import Shape, Spread, by_column_salted, simulate
 
@@ -92,19 +90,13 @@ def test_one_partition_with_one_file_is_simple(name: str) -> None:
     ],
 )
 def test_file_count_depends_on_the_rows_of_each_partition(
-    setting: Setting, value: int, bytes_per_row: Fraction | None, files: list[int]
+    setting: str, value: int, bytes_per_row: Fraction | None, files: list[int]
 ) -> None:
     assert files_of_partitions(FileCount(setting, value), [700, 183, 17], bytes_per_row) == files
 
 
-def test_macros_and_command_use_the_same_names(year: dict[str, Spread]) -> None:
-    config = REPOSITORY / "macros" / "organize" / "config"
-    strategies = re.search(
-        r"file_strategies\(\) -%}\s+{{ return\((\[.*?\])\)", (config / "organized_config.sql").read_text()
-    )
-    settings = re.search(r"set settings = (\[.*?\])", (config / "file_count_config.sql").read_text())
-    assert strategies and tuple(ast.literal_eval(strategies[1])) == STRATEGIES and set(year) == set(STRATEGIES)
-    assert settings and tuple(ast.literal_eval(settings[1])) == SETTINGS
+def test_every_strategy_is_simulated(year: dict[str, Spread]) -> None:
+    assert set(year) == set(KEYS["file_strategy"].choices)
 
 
 def test_no_partitions_have_no_files() -> None:
@@ -116,10 +108,12 @@ def test_no_partitions_have_no_files() -> None:
 @pytest.mark.parametrize(
     ("given", "partition_by", "message"),
     [
-        ({}, ["p"], "found:    none of them"),
+        ({}, ["p"], "found:    none of rows_per_file"),
         ({"num_files": 1, "target_file_size": 2}, ["p"], "found:    target_file_size and num_files"),
-        ({"num_files": 0}, [], "an integer above 0"),
-        ({"target_file_size": "128MB"}, [], "256MiB"),
+        ({"num_files": 0}, [], "an integer from 1 to 100,000"),
+        ({"num_files": "8"}, [], "instead:  num_files=8"),
+        ({"num_files": 100_001}, [], "an integer from 1 to 100,000"),
+        ({"target_file_size": "128MB"}, [], "instead:  target_file_size='128MiB'"),
         ({"files_per_partition": 3}, [], "instead:  num_files=3"),
     ],
 )
@@ -127,8 +121,14 @@ def test_invalid_file_count_is_an_error_that_names_the_model(
     given: dict[str, object], partition_by: list[str], message: str
 ) -> None:
     with pytest.raises(ProjectError, match="of model 'm'") as error:
-        file_count(given, "m", partition_by)
+        file_config({"partition_by": partition_by, **given}, {}, "m")
     assert message in str(error.value)
+
+
+def test_options_override_the_number_of_files_of_any_model() -> None:
+    config = {"clustered_by": ["k"], "buckets": "x", "num_files": 3, "materialized": "table", "file_format": "delta"}
+    planned = file_config(config, {"target_file_size": 7}, "m")
+    assert (planned["target_file_size"], planned["num_files"], planned["file_strategy"]) == (7, None, "exact")
 
 
 def simulated(*arguments: str) -> Result:

@@ -1,25 +1,13 @@
-{#-
-  Returns the types that a bucket column can have, without type parameters.
-
-  float and double are missing: Spark normalizes -0.0 to 0.0 before it joins or groups, so it never uses the buckets of such a column.
--#}
+{#- Returns the types that a bucket column can have, without type parameters. -#}
 {% macro bucket_types(bucket_hash) -%}
-  {{ return(spark_bucketing.hashed_types(bucket_hash) | reject('in', ['float', 'double']) | list) }}
+  {{ return(spark_bucketing.config_schema().bucket_types[bucket_hash]) }}
 {%- endmacro %}
 
 
 {#-
-  Returns the types whose bucket hash a SQL expression can compute exactly as the writer does.
-    hive   the types for which Catalyst's HiveHash matches Hive. It differs for varchar, char and binary. For timestamps
-           the result depends on the time zone and on fractional seconds before 1970.
-    hive2  the same types without float and double, because equal numbers can have several hashes
-    spark  the types that Murmur3Hash accepts
+  Returns the types whose bucket hash a SQL expression can compute exactly as the writer does. Hive's version 2 hashes equal floating-point
+  numbers differently, so it has none of these types.
 -#}
 {% macro hashed_types(bucket_hash) -%}
-  {%- set types = ['boolean', 'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'decimal', 'string', 'date'] -%}
-  {{ return({
-      'hive': types,
-      'hive2': types | reject('in', ['float', 'double']) | list,
-      'spark': types + ['varchar', 'char', 'binary', 'timestamp', 'timestamp_ntz'],
-  }[bucket_hash]) }}
+  {{ return(spark_bucketing.bucket_types(bucket_hash) + ([] if bucket_hash == 'hive2' else ['float', 'double'])) }}
 {%- endmacro %}

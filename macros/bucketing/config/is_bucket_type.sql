@@ -1,7 +1,7 @@
 {#-
   Returns whether a type, with or without parameters, is one of the given types.
 
-  types: list, from bucket_types() or hashed_types()
+  types: list, from config_schema(), bucket_types() or hashed_types()
 -#}
 {% macro is_bucket_type(type, types) -%}
   {%- set base = modules.re.split('[(<]', type | lower)[0] | trim -%}

@@ -1,35 +1,31 @@
 {#-
   Returns the name that a misspelled word most likely stands for, or none.
 
-  within: int, the largest edit distance. Two swapped letters count as one edit. Short names allow fewer edits: one for every three letters.
+  They are similar if they are equal after removing a few letters from each. Short names allow fewer letters: one for every three.
+
+  within: int, the largest number of letters to remove from each
 -#}
 {% macro nearest_name(word, names, within=2) -%}
-  {%- set nearest = namespace(name=none, distance=within + 1) -%}
-  {%- set plain = modules.re.sub('[^a-z0-9]', '', word | string | lower) -%}
-  {%- for name in names -%}
-    {%- set other = modules.re.sub('[^a-z0-9]', '', name) -%}
-    {%- if (plain | length - other | length) | abs < nearest.distance -%}
-      {%- set distance = spark_bucketing.edit_distance(plain, other) -%}
-      {%- set distance = 1 if distance == 2 and plain | sort == other | sort else distance -%}
-      {%- if distance < nearest.distance and distance <= other | length // 3 -%}
-        {%- set nearest.name = name -%}
-        {%- set nearest.distance = distance -%}
-      {%- endif -%}
-    {%- endif -%}
+  {%- for letters in range(within + 1) -%}
+    {%- set shortened = spark_bucketing.shortened_words(word, letters) -%}
+    {%- for name in names if letters <= modules.re.sub('[^a-z0-9]', '', name | lower) | length // 3 -%}
+      {%- for other in spark_bucketing.shortened_words(name, letters) if other in shortened -%}
+        {{ return(name) }}
+      {%- endfor -%}
+    {%- endfor -%}
   {%- endfor -%}
-  {{ return(nearest.name) }}
 {%- endmacro %}
 
 
-{#- Returns the Levenshtein distance of two words. -#}
-{% macro edit_distance(word, other) -%}
-  {%- set state = namespace(row=range(other | length + 1) | list) -%}
-  {%- for letter in word -%}
-    {%- set row = [loop.index] -%}
-    {%- for other_letter in other -%}
-      {%- do row.append([state.row[loop.index] + 1, row[-1] + 1, state.row[loop.index0] + (0 if letter == other_letter else 1)] | min) -%}
+{#- Returns a word's letters and digits without any of up to this many letters, as a dict. -#}
+{% macro shortened_words(word, letters) -%}
+  {%- set words = {modules.re.sub('[^a-z0-9]', '', word | string | lower): true} -%}
+  {%- for _ in range(letters) -%}
+    {%- for longer in words | list -%}
+      {%- for place in range(longer | length) -%}
+        {%- do words.update({longer[:place] ~ longer[place + 1:]: true}) -%}
+      {%- endfor -%}
     {%- endfor -%}
-    {%- set state.row = row -%}
   {%- endfor -%}
-  {{ return(state.row[-1]) }}
+  {{ return(words) }}
 {%- endmacro %}

@@ -8,15 +8,12 @@
   dbt calls this macro as soon as it knows the config of a model. The returned name is dbt's default.
 -#}
 {% macro spark__generate_alias_name(custom_alias_name=none, node=none) -%}
-  {%- set kind = node.config.materialized -%}
-  {%- if kind in ['bucketed_table', 'bucketed_incremental', 'organized_table', 'organized_incremental'] -%}
+  {%- if node.config.materialized in spark_bucketing.config_schema().materializations -%}
     {#- While dbt parses, `config` is an object; the validating macros expect a dictionary, as in a run. -#}
     {%- set parsed = {'name': node.name, 'config': node.config.to_dict(omit_none=true)} -%}
-    {%- set layout = spark_bucketing.organized_config(parsed) if kind.startswith('organized') else spark_bucketing.bucketing_config(parsed) -%}
-    {%- if kind == 'bucketed_incremental' -%}
+    {%- set layout = spark_bucketing.model_config(parsed) -%}
+    {%- if 'incremental_strategy' in layout -%}
       {% do spark_bucketing.incremental_config(layout, parsed) %}
-    {%- elif kind == 'organized_incremental' -%}
-      {% do spark_bucketing.organized_incremental_config(layout, parsed) %}
     {%- endif -%}
   {%- endif -%}
   {{ return(dbt.default__generate_alias_name(custom_alias_name, node)) }}

@@ -8,9 +8,9 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the normalized directory of a file, spelled as by input_file_name(): file:///warehouse/t/ds=a%2520b/part-0 -#}
+{#- Returns SQL for the normalized directory of a file, in the notation of input_file_name(): file:///warehouse/t/ds=a%2520b/part-0 -#}
 {% macro directory_of_file(path) -%}
   {%- set directory = 'regexp_extract(' ~ path ~ ", '^(.*)/[^/]*$', 1)" -%}
-  {#- url_decode() decodes a plus as a space, which is wrong for paths. -#}
+  {#- url_decode() decodes a plus sign as a space, which is wrong for paths. -#}
   {{ return(spark_bucketing.directory_of_location('url_decode(replace(' ~ directory ~ ", '+', '%2B'))")) }}
 {%- endmacro %}

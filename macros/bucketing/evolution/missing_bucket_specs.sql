@@ -1,4 +1,4 @@
-{#- Returns why the function bucket_specs() is not available, as {found, instead}; none if it is. -#}
+{#- Returns {found, instead} if the function bucket_specs() is not available, and none if it is. -#}
 {% macro missing_bucket_specs() -%}
   {%- if spark_bucketing.is_extensions_function('bucket_specs', 'BucketSpecsFunction') -%}
     {{ return(none) }}

@@ -1,5 +1,5 @@
 {#-
-  Seals the unsealed files of a table, in a hook or with `dbt run-operation`. Warns about partitions that Spark refuses to seal.
+  Seals the unsealed files of a table, in a hook or with `dbt run-operation`. Warns about partitions that Spark cannot seal.
 
   It runs the statement itself and returns no SQL.
 

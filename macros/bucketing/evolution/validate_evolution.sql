@@ -1,5 +1,5 @@
 {#-
-  Raises an error if the config differs from the table in more than the bucket spec. Existing partitions keep their files, so the new
+  Raises an error if the config differs from the table in anything other than the bucket spec. Existing partitions keep their files, so the new
   table must be able to read them.
 
   existing: dict, table_layout() of the table

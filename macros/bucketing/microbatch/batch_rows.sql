@@ -1,8 +1,8 @@
 {#-
-  Returns a subquery for the batch's rows if the node has an `event_time`, as dbt-core does, and otherwise the relation. If the batch is
+  Returns a subquery for the batch's rows if the node has an `event_time`, as dbt-core does, and the relation otherwise. For the batch
   {empty: true}, the subquery has no rows.
 
-  With --empty and --sample, the relation already prints as a subquery. With --defer, its schema differs from the node's.
+  With --empty and --sample, the relation already renders as a subquery. With --defer, its schema differs from the node's.
 -#}
 {% macro batch_rows(relation, node) -%}
   {%- if not node or not spark_bucketing.is_read_by_batches(node) -%}
@@ -13,7 +13,7 @@
 {%- endmacro %}
 
 
-{#- Returns whether a batch reads only its own rows of this node. -#}
+{#- Returns whether a batch reads only its own rows from this node. -#}
 {% macro is_read_by_batches(node) -%}
   {{ return(node.relation_name and node.config.event_time) }}
 {%- endmacro %}

@@ -1,8 +1,8 @@
 {#-
   Returns the batches that may have rows, or the first batch if none has. A log line counts the skipped batches.
 
-  A batch has no rows if two conditions hold. No input with an `event_time` has rows in it, which one query for each input finds out. And
-  the model returns no rows for empty inputs, which Spark's optimizer finds out: `select count(*) from events` returns one.
+  A batch has no rows if two conditions hold: No input with an `event_time` has rows in it. One query for each input determines this. And
+  the model returns no rows for empty inputs. Spark's optimizer determines this: `select count(*) from events` returns one row.
 
   batches: list, from microbatches()
   incremental: bool, the result of is_incremental() in the model
@@ -35,7 +35,7 @@
 {%- endmacro %}
 
 
-{#- Returns the inputs of the model that it reads in batches, as a list of {relation, event_time}. -#}
+{#- Returns the inputs that the model reads in batches, as a list of {relation, event_time}. -#}
 {% macro inputs_of_batches() -%}
   {%- set inputs = [] -%}
   {%- for id in model.depends_on.nodes -%}
@@ -51,13 +51,13 @@
 
 
 {#-
-  Returns the start times of all batches in which an input has rows, and possibly of others. Returns none if the type of its `event_time`
-  does not allow SQL to compute the batch of a row.
+  Returns the start times of all batches in which an input has rows, and possibly of some others. Returns none if the type of its `event_time`
+  makes it impossible to compute the batch of a row in SQL.
 
   span: dict {start, end} of all batches
 -#}
 {% macro filled_batches(input, span) -%}
-  {%- set size = spark_bucketing.choice_config('batch_size', ['hour', 'day', 'month', 'year'], none) -%}
+  {%- set size = config.get('batch_size') | lower -%}
   {%- set time = spark_bucketing.event_time_sql(input.event_time) -%}
   {%- set type = spark_bucketing.query_columns('(select ' ~ time ~ ' from ' ~ input.relation ~ ')')[0].type -%}
   {%- if type not in ['timestamp', 'timestamp_ntz', 'date'] -%}
@@ -78,7 +78,7 @@
 
 
 {#-
-  Returns whether Spark's optimizer proves that a query returns no rows.
+  Returns whether Spark's optimizer can prove that a query returns no rows.
 
   proofs: dict, cache of the answers by query
 -#}

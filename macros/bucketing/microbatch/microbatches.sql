@@ -1,11 +1,11 @@
 {#-
-  Returns the batches of a microbatch model as a list of {start, end} in UTC, by the rules of dbt-core's MicrobatchBuilder.
+  Returns the batches of a microbatch model as a list of {start, end} in UTC, following the rules of dbt-core's MicrobatchBuilder.
 
   The first run starts at `begin`, and later runs start `lookback` batches before now. --event-time-start and --event-time-end override both.
   dbt-core itself creates batches only for models with materialized='incremental'.
 -#}
 {% macro microbatches(incremental) -%}
-  {%- set size = spark_bucketing.choice_config('batch_size', ['hour', 'day', 'month', 'year'], none) -%}
+  {%- set size = config.get('batch_size') | lower -%}
   {%- set now = modules.datetime.datetime.fromisoformat(run_started_at.isoformat()).replace(tzinfo=none) -%}
   {%- set first = spark_bucketing.as_datetime(invocation_args_dict.get('event_time_start')) -%}
   {%- set last = spark_bucketing.as_datetime(invocation_args_dict.get('event_time_end')) or now -%}

@@ -1,7 +1,7 @@
 {#-
-  Returns which of these names are tables or views in the schema. Queries the metastore, because dbt's cache may be stale.
+  Returns which of these names exist as tables or views in the schema. Queries the metastore, because dbt's cache may be stale.
 
-  known_relation() returns the metadata of each until a statement of this model names the relation.
+  known_relation() returns the metadata of each until a statement of this model mentions the relation.
 -#}
 {% macro existing_names(relation, identifiers) -%}
   {%- set pattern = identifiers | join('|') -%}
@@ -26,7 +26,7 @@
 {%- endmacro %}
 
 
-{#- Discards the cached metadata of all relations that a statement names, because the statement may change it. -#}
+{#- Discards the cached metadata of all relations that a statement mentions, because the statement may change them. -#}
 {% macro forget_relations(sql) -%}
   {%- set known = context.get('__spark_bucketing_relations', {}) -%}
   {%- for name in known.keys() | list if '`' ~ name.split('.', 1)[1] ~ '`' in sql | lower -%}

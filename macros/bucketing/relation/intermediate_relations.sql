@@ -1,14 +1,14 @@
 {#-
-  Returns the intermediate tables of a relation, which exist only during a run, as a dict by role:
+  Returns the intermediate tables of a relation, which exist only during a run, as a dict keyed by role:
     tmp      the new table, until it is swapped in
-    staged   staging table with the new rows of touched partitions. If a crashed run completed it, the next run replaces the partitions with
-             it (docs/explanation/replacing-rows.md)
+    staged   staging table with the new rows of touched partitions. If a crashed run had completed it, the next run replaces the partitions with
+             its rows (docs/explanation/replacing-rows.md)
     input    the rows of one run
     plan     the file plan of an organized table
     files    the file statistics of an organized table during a merge
     touched  the files that a merge replaces
     backup   the previous table, between the two renames of a swap
-    trash    owns a directory, to delete it
+    trash    a table on a directory that is to be deleted
   The next run drops leftovers of all roles except staged and backup.
 -#}
 {% macro intermediate_relations(relation) -%}

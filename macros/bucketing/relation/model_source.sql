@@ -24,7 +24,7 @@
 
 
 {#-
-  Returns a placeholder of the same length, so that positions in the SQL stay the same.
+  Returns a placeholder of the same length, so that positions in the SQL do not shift.
 
   found: match of a string literal, quoted name or comment
 -#}

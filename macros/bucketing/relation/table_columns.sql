@@ -1,7 +1,7 @@
 {#-
   Returns the columns of a table or view as a list of {name, type, comment}, with partition columns last.
 
-  The result is cached until a statement of this model names the table. DESCRIBE abbreviates wide structs ("... 3 more fields");
+  The result is cached until a statement of this model mentions the table. DESCRIBE abbreviates wide structs ("... 3 more fields");
   typeof() does not.
 -#}
 {% macro table_columns(quoted_relation) -%}
@@ -24,7 +24,7 @@
 
 
 {#-
-  Returns the columns in a result of DESCRIBE.
+  Returns the columns in the result of a DESCRIBE.
 
   rows: rows of DESCRIBE
   source: string, the described relation or query
@@ -34,7 +34,7 @@
   {%- set state = namespace(done=false, shortened=false) -%}
   {%- for row in rows -%}
     {%- if not row[1] -%}
-      {#- Only headings and empty lines have no type. -#}
+      {#- Only headings and empty lines lack a type. -#}
       {%- set state.done = true -%}
     {%- elif not state.done and not row[0] -%}
       {% do spark_bucketing.raise_column_error('a column with the name `null` or an empty name', 'column names that dbt can read', 'rename the column in the model') %}

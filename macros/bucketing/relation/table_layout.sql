@@ -1,8 +1,8 @@
 {#-
   Returns the layout of an existing table or view from the metastore: its bucket spec, partitioning, format, location and properties.
 
-  SHOW TABLE EXTENDED prints lines "key: value". A comment or view text may contain similar lines. The macro therefore reads keys that
-  precede them from the text before, and takes the last match of keys that follow them.
+  SHOW TABLE EXTENDED prints lines "key: value". A comment or view text may contain similar lines. The macro therefore searches for keys that precede
+  them only in the text before them, and takes the last match of keys that follow them.
 -#}
 {% macro table_layout(relation) -%}
   {%- if not spark_bucketing.known_relation(relation) -%}

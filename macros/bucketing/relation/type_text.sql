@@ -1,10 +1,10 @@
-{#- Returns the field names of all structs in a type as DESCRIBE prints it: struct<a-b:int,c:array<string>> -#}
+{#- Returns the field names of all structs in a type, as DESCRIBE prints it: struct<a-b:int,c:array<string>> -#}
 {% macro field_names(type) -%}
   {{ return(modules.re.findall('[<,] *([^:<>,]*):', type)) }}
 {%- endmacro %}
 
 
-{#- Returns a type as valid SQL. DESCRIBE prints names of struct fields without backticks. -#}
+{#- Returns a type as valid SQL. DESCRIBE prints struct field names without backticks. -#}
 {% macro quoted_type(type) -%}
   {%- set text = namespace(type=type) -%}
   {%- for name in spark_bucketing.field_names(type) | unique(case_sensitive=true) if not modules.re.match('^[A-Za-z_][A-Za-z0-9_]*$', name) -%}
@@ -33,7 +33,7 @@
 {%- endmacro %}
 
 
-{#- Returns whether two types are equal if each `void` of the queried type matches any type. -#}
+{#- Returns whether two types are equal if each `void` in the queried type matches any type. -#}
 {% macro is_same_type_ignoring_void(type, queried) -%}
   {%- set any_type = '(?:[^,:<>()]+(?:[(][^)]*[)])?|[a-z]+<.*>)' -%}
   {%- set pattern = modules.re.sub(spark_bucketing.type_pattern(['void']), '\\g<1>any_type', queried | lower) -%}

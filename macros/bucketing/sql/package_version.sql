@@ -1,18 +1,18 @@
-{#- Returns the version of this package. Macros cannot read it from dbt_project.yml, so a test compares the two. -#}
+{#- Returns the version of this package. Macros cannot read it from dbt_project.yml, so a test compares the two versions. -#}
 {% macro package_version() -%}
   {{- return('0.1.0') -}}
 {%- endmacro %}
 
 
 {#-
-  Warns, once in a run, if the session extension and this package have different versions.
+  Warns once per run if the session extension and this package have different versions.
 
   description: list of strings, the lines of DESCRIBE FUNCTION for a function of the extension, which contain its version
 -#}
 {% macro warn_about_version_mismatch(description) -%}
   {%- set found = modules.re.search('spark-bucketing ([^ ,]+), for Spark', description | join('\n')) -%}
   {%- set warning = {} -%}
-  {#- Several threads may get here at once; setdefault() lets only one of them warn. -#}
+  {#- Several threads may reach this line at once; setdefault() lets only one of them warn. -#}
   {%- if found and found.group(1) != spark_bucketing.package_version()
       and spark_bucketing.run_cache().setdefault('warning_of_version', warning) is sameas warning -%}
     {% do exceptions.warn('The session extension has version ' ~ found.group(1) ~ ', but the dbt package spark_bucketing has version '

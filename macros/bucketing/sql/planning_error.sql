@@ -9,7 +9,7 @@
 
 {#- Returns the text of EXPLAIN if it is an error, or an empty string if it is a plan. -#}
 {% macro error_in_plan(plan) -%}
-  {#- An analysis error replaces the plan below its heading; any other error replaces the whole text. -#}
+  {#- An analysis error replaces the plan below the heading; any other error replaces the whole text. -#}
   {%- set error = '^(?:== Physical Plan ==\\s*)?(?:Error occurred during query planning|[A-Za-z.]+Exception\\b)' -%}
   {{ return(plan if modules.re.match(error, plan) else '') }}
 {%- endmacro %}

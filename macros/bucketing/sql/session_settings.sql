@@ -1,6 +1,6 @@
 {#-
-  Returns the explicitly set settings of the session, with lower-case keys. Pre-hooks and post-hooks may SET them, so a project with hooks
-  queries them once in each model, and a project without hooks once in a run.
+  Returns the settings that are set explicitly in the session, with lower-case keys. Hooks may SET them, so a project with hooks queries them once per
+  model, and a project without hooks once per run.
 -#}
 {% macro session_settings() -%}
   {%- set cache = spark_bucketing.run_cache() -%}

@@ -1,5 +1,5 @@
 {#-
-  Returns a Spark SQL string literal. Backslash is the escape character, so it is escaped first. Spark substitutes ${...} even inside of
+  Returns a Spark SQL string literal. The escape character is the backslash, so it is escaped first. Spark substitutes ${...} even inside 
   literals, before it parses the statement.
 -#}
 {% macro string_literal(value) -%}
@@ -7,7 +7,7 @@
 {%- endmacro %}
 
 
-{#- Returns lists of SQL string literals for lists of strings, with NULL for none. -#}
+{#- Converts lists of strings to lists of SQL string literals, with NULL for none. -#}
 {% macro literal_rows(rows) -%}
   {%- set literals = [] -%}
   {%- for row in rows -%}

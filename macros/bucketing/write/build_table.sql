@@ -19,7 +19,7 @@
   {%- endif -%}
   {% do spark_bucketing.verify_buckets(tmp, layout, build=context['__spark_bucketing_build']) %}
   {%- if layout.partition_by or not spark_bucketing.extension_enabled() -%}
-    {#- For an unpartitioned table with a seal, verify_buckets() has already checked this. -#}
+    {#- For an unpartitioned table with a seal, verify_buckets() has already verified this. -#}
     {% do spark_bucketing.mark_written(tmp) %}
     {% do spark_bucketing.validate_build(tmp, spark_bucketing.found_build(tmp), context['__spark_bucketing_build']) %}
   {%- endif -%}

@@ -1,6 +1,6 @@
 {#-
-  Returns the comment that `persist_docs: {columns: true}` adds to a column, or an empty string. It truncates the description to the length
-  that all databases of a Hive metastore can store; validate_docs() warns about it.
+  Returns the comment that `persist_docs: {columns: true}` adds to a column, or an empty string. Truncates the description to a length that all
+  databases of a Hive metastore can store; validate_docs() warns about this.
 -#}
 {% macro column_comment(column) -%}
   {%- if not config.persist_column_docs() -%}

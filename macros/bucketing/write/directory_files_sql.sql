@@ -1,4 +1,4 @@
-{#- Returns a query for the files below a directory, as `path`. It opens none of them. -#}
+{#- Returns a query for the files below a directory, as `path`. Opens none of the files. -#}
 {% macro directory_files_sql(location, since=0) -%}
   select input_file_name() as path from {{ spark_bucketing.files_source(location) }}
   where modificationTime >= timestamp_micros({{ since }})

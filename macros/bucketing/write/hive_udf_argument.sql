@@ -1,5 +1,5 @@
 {#-
-  Returns SQL for the argument that makes Hive's UDF return the hash of the writer.
+  Returns SQL for the argument with which Hive's UDF returns the same hash as the writer.
     date    The day number, which equals the hash. A conversion to java.sql.Date would shift days before 1582.
     string  A conversion to java.lang.String would replace bytes that are not valid UTF-8. Such a string is passed as its hash, an int:
             the hash of its bytes as binary, minus the hash of as many zero bytes, because Hive starts a binary hash at 1 and a string

@@ -1,8 +1,8 @@
 {#-
   Inserts rows so that each bucket of each partition with rows gets exactly one file.
 
-  The hint wraps a subquery, because on a UNION it would apply to the first branch only. Bucket and partition columns already have the
-  table's types in this subquery, so that the shuffle and the writer hash the same values. The session extension does all of this itself.
+  The hint wraps a subquery, because in a UNION it would apply only to the first branch. Bucket and partition columns already have the
+  table's types in this subquery, so that the shuffle and the writer hash the same values. With the session extension, Spark does all of this itself.
 
   relation: relation of the bucketed table
   source: string, SQL of a relation or of a query in parentheses

@@ -2,7 +2,7 @@
   Returns a select list for columns with optional expressions.
 
   Empty strings and `__HIVE_DEFAULT_PARTITION__` in a partition column become NULL. Spark and Hive store them in the same partition as NULL,
-  which must have one writer and must be recognized as touched.
+  so they must be written by the same task and recognized as touched.
 -#}
 {% macro select_list(columns, partition_by) -%}
   {%- set partition_names = partition_by | map('lower') | list -%}

@@ -1,8 +1,8 @@
 {#-
   Returns a query for an array of ints: REPARTITION(tasks, key) sends the value at index t to task t.
 
-  Spark hashes the key again, so the keys 0 to n - 1 would reach only about 63% of n tasks. Forty times as many keys reach every task with
-  high probability. If a task has no key, two buckets share a task, but each still gets its file.
+  Spark hashes the key again, so the keys 0 to n - 1 would reach only about 63% of n tasks. With forty times as many keys, every task is reached with
+  high probability. If no key reaches some task, two buckets share a task, but each still gets its own file.
 -#}
 {% macro shuffle_keys(tasks) -%}
   select transform(array_sort(collect_list(struct(task, key))), x -> x.key)

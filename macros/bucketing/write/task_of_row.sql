@@ -1,6 +1,7 @@
 {#-
-  Returns SQL for the task that writes a row, from 0 to tasks - 1. All rows of a bucket of a partition have the same task, and therefore one
-  file. Buckets of a partition have different tasks if there are enough. Each partition starts at another task, which balances the tasks.
+  Returns SQL for the task that writes a row, from 0 to tasks - 1. All rows of a bucket of a partition go to the same task, and therefore to one
+  file. The buckets of a partition go to different tasks if there are enough tasks. Each partition starts at a different task, which balances the
+  load.
 -#}
 {% macro task_of_row(bucket, partition_by, tasks) -%}
   {%- if partition_by -%}

@@ -1,5 +1,5 @@
 {#-
-  Raises an error unless every bucket has at most one file. It checks file names and opens no file, and it runs before a new table replaces
+  Raises an error unless every bucket has at most one file. Checks file names without opening files, and runs before a new table replaces
   the old one. If the session extension is enabled, a single query reads the seals, and only unsealed files are listed.
 
   before: dict, from before_write(), to check only newer files; none for all files
@@ -38,7 +38,7 @@
   {%- endfor -%}
   {%- if found -%}
     {% do exceptions.raise_compiler_error(
-        "Model '" ~ model.name ~ "' was not written as one file for each bucket:\n  " ~ found | join('\n  ')
+        "Model '" ~ model.name ~ "' was not written as one file per bucket:\n  " ~ found | join('\n  ')
         ~ "\nThe table has all of its rows, but its files do not match its bucket spec. A known cause is another statement of the same"
         ~ ' session that read ' ~ relation ~ ' during the write. ' ~ ('The rows are also in ' ~ staged ~ ', and the next run first writes them again from there.'
         ~ ' An `append` model that does not filter existing rows then adds its new rows twice; `spark-bucketing table rewrite` adds no rows.'

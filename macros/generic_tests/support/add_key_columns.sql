@@ -1,6 +1,6 @@
 {#-
   Adds `key_columns`, the bucket columns as a list of {name, type}, to each group of specs. Returns a message if a SQL expression cannot
-  compute the writer's hash with certainty.
+  reliably compute the writer's hash.
 
   tested: dict, from files_test_sql()
 -#}

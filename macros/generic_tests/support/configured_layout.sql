@@ -1,6 +1,6 @@
 {#-
   Returns the table layout that a model's config defines, with the defaults of its materialization. Returns an empty dict if the relation is
-  not a model, or a model without buckets.
+  not a model, or is a model without buckets.
 -#}
 {% macro configured_layout(relation) -%}
   {%- set node = spark_bucketing.tested_node(relation) -%}

@@ -1,5 +1,5 @@
 {#-
-  Returns the SQL of a test of a table's files. The calling block receives {relation, layout, specs} and returns the SQL, unless the layout
+  Returns the SQL for a test that checks a table's files. The calling block receives {relation, layout, specs} and returns the SQL, unless the layout
   alone decides the test.
 
   tested: relation or string, the `model` argument of the test

@@ -8,7 +8,7 @@
 {%- endmacro %}
 
 
-{#- Returns a query for one row with a message, so that the test fails without an error. -#}
+{#- Returns a query for one row that contains a message, so that the test fails without an error. -#}
 {% macro failure_sql(problem) -%}
   {% do log(problem, info=true) %}
   select {{ spark_bucketing.string_literal(problem) }} as problem

@@ -4,7 +4,7 @@
   dbt gives a test only the raw code of other nodes, and its ref() only resolves dependencies of the test. This macro therefore renders the
   model with replacements for ref(), source() and this.
 
-  incremental: bool, the result of is_incremental() in the model
+  incremental: bool, the value that is_incremental() returns in the model
 -#}
 {% macro model_sql(relation, incremental=false) -%}
   {%- set node = spark_bucketing.tested_node(relation) -%}

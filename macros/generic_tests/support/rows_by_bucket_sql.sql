@@ -1,8 +1,8 @@
 {#-
-  Returns a query that counts rows of the unsealed partitions by file and bucket: file, partition, buckets, bucket_in_name, bucket_of_rows,
+  Returns a query that counts the rows of the unsealed partitions per file and bucket: file, partition, buckets, bucket_in_name, bucket_of_rows,
   row_count.
 
-  It first counts rows by file and computed bucket, so that it parses each file name once instead of once for each row. It computes the
+  It first counts rows per file and computed bucket, so that it parses each file name once instead of once per row. It computes the
   bucket of each row with every bucket spec of the table, and then picks the spec of the file's partition.
 
   specs: dict, from tested_specs(), with key columns
@@ -28,7 +28,7 @@
     )
     group by file, bucket_ids
   )
-  {#- Rows without a file name, which a `where` with a shuffle returns, must not pass. -#}
+  {#- A `where` with a shuffle returns rows without a file name, which must not pass. -#}
   left join {{ specs.sql }} as partitions on {{ spark_bucketing.is_of_partition(specs, 'file') }}
   where buckets is not null or file = ''
 {%- endmacro %}

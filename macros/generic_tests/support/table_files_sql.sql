@@ -1,13 +1,13 @@
 {#-
-  Returns a query for the files of a table: `path`, spelled as by input_file_name(), and `bytes`.
+  Returns a query for the files of a table: `path`, in the notation of input_file_name(), and `bytes`.
 
   A scan of the table does not return files without rows. This query therefore lists files with the format `binaryFile`, without reading
   their content:
     no partitions, no `where`   all files in the table's location
     otherwise                   all files in a directory below the location that contains a selected row. For partitions in other
                                 locations, only files with rows, with NULL `bytes`
-  Leftover files of a dropped partition thus do not count. Neither do empty files of zero bytes, which Hive writes for empty buckets and Spark
-  never opens.
+  As a result, leftover files of a dropped partition do not count. Empty files of zero bytes do not count either: Hive writes them for empty buckets,
+  and Spark never opens them.
 -#}
 {% macro table_files_sql(tested, layout) -%}
   {%- if tested is not string and not layout.partition_by -%}

@@ -23,7 +23,7 @@
 {%- endmacro %}
 
 
-{#- Returns whether a relation exists. dbt's cache may be older than the relation, so a miss is checked in the metastore. -#}
+{#- Returns whether a relation exists. dbt's cache may be older than the relation, so on a cache miss, this queries the metastore. -#}
 {% macro relation_exists(relation) -%}
   {%- if load_cached_relation(relation) is not none -%}
     {{ return(true) }}

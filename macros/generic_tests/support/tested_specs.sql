@@ -19,7 +19,7 @@
   {%- set sealed = [] -%}
   {%- set loose = [] if known else [dict(layout, partition='', location='')] -%}
   {%- set state = namespace(unbucketed=0) -%}
-  {#- The 'v' prevents dbt from converting the value to another type. -#}
+  {#- The 'v' keeps dbt from converting the value to another type. -#}
   {%- for row in (run_query(question).rows if known else []) -%}
     {#- The JSON omits NULL fields. -#}
     {%- set part = fromjson(row[0][1:]) -%}
@@ -74,7 +74,7 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the tested rows in these partitions, so that Spark reads no others. -#}
+{#- Returns SQL for the tested rows in these partitions, so that Spark reads no other rows. -#}
 {% macro rows_of_partitions(tested, relation, layout, parts) -%}
   {%- set rows = spark_bucketing.tested_rows(tested) -%}
   {%- if not layout.partition_by or not parts -%}

@@ -4,8 +4,9 @@
     {% do spark_bucketing.raise_column_error('a column with the name ' ~ column.name,
         'no reserved column names; the package uses this name when it writes the files', 'rename the column in the model') %}
   {%- endfor -%}
+  {%- set types = spark_bucketing.config_schema().range_types -%}
   {%- for setting in ['range_by', 'implicit_partition_by'] -%}
-    {%- for column in columns if column.name | lower in layout[setting] | map('lower') | list and not spark_bucketing.is_range_type(column.type) -%}
+    {%- for column in columns if column.name | lower in layout[setting] | map('lower') | list and not spark_bucketing.is_bucket_type(column.type, types) -%}
       {% do spark_bucketing.raise_config_error(setting, column.name ~ ' ' ~ column.type,
           'a column of a numeric, string, date, timestamp or boolean type without a collation',
           'choose another column, or cast this one in the model') %}
@@ -17,11 +18,4 @@
     {%- endfor -%}
   {%- endfor -%}
   {{ return(spark_bucketing.resolve_layout(layout, columns)) }}
-{%- endmacro %}
-
-
-{#- Returns whether file statistics can hold the minimum and maximum of a type. A collation changes which strings are equal. -#}
-{% macro is_range_type(type) -%}
-  {%- set name = type | lower -%}
-  {{ return(name in ['tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'string', 'date', 'timestamp', 'timestamp_ntz', 'boolean'] or name.startswith('decimal(')) }}
 {%- endmacro %}

@@ -1,6 +1,6 @@
 {#-
-  Returns SQL for a file plan of a merge, like range_plan_sql() but for each compaction bin. Most bins become one file, which the file
-  statistics alone show. Only bins that may become several files are read.
+  Returns SQL for the file plan of a merge, like range_plan_sql() but per compaction bin. Most bins become one file, as the file
+  statistics alone show. Reads only bins that may become several files.
 
   layout: dict, with bin_columns() in its `implicit_partition_by`
   opened: int, number of files and ranges in bins that may become several files
@@ -29,7 +29,10 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the number of files of a bin. A bin with a single range stays one file up to twice the target; others are split at the target. -#}
+{#-
+  Returns SQL for the number of files of a bin. A bin with a single range remains one file up to twice the target; other bins are split at
+  the target.
+-#}
 {% macro files_of_bin(rows, is_alone, rows_per_file) -%}
   {{ return('case when not ' ~ is_alone ~ ' then cast(round(' ~ rows ~ ' / ' ~ rows_per_file ~ ') as bigint) when ' ~ rows ~ ' <= ' ~ 2 * rows_per_file
       ~ ' then 1 else (' ~ rows ~ ' + ' ~ (rows_per_file - 1) ~ ') div ' ~ rows_per_file ~ ' end') }}

@@ -34,14 +34,17 @@
 {%- endmacro %}
 
 
-{#- Returns SQL that reads rows in a single task, so that windows and aggregates need no shuffle. There are few rows, one for each file. -#}
+{#-
+  Returns SQL that reads rows in a single task, so that window functions and aggregates need no shuffle. There are only a few rows, one per
+  file.
+-#}
 {% macro single_task(rows) -%}
   select /*+ coalesce(1) */ * from {{ rows }}
 {%- endmacro %}
 
 
 {#-
-  Returns the names of the listed files, for pruning at planning time, as {names, all}. `all` is the number of all files.
+  Returns the names of the listed files, for pruning at planning time, as {names, all}. `all` is the total number of files.
 
   `names` is none if more than half of the table's files are listed. Files in other directories can have the same names, so a query that
   needs exactly the listed files must also join them.

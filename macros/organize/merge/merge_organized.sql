@@ -11,7 +11,7 @@
 
   source: string, SQL query in parentheses
   reconciled: dict, from reconcile_columns(), with expressions
-  increment: dict, from organized_incremental_config()
+  increment: dict, from incremental_config()
   existing: dict, table_layout() of the table
 -#}
 {% macro merge_organized(relation, source, reconciled, layout, increment, existing) -%}
@@ -60,15 +60,15 @@
       {% do spark_bucketing.verify_merged_rows(merge) %}
     {%- endif -%}
     {%- if increment.checks and increment.operations -%}
-      {#- If the client crashes after the replacement, the checks of the next run would reject its rows. The id marks them as already merged. -#}
+      {#- If the client crashes after the replacement, the checks of the next run would reject its rows, so the id marks them as already merged. -#}
       {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ " set tblproperties ('bucketing.merged' = '" ~ merge.rows_id ~ "')") %}
     {%- endif -%}
-    {#- The statement requires that one run built both tables, because a concurrent run may have dropped and replaced one of them. -#}
+    {#- The statement requires that the same run built both tables, because a concurrent run may have dropped and replaced one of them. -#}
     {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(of.touched) ~ " set tblproperties ('bucketing.build' = '" ~ context['__spark_bucketing_build'] ~ "')") %}
     {%- set row = run_query('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' replace files listed in ' ~ spark_bucketing.quote_relation(of.touched)
         ~ ' with ' ~ spark_bucketing.quote_relation(of.staged)).rows[0] -%}
     {%- if not row[2] -%}
-      {#- The files got new names or times, because the storage copies files or a partition has another location. The statistics are outdated. -#}
+      {#- The files have new names or times, because the storage copies files or a partition has another location. The statistics are outdated. -#}
       {% do spark_bucketing.write_file_statistics(relation, columns, layout, since) %}
     {%- endif -%}
     {% do log(relation ~ ': replaced ' ~ '{:,}'.format(row[1] | int) ~ ' of ' ~ '{:,}'.format(merge.names.all) ~ ' files (' ~ '{:,}'.format(counts[2] | int) ~ ' bytes) with '
@@ -83,7 +83,7 @@
 
 {% macro warn_about_unknown_files(relation, files) -%}
   {% do exceptions.warn("Model '" ~ model.name ~ "': the file statistics do not cover " ~ '{:,}'.format(files) ~ ' files of ' ~ relation
-      ~ '. Another writer added these files, or the statistics are damaged. Every merge reads them, and new files may overlap them. Rebuild the statistics with '
+      ~ '. Another writer added these files, or the statistics are damaged. Every merge reads them, and new files may overlap with them. Rebuild the statistics with '
       ~ '`spark-bucketing table stats --repair ' ~ relation.schema ~ '.' ~ relation.identifier ~ '`.') %}
 {%- endmacro %}
 
@@ -117,7 +117,7 @@
 {%- endmacro %}
 
 
-{#- Returns the columns of the input that mark a row for an operation. They are not columns of the table. -#}
+{#- Returns the input columns that mark a row for an operation. They are not columns of the table. -#}
 {% macro operation_columns(increment) -%}
   {%- set columns = [] -%}
   {%- for operation in ['delete', 'insert', 'update'] -%}

@@ -1,6 +1,6 @@
 {#-
-  Returns SQL for the rows of the new files: rows of the touched files that are not replaced or deleted, and the new rows. The result has
-  the table's columns, the compaction bin, and a value that decides whether a row is sampled.
+  Returns SQL for the rows of the new files: rows of the touched files that are neither replaced nor deleted, and the new rows. The result has
+  the table's columns, the compaction bin, and a value that determines whether a row is sampled.
 
   names: dict, file_name_list() of the files to read
   of: string, SQL for some of the touched files; none for all
@@ -10,7 +10,7 @@
   {%- set columns = merge.columns | map(attribute='name') | list -%}
   {%- set groups = spark_bucketing.partition_aliases(merge.layout) -%}
   {%- set bin = spark_bucketing.quote_columns(spark_bucketing.bin_columns()) -%}
-  {#- Adds the range column, because many rows may have NULL keys. -#}
+  {#- Includes the range column, because many rows may have NULL keys. -#}
   {%- set place = merge.unique_key + merge.layout.range_by | reject('in', merge.unique_key) | list %}
   select {{ spark_bucketing.quote_columns(columns) }}, {{ bin }}, struct({{ spark_bucketing.quote_columns(place) }}) as `__spark_bucketing_place`
   from {{ spark_bucketing.rows_of_touched_files(merge, names, touched) }} as DBT_INTERNAL_DEST

@@ -1,11 +1,11 @@
 {#-
-  Returns SQL for the rows of a run as the table will contain them. In addition to the table's columns:
+  Returns SQL for the rows of a run in the form in which the table will contain them. In addition to the table's columns:
     __spark_bucketing_delete, _insert, _update    whether the config marks the row for this operation
     __spark_bucketing_file                        file of the row that it replaces or deletes; NULL for none
     __spark_bucketing_range                       number of the range of its partition that contains it: from 1 for the ranges of the table's
                                                   files, 0 below all, their number plus one above all, -2 for NULLs
 
-  It reads only files that may contain the keys according to the file statistics.
+  Reads only files that may contain the keys, according to the file statistics.
 -#}
 {% macro routed_rows_sql(merge) -%}
   {%- set layout = merge.layout -%}
@@ -88,10 +88,10 @@
 
 
 {#-
-  Returns file_name_list() of the files that may contain keys of the run. If the key includes the range column, these are the files whose
+  Returns file_name_list() for the files that may contain keys of the run. If the key includes the range column, these are the files whose
   range contains a value of the run, and the files without statistics.
 
-  One pass over both in descending order finds the smallest value of the run that is not below a file's range.
+  A single pass over both in descending order finds the smallest value of the run that is not below a file's range.
 -#}
 {% macro candidate_files(merge) -%}
   {%- set layout = merge.layout -%}
@@ -127,7 +127,7 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for an upper bound of a file's values. A session may have written the statistics' timestamps in milliseconds. -#}
+{#- Returns SQL for an upper bound on a file's values. A session may have written the timestamps in the statistics in milliseconds. -#}
 {% macro range_upper_bound(merge) -%}
   {%- set column = spark_bucketing.columns_named(merge.columns, merge.layout.range_by)[0] -%}
   {{ return("upper + interval '0.000999' second" if column.type.startswith('timestamp') else 'upper') }}

@@ -10,8 +10,8 @@
 
   A merge touches the files that contain a key of the run or receive a new row. To prevent files from shrinking with every run, it also
   touches small neighbors: a file with less than half of the target rows next to a touched file. If a bin still has less than half of the
-  target rows, it adds the file before the bin, or else the file after it. Files with more than twice the target rows are never added:
-  they may consist of a single value, and every run would rewrite them.
+  target rows, the merge adds the file before the bin or, if there is none, the file after it. Files with more than twice the target rows are never
+  added: they may consist of a single value, and every run would rewrite them.
 -#}
 {% macro touched_files_sql(merge, rows_per_file) -%}
   {%- set groups = spark_bucketing.partition_aliases(merge.layout) -%}
@@ -80,7 +80,7 @@
   touched as (
     select
       {{ listed }}range_number, bin, is_touched, is_alone, bin_rows,
-      {#- The NULLs of a partition always fill one file. -#}
+      {#- The NULLs of a partition always fill a separate file. -#}
       range_number = -1 or range_number >= 0 and {{ spark_bucketing.files_of_bin('bin_rows', 'is_alone', rows_per_file) }} > 1 as is_open
     from (
       select

@@ -1,6 +1,6 @@
 {#-
-  Raises an error if the run's rows contradict the table, before it changes the table: if several new rows, or several rows of the table,
-  have the same key. With merge_checks, also if keys to delete or update are missing, or if keys to insert exist.
+  Raises an error if the run's rows contradict the table, before it changes the table: if several new rows, or several rows in the table,
+  have the same key. With merge_checks, also raises an error if keys to delete or update are missing, or if keys to insert exist.
 
   Returns an id of the run's rows, or none if the previous merge already applied the same rows.
 -#}
@@ -69,9 +69,9 @@
   {% do spark_bucketing.drop_tables([merge.of.tmp, merge.of.files, merge.of.input]) %}
   {%- if repeated | length -%}
     {% do spark_bucketing.raise_config_error('unique_key', merge.unique_key | join(', ') ~ ', with several new rows of the key ' ~ repeated[0][0] ~ ' (the table is unchanged)',
-        'at most one new row of each key', 'keep one row of each key in the model, e.g. with row_number()') %}
+        'at most one new row of each key', 'keep one row per key in the model, e.g. with row_number()') %}
   {%- endif -%}
   {% do spark_bucketing.raise_config_error('unique_key',
       merge.unique_key | join(', ') ~ ', with several rows of the table for the new row of the key ' ~ example ~ ' (the table is unchanged)',
-      'at most one row of each key in the table', 'use another unique_key, or remove the duplicates with dbt run --full-refresh') %}
+      'at most one row per key in the table', 'use another unique_key, or remove the duplicates with dbt run --full-refresh') %}
 {%- endmacro %}

@@ -47,7 +47,7 @@
     )
   {%- endset -%}
   {%- set there %}
-    {#- Rows that `incremental_predicates` exclude stay in the table, so their keys can occur more than once. -#}
+    {#- Rows that `incremental_predicates` exclude remain in the table, so their keys can occur more than once. -#}
     select
       count_if({{ 'false' if merge.predicates else '`__spark_bucketing_delete` and `__spark_bucketing_there` > 0' }}),
       count_if(not `__spark_bucketing_delete` and coalesce(`__spark_bucketing_there`, 0) {{ '< 1' if merge.predicates else '<> 1' }})

@@ -3,14 +3,14 @@
 
   A partition is a set of rows with equal values in file_partition_columns(). `longest` is the largest number of files in one partition.
 
-  With `range_by`, range_plan_sql() defines the table. Otherwise each file of the input is sorted by partition, so that the rows of a
+  With `range_by`, range_plan_sql() defines the table. Otherwise, each file of the input is sorted by partition, so that the rows of a
   partition are contiguous in it. The table has one row for each partition of each input file:
     p0, p1, ...   values of the partition columns
     file          name of the input file
     shift         offset that turns the row index in the file into a row number in the partition, from 0 to rows - 1
     rows, files   number of rows and files of the partition
     first_task    total number of files of the preceding partitions
-  The position of a row thus decides its file, so duplicate rows are distributed evenly. The driver collects only totals.
+  The position of a row thus decides its file, so duplicate rows are distributed evenly. Only totals are collected on the driver.
 
   input: relation, from load_input()
   rows_per_file: int, from rows_per_file(); none if the config sets the number of files
@@ -60,7 +60,7 @@
 {%- endmacro %}
 
 
-{#- Returns the columns that have one value in each file: the partition columns and the implicit partition columns. -#}
+{#- Returns the columns that have a single value in each file: the partition columns and the implicit partition columns. -#}
 {% macro file_partition_columns(layout) -%}
   {{ return(layout.partition_by + layout.implicit_partition_by) }}
 {%- endmacro %}
@@ -90,7 +90,7 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the number of files of a partition with `rows` of `all_rows` rows: at least one, at most one for each row. -#}
+{#- Returns SQL for the number of files of a partition that has `rows` of `all_rows` rows: at least one, and at most one per row. -#}
 {% macro files_of_partition(layout, rows_per_file) -%}
   {%- set file_count = layout.file_count -%}
   {%- if rows_per_file -%}

@@ -1,14 +1,14 @@
 {#-
-  Writes the file statistics of a table, or of recently written files, to a folder in the table's location that readers of the table skip;
-  see docs/explanation/file-layout.md. The folder has one row for each file:
-    file               the end of its path, as in _metadata.file_path: the folders of its partition and its name
+  Writes the file statistics of a table, or of recently written files, to a directory in the table's location that readers of the table skip;
+  see docs/explanation/file-layout.md. The statistics have one row per file:
+    file               the end of its path, as in _metadata.file_path: the directories of its partition and its name
     bytes, modified    size and modification time, which identify the file
     partition, implicit_partition   structs with the values of these columns; missing if there are no such columns
     lower, upper       structs with the minimum and maximum of the range column; missing if there is no range column
     nulls, rows        number of NULLs in the range column, and number of rows
     checksum           sum of the hashes of the rows
 
-  Each write adds a folder and changes no other. Rows about deleted files are ignored.
+  Each write adds a directory and leaves the others unchanged. Rows about deleted files are ignored.
 
   columns: list of {name, type}
   since: int, microseconds since 1970, to skip older files; none for all files
@@ -48,7 +48,7 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the end of a file's path: the folders of its partition and its name. -#}
+{#- Returns SQL for the end of a file's path: the directories of its partition and its name. -#}
 {% macro last_names_of_file(layout) -%}
   {{ return("substring_index(_metadata.file_path, '/', " ~ (-1 - layout.partition_by | length) ~ ')') }}
 {%- endmacro %}
@@ -73,7 +73,7 @@
 
 
 {#-
-  Returns SQL for a column in a form that can be compared and hashed for any type.
+  Returns SQL for a column in a form that can be compared and hashed, whatever its type.
 
   of: string, qualifier of the column with a trailing dot
 -#}

@@ -40,7 +40,7 @@
 {%- endmacro %}
 
 
-{#- Raises an error if the table's layout differs from the config. Only a full refresh changes it. -#}
+{#- Raises an error if the table's layout differs from the config. Only a full refresh can change the layout. -#}
 {% macro validate_organized_layout(layout, existing) -%}
   {%- if spark_bucketing.describe_layout(layout) != spark_bucketing.describe_layout(existing) -%}
     {% do spark_bucketing.raise_config_error('partition_by' if layout.file_format == existing.file_format else 'file_format', spark_bucketing.describe_layout(layout),

@@ -1,7 +1,7 @@
 {#-
   Builds the whole table in an intermediate table, and swaps it in when it is complete.
 
-  The model's query runs once and is stored, because its rows are read up to three times: to count, to measure and to write them. The
+  The model's query runs once and its result is stored, because its rows are read up to three times: to count, to measure and to write them. The
   stored rows can then be written by any number of tasks.
 
   source: string, SQL query in parentheses

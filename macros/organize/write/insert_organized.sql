@@ -1,7 +1,7 @@
 {#-
-  Inserts the rows of the input, distributed over tasks by the file strategy. `exact` writes each planned file with a separate task.
+  Inserts the rows of the input, distributed over tasks according to the file strategy. `exact` writes each planned file with a separate task.
 
-  Adaptive execution does not coalesce a REPARTITION with an explicit number of partitions, so no file gets merged.
+  Adaptive execution does not coalesce a REPARTITION with an explicit number of partitions, so no files are merged.
 
   input: relation from load_input(), sorted by the partition columns; with `range_by` also a SQL query in parentheses
   plan: dict, from plan_files()
@@ -48,7 +48,7 @@
     {%- set tasks = [(tasks * layout.scale_factor) | round(0, 'ceil') | int, 1] | max -%}
     {{ return({'hint': 'repartition(' ~ tasks ~ ', ' ~ (partition ~ ', ' if partition) ~ key ~ ')', 'key': file}) }}
   {%- elif layout.file_strategy == 'by_range' -%}
-    {#- Sorts by the hash of the partition first, so that a range covers few partitions. -#}
+    {#- Sorts by the hash of the partition first, so that each range covers few partitions. -#}
     {%- set order = 'struct(' ~ ('hash(' ~ partition ~ ') as h, ' if partition) ~ spark_bucketing.row_number_in_partition() ~ ' as n)' -%}
     {{ return({'hint': 'repartition_by_range(' ~ tasks ~ ', ' ~ key ~ ')', 'key': order}) }}
   {%- endif -%}
@@ -71,7 +71,10 @@
 {%- endmacro %}
 
 
-{#- Returns a query for the input's rows with a key, a SQL expression over `input_rows` and `plan`. The left join keeps rows without a plan. -#}
+{#-
+  Returns a query for the input's rows with a key, which is a SQL expression over `input_rows` and `plan`. The left join keeps rows without
+  a plan.
+-#}
 {% macro placed_rows_sql(input, plan, layout, key) -%}
   select input_rows.*, {{ key }} as `__spark_bucketing_key`
   from {% if layout.range_by -%}

@@ -1,5 +1,5 @@
 {#-
-  Warns if the strategy `exact` did not write the planned number of files. The rows are correct in any case. Lists the table's directory
+  Warns if the strategy `exact` did not write the planned number of files. The rows are correct in either case. Lists the table's directory
   without opening a file.
 -#}
 {% macro verify_files(relation, plan, layout) -%}

@@ -38,3 +38,7 @@ class PlanError(BucketingError):
 
 class ProjectError(BucketingError):
     """A dbt project does not compile, an artifact cannot be read, or a config is invalid."""
+
+
+class EventLogError(BucketingError):
+    """A Spark event log cannot be found or read."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -87,7 +89,7 @@ def _extended(context: Any, jar: Path | None, extension: str | None) -> Iterator
 
 @contextmanager
 def active_session(session: SparkSession) -> Iterator[None]:
-    """Make a session the active one of this thread, whose settings Spark uses, inside the block."""
+    """Make a session active in this thread inside the block, so that Spark uses its settings."""
     sessions = session.sparkContext._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
     before = sessions.getActiveSession()
     sessions.setActiveSession(session._jsparkSession)
@@ -99,7 +101,7 @@ def active_session(session: SparkSession) -> Iterator[None]:
 
 
 def explain_execution(session: SparkSession, sql: str, cost: bool = True) -> tuple[str, str]:
-    """Return the output of EXPLAIN FORMATTED and EXPLAIN COST for one plan; unlike session.sql(), run no command.
+    """Return the output of EXPLAIN FORMATTED and EXPLAIN COST for one plan; unlike session.sql(), this runs no command.
 
     The second text is empty if sizes are not requested.
     """
@@ -155,7 +157,7 @@ class SessionStatements:
         return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
 
     def close(self) -> None:
-        """Leave the session open, because it may be the session of the process."""
+        """Leave the session open, because it may be the process's shared session."""
         self._worker.shutdown()
 
     def _collect(self, statement: str) -> list[dict[str, Any]]:
@@ -244,3 +246,57 @@ def _java_messages(error: Exception) -> Iterator[str]:
     while cause is not None:
         yield str(cause.getMessage())
         cause = cause.getCause()
+
+
+def hadoop_files(path: str) -> list[tuple[str, int, Callable[[], IO[bytes]]]]:
+    """List the files below a path of any file system that Spark knows, such as s3a://logs/ or hdfs://name/logs/.
+
+    Returns: the path and the bytes of each file, and a function that opens it as a buffered stream.
+
+    Raises:
+        SparkError: the path does not exist, or Spark cannot read it.
+    """
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession() or open_session({}, hive=False)
+    context = session.sparkContext
+    with spark_call(f"Spark cannot list {path}."):
+        root = context._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
+        system = root.getFileSystem(context._jsc.hadoopConfiguration())
+        found: list[tuple[str, int, Callable[[], IO[bytes]]]] = []
+        entries = system.listFiles(root, True)
+        while entries.hasNext():
+            entry = entries.next()
+            file = entry.getPath()
+            found.append((file.toString(), int(entry.getLen()), partial(_open_hadoop, system, file)))
+    return found
+
+
+def _open_hadoop(system: Any, path: Any) -> IO[bytes]:
+    with spark_call(f"Spark cannot open {path.toString()}."):
+        return io.BufferedReader(_HadoopStream(system.open(path)), 4 << 20)
+
+
+class _HadoopStream(io.RawIOBase):
+    """An input stream of Hadoop."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._read = stream, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with spark_call("Spark cannot read the file."):
+            found = bytes(self._stream.readNBytes(len(buffer)))
+        buffer[: len(found)] = found
+        self._read += len(found)
+        return len(found)
+
+    def tell(self) -> int:
+        return self._read
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from math import inf
 
-_UNITS = {"": 0, "B": 0, "KIB": 1, "MIB": 2, "GIB": 3, "TIB": 4, "PIB": 5}
-_SIZE = re.compile(r"(?P<number>[0-9]+\.?[0-9]*(E\+?[0-9]+)?|\.[0-9]+)(?P<unit>[A-Z]*)")
+#: A number of bytes with an optional unit. Its groups are the number and the prefix of the unit.
+SIZE_PATTERN = r" *([0-9]{1,15}(?:[.][0-9]+)?) *(?:([KMGTP])iB|B)? *$"
+_NAMES = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def parse_size(text: object) -> int:
@@ -17,14 +17,21 @@ def parse_size(text: object) -> int:
     """
     if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
         return text
-    found = _SIZE.fullmatch(str(text).replace(" ", "").replace("_", "").upper())
-    size = float(found["number"]) * 1024 ** _UNITS[found["unit"]] if found and found["unit"] in _UNITS else inf
-    if size == inf:
+    found = re.match(SIZE_PATTERN, text, re.IGNORECASE) if isinstance(text, str) else None
+    if found is None:
         raise ValueError(f"{text!r} is not a size")
-    return int(size)
+    return int(float(found[1]) * 1024 ** " KMGTP".index((found[2] or " ").upper()))
 
 
 def count(number: int, noun: str) -> str:
     """Return a number with its noun: 1 finding, 2 findings, 3 queries."""
     several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else several}"
+
+
+def size(number: int) -> str:
+    """Format a number of bytes, such as 1.2 TiB."""
+    value, unit = float(number), 0
+    while value >= 1024 and unit < len(_NAMES) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{number:,} {_NAMES[0]}" if unit == 0 else f"{value:,.1f} {_NAMES[unit]}"

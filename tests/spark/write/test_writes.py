@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from bucketed_tables import LAYOUTS, Tables, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
+from local_files import held
 from partition_specs import condition_of, kept
 from pyspark.errors import PySparkException
 
@@ -242,30 +243,45 @@ def test_full_disk_is_reported_in_one_line(tables: Tables) -> None:
 
 
 def test_append_interrupted_by_another_one_fails_with_a_clear_error(tables: Tables) -> None:
+    """The second append finishes while the first one commits a task, and deletes the first one's uncommitted files."""
     tables.make("t", "k bigint, v bigint", "k", 4)
+    table = f"{tables.database}.t"
 
-    def append(number: int) -> str:
-        """Return the error of an append, or an empty string."""
-        try:
-            tables.spark.sql(f"insert into {tables.database}.t select id, {number} from range(200)")
-        except PySparkException as error:
-            return str(error).strip()
-        return ""
+    def append(number: int) -> None:
+        tables.spark.sql(f"insert into {table} select id, {number} from range(200)")
 
-    with ThreadPoolExecutor(6) as pool:
-        # About a quarter of the appends fail.
-        failures = [failure for failure in pool.map(append, range(48)) if failure]
-    assert failures
-    for failure in failures:
-        assert failure.startswith("Files of `spark_catalog`.") and "\n" not in failure, failure
-        assert "Another statement wrote to the table at the same time" in failure and "space" not in failure, failure
+    with ThreadPoolExecutor(1) as pool, held(tables.spark, ".*/t/_temporary/.*") as commit:
+        first = pool.submit(append, 1)
+        commit.await_reached()
+        append(2)
+        commit.open()
+        with pytest.raises(PySparkException) as caught:
+            first.result()
+    failure = str(caught.value).strip()
+    assert failure.startswith("Files of `spark_catalog`.") and "\n" not in failure, failure
+    assert "Another statement wrote to the table at the same time" in failure and "space" not in failure, failure
 
 
 def test_append_whose_commit_was_interrupted_fails_with_a_clear_error(tables: Tables) -> None:
     jvm = tables.spark.sparkContext._jvm
     assert jvm is not None
+    session, no_table = tables.spark._jsparkSession, jvm.scala.Option.empty()
     of_storage = jvm.org.apache.spark.sql.bucketing.write.SealedWrites.ofStorage
-    gone, other = "File file:/w/t/_temporary/0 does not exist", "File file:/w/source/part-0 does not exist"
-    said = of_storage(jvm.java.io.FileNotFoundException(gone), jvm.scala.Option.empty())
-    assert "Another statement wrote to the table" in said.get().getMessage()
-    assert of_storage(jvm.java.io.FileNotFoundException(other), jvm.scala.Option.empty()).isEmpty()
+    for gone in (
+        "File file:/w/t/_temporary/0 does not exist",
+        "Mkdirs failed to create file:/w/t/_temporary/0/_temporary/a",
+    ):
+        said = of_storage(session, jvm.java.io.FileNotFoundException(gone), no_table)
+        assert "Another statement wrote to the table" in said.get().getMessage()
+    other = "File file:/w/source/part-0 does not exist"
+    assert of_storage(session, jvm.java.io.FileNotFoundException(other), no_table).isEmpty()
+
+
+@pytest.mark.parametrize("layout", ["stored as parquet", "using parquet"])
+def test_folder_that_takes_no_files_is_reported_as_such(tables: Tables, layout: str) -> None:
+    # Nobody can create files in this folder of Linux, not even the superuser.
+    tables.make("t", "k bigint, v bigint", "k", 4, stored=f"{layout} location '/proc/self/fd'")
+    with pytest.raises(PySparkException) as caught:
+        tables.sql("insert into t select id, id from range(200)")
+    assert "found Mkdirs failed to create" in str(caught.value) and "_temporary" in str(caught.value)
+    assert "Expected free space and write permission." in str(caught.value) and "\n" not in str(caught.value).strip()

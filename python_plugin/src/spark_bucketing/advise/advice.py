@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from spark_bucketing.advise.requirements import Planned
 from spark_bucketing.edits import FileEdit, Refusal
+from spark_bucketing.event_log.plan_costs import Cost
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.spec import BucketSpec
 
@@ -28,6 +29,7 @@ class Change:
     write_cost: float  # increase in bytes that the write shuffles and sorts
     lost: tuple[str, ...] = ()  # operators that need other keys, as "query (kind by columns)"
     evolves: bool = False  # whether old partitions keep their layout
+    measured: Cost | None = None  # what event logs say that shuffles and sorts by the bucket columns cost
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class QueryProof:
 
     @property
     def is_worse(self) -> bool:
-        """Return whether it shuffles and sorts more bytes, fails to plan, or has more operators for the same bytes."""
+        """Return whether the query moves more bytes, has more operators for the same bytes, or cannot be planned."""
         if self.before is None:
             return False
         if self.after is None:
@@ -96,6 +98,15 @@ class Explanation:
 
 
 @dataclass(frozen=True)
+class MeasuredKeys:
+    """What shuffling and sorting a table by these columns cost, from event logs."""
+
+    table: str
+    columns: tuple[str, ...]
+    cost: Cost
+
+
+@dataclass(frozen=True)
 class Advice:
     """The complete result of the advisor."""
 
@@ -109,9 +120,11 @@ class Advice:
     applied: bool = False
     planner: str = ""
     about: Mapping[str, str] = field(default_factory=dict)
+    measured: tuple[MeasuredKeys, ...] = ()  # the most expensive first; empty without event logs
+    event_logs: str = ""  # what was read
 
     def counts(self, when: str) -> PlanCounts:
-        """Return the number of Exchanges and Sorts in all queries with both plans; `when` is `before` or `after`."""
+        """Return the Exchanges and Sorts of all queries that have both plans; `when` is `before` or `after`."""
         both = (one for one in self.proof if one.before and one.after)
         return sum((getattr(one, when).counts for one in both), PlanCounts())
 

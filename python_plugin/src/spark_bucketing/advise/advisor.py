@@ -18,6 +18,7 @@ from spark_bucketing.advise.catalogs import (
     refuse_unknown,
     unknown_names,
 )
+from spark_bucketing.advise.event_logs import measured_runs, ranked, unplanned_layouts, with_costs
 from spark_bucketing.advise.layout_options import (
     Compatibility,
     Options,
@@ -38,6 +39,7 @@ from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.edits import apply, plan_edits
 from spark_bucketing.errors import ProjectError
+from spark_bucketing.event_log.measured import Measured, read_measured
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.catalog import CatalogTable
@@ -47,9 +49,9 @@ from spark_bucketing.spec import BucketHash
 
 OnProgress = Callable[[str], None]
 MIB = 2**20
-# Maximum number of new choices after Spark's plans contradict an estimate.
+# Maximum number of times to choose again after Spark's plans contradict an estimate.
 _MOST_ROUNDS = 10
-# Materializations of this package, and the ones that it can replace.
+# This package's materializations, and those that they can replace.
 _BUILT = {
     "table": "bucketed_table",
     "incremental": "bucketed_incremental",
@@ -60,7 +62,7 @@ _BUILT = {
 
 @dataclass(frozen=True)
 class AdviseRequest:
-    """The arguments of the command; paths are absolute."""
+    """The command's arguments; paths are absolute."""
 
     check: CheckRequest  # the project, and how to plan it
     sizes: Path | None = None
@@ -72,6 +74,7 @@ class AdviseRequest:
     profile: bool = False  # query the warehouse for column statistics
     explain: str | None = None  # the name of a table
     apply: bool = False  # write the edits
+    event_logs: tuple[str, ...] = ()  # paths of Spark event logs
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,7 @@ class ProjectContext:
     settings: Settings
     sizes: Mapping[str, TableSize]  # by unique id
     runs: Mapping[str, float] = field(default_factory=dict)  # by name or unique id; empty if not given
+    measured: Measured | None = None  # what event logs say; None if not given
 
     def runs_of(self, node: Node) -> float:
         """Return how often a model runs; 1 if unknown."""
@@ -127,7 +131,10 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
                 for name in unknown_names(artifacts.manifest, runs)
             )
             sizes = merged(artifacts.manifest, catalog, given, request.assume_size)
-            around = ProjectContext(request, artifacts.manifest, settings, sizes, runs)
+            measured = read_measured(request.event_logs, on_progress) if request.event_logs else None
+            if measured and not runs:
+                runs = measured_runs(measured, _by_table(artifacts.manifest))
+            around = ProjectContext(request, artifacts.manifest, settings, sizes, runs, measured)
             with start(settings.loaded) as whatif:
                 if target.schema:
                     whatif.use(target.schema)
@@ -135,6 +142,15 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
         advice = replace(advice, left_out=(*advice.left_out, *gone))
         edited = _with_edits(advice, artifacts, target.project_dir, request)
     return replace(edited, about=about(target))
+
+
+def _by_table(manifest: Manifest) -> dict[str, str]:
+    return {table_name(node.relation): unique_id for unique_id, node in manifest.nodes.items() if node.relation}
+
+
+def _table_nodes(manifest: Manifest) -> set[str]:
+    """Return what event logs call models without a query comment."""
+    return {f"table.{name}" for name in _by_table(manifest)}
 
 
 def _sized(catalog: Mapping[str, CatalogTable], sizes: Mapping[str, TableSize]) -> dict[str, CatalogTable]:
@@ -160,7 +176,9 @@ def _advised(
     stub = StubTables(whatif, manifest, catalog, project_dir)
     plans = Plans(whatif, stub, manifest, around.runs_of, TimeLimit(request.check.time_limit))
     plans.plan_all(on_progress)
-    required = plans.required
+    measured = around.measured
+    unplanned = unplanned_layouts(measured, {*manifest.nodes, *_table_nodes(manifest)}) if measured else ()
+    required = (*plans.required, *unplanned)
     compatibility = Compatibility(around.settings.extension, around.settings.on(ALL_KEYS))
     keys, orders = keys_of(required, compatibility), orders_of(required)
     subjects, sources, left_out = _subjects(around, whatif, stub)
@@ -191,7 +209,7 @@ def _advised(
     for _ in range(_MOST_ROUNDS):
         on_progress("planning the proposal")
         proof = plans.proof(proposal.specs(own))
-        dropped = proposal.not_borne_out(own, proof, plans.readers)
+        dropped = proposal.not_borne_out(own, proof, plans.readers, proposal.saved(own, unplanned, compatibility))
         if not dropped:
             break
         own = {name: one for name, one in own.items() if name not in dropped}
@@ -201,8 +219,12 @@ def _advised(
     left_out += [RejectedTable(name, why, keys) for name, one in own.items() for keys, why in one.left_out.items()]
     left_out += _cast(plans.cast_keys, subjects)
     by_table = {table_name(stub.relation(node) or ""): node for node in manifest.nodes.values() if node.relation}
+    costs = ranked(measured) if measured else ()
+    changes = proposal.changes(own, by_table, required, compatibility)
     found = Advice(
-        changes=proposal.changes(own, by_table, required, compatibility),
+        changes=with_costs(changes, costs) if measured else changes,
+        measured=costs,
+        event_logs=measured.summary if measured else "",
         proof=proof,
         left_out=tuple(sorted(left_out, key=lambda one: (one.table, one.keys))),
         suggestions=suggested({name: one for name, one in options.items() if name in sources}, required, compatibility),
@@ -214,7 +236,7 @@ def _advised(
 
 
 def _cast(found: Sequence[CastKey], tables: Collection[str]) -> list[RejectedTable]:
-    """Return columns that could be bucket columns if queries did not cast them, for tables that could be bucketed."""
+    """Return columns that could be bucket columns if queries did not cast them, in tables that could be bucketed."""
     queries: dict[tuple[str, str, str], dict[str, None]] = {}
     for key in found:
         queries.setdefault((key.table, key.column, key.type), {})[f"{key.query} ({key.kind})"] = None
@@ -281,7 +303,7 @@ def _subjects(
 
 
 def _written(node: Node, facts: TableSize) -> float:
-    """Return the share of a table that one run writes: one partition of an incremental model, else the whole table."""
+    """Return the share of a table that one run writes: one partition of an incremental model, or the whole table."""
     return 1 / max(facts.partitions or 1, 1) if is_incremental(node) and node.config.get("partition_by") else 1.0
 
 

@@ -48,8 +48,8 @@ def live_catalog(planner: Planner, manifest: Manifest) -> Mapping[str, CatalogTa
 
 
 def _planned_size(planner: Planner, table: str, partition_columns: Sequence[str]) -> int | None:
-    """Return the size in bytes that Spark expects a scan to read, which makes Spark look at the files."""
-    # Spark looks only at the files of selected partitions, so select all of them.
+    """Return the size in bytes that Spark expects a scan to read; this makes Spark list the files."""
+    # Spark lists only the files of selected partitions, so select all of them.
     condition = f" where {sql.name(partition_columns[0])} is not null" if partition_columns else ""
     query = f"select * from {table}{condition}"  # noqa: S608 quoted
     return next(iter(parse_statistics(planner.explain(query).cost).tables.values()), None)
@@ -73,7 +73,7 @@ def merged(
     given: Mapping[str, TableSize],
     assumed: int | None,
 ) -> dict[str, TableSize]:
-    """Return sizes by unique id: given by the user, else from the metastore or catalog, else the assumed size."""
+    """Return sizes by unique id: from the user, from the metastore or catalog, or the assumed size."""
     found = {}
     for unique_id, node in manifest.nodes.items():
         if not node.relation:
@@ -146,7 +146,7 @@ def _sampled(planner: Planner, subject: Subject, column: str) -> ColumnStatistic
 
 
 def _analyzed(planner: Planner, table: str, column: str, rows: int | None) -> ColumnStatistics:
-    """Return ANALYZE's statistics of a column, if any; its histogram reveals a frequent value."""
+    """Return ANALYZE's statistics for a column, if any; the histogram reveals a frequent value."""
     found = [(str(row[0]), str(row[1])) for row in planner.rows(f"describe table extended {table} {sql.name(column)}")]
     values = dict(found)
     distinct, nulls = (_number(values.get(what, "")) for what in ("distinct_count", "num_nulls"))

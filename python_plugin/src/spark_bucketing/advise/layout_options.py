@@ -1,4 +1,4 @@
-"""Enumerate the bucket specs that a table could have, and the objections to others."""
+"""Enumerate the bucket specs that a table could have, and the reasons against other specs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from spark_bucketing.advise.optimizer import Choices
 from spark_bucketing.advise.requirements import RequiredLayout, Requirement
 from spark_bucketing.advise.table_sizes import TableSize
+from spark_bucketing.config.schema import HIVE_TYPES, SPARK_TYPES, base_type
 from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.spec import BucketHash, BucketSpec
 
 # A bucket may differ from the target file size by this factor, so that the specs of joined tables can match.
 _STRETCH = 4
-# Types of bucket columns. Types other than Hive's do not hash the same everywhere, so they require the Spark layout.
-_HIVE_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date")
-_TYPES = (*_HIVE_TYPES, "varchar", "char", "binary", "timestamp", "timestamp_ntz")
 # A value with this many times the rows of an average bucket delays the task that reads it.
 _SKEW = 4
 
@@ -41,8 +39,8 @@ class Subject:
 
     def hash_of(self, columns: Iterable[str]) -> BucketHash:
         """Return the bucket hash for these bucket columns."""
-        types = {name.lower(): _base(kind) for name, kind in self.table.columns.items()}
-        return self.bucket_hash if all(types.get(column) in _HIVE_TYPES for column in columns) else "spark"
+        types = {name.lower(): base_type(kind) for name, kind in self.table.columns.items()}
+        return self.bucket_hash if all(types.get(column) in HIVE_TYPES for column in columns) else "spark"
 
     @property
     def bytes(self) -> int:
@@ -51,20 +49,20 @@ class Subject:
 
     @property
     def per_partition(self) -> float:
-        """Return the bytes per partition, or of the whole table if it is not partitioned."""
+        """Return the bytes per partition, or the table's bytes if it is not partitioned."""
         return self.bytes / max(self.facts.partitions or 1, 1) if self.table.partition_columns else self.bytes
 
 
 @dataclass(frozen=True)
 class Options:
-    """The candidate specs of one table, its current spec first, and the rejected keys."""
+    """The candidate specs of one table, starting with its current spec, and the rejected keys."""
 
     subject: Subject
     specs: tuple[BucketSpec | None, ...]
     left_out: Mapping[tuple[str, ...], str] = field(default_factory=dict)  # the reason for each rejected set of keys
 
     def write_cost(self, place: int) -> float:
-        """Return by how many bytes a spec increases what the write shuffles and sorts, over all runs."""
+        """Return how many more bytes the writes shuffle and sort with a spec, over all runs."""
         have = self.specs[0] is not None
         return 2.0 * self.subject.bytes * self.subject.written * ((self.specs[place] is not None) - have)
 
@@ -78,7 +76,7 @@ class Compatibility:
 
     @property
     def by_some_keys(self) -> bool:
-        """Return whether a join can use a table that is bucketed by only some of its keys."""
+        """Return whether a join can use a table that is bucketed by only some of the join keys."""
         return self.extension or not self.all_keys
 
     def serves(self, spec: BucketSpec | None, requirement: RequiredLayout, side: Requirement) -> bool:
@@ -100,7 +98,7 @@ class Compatibility:
         return places[0] == places[1] and fit and one.bucket_hash == other.bucket_hash
 
     def gain(self, requirement: RequiredLayout, specs: Sequence[BucketSpec | None]) -> float:
-        """Return the bytes saved in one operator over all runs, given the specs of its sides' tables."""
+        """Return the bytes that one operator saves over all runs, given the specs of the tables on its sides."""
         served = [self.serves(spec, requirement, side) for spec, side in zip(specs, requirement.sides, strict=True)]
         spared = [
             _spared(spec, side) if ok else 0.0 for spec, side, ok in zip(specs, requirement.sides, served, strict=True)
@@ -109,7 +107,7 @@ class Compatibility:
         fit = one is not None and other is not None and all(served) and self.agree(one, other, requirement)
         if requirement.united and not fit:
             return 0.0
-        # Spark leaves one of the two sides as it is.
+        # Spark leaves one of the two sides in place.
         return (sum(spared) if fit or not all(served) else max(spared)) * requirement.runs
 
 
@@ -133,8 +131,8 @@ def number_of_buckets(size: float, target_file_size: int) -> int:
 def keys_of(required: Sequence[RequiredLayout], compatibility: Compatibility) -> dict[str, dict[tuple[str, ...], None]]:
     """Return the candidate bucket columns of each table: join keys, in the order of either table, and grouping keys.
 
-    Keys that several operators share suit all of them. A grouping can use any subset of its keys; a join can use a
-    subset if the session allows it.
+    If several operators share keys, bucketing by these keys suits all of them. A grouping can use any subset of
+    its keys; a join can use a subset if the session allows it.
     """
     found: dict[str, dict[tuple[str, ...], None]] = {}
     sets: dict[str, dict[tuple[str, ...], None]] = {}
@@ -182,12 +180,12 @@ def options_of(
     target_file_size: int,
     orders: Iterable[tuple[str, ...]] = (),
 ) -> Options:
-    """Return the candidate specs of a table, with bucket counts from its size and from the tables that it is joined to.
+    """Return the candidate specs of a table, with bucket counts based on its size and its join partners.
 
     Args:
         subject: the table.
         keys: candidate bucket columns.
-        numbers: bucket counts of the tables that it is joined to.
+        numbers: bucket counts of the tables to which it is joined.
         target_file_size: target size of a bucket in one partition, in bytes.
         orders: candidate sort columns besides the bucket columns.
     """
@@ -213,11 +211,6 @@ def options_of(
     return Options(subject, tuple(specs), left_out)
 
 
-def _base(kind: str) -> str:
-    """Return a type without its parameters."""
-    return kind.lower().partition("(")[0].strip()
-
-
 def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
     types = {name.lower(): kind for name, kind in subject.table.columns.items()}
     partitions = {name.lower() for name in subject.table.partition_columns}
@@ -225,7 +218,7 @@ def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
         kind = types.get(column, "")
         if column in partitions:
             return f"{column} is a partition column"
-        if _base(kind) not in _TYPES:
+        if base_type(kind) not in SPARK_TYPES:
             return f"{column} has {'the type ' + kind if kind else 'an unknown type'}, which cannot be a bucket column"
     facts = [subject.facts.columns.get(column) for column in columns]
     counts = [one.distinct for one in facts if one and one.distinct is not None]
@@ -240,7 +233,7 @@ def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
 def choices_of(
     options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility
 ) -> Choices:
-    """Return the bytes that each spec saves over all runs minus its write cost, by table and by pair of tables."""
+    """Return the bytes that each spec saves over all runs minus its write cost, per table and per pair of tables."""
     values = {name: [-one.write_cost(place) for place in range(len(one.specs))] for name, one in options.items()}
     order = {name: place for place, name in enumerate(options)}
     together: dict[tuple[str, str], list[list[float]]] = {}

@@ -1,7 +1,8 @@
-"""Choose one option for each table, where options and pairs of options have values.
+"""Choose one option for each table when options, and pairs of options, have values.
 
-A local search starts from the current specs and from the best option of each table alone. It applies changes of one
-table, or of two tables that share a value, as long as one of them gains. Of equal values, the first option wins.
+A local search starts from the current specs and from the best option of each table alone. It applies changes to one
+table, or to two tables that share a value, as long as any such change gains. If values are equal, the first option
+wins.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class Choices:
     """The options of each table.
 
     Attributes:
-        values: value of each option by table; the first option changes nothing.
-        together: additional value of each pair of options by pairs of tables; tables are in the order of `values`.
+        values: value of each option, per table; the first option changes nothing.
+        together: additional value of each pair of options, per pair of tables; tables are in the order of `values`.
     """
 
     values: Mapping[str, Sequence[float]]
@@ -48,7 +49,7 @@ class Choices:
 
     @cached_property
     def pairs(self) -> Mapping[str, Mapping[Pair, Matrix]]:
-        """Return the pairs of each table."""
+        """Return the pairs that contain each table."""
         found: dict[str, dict[Pair, Matrix]] = {name: {} for name in self.values}
         for pair, matrix in self.together.items():
             found[pair[0]][pair] = found[pair[1]][pair] = matrix
@@ -60,10 +61,11 @@ def choose(choices: Choices, weights: Mapping[str, Sequence[float]] | None = Non
 
     Args:
         choices: the options and their values.
-        weights: weight of each option by table, such as bytes to rewrite; first options weigh nothing.
+        weights: weight of each option, per table, such as bytes to rewrite; first options weigh nothing.
         limit: the maximum sum of weights.
 
-    Returns: the index of each table's option. No change of one table or of two tables that share a value is better and
+    Returns: the index of each table's option. No single change of one table, or of two tables that share a value, is
+    better and
         within the limit.
     """
     weighed = weights or {name: [0.0] * len(values) for name, values in choices.values.items()}
@@ -80,7 +82,7 @@ class _Search:
     limit: float
 
     def reduced(self, options: Options) -> Options:
-        """Undo changes until the limit holds, starting with the least value per weight."""
+        """Undo changes until the limit holds, starting with those of the least value per weight."""
         while self._weight(options) > self.limit:
             heavy = [name for name, place in options.items() if self.weights[name][place] > 0]
             lost = {name: self._part((name,), options) - self._part((name,), {**options, name: 0}) for name in heavy}
@@ -103,7 +105,7 @@ class _Search:
         return options
 
     def _changes(self, group: Sequence[str], options: Options) -> Iterator[tuple[float, Options]]:
-        """Yield the gains of the changes of these tables that stay within the limit."""
+        """Yield the gains of changes to these tables that stay within the limit."""
         left = self.limit - self._weight({name: place for name, place in options.items() if name not in group})
         before = self._part(group, options)
         for places in product(*(range(len(self.choices.values[name])) for name in group)):
@@ -112,7 +114,7 @@ class _Search:
                 yield self._part(group, {**options, **change}) - before, change
 
     def _part(self, group: Sequence[str], options: Options) -> float:
-        """Return the part of a choice's value that involves these tables."""
+        """Return the part of a choice's value that depends on these tables."""
         pairs = {pair: matrix for name in group for pair, matrix in self.choices.pairs[name].items()}
         alone = sum(self.choices.values[name][options[name]] for name in group)
         return alone + sum(matrix[options[a]][options[b]] for (a, b), matrix in pairs.items())

@@ -1,9 +1,10 @@
-"""Propose bucket specs for all tables together: their value, the config changes, and why other specs lost."""
+"""Propose bucket specs for all tables together: their value, the config changes, and why other specs were rejected."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from spark_bucketing.advise import optimizer
 from spark_bucketing.advise.advice import Candidate, Change, Explanation, QueryProof, RejectedTable, Suggestion
@@ -29,23 +30,41 @@ class Proposal:
         return {name: spec for name, place in self.chosen.items() if place and (spec := options[name].specs[place])}
 
     def not_borne_out(
-        self, options: Mapping[str, Options], proof: Sequence[QueryProof], readers: Mapping[str, Collection[str]]
+        self,
+        options: Mapping[str, Options],
+        proof: Sequence[QueryProof],
+        readers: Mapping[str, Collection[str]],
+        others: Mapping[str, float] = MappingProxyType({}),
     ) -> list[str]:
-        """Return the tables whose readers, as planned by Spark, gain no more than the write costs.
+        """Return the tables for which Spark's plans show that readers gain no more than the writes cost.
 
         Tables share readers. If each change pays off alone but not all together, return the table with the smallest
-        gain.
+        gain. `others` has the bytes that other queries save, by table.
         """
         gains = {one.unique_id: one.gain for one in proof}
         costs = {name: options[name].write_cost(self.chosen[name]) for name in self.specs(options)}
         net = {
-            name: sum(gains[reader] for reader in dict.fromkeys(readers.get(name, ()))) - cost
+            name: sum(gains[reader] for reader in dict.fromkeys(readers.get(name, ()))) + others.get(name, 0.0) - cost
             for name, cost in costs.items()
         }
         found = [name for name, rest in net.items() if rest <= 0]
-        if net and not found and sum(gains.values()) <= sum(costs.values()):
+        if net and not found and sum(gains.values()) + sum(others.values()) <= sum(costs.values()):
             return [min(net, key=net.__getitem__)]
         return found
+
+    def saved(
+        self, options: Mapping[str, Options], unplanned: Sequence[RequiredLayout], compatibility: Compatibility
+    ) -> dict[str, float]:
+        """Return the bytes that queries of other tools save, by table."""
+        return {
+            name: sum(
+                side.bytes
+                for requirement in unplanned
+                for side in requirement.sides
+                if side.table == name and compatibility.serves(spec, requirement, side)
+            )
+            for name, spec in self.specs(options).items()
+        }
 
     def changes(
         self,
@@ -115,7 +134,7 @@ def proposed(
 def suggested(
     options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility
 ) -> tuple[Suggestion, ...]:
-    """Return the best spec of each source table alone, if it saves anything; dbt does not build these tables."""
+    """Return the best spec of each source table on its own, if it saves anything; dbt does not build these tables."""
     choices = choices_of(options, required, compatibility)
     found = []
     for name, one in options.items():
@@ -135,7 +154,7 @@ def explained(
     compatibility: Compatibility,
     left_out: Sequence[RejectedTable],
 ) -> Explanation:
-    """Return every candidate of one table, the best first."""
+    """Return every candidate for one table, the best first."""
     mine = [why for why in left_out if why.table == table]
     if one is None or table not in proposal.choices.values:
         return Explanation(table, (), tuple(mine or [RejectedTable(table, _NO_REQUIREMENT)]))

@@ -60,7 +60,7 @@ class Plans:
 
     def _plan(self, node: Node) -> None:
         if node.language != "sql" or node.sql is None:
-            self.errors[node.unique_id] = "It has no compiled SQL to plan."
+            self.errors[node.unique_id] = "The model has no compiled SQL to plan."
             return
         try:
             plan, statistics = self._explained(node, ())
@@ -68,7 +68,7 @@ class Plans:
             tables = [table for name in plan.tables if (table := self.whatif.table(name))]
             for table in tables:
                 self.readers.setdefault(table.name.lower(), []).append(node.unique_id)
-            # Existing buckets already meet some requirements, which only a plan over unbucketed tables shows.
+            # Existing buckets already meet some requirements, so only a plan over unbucketed tables shows them.
             if any(table.spec for table in tables):
                 plan, statistics = self._explained(node, [replace(table, spec=None) for table in tables])
             self._required += required_layouts(node.name, plan, statistics, self.runs_of(node))
@@ -80,7 +80,7 @@ class Plans:
             self.errors[node.unique_id] = f"{type(error).__name__}: {error}; this is a bug in spark-bucketing"
 
     def proof(self, specs: Specs) -> tuple[QueryProof, ...]:
-        """Plan every query before and after; only queries that read a changed table are planned again."""
+        """Plan every query before and after the change; only queries that read a changed table are planned again."""
         changed = {
             name: replace(table, spec=spec) for name, spec in specs.items() if (table := self.whatif.table(name))
         }

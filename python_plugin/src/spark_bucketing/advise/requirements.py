@@ -1,4 +1,4 @@
-"""Extract the requirements of queries: the keys for shuffles and sorts of tables, and their sizes in bytes."""
+"""Extract the requirements of queries: the keys by which Spark shuffles and sorts tables, and the tables' sizes."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _GROUPING = ("aggregate", "distinct")
 _SEMI = re.compile(r"Left(Semi|Anti)")
 # The sort order of bucket files.
 _ASCENDING = " ASC NULLS FIRST"
-# Estimated output of a partial aggregate, and of an aggregate for the operators above it, as a share of its input; used
-# where the number of groups is unknown.
+# Estimated output of a partial aggregate, and of an aggregate for the operators above it, as a share of its input; for
+# use where the number of groups is unknown.
 PARTIAL_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """An operator input that Spark shuffles, and that bucketing one table would keep in place."""
+    """An operator input that Spark shuffles, but would not shuffle if one table were bucketed."""
 
     table: str  # schema and name
-    # The table's column at each position of the operator's keys; None if a key is not simply a column.
+    # The table's column at each position of the operator's keys; None if a key is not a plain column.
     keys: tuple[str | None, ...]
     shuffled: float  # bytes
     sorted: float  # bytes
@@ -99,7 +99,7 @@ def planned(plan: PhysicalPlan, statistics: Statistics) -> Planned:
 
 
 def _sizes(plan: PhysicalPlan, statistics: Statistics) -> Mapping[int, float]:
-    """Estimate the output of each operator in bytes, by its number, from scan sizes, groupings and semi joins.
+    """Estimate the output of each operator in bytes, by operator number, from scan sizes, groupings and semi joins.
 
     Spark itself estimates sizes above joins only if columns have statistics.
     """
@@ -123,13 +123,13 @@ def _sizes(plan: PhysicalPlan, statistics: Statistics) -> Mapping[int, float]:
 def required_layouts(
     query: str, plan: PhysicalPlan, statistics: Statistics, runs: float = 1.0
 ) -> tuple[RequiredLayout, ...]:
-    """Return the requirements of a plan's operators for tables whose rows reach them without a shuffle."""
+    """Return the requirements of a plan's operators on tables whose rows reach them without a shuffle."""
     sizes = _sizes(plan, statistics)
     return tuple(one for op in _shuffling(plan) for one in _of_operator(query, op, sizes, runs))
 
 
 def cast_keys(query: str, plan: PhysicalPlan) -> tuple[CastKey, ...]:
-    """Return operator keys that cast a table's column; buckets contain the stored values instead."""
+    """Return operator keys that cast a table's column; buckets contain the uncast values."""
     return tuple(
         CastKey(query, op.kind, source.scan.table, source.column.name.lower(), source.cast)
         for op in _shuffling(plan)
@@ -174,7 +174,7 @@ def _requirements(op: Operator, side: Side, sizes: Mapping[int, float]) -> tuple
         return ()
     share = PARTIAL_SHARE if side.needed in _partial(op) else 1.0
     if side.needed.number not in side.own:
-        # An exchange that is reused moves its rows once, for the input that it is made for.
+        # A reused Exchange moves its rows once, for the input for which it was created.
         share = 0.0
     found: dict[tuple[str, tuple[str | None, ...]], Requirement] = {}
     for branch in _branches(side.entry, side.keys):
@@ -231,7 +231,7 @@ def _branches(entry: PlanNode, keys: tuple[str, ...]) -> tuple[_Branch, ...]:
 
 
 def _columns(branch: _Branch) -> tuple[str | None, ...]:
-    """Return the table's column for each key; None if a key is not simply a column."""
+    """Return the table's column for each key; None if a key is not a plain column."""
     sources = [source_of(key, branch.entry) for key in branch.keys]
     table = _table(branch.entry)
     return tuple(

@@ -15,7 +15,7 @@ import yaml
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.units import parse_size
 
-# dbt commands that build models; the results of others, such as compile, do not count as runs.
+# dbt commands that build models; results of other commands, such as compile, do not count as runs.
 _BUILDING = (None, "run", "build", "retry")
 
 
@@ -29,7 +29,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True)
 class TableSize:
-    """The size of a table, as far as it is known."""
+    """The size of a table, as far as known."""
 
     size_bytes: int | None = None
     partitions: int | None = None
@@ -55,9 +55,9 @@ def read_sizes(path: Path) -> Mapping[str, TableSize]:
 
 
 def read_runs(path: Path) -> Mapping[str, float]:
-    """Read how often models run in any one period, from a mapping or from dbt's run_results.json.
+    """Read how often models run in a given period, from a mapping or from dbt's run_results.json.
 
-    A directory contains the run_results of several runs; each model's runs are counted.
+    A directory contains the run_results.json files of several runs; the function counts each model's runs.
 
     Returns: number of runs by name or unique id, in lower case.
 
@@ -147,7 +147,7 @@ def _column(entry: Any) -> ColumnStatistics:
 
 
 def _whole(entry: Mapping[str, Any], key: str) -> int | None:
-    """Return a whole number, or None if it is not given."""
+    """Return a whole number, or None if the value is missing."""
     if key not in entry:
         return None
     number = float(entry[key])

@@ -31,7 +31,7 @@ def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str])
     """Return the reasons that a model's meta allows with `bucketing: {allow: [slug]}`.
 
     Raises:
-        ProjectError: meta has another form, or names an unknown reason.
+        ProjectError: meta has a different form, or names an unknown reason.
     """
     bucketing = meta.get("bucketing")
     if bucketing is None:
@@ -55,7 +55,7 @@ def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str])
 
 
 def fingerprint(model: str, operator: OperatorResult | None, finding: Finding) -> str:
-    """Return an id of a finding that does not change with line numbers, file sizes or other findings.
+    """Return an id for a finding that does not change with line numbers, file sizes or other findings.
 
     Args:
         model: unique id of the model, or path of the file; empty for the project.
@@ -66,13 +66,13 @@ def fingerprint(model: str, operator: OperatorResult | None, finding: Finding) -
     if operator:
         parts += [operator.kind, _EXPRESSION_ID.sub("", operator.description), *sorted(finding.tables)]
     else:
-        # A project finding concerns its settings; the list of affected tables changes over time.
+        # A project finding concerns the project's settings; the list of affected tables changes over time.
         parts += sorted({name for fix in finding.fixes for name in fix.settings})
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
 
 def badness(operator: OperatorResult | None, finding: Finding) -> Badness:
-    """Return the severity of a finding as numbers that are higher for worse findings."""
+    """Return the severity of a finding as a tuple of numbers; higher numbers are worse."""
     level = LEVELS.index(finding.level)
     return -level, _BADNESS.get(operator.verdict, 0) if operator else 0
 
@@ -80,8 +80,8 @@ def badness(operator: OperatorResult | None, finding: Finding) -> Badness:
 def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Baseline) -> Report:
     """Mark accepted findings; a model's own meta takes precedence over the baseline.
 
-    A baseline accepts a finding that is no worse than when it was written: a shuffle is new where there was only a
-    sort.
+    A baseline accepts a finding that is no worse than when the baseline was written: a shuffle is new where there was
+    only a sort.
     """
     left = {key: sorted(values) for key, values in baseline.items()}
 
@@ -179,7 +179,8 @@ def _read(path: Path) -> list[dict[str, Any]]:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["version"] != BASELINE_VERSION:
             raise ProjectError(
-                f"The baseline {path} has version {data['version']}, but this program supports version "
+                f"The baseline {path} has version {data['version']}, but this version of spark-bucketing supports "
+                "version "
                 f"{BASELINE_VERSION}. Run with --write-baseline to write it again."
             )
         return [_checked(entry) for entry in data["findings"]]
@@ -195,6 +196,6 @@ def _read(path: Path) -> list[dict[str, Any]]:
 
 def _checked(entry: dict[str, Any]) -> dict[str, Any]:
     level, verdict = map(int, entry["badness"])
-    # The other fields are for people and tell which entries a partial run keeps.
+    # The other fields are for people, and identify the entries that a partial run keeps.
     texts = {name: str(entry.get(name, "")) for name in ("model", "reason", "message")}
     return {"fingerprint": str(entry["fingerprint"]), "badness": [level, verdict], **texts}

@@ -1,4 +1,4 @@
-"""Select the manifest for a check: the given one, an up-to-date one, or a newly compiled one."""
+"""Choose the manifest for a check: the given one, an up-to-date one, or a newly compiled one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OWN_FOLDER = "spark-bucketing"
 class Artifacts:
     """A project's manifest and catalog."""
 
-    # Compiled; empty if no project is checked.
+    # Compiled SQL; empty if no project is checked.
     manifest: Manifest = field(default_factory=lambda: Manifest({}))
     path: Path = Path()  # its file
     errors: Mapping[str, str] = field(default_factory=dict)  # dbt's errors for nodes that do not compile, by unique id
@@ -45,11 +45,12 @@ class CheckRequest:
     extension: bool | None = None
     baseline: Path | None = None  # a file of accepted findings
     time_limit: float | None = None  # time limit per query in seconds; None for no limit
+    event_logs: tuple[str, ...] = ()  # paths of Spark event logs
 
 
 @dataclass(frozen=True)
 class Project:
-    """A dbt project and the request to check it."""
+    """A dbt project and the check that was requested for it."""
 
     target: Target
     request: CheckRequest
@@ -61,7 +62,7 @@ class Project:
         return Settings(self.target.settings).loaded if given is None else given
 
     def artifacts(self) -> Artifacts:
-        """Find or create the manifest; plain SQL files from outside the project need none if they are checked live.
+        """Find or create the manifest; a live check of plain SQL files from outside the project needs none.
 
         Raises:
             ProjectError: the project does not compile, or an artifact cannot be read.

@@ -1,4 +1,4 @@
-"""Describe possible changes of settings, tables and queries; Spark's plans show whether they help."""
+"""Describe possible changes to settings, tables and queries; Spark's plans show whether they help."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def seal_files(facts: TableFacts) -> Candidate:
 
 
 def rewrite_files(scan: BucketedScan) -> Candidate:
-    """Rewrite a table with its configured layout, or the fewest partitions that make the scan bucketed."""
+    """Rewrite a table with its configured layout, or the fewest partitions that lead to a bucketed scan."""
     facts = scan.facts
     if facts.partitions is not None and facts.partitions.spec is not None:
         selected = selected_partitions(scan.node, facts.partitions, scan.folders)
@@ -95,7 +95,7 @@ def rewrite_partitions(table: Table, chosen: Sequence[Partition]) -> Candidate:
     if len(chosen) > 1:
         names = ", ".join(found.name for found in chosen[:3]) + ", ..." * (len(chosen) > 3)
         few = f"{len(chosen):,} partitions ({names})"
-    # The text has no full stop directly after the command, because users would copy it.
+    # The text has no period directly after the command, because users would copy it.
     text = f"Run `{rewrite_command(table.name, where)}` to rewrite {few} with {words(table.spec)}."
     return Candidate("rewrite_files", text, table=table.name, where=where)
 
@@ -122,7 +122,7 @@ def match_other(exchange_or_sort: ExchangeOrSort) -> Candidates:
 
 
 def match_either(exchange_or_sort: ExchangeOrSort) -> Candidates:
-    """Bucket either side's table like the other one, the smaller table first."""
+    """Bucket one side's table like the other side's, starting with the smaller table."""
     sides = [exchange_or_sort, *([exchange_or_sort.other] if exchange_or_sort.other else [])]
     sides.sort(key=lambda side: (side.table.facts.size_bytes if side.table else None) or 0)
     return tuple(candidate for side in sides for candidate in match_other(side))

@@ -1,4 +1,4 @@
-"""Define a query to judge: its plan, session settings and tables."""
+"""Define a query to check: its plan, session settings and tables."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from spark_bucketing.plan.operators import Operator, find_operators
 
 @dataclass(frozen=True)
 class Query:
-    """A plan with the facts needed to judge it."""
+    """A plan with the facts that are needed to derive verdicts and reasons."""
 
     plan: PhysicalPlan  # the plan
-    # Facts about the tables that it reads (PhysicalPlan.tables), by schema and name.
+    # Facts about the tables that the query reads (PhysicalPlan.tables), by schema and name.
     tables: Mapping[str, TableFacts]
     settings: Settings  # settings of the session
     sql: str = ""  # text of the query
@@ -27,12 +27,12 @@ class Query:
 
     @cached_property
     def operators(self) -> Mapping[int, Operator]:
-        """Return joins, aggregates and windows by node number, from the top."""
+        """Return joins, aggregates and windows by node number, from the top of the plan."""
         return {op.node.number: op for root in self.plan.roots for op in find_operators(root)}
 
     @cached_property
     def clauses(self) -> Clauses:
-        """Return the clauses of the query's text."""
+        """Return the clauses in the query's text."""
         return Clauses(self.sql, tuple(self.operators.values()))
 
     def bucketed(self, scan: PlanNode) -> BucketedScan | None:

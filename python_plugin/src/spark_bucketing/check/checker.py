@@ -1,4 +1,4 @@
-"""Run the check: plan and judge one query after the other."""
+"""Run the check: plan and analyze one query after the other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.manifest import Node
 
 _UNCOMPILED = (
-    "This manifest has no compiled SQL for it. Write the manifest with `dbt compile`, `run` or `build`, or omit "
+    "This manifest has no compiled SQL for the model. Create the manifest with `dbt compile`, `run` or `build`, or "
+    "omit "
     "--manifest."
 )
 
@@ -45,7 +46,7 @@ Task = Subject | Node
 
 @dataclass
 class Checker:
-    """Plans and judges one query after the other."""
+    """Plans and analyzes one query after the other."""
 
     planner: Planner  # the planner
     settings: Settings  # settings of the session, for the reasons
@@ -72,7 +73,7 @@ class Checker:
         return Report(tuple(results), unfinished=tuple(waiting))
 
     def check(self, subject: Subject) -> ModelResult:
-        """Plan and judge one query; on a failure or timeout, the result contains an error."""
+        """Plan and analyze one query; on a failure or timeout, the result contains an error."""
         result = ModelResult(subject.name, subject.path, unique_id=subject.unique_id)
         if subject.sql is None:
             return replace(result, error=subject.error or _UNCOMPILED)
@@ -82,9 +83,10 @@ class Checker:
         except BucketingError as error:
             why = self.stub.why(str(error)) if self.stub else _hinted(str(error), subject)
             return replace(result, error=why)
-        # A query whose plan cannot be judged must not prevent the check of other models.
+        # A query whose plan cannot be analyzed must not prevent the check of other models.
         except Exception as error:
-            why = f"Its plan cannot be judged because of a bug in spark-bucketing: {type(error).__name__}: {error}"
+            bug = f"{type(error).__name__}: {error}"
+            why = f"The query's plan could not be analyzed because of a bug in spark-bucketing: {bug}"
             return replace(result, error=why)
         result = map_findings(
             replace(result, operators=operators), lambda _, found: _with_source(found, sql, subject.raw)

@@ -1,7 +1,8 @@
-"""Find the line of the query's clause that an operator of the plan comes from.
+"""Find the line of the clause in the query that an operator of the plan comes from.
 
-The search compares names, not semantics: a clause belongs to an operator if it is the only one with all columns of the
-operator's keys. If several clauses are possible, there is no line, because a wrong line would mislead.
+The search compares names, not semantics: a clause belongs to an operator if it is the only one that contains all
+columns of the operator's keys. If several clauses are possible, the search returns no line, because a wrong line would
+mislead.
 """
 
 from __future__ import annotations

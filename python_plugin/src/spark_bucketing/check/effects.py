@@ -11,7 +11,7 @@ from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorRes
 from spark_bucketing.check.verified_fixes import HypotheticalQuery
 from spark_bucketing.plan.tree import PlanCounts
 
-# A table with many readers would otherwise require planning each of its fixes for every reader.
+# A table with many readers would otherwise require planning each fix for every reader.
 MOST_READERS = 25
 MOST_SECONDS = 60.0
 # The bucket columns of a table are a compromise between its readers.
@@ -22,7 +22,7 @@ Queries = Sequence[tuple[ModelResult, HypotheticalQuery]]
 
 
 def with_effects(results: Iterable[ModelResult], queries: Queries) -> tuple[ModelResult, ...]:
-    """Add the effects of fixes on other queries; a finding becomes a note if its roll-up costs other queries more."""
+    """Add the effects of fixes on other queries; a roll-up becomes a note if its fix costs other queries more."""
     effects = _Effects(queries)
     return tuple(map_findings(result, partial(effects.finding, result)) for result in results)
 

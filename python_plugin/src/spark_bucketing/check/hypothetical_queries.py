@@ -34,7 +34,7 @@ def offline_query(whatif: WhatIf, query: Query) -> HypotheticalQuery:
 
 
 class LiveHypotheticalTables:
-    """Hypothetical tables that copy the warehouse's; their Spark starts on first use."""
+    """Hypothetical tables that copy the warehouse's tables; their Spark session starts on first use."""
 
     def __init__(self, planner: Planner, facts: Facts, start: Callable[[], AbstractContextManager[WhatIf]]) -> None:
         self._planner, self._facts, self._start = planner, facts, start

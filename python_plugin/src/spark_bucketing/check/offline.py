@@ -20,7 +20,7 @@ from spark_bucketing.session import is_open, open_beside, open_session, pyspark_
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Settings of a target that concern its warehouse or need jars that are missing here.
+# Settings of a target that concern its warehouse, or that need jars that are missing here.
 _LEFT_OUT = (
     "spark.sql.warehouse.dir", "spark.sql.extensions", "spark.sql.catalog.", "spark.sql.catalogImplementation",
     "spark.sql.defaultCatalog", "spark.sql.hive.metastore.", "spark.sql.queryExecutionListeners",
@@ -34,7 +34,8 @@ _PARTITION_RULES = (
     "org.apache.spark.sql.execution.datasources.PruneFileSourcePartitions",
     "org.apache.spark.sql.hive.execution.PruneHiveTablePartitions",
 )
-# Relations must stay in Spark's cache, where WhatIf puts them, and empty tables must not cause buckets to be combined.
+# Relations must stay in Spark's cache, where WhatIf puts them, and Spark must not combine buckets because tables
+# are empty.
 _OF_WHATIF = {"spark.sql.filesourceTableRelationCacheSize": "1000000", "spark.bucketing.read.partitionBytes": "0"}
 
 
@@ -46,7 +47,7 @@ def planner_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the number of cores of a target's Spark as a setting; empty if its settings do not state it."""
+    """Return the number of cores of a target's Spark as a setting; empty if the target's settings do not state it."""
     local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", settings.get("spark.master", "").strip())
     given = settings.get(_PARALLELISM)
     if given is None and local:
@@ -68,7 +69,7 @@ def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[Wh
     if is_open():
         raise SparkError(
             "This process already has a Spark session, but planning without a warehouse needs a separate one. Run "
-            "spark-bucketing check in its own process."
+            "spark-bucketing check in a separate process."
         )
     jar = _built(extension)
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
@@ -101,7 +102,8 @@ def _refuse_old_spark() -> None:
     if pyspark_version() < (4, 0):
         raise SparkError(
             f"PySpark {'.'.join(map(str, pyspark_version()))} cannot plan hypothetical tables. Install pyspark 4.0 or "
-            "newer for spark-bucketing check; it can plan offline (--offline) for a warehouse with an older Spark."
+            "newer for spark-bucketing check, which can then plan offline (--offline) for a warehouse with an older "
+            "Spark."
         )
 
 
@@ -133,6 +135,6 @@ def _session_settings(folder: Path, settings: Mapping[str, str], jar: Path | Non
         "spark.log.level": "ERROR",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        # Each plan is made only once, so the optimizing compiler does not pay off.
+        # Each query is planned only once, so the optimizing compiler does not pay off.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
     }

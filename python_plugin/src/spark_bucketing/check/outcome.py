@@ -22,7 +22,7 @@ class Found(NamedTuple):
 
 
 def all_findings(report: Report) -> Iterator[Found]:
-    """Yield all findings: the project's first, then in the order of the report."""
+    """Yield all findings: first the project's, then the models' in the order of the report."""
     for finding in report.project:
         yield Found(finding)
     for model in report.models:
@@ -44,7 +44,7 @@ def open_findings(report: Report) -> list[Found]:
 def alike_findings(found: Iterable[Found]) -> list[Found]:
     """Merge findings of one operator with the same reason and fixes, for example from both sides of a join.
 
-    The merged finding has the messages of all of them, one per line, and the sum of their bytes.
+    The merged finding has all of their messages, one per line, and the sum of their bytes.
     """
     groups: dict[tuple[object, ...], list[Found]] = {}
     for each in found:

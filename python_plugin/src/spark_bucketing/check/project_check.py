@@ -19,6 +19,7 @@ from spark_bucketing.check.checker import Checker, Subject
 from spark_bucketing.check.effects import with_effects
 from spark_bucketing.check.hypothetical_queries import LiveHypotheticalTables, offline_query
 from spark_bucketing.check.layout_config import configured_layout
+from spark_bucketing.check.measured_costs import with_measured_costs
 from spark_bucketing.check.offline import embedded_whatif, whatif_beside
 from spark_bucketing.check.project_graph import with_configured, with_graph
 from spark_bucketing.check.query_selection import file_subject, model_subject, offline_tasks, selectable
@@ -30,6 +31,7 @@ from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.table_facts import Facts, OfflineFacts
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
+from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.plan.planner import Planner, SqlPlanner
 from spark_bucketing.plan.session_planner import SessionPlanner
 from spark_bucketing.plan.whatif import WhatIf
@@ -58,7 +60,7 @@ def check_project(request: CheckRequest, on_progress: OnProgress = lambda *_: No
     target = read_target(request.place, request.variables)
     project = Project(target, request)
     here = Path.cwd()
-    # dbt changes to the project directory, and relative paths of a profile start there.
+    # dbt changes to the project directory, and relative paths in a profile start there.
     with in_folder(target.project_dir):
         on_progress("starting Spark" if request.offline or target.method == "session" else "connecting", 0, 0)
         with open_planner(project) as (planner, start):
@@ -95,7 +97,7 @@ def _checked(
         results = with_effects(found.models, [] if found.unfinished or not checker.limit.is_free() else checker.queries)
     configured = _configured(manifest, subjects)
     results = with_configured(results, configured, facts.known())
-    # Specs of the configs, for tables that the metastore was not asked about.
+    # Specs from the configs, for tables that the metastore was not asked about.
     built = {table.name.lower(): table.spec for table in facts.known()}
     specs = {name: spec for name, spec in {**configured, **built}.items() if spec}
     # Offline, some tables have other names.
@@ -107,6 +109,10 @@ def _checked(
         planner=f"{planner.label}, Spark {version}",
         about=about(project.target),
     )
+    if project.request.event_logs:
+        measured = read_measured(project.request.event_logs, lambda text: on_progress(text, 0, 0))
+        relations = {name: table_name(node.relation) for name, node in manifest.nodes.items() if node.relation}
+        report = with_measured_costs(report, measured, relations)
     return accept(report, allowed, baseline)
 
 
@@ -122,7 +128,7 @@ def about(target: Target) -> Mapping[str, str]:
 
 
 def _folder_from(start: Path, project_dir: Path) -> str:
-    """Return the path of the project directory relative to another one; empty if they are the same."""
+    """Return the path of the project directory relative to another directory; empty if they are the same."""
     if project_dir == start:
         return ""
     try:
@@ -216,7 +222,8 @@ def _use(planner: Planner, project: Project) -> None:
         if project.request.files:
             raise ProfileError(
                 f"Cannot use the schema {target.schema!r} of target {target.name!r}: {error}. Expected the schema "
-                f"with the tables of {project.request.files[0].name}. Run `dbt run` to create it, or choose another "
+                f"that contains the tables of {project.request.files[0].name}. Run `dbt run` to create it, or choose "
+                "another "
                 "--target."
             ) from error
 

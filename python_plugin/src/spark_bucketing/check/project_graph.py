@@ -13,9 +13,10 @@ from spark_bucketing.spec import BucketSpec
 
 _TABLES = ("bucket_spec", "column_type", "rewrite_files")
 _ADVICE = {
-    "seed": "is a seed, which dbt cannot bucket. Read it in a bucketed model and join that model.",
-    "snapshot": "is a snapshot, which dbt cannot bucket. Read it in a bucketed model and join that model.",
-    "source": "is a source. Its owner must change it, or a bucketed model must read it and be joined instead.",
+    "seed": "is a seed, which dbt cannot bucket. Build a bucketed model that reads it, and join that model.",
+    "snapshot": "is a snapshot, which dbt cannot bucket. Build a bucketed model that reads it, and join that model.",
+    "source": "is a source. Its owner must change it. Alternatively, build a bucketed model that reads it, and join "
+    "that model.",
 }
 
 
@@ -45,7 +46,7 @@ def _operator(operator: OperatorResult, unbuilt: Mapping[str, BucketSpec]) -> Op
 def with_graph(
     results: Iterable[ModelResult], manifest: Manifest, relation: Callable[[Node], str | None]
 ) -> Iterator[ModelResult]:
-    """Add to each result the verdict for each parent, and to fixes a note for tables without a dbt config.
+    """Add each parent's verdict to the results, and a note to fixes for tables without a dbt config.
 
     `relation` maps a node to its table name in the plans.
     """
@@ -76,7 +77,7 @@ def _readers(result: ModelResult, tables: frozenset[str]) -> list[OperatorResult
 def _names(tables: Iterable[str]) -> Iterator[str]:
     for table in tables:
         yield table.lower()
-        # The catalog of the session may have another name than Spark's, and dbt omits it.
+        # The session's catalog may have a different name from Spark's, and dbt omits it.
         yield ".".join(table.lower().split(".")[-2:])
 
 

@@ -48,7 +48,7 @@ def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapp
         if node.path == path and node.resource_type in ("model", "snapshot", "analysis"):
             return model_subject(node, project_dir, errors.get(node.unique_id))
     try:
-        # With or without a byte order mark, which Spark would parse as a word.
+        # With or without a byte order mark, which Spark would parse as part of a word.
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ProjectError(f"Cannot read {file}: {error}.") from error

@@ -18,7 +18,7 @@ FixKind = Literal["setting", "bucket_spec", "column_type", "extension", "rewrite
 
 
 class Verdict(str, Enum):
-    """How Spark brings an operator's rows together, best verdict first."""
+    """How Spark brings the rows of an operator together, from the best to the worst verdict."""
 
     SORT_FREE = "sort-free"
     SHUFFLE_FREE = "shuffle-free"
@@ -29,7 +29,7 @@ class Verdict(str, Enum):
     UNKNOWN = "unknown"
 
 
-# The priority of verdicts if several operators read a table; a graph shows the first of them.
+# The priority of verdicts if several operators read a table; a graph shows the first one.
 _WORST_FIRST = (
     Verdict.SHUFFLED, Verdict.ONE_SIDED, Verdict.UNKNOWN, Verdict.SHUFFLE_FREE, Verdict.SORT_FREE, Verdict.BROADCAST,
     Verdict.NOT_BUCKETED,
@@ -37,7 +37,7 @@ _WORST_FIRST = (
 
 
 def worst(operators: Iterable[OperatorResult]) -> Verdict | None:
-    """Return the most important verdict; None without operators."""
+    """Return the most important verdict; None if there are no operators."""
     return min((operator.verdict for operator in operators), key=_WORST_FIRST.index, default=None)
 
 
@@ -90,7 +90,8 @@ class Finding:
     line: int | None = None  # line in the model's file, starting at 1, if known
     source: str = ""  # the text of that line
     bytes_shuffled: int | None = None  # estimated bytes that are shuffled or sorted because of it
-    # What accepts it, so that it does not fail a run: the model's meta or a baseline; None if it is not accepted.
+    # What accepts the finding, so that it does not fail a run: the model's meta or a baseline; None if it is not
+    # accepted.
     accepted: Acceptance | None = None
     candidates: tuple[Candidate, ...] = ()  # possible changes that have not been tested
     explains: tuple[int, ...] = ()  # numbers of the plan's nodes that it explains
@@ -98,15 +99,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class OperatorResult:
-    """A join, aggregate, window or distinct of a model's plan, with its findings."""
+    """A join, aggregate, window or distinct in a model's plan, with its findings."""
 
     # The kind of operator; "other" for an operator of another engine whose kind is unknown.
     kind: OperatorKind
     description: str  # for users: the kind of join and the keys, with table names if known
     verdict: Verdict  # how its rows are brought together
     tables: tuple[str, ...] = ()  # tables that its inputs read, in the plan's order
-    # Exchanges between its inputs' tables (or the operators below) and the operator, including limits that collect rows
-    # without an Exchange; an Exchange that Spark reuses counts for one operator only
+    # Exchanges between the tables of its inputs (or the operators below) and the operator, including limits that
+    # collect rows without an Exchange; an Exchange that Spark reuses counts for one operator only
     exchanges: int = 0
     sorts: int = 0  # Sorts on these paths
     findings: tuple[Finding, ...] = ()  # one for each Exchange or Sort between a bucketed table and the operator

@@ -1,4 +1,4 @@
-"""Determine how a scan reads a table's buckets: which ones, in which order, or why it is an ordinary scan."""
+"""Determine how a scan reads a table's buckets: which ones, in what order, or why it is an ordinary scan."""
 
 from __future__ import annotations
 
@@ -87,12 +87,12 @@ class BucketedScan:
 
     @cached_property
     def note(self) -> ScanAnnotation:
-        """Return EXPLAIN's note on its buckets."""
+        """Return EXPLAIN's note on the scan's buckets."""
         return note_of(self.node)
 
     @property
     def by_extension(self) -> bool:
-        """Return whether the extension instead of stock Spark reads it, or would read it."""
+        """Return whether the extension instead of stock Spark reads the table, or would read it."""
         return self.settings.extension and (self.note.by_extension or not self.note.bucketed)
 
     @property
@@ -106,7 +106,7 @@ class BucketedScan:
 
     @cached_property
     def readable(self) -> bool:
-        """Return whether it can be read as bucketed, according to EXPLAIN and the metastore."""
+        """Return whether the table can be read as bucketed, according to EXPLAIN and the metastore."""
         if self.note.bucketed:
             return True
         if self.note.objection or not self.settings.on(BUCKETING):
@@ -132,7 +132,7 @@ class BucketedScan:
 
     @property
     def partitions_read(self) -> int:
-        """Return the number of partitions that it reads, as far as EXPLAIN shows; 1 for an unpartitioned table.
+        """Return the number of partitions that the scan reads, as far as EXPLAIN shows it; 1 if unpartitioned.
 
         EXPLAIN prints one path and the number of other paths. If all partitions are read, it prints the table's path,
         and the number is assumed to be 2.
@@ -146,7 +146,7 @@ class BucketedScan:
 
     @property
     def files(self) -> int:
-        """Return the maximum number of files per bucket that it reads."""
+        """Return the maximum number of files per bucket that the scan reads."""
         return self.facts.files_per_bucket * self.partitions_read
 
     @property
@@ -171,7 +171,7 @@ def selected_partitions(scan: PlanNode, table: Table, folders: Folders) -> tuple
         return table.partitions
     wanted = {one_spelling(folder) for folder in read}
     found = {partition.name: one_spelling(partition.location) for partition in table.partitions}
-    # An unmatched directory has an unexpected spelling.
+    # An unmatched directory has an unexpected name.
     if not wanted <= set(found.values()):
         return table.partitions
     return tuple(partition for partition in table.partitions if found[partition.name] in wanted)

@@ -82,7 +82,7 @@ class Settings:
 
 
 def read_settings(planner: Planner) -> Settings:
-    """Read the settings of a planner's session, without an extension that they name but the session failed to load.
+    """Read the settings of a planner's session, without extensions that the session failed to load.
 
     If Spark cannot load an extension, for example because its jar is missing, it logs a warning and starts without it.
     """

@@ -1,4 +1,4 @@
-"""Process SQL as text, with regard to literals and comments, and rewrite queries."""
+"""Process SQL as text, taking literals and comments into account, and rewrite queries."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def renamed(sql: str, names: Mapping[str, str]) -> str:
 
 
 def one_statement(text: str) -> str:
-    """Return a statement without its final semicolon and the comments after it."""
+    """Return a statement without its trailing semicolon and the comments after it."""
     end: int | None = None
     for piece in _PIECES.finditer(text):
         if piece["end"]:
             end = piece.start() if end is None else end
         elif not piece["skipped"]:
-            # Spark itself rejects several statements.
+            # Spark itself rejects multiple statements.
             end = None
     return text[:end].rstrip()
 
@@ -47,12 +47,12 @@ def without_repartitions(node: Any, exp: Any) -> Any:
 
 
 def without_casts(node: Any, exp: Any) -> Any:
-    """Replace casts of columns by the columns; equal casts of columns of equal types compare the same."""
+    """Replace casts of columns with the columns; equal casts of columns of equal types compare the same."""
     return node.this if isinstance(node, exp.Cast) and isinstance(node.this, exp.Column) else node
 
 
 def with_plain_equality(node: Any, exp: Any) -> Any:
-    """Replace <=> by =, which is equivalent if no key is NULL."""
+    """Replace <=> with =, which is equivalent if no key is NULL."""
     return exp.EQ(this=node.this, expression=node.expression) if isinstance(node, exp.NullSafeEQ) else node
 
 

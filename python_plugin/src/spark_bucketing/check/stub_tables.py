@@ -2,7 +2,7 @@
 
     sources, seeds       columns from the catalog, the YAML, or the seed's file
     views                CREATE VIEW with the compiled SQL, so that Spark expands them as in the warehouse
-    other models         columns from an enforced contract, else from planning the compiled SQL, which reflects changes
+    other models         columns from an enforced contract, or from planning the compiled SQL, which reflects changes
                          that the catalog does not have yet; then the catalog, then the YAML
     ephemeral models     nothing, because the compiled SQL of their readers contains them
 

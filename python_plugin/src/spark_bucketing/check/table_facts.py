@@ -46,7 +46,7 @@ class Facts:
         facts = described(name, rows) if rows is not None else None
         if facts is None or facts.spec is None:
             return facts
-        # Files of bucketed tables are listed in any case; other tables may have very many files.
+        # Files of bucketed tables are listed anyway; other tables may have very many files.
         files = _answer(self._planner.data_files, quoted)
         size = facts.size_bytes if facts.size_bytes is not None else _answer(self._planner.size_of, quoted)
         is_empty = files is not None and not files

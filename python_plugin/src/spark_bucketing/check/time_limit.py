@@ -55,7 +55,7 @@ class TimeLimit:
         threading.Thread(target=run, name="query", daemon=True).start()
         if not wait([outcome], self._seconds).done:
             self._left = outcome
-            raise PlanError(f"Planning and judging took longer than {self._seconds:g} s (--time-limit).")
+            raise PlanError(f"Planning and analyzing the query took longer than {self._seconds:g} s (--time-limit).")
         return outcome.result()
 
     def is_free(self) -> bool:

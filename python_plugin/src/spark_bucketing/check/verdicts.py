@@ -1,4 +1,4 @@
-"""Judge a plan: the verdict of each operator and the reasons for it."""
+"""Analyze a plan: the verdict of each operator and the reasons for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _JOIN_WORDS = {
 
 
 def judge(query: Query, with_reasons: bool = True) -> tuple[OperatorResult, ...]:
-    """Judge how the rows of each join, aggregate, distinct and window of a plan are brought together, and why."""
+    """Determine how the rows of each join, aggregate, distinct and window in a plan are brought together, and why."""
     for node in query.plan.nodes:
         # Bottom up, because each node uses results of its children, and plans may be deeper than Python's stack.
         origins(node)
@@ -69,7 +69,7 @@ def _finding(exchange_or_sort: ExchangeOrSort) -> Finding:
 
 
 def _bytes(query: Query, node: PlanNode) -> int | None:
-    """Return the bytes read from the tables below; Spark does not know how much filters and groupings remove."""
+    """Return the bytes read from the tables below; Spark does not know how many rows filters and groupings remove."""
     total = 0
     for scan in node.scans:
         facts = query.tables.get(scan.table or "")
@@ -99,7 +99,7 @@ def _exchanges_and_sorts(query: Query, op: Operator) -> Iterator[ExchangeOrSort]
     """Return the items to explain: each Exchange with its Sorts, and Sorts without an Exchange."""
     if op.kind == "join" and op.keyless and not op.broadcast:
         yield ExchangeOrSort(query, op, 0, op.node, JOIN)
-    # By the node that moves or sorts: both sides of a join may read one exchange.
+    # By the node that moves or sorts the rows: both sides of a join may read one Exchange.
     found: dict[int, ExchangeOrSort] = {}
     for place, side in enumerate(op.sides):
         needed = None if op.broadcast else side.needed
@@ -143,7 +143,7 @@ def cause_of_unknown(op: Operator, tables: Tables) -> str:
     nodes = [op.node, *(node for side in op.sides for node in side.way)]
     foreign = sorted({node.operator for node in nodes if not is_known(node)})
     if foreign:
-        return f"not an operator of Spark: {', '.join(foreign)}"
+        return f"not a Spark operator: {', '.join(foreign)}"
     if not op.understood:
         return "its keys cannot be parsed"
     return f"Spark cannot describe {', '.join(undescribed(op, tables))}"

@@ -63,7 +63,7 @@ class HypotheticalQuery:
         if key not in self._planned:
             try:
                 self._planned[key] = self._plan(candidates)
-            # A candidate that fails for any reason, such as a type that cannot be bucketed, is not a fix.
+            # A candidate that fails for any reason, such as a type that cannot be bucketed, does not become a fix.
             except BucketingError:
                 self._planned[key] = None
         return self._planned[key]
@@ -159,7 +159,7 @@ class Proposals:
         return ORDERING not in along or not (settings.extension or any(c.kind == "extension" for c in candidates))
 
     def _by_two(self, candidate: Candidate, base: PlannedQuery, place: int) -> Fix | None:
-        """Combine a candidate with one that becomes possible after it, such as to save the sort on a join's other side.
+        """Combine a candidate with one that becomes possible after it, such as saving the sort on the other side.
 
         Combine them only if neither helps alone; a candidate that helps alone is a fix for another finding.
         """

@@ -24,7 +24,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 @project_options
 @click.option("--vars", "variables", default="{}", help="Project variables as YAML, as in dbt.")
 @click.option(
-    "--offline", is_flag=True, help="Plan on an embedded Spark with stub tables, with the sizes of catalog.json."
+    "--offline", is_flag=True, help="Plan on an embedded Spark with stub tables, using the sizes from catalog.json."
 )
 @click.option(
     "--extension/--no-extension",
@@ -32,20 +32,30 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
     help="Plan offline with or without the session extension; the default follows server_side_parameters.",
 )
 @click.option("--manifest", type=READ_FILE, help="Use this manifest.json of compiled models.")
-@click.option("--sizes", type=READ_FILE, help="JSON or YAML file of bytes, partitions and column values by table.")
+@click.option("--sizes", type=READ_FILE, help="JSON or YAML file with bytes, partitions and column values per table.")
 @click.option(
-    "--assume-size", type=SIZE, help="Size of tables without a known size; without this option, their config stays."
+    "--assume-size",
+    type=SIZE,
+    help="Size of tables without a known size; without this option, their config does not change.",
 )
 @click.option(
     "--runs",
     type=click.Path(exists=True, resolve_path=True, path_type=Path),
-    help="Number of runs per model: run_results.json, a folder of such files, or numbers by model; the default is 1.",
+    help="Number of runs per model: run_results.json, a directory of such files, or numbers by model; the default is "
+    "1.",
+)
+@click.option(
+    "--event-log",
+    "event_logs",
+    metavar="PATH",
+    multiple=True,
+    help="Event log of Spark or folder of event logs: rank tables by measured costs, and count runs; repeatable.",
 )
 @click.option("--target-file-size", type=SOME, default=256 * MIB, show_default="256MiB", help="Target size of a file.")
 @click.option("--smallest", type=SIZE, default=256 * MIB, show_default="256MiB", help="Ignore tables below this size.")
-@click.option("--budget", type=SIZE, help="Total size of the tables that may change, such as 2TiB.")
+@click.option("--budget", type=SIZE, help="Maximum total size of the tables that may change, such as 2TiB.")
 @click.option("--profile", is_flag=True, help="Sample column values, with one query per candidate column.")
-@click.option("--explain", metavar="TABLE", help="Show the candidates of one table and why each lost.")
+@click.option("--explain", metavar="TABLE", help="Show the candidates for one table and why each was rejected.")
 @click.option("--diff/--apply", "diff", default=True, help="Show or apply the config changes.")
 @click.option(
     "--format",
@@ -75,10 +85,10 @@ def advise(
     """Propose bucket columns and numbers of buckets for the models of a project.
 
     Spark's planner finds the joins, groupings and windows of all models. The command chooses the bucket specs that save
-    the most shuffled bytes over all tables, and plans the whole project again with them. It runs no models. With
+    the most shuffled bytes over all tables, and then plans the whole project again with them. It runs no models. With
     --apply, it changes their configs.
 
-    Exit codes: 0 success, 2 could not run, or could not plan some query.
+    Exit codes: 0 success, 2 could not run, or could not plan a query.
     """
     check = CheckRequest(
         place=place,

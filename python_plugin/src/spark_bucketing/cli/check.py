@@ -90,7 +90,9 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     help="Models to check, in dbt's selector syntax; the default is all models.",
 )
 @click.option("--exclude", multiple=True, callback=_split, help="Models to exclude, in dbt's selector syntax.")
-@click.option("--state", type=FOLDER, help="Folder of another run's artifacts, for selectors such as state:modified+.")
+@click.option(
+    "--state", type=FOLDER, help="Directory with another run's artifacts, for selectors such as state:modified+."
+)
 @project_options
 @click.option("--vars", "variables", default="{}", help="Project variables as YAML, as in dbt.")
 @click.option("--offline", is_flag=True, help="Plan on an embedded Spark with empty tables instead of the warehouse.")
@@ -119,14 +121,21 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     type=click.Choice(["error", "warning", "note", "never"]),
     default="warning",
     show_default=True,
-    help="Lowest level of findings that sets exit code 1.",
+    help="Lowest level of findings that causes exit code 1.",
 )
 @click.option(
     "--time-limit",
     type=click.FloatRange(min=1),
     default=120.0,
     show_default=True,
-    help="Seconds per query; a query that takes longer is unknown.",
+    help="Time limit per query in seconds; a query that takes longer is unknown.",
+)
+@click.option(
+    "--event-log",
+    "event_logs",
+    metavar="PATH",
+    multiple=True,
+    help="Event log of Spark or folder of event logs: say what a finding costs per run; repeatable.",
 )
 @click.option("--baseline", type=READ_FILE, help="Accept the findings in this file; only new findings fail.")
 @click.option(
@@ -151,21 +160,22 @@ def check(
 ) -> None:
     """Find where and why Spark shuffles or sorts bucketed tables, and what to change.
 
-    Spark plans every compiled model of the project, or each FILE.sql, and runs none. Each join, aggregate, window
-    and distinct gets a verdict: sort-free, shuffle-free, one-sided, shuffled, broadcast, not bucketed on purpose, or
-    unknown. Each shuffle or sort of a bucketed table is a finding, with a reason and a fix.
+    Spark plans every compiled model of the project, or each FILE.sql, without running any of them. Each join,
+    aggregate, window and distinct gets a verdict: sort-free, shuffle-free, one-sided, shuffled, broadcast, not bucketed
+    on purpose, or unknown. Each shuffle or sort of a bucketed table is a finding, with a reason and a fix.
 
     To accept findings with a given reason, list it in the model's meta:
     bucketing: {allow: [bucket-count-mismatch]}.
 
-    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run, or some query is unknown.
+    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run, or a query is unknown.
     """
     # Check the outputs before any slow step.
     places = [(form, file or output) for form, file in reports]
     for place, several in Counter(place for _, place in places).items():
         if several > 1:
             raise click.BadParameter(
-                f"several reports would go to {place or 'standard output'}. Expected a file for all but one, as in "
+                f"several reports would go to {place or 'standard output'}. Expected a file for all but one of them, "
+                "as in "
                 "--format github --format sarif=check.sarif.",
                 param_hint="'--format'",
             )

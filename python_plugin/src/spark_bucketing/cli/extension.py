@@ -9,13 +9,13 @@ import click
 from spark_bucketing.cli.options import WRITTEN_FILE
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.extension.build import CACHE_VARIABLE, build_jar, copy_jar
-from spark_bucketing.extension.settings import FORMATS, extension_settings, server_settings
+from spark_bucketing.extension.settings import FORMATS, event_log_settings, extension_settings, server_settings
 
 _CACHE = click.option(
     "--cache-dir",
     type=click.Path(file_okay=False, path_type=Path),
     envvar=CACHE_VARIABLE,
-    help="Folder for jars; the default is spark-bucketing in the user's cache folder.",
+    help="Directory for jars; the default is spark-bucketing in the user's cache directory.",
 )
 _JAR = click.option(
     "--output",
@@ -37,7 +37,7 @@ def build(cache_dir: Path | None, output: Path | None) -> None:
     """Compile the extension for the installed Spark, and print the path of its jar.
 
     Compiles once per version of Spark and of the extension. The Scala compiler comes with Spark; the only requirement
-    is a Java runtime. Uses the Spark in SPARK_HOME, or else PySpark's.
+    is a Java runtime. Uses the Spark in SPARK_HOME if it is set, otherwise PySpark's.
     """
     click.echo(_jar(cache_dir, output))
 
@@ -51,16 +51,18 @@ def build(cache_dir: Path | None, output: Path | None) -> None:
     show_default=True,
     help="Lines for spark-defaults.conf, --conf options for a command, or a block for profiles.yml.",
 )
+@click.option("--event-log-dir", metavar="URI", help="Also print the settings that write event logs to this folder.")
 @_CACHE
 @_JAR
-def conf(form: str, cache_dir: Path | None, output: Path | None) -> None:
+def conf(form: str, event_log_dir: str | None, cache_dir: Path | None, output: Path | None) -> None:
     """Print the settings that enable the extension, and build its jar if necessary.
 
     If a setting already has a value, append to it: after a comma in spark.jars and spark.sql.extensions, after a
     colon in spark.driver.extraClassPath.
     """
     settings = extension_settings if form == "profiles" else server_settings
-    click.echo(FORMATS[form](settings(_jar(cache_dir, output))))
+    logging = event_log_settings(event_log_dir) if event_log_dir else {}
+    click.echo(FORMATS[form]({**settings(_jar(cache_dir, output)), **logging}))
 
 
 def _jar(cache_dir: Path | None, output: Path | None) -> Path:

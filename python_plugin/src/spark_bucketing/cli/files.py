@@ -11,15 +11,16 @@ import click
 from spark_bucketing.check.artifacts import CheckRequest, Project
 from spark_bucketing.check.project_check import in_folder
 from spark_bucketing.cli.open_warehouse import connected
-from spark_bucketing.cli.options import FORMAT, READ_FILE, SOME, project_options
+from spark_bucketing.cli.options import FORMAT, READ_FILE, SOME, integer_of, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
+from spark_bucketing.config.schema import KEYS
 from spark_bucketing.organize.file_plan import Overrides, plan_model
 from spark_bucketing.organize.simulation import Shape
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.report.files import write_plan, write_simulation
 
-_MOST_FILES = 100_000
+_MOST_FILES = int(KEYS["num_files"].maximum or 0)
 _POSITIVE = click.IntRange(min=1)
 
 
@@ -29,9 +30,7 @@ def files() -> None:
 
 
 @files.command()
-@click.option(
-    "--partitions", type=_POSITIVE, default=365, show_default=True, help="Number of partitions of equal size."
-)
+@click.option("--partitions", type=_POSITIVE, default=365, show_default=True, help="Number of equal-sized partitions.")
 @click.option("--files", "each", type=_POSITIVE, default=5, show_default=True, help="Files per partition.")
 @click.option(
     "--scale",
@@ -45,8 +44,8 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
     """Simulate how each strategy spreads rows over tasks: idle tasks, collisions, and files written.
 
     Computes Spark's hash without starting Spark. Efficiency is the number of tasks with rows, divided by the number of
-    planned files. A collision is a task with rows of at least two files; a serious collision, of at least three. Both
-    are shares of the tasks with rows.
+    planned files. A collision is a task with rows for at least two files; a serious collision is a task with rows for
+    at least three. Both are shares of the tasks with rows.
     """
     if math.isnan(scale):
         raise click.BadParameter("not a number. Expected a number from 0.01 to 100.", param_hint="--scale")
@@ -59,14 +58,22 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
 
 @files.command()
 @click.argument("model")
-@click.option("--rows-per-file", type=_POSITIVE, help="Rows per file, instead of the config's setting.")
+@click.option(
+    "--rows-per-file", type=integer_of("rows_per_file"), help="Rows per file, instead of the config's setting."
+)
 @click.option("--target-file-size", type=SOME, help="Target file size such as 256MiB, instead of the config's setting.")
-@click.option("--num-files", type=_POSITIVE, help="Number of files of the table, instead of the config's setting.")
-@click.option("--files-per-partition", type=_POSITIVE, help="Files per partition, instead of the config's setting.")
+@click.option(
+    "--num-files", type=integer_of("num_files"), help="Number of files of the table, instead of the config's setting."
+)
+@click.option(
+    "--files-per-partition",
+    type=integer_of("files_per_partition"),
+    help="Files per partition, instead of the config's setting.",
+)
 @click.option(
     "--bytes-per-row",
     type=click.FloatRange(min=0, min_open=True),
-    help="Bytes per row on disk; the default is measured in the existing table.",
+    help="Bytes per row on disk; by default, measured in the existing table.",
 )
 @FORMAT
 @project_options
@@ -84,7 +91,7 @@ def plan(
     """Show how many files each partition of MODEL gets, and why.
 
     Compiles the project, and runs the model's query to count the rows of each partition. Writes nothing. The options
-    override the model's config, and allow planning a model of any materialization.
+    override the model's config, and make it possible to plan a model of any materialization.
     """
     stated = {key: value for key, value in counts.items() if value is not None}
     overrides = Overrides(stated, Fraction(bytes_per_row or 0))

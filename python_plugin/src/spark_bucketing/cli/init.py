@@ -9,7 +9,7 @@ import click
 
 from spark_bucketing.check.project_check import in_folder
 from spark_bucketing.cli.open_warehouse import connected
-from spark_bucketing.cli.options import SOME, project_options
+from spark_bucketing.cli.options import SOME, integer_of, project_options
 from spark_bucketing.cli.progress import ProgressLine, progress_line
 from spark_bucketing.edits import FileEdit, apply, unified_diff
 from spark_bucketing.errors import SparkError
@@ -32,14 +32,14 @@ _CHECKOUT = Path(__file__).parents[4]
 
 @click.command()
 @project_options
-@click.option("--package", metavar="SOURCE", help="Git address or folder of the dbt package.")
-@click.option("--revision", default="main", show_default=True, help="Branch, tag or commit of a git address.")
+@click.option("--package", metavar="SOURCE", help="Git address or directory of the dbt package.")
+@click.option("--revision", default="main", show_default=True, help="Branch, tag or commit of the Git repository.")
 @click.option("--model", metavar="NAME", help="First model to bucket.")
 @click.option("--clustered-by", metavar="COLUMNS", help="Bucket columns of the model, separated by commas.")
 @click.option(
-    "--size", type=SOME, help="Size of the model's table, such as 50GiB; the default is the existing table's."
+    "--size", type=SOME, help="Size of the model's table, such as 50GiB; the default is the existing table's size."
 )
-@click.option("--buckets", type=click.IntRange(min=1), help="Number of buckets; the default follows from the size.")
+@click.option("--buckets", type=integer_of("buckets"), help="Number of buckets; the default is derived from the size.")
 @click.option("--yes", "-y", is_flag=True, help="Apply the changes without asking.")
 def init(
     place: Place,
@@ -57,7 +57,9 @@ def init(
     spec to a first model. Shows the changes as a diff and asks before it writes them.
     """
     if bool(model) != bool(clustered_by):
-        raise click.UsageError("--model and --clustered-by go together: name a model and the columns of its joins.")
+        raise click.UsageError(
+            "--model and --clustered-by must be used together: name a model and the columns of its joins."
+        )
     with progress_line("reading the project") as line:
         target = read_target(place)
         columns = tuple(name.strip() for name in (clustered_by or "").split(",") if name.strip())
@@ -66,7 +68,7 @@ def init(
     for note in setup.notes:
         click.echo(f"{note}\n", err=True)
     if not setup.edits:
-        click.echo("The project is set up; there is nothing to change.")
+        click.echo("The project is already set up; there is nothing to change.")
         return
     click.echo(unified_diff(setup.edits))
     if not (yes or _is_confirmed()):

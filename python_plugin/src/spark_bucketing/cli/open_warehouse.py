@@ -16,17 +16,17 @@ from spark_bucketing.session import SessionStatements, open_session, quiet_error
 from spark_bucketing.table.warehouse import Warehouse
 
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
-WHERE = click.option("--where", help="SQL condition on the partition columns; the default is all partitions.")
+WHERE = click.option("--where", help="Spark SQL condition on the partition columns; the default is all partitions.")
 
 
 def table_command(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the argument and the options of a command on one table."""
+    """Add the argument and options of a command that works on one table."""
     return click.argument("name", metavar="[SCHEMA.]TABLE")(project_options(function))
 
 
 def tables_command(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the arguments and the options of a command on some or all tables of a schema."""
-    schema = click.option("--schema", help="Schema of tables named without one; the default is the target's.")
+    """Add the arguments and options of a command that works on some or all tables of a schema."""
+    schema = click.option("--schema", help="Schema of tables named without one; the default is the target's schema.")
     return click.argument("tables", metavar="[[SCHEMA.]TABLE]...", nargs=-1)(schema(project_options(function)))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from spark_bucketing.config.schema import KEYS
 from spark_bucketing.project.profile import Place
 from spark_bucketing.units import parse_size
 
@@ -46,6 +47,11 @@ class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 SIZE, SOME = _Size(), _Size(least=1)
 
 
+def integer_of(key: str) -> click.IntRange:
+    """Return the type of an option that sets a config key."""
+    return click.IntRange(KEYS[key].minimum, KEYS[key].maximum)
+
+
 def project_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add dbt's options for the project, the profile and the target, and pass them as one argument `place`."""
 
@@ -63,13 +69,13 @@ def project_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--profiles-dir",
             type=FOLDER,
             envvar="DBT_PROFILES_DIR",
-            help="Folder of profiles.yml; the default is the current folder or ~/.dbt, as in dbt.",
+            help="Directory of profiles.yml; the default is the current directory or ~/.dbt, as in dbt.",
         ),
         click.option(
             "--project-dir",
             type=FOLDER,
             envvar="DBT_PROJECT_DIR",
-            help="Folder of dbt_project.yml; the default is the current folder or a parent, as in dbt.",
+            help="Directory of dbt_project.yml; the default is the current directory or a parent, as in dbt.",
         ),
     ):
         with_place = option(with_place)

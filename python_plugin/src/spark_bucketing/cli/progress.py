@@ -17,7 +17,7 @@ STARTING, CONNECTING = "starting Spark", "connecting to the server"
 
 
 class ProgressLine:
-    """The progress line; it prints nothing if standard error is not a terminal."""
+    """The progress line; prints nothing if standard error is not a terminal."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -53,7 +53,7 @@ class ProgressLine:
 
 @contextmanager
 def progress_line(what: str = "") -> Iterator[ProgressLine]:
-    """Show a line on standard error while the block runs, if that is a terminal, and erase it afterwards."""
+    """Show a line on standard error while the block runs, if standard error is a terminal, and erase it afterwards."""
     terminal = sys.stderr.isatty() and Console(stderr=True).is_interactive
     # Duplicate the descriptor: while Spark starts, the process's standard error is captured.
     stream = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") if terminal else io.StringIO()

@@ -1,4 +1,4 @@
-"""Define the group of all commands, and turn their errors into messages."""
+"""Define the group of all commands, and turn errors into messages."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from spark_bucketing.cli.explain import explain
 from spark_bucketing.cli.extension import extension
 from spark_bucketing.cli.files import files
 from spark_bucketing.cli.init import init
+from spark_bucketing.cli.report import report
 from spark_bucketing.cli.table import table
 from spark_bucketing.errors import COULD_NOT_RUN, INTERRUPTED, BucketingError
 
@@ -46,8 +47,8 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="spark-bucketing")
 def main() -> None:
-    """Manage bucketed tables on Spark in a dbt project."""
+    """Manage bucketed Spark tables in a dbt project."""
 
 
-for _command in (advise, check, doctor, explain, extension, files, init, table):
+for _command in (advise, check, doctor, explain, extension, files, init, report, table):
     main.add_command(_command)

@@ -31,8 +31,8 @@ from spark_bucketing.units import count
 def table() -> None:
     """Show, verify, seal and rewrite bucketed and organized tables.
 
-    If the method of the dbt target is session, Spark runs in this process. With thrift or http, statements go to the
-    target's server. Seals and bucket specs per partition require the session extension.
+    With connection method session, Spark runs in the command's own process. With thrift or http, statements
+    go to the target's server. Seals and bucket specs per partition require the session extension.
     """
 
 
@@ -47,9 +47,9 @@ def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -
     lists files, compares them with their seals, and counts rows by file footers.
 
     Skew is the number of rows in the largest bucket divided by the mean over all buckets. Partitions with the same spec
-    are added up; for several specs, the largest skew is shown.
+    are added up; if there are several specs, the largest skew is shown.
 
-    Exit codes: 0 each bucket is one file, 1 some are not, 2 could not run.
+    Exit codes: 0 every bucket is one file, 1 some buckets are not, 2 could not run.
     """
     with progress_line() as line, opened(place, line) as (warehouse, target):
         chosen = schema or target.schema
@@ -68,12 +68,12 @@ def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -
 @FORMAT
 @tables_command
 def verify(tables: tuple[str, ...], schema: str | None, deep: bool, where: str | None, form: str, place: Place) -> None:
-    """Run every check that fits a table: file names, seals, file statistics.
+    """Run every check that applies to a table: file names, seals, file statistics.
 
     Without TABLE, checks all bucketed and organized tables of the schema. With --deep, also checks that rows are in
     their buckets and sorted within each file, and that file statistics match the rows. Changes nothing.
 
-    Exit codes: 0 clean, 1 findings, 2 could not run some check.
+    Exit codes: 0 clean, 1 findings, 2 could not run a check.
     """
     with progress_line() as line, opened(place, line) as (warehouse, target):
         chosen = schema or target.schema
@@ -93,8 +93,8 @@ def verify(tables: tuple[str, ...], schema: str | None, deep: bool, where: str |
 def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -> None:
     """Seal the files of TABLE that match its bucket spec, so that queries read them as bucketed.
 
-    Use it for files that stock Spark, Hive or Trino wrote; an INSERT with the extension seals its own files. The
-    cluster reads the bucket and sort columns of files without a valid seal once. No data is changed.
+    Use this command for files that stock Spark, Hive or Trino wrote; an INSERT with the extension seals its own files.
+    The cluster reads the bucket and sort columns of files without a valid seal once. No data is changed.
 
     Exit codes: 0 all files are sealed, 1 some files do not match the spec, 2 could not run.
     """
@@ -112,11 +112,11 @@ def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -
 @DRY_RUN
 @table_command
 def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
-    """Rewrite partitions of TABLE in the table's current spec, with one file for each bucket.
+    """Rewrite partitions of TABLE in the table's current spec, with one file per bucket.
 
-    Skips partitions that are already sealed with this spec. Copies the others to a staging table, compares row counts,
-    and overwrites the partitions from there. If the command is interrupted or killed, run it again: it continues from a
-    complete staging table and drops an incomplete one.
+    Skips partitions that are already sealed with this spec. Copies the other partitions to a staging table, compares
+    row counts, and overwrites the partitions from there. If the command is interrupted or killed, run it again: it
+    continues from a complete staging table and drops an incomplete one.
 
     No other job may write to these partitions, and no other rewrite of the table may run at the same time.
     """
@@ -184,7 +184,7 @@ def _rewrite(warehouse: Warehouse, plan: RewritePlan, line: ProgressLine) -> Non
     if plan.left:
         why = "; ".join(f"{part.name}: {obstacle}" for part, obstacle in plan.left)
         raise BucketingError(
-            f"{plan.table.name} has partitions that cannot be rewritten: {why}. Expected one folder per partition, "
+            f"{plan.table.name} has partitions that cannot be rewritten: {why}. Expected one directory per partition, "
             "named as Spark casts the partition values to text. INSERT their rows into new partitions, and drop the "
             "old ones."
         )

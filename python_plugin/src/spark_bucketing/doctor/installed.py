@@ -1,4 +1,4 @@
-"""Check the local installation: Python, dbt, and the plugin's version against the project's dbt package."""
+"""Check the local installation: Check Python, dbt, and the plugin's version against the project's dbt package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PACKAGE = "spark_bucketing"
 
 
 def examine_installed(project_dir: Path) -> Iterator[Diagnosis]:
-    """Check the installed versions that dbt runs and these commands require.
+    """Check the installed versions that dbt runs and spark-bucketing commands require.
 
     Args:
         project_dir: directory of dbt_project.yml.
@@ -41,7 +41,7 @@ def _version(distribution: str) -> str | None:
 def _dbt_package(project_dir: Path, plugin: str) -> Diagnosis:
     project = _read(project_dir)
     folder = project_dir / str(project.get("packages-install-path") or "dbt_packages") / _PACKAGE
-    # The project itself may be the package.
+    # The project may itself be the package.
     package = project if project.get("name") == _PACKAGE else _read(folder)
     found = str(package.get("version") or "")
     if not found:

@@ -25,7 +25,7 @@ class _Setting(NamedTuple):
 
 
 _HIVES_READER = "Hive's own classes read and write the Hive layout without using buckets"
-_LOSES = "Spark silently skips unreadable files; the materializations refuse to copy data in this mode"
+_LOSES = "Spark silently skips unreadable files; the materializations do not copy data in this mode"
 # The default of each setting is correct in every Spark version, so only explicit values are checked.
 SETTINGS = (
     _Setting("spark.bucketing.enabled", "true", "the extension neither uses buckets nor seals tables"),
@@ -83,7 +83,9 @@ def _spark(version: str, settings: Mapping[str, str]) -> Diagnosis:
     if numbers < _OLDEST:
         return wrong("Spark", version, "use Spark 3.5 or newer")
     if numbers[:2] > _NEWEST:
-        return Diagnosis("Spark", version, "unknown", "spark-bucketing is not tested with Spark versions after 4.3")
+        return Diagnosis(
+            "Spark", version, "unknown", "spark-bucketing has not been tested with Spark versions after 4.3"
+        )
     if (4, 1) <= numbers < (4, 1, 4) or (4, 2) <= numbers < (4, 2, 1):
         return wrong(
             "Spark",

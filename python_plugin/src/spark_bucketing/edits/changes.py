@@ -1,4 +1,4 @@
-"""Define requested config changes, their edits, and the reasons for refused changes."""
+"""Define requested config changes, their edits, and the reasons why a change was refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class ConfigChange:
-    """The new values of config keys of one model."""
+    """The new values of one model's config keys."""
 
     model: str  # unique id in the manifest
     config: Mapping[str, object]  # values by key; None removes the key
@@ -36,4 +36,4 @@ class Refusal:
 
 
 class CannotEditError(Exception):
-    """A config that cannot be edited; the text states why, as a sentence."""
+    """A config that cannot be edited; the text states the reason as a sentence."""

@@ -44,7 +44,7 @@ class Entries:
     ) -> str:
         """Return the text of the whole file with these keys set.
 
-        The text between two remaining entries stays as it is. New entries come last, separated like the last two
+        The text between two remaining entries does not change. New entries come last, separated like the last two
         entries.
 
         Args:

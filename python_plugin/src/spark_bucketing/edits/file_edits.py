@@ -45,7 +45,7 @@ def _lines(text: str) -> list[str]:
 
 
 def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
-    """Write all edits, or none if the files can be restored after an error.
+    """Write all edits, or none if the original files can be restored after an error.
 
     Each edit is written to a temporary file, which then replaces the original and keeps its permissions.
 

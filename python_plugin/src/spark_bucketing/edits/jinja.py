@@ -1,4 +1,4 @@
-"""Read a model's SQL as Jinja does, and locate its config() call with the arguments."""
+"""Read a model's SQL as Jinja does, and locate its config() call and the call's arguments."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def parsed(text: str) -> nodes.Template:
         return environment().parse(text)
     except TemplateSyntaxError as error:
         said = f"{error.message} (line {error.lineno})"
-        raise CannotEditError(f"Jinja cannot parse its SQL: {said}.") from error
+        raise CannotEditError(f"Jinja cannot parse the model's SQL: {said}.") from error
 
 
 def tokens(text: str) -> Iterator[Token]:
     """Return the tokens of a file with their exact positions.
 
-    Jinja's lexer normalizes line endings and drops spaces next to a dash. It therefore reads a text of the same length
+    Jinja's lexer normalizes line endings and drops spaces next to a dash. Therefore, it reads a text of the same length
     with normalized line endings, and each token is located after the skipped spaces.
     """
     text = text.replace("\r\n", " \n").replace("\r", "\n")
@@ -67,7 +67,7 @@ def tokens(text: str) -> Iterator[Token]:
     for _, kind, part in environment().lex(text):
         while not text.startswith(part, position):
             if not text[position].isspace():
-                raise CannotEditError("The tokens of its SQL cannot be located.")
+                raise CannotEditError("The tokens of the model's SQL cannot be located.")
             position += 1
         yield Token(kind, part, position)
         position += len(part)
@@ -97,15 +97,17 @@ def find_config(text: str) -> ConfigCall | None:
     if count == 0:
         return None
     if count > 1:
-        raise CannotEditError(f"Its SQL calls config() {count} times.")
+        raise CannotEditError(f"The model's SQL calls config() {count} times.")
     call = next(filter(_sets_config, _plain_calls(template)), None)
     if call is None or not isinstance(call.node, nodes.Name):
-        raise CannotEditError("Its SQL calls config() inside other Jinja, such as a condition, a loop or a macro.")
+        raise CannotEditError(
+            "The model's SQL calls config() inside other Jinja, such as a condition, a loop or a macro."
+        )
     if call.dyn_kwargs or call.dyn_args:
-        raise CannotEditError("Its config() call takes arguments from a variable (**).")
+        raise CannotEditError("The model's config() call takes arguments from a variable (**).")
     is_mapping = not call.kwargs and len(call.args) == 1 and isinstance(call.args[0], nodes.Dict)
     if call.args and not is_mapping:
-        raise CannotEditError("Its config() call has positional arguments.")
+        raise CannotEditError("The model's config() call has positional arguments.")
     inner = _arguments([token for token in tokens(text) if token.kind != "whitespace"])
     if is_mapping:
         inner = _within(inner[1:])
@@ -132,7 +134,7 @@ def _arguments(found: Sequence[Token]) -> Sequence[Token]:
         is_attribute = number > 0 and found[number - 1].text == "."
         if token.kind == "name" and token.text == "config" and is_called and not is_attribute:
             return _within(found[number + 1 :])
-    raise CannotEditError("Its config() call cannot be located in the file.")
+    raise CannotEditError("The model's config() call cannot be located in the file.")
 
 
 def _within(found: Sequence[Token]) -> Sequence[Token]:
@@ -142,7 +144,7 @@ def _within(found: Sequence[Token]) -> Sequence[Token]:
         depth += _step(token)
         if depth == 0:
             return found[: number + 1]
-    raise CannotEditError("Its config() call has no closing bracket.")
+    raise CannotEditError("The model's config() call has no closing bracket.")
 
 
 def _step(token: Token) -> int:
@@ -154,7 +156,7 @@ def _step(token: Token) -> int:
 def _mapping_values(mapping: Any) -> list[tuple[str, nodes.Expr]]:
     pairs = [(pair.key, pair.value) for pair in mapping.items]
     if not all(isinstance(key, nodes.Const) and isinstance(key.value, str) for key, _ in pairs):
-        raise CannotEditError("Its config() call has a mapping whose keys are not string literals.")
+        raise CannotEditError("The model's config() call has a mapping whose keys are not string literals.")
     return [(key.value, value) for key, value in pairs]
 
 
@@ -162,10 +164,10 @@ def _entries(inner: Sequence[Token], values: Sequence[tuple[str, nodes.Expr]]) -
     """Split arguments at the commas; the keys and values of the syntax tree have the same order."""
     keys = [key for key, _ in values]
     if len(set(keys)) < len(keys):
-        raise CannotEditError("Its config() call sets a key twice.")
+        raise CannotEditError("The model's config() call sets a key twice.")
     parts = list(_split(inner))
     if len(parts) != len(keys) or any(len(part) < 3 for part in parts):
-        raise CannotEditError("The arguments of its config() call cannot be separated.")
+        raise CannotEditError("The arguments of the model's config() call cannot be separated.")
     for key, part in zip(keys, parts, strict=True):
         yield Entry(key, part[0].start, part[2].start, part[-1].end)
 

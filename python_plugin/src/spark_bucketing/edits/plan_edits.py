@@ -1,4 +1,4 @@
-"""Plan the file edits for config changes, and refuse the changes that only the user can make."""
+"""Plan the file edits for config changes, and refuse changes that only the user can make safely."""
 
 from __future__ import annotations
 
@@ -100,18 +100,18 @@ class _Node:
 
     @property
     def path(self) -> Path:
-        """Return the path of its file."""
+        """Return the path of the model's file."""
         return Path(str(self.entry["original_file_path"]))
 
     @property
     def properties(self) -> Path | None:
-        """Return the path of its YAML properties."""
+        """Return the path of the model's YAML properties."""
         patch = str(self.entry.get("patch_path") or "")
         return Path(patch.partition("://")[2]) if patch else None
 
     @property
     def fqn(self) -> list[str]:
-        """Return its path in dbt_project.yml, starting with the project's name."""
+        """Return the model's path in dbt_project.yml, starting with the project's name."""
         return [str(part) for part in self.entry.get("fqn") or ()]
 
     def refuse_foreign(self) -> None:
@@ -119,29 +119,30 @@ class _Node:
         if not self.entry:
             raise CannotEditError("The manifest does not contain this model.")
         if self.entry.get("resource_type", "model") != "model":
-            raise CannotEditError(f"It is a {self.entry['resource_type']}; only models can be edited.")
+            raise CannotEditError(f"The node is a {self.entry['resource_type']}; only models can be edited.")
         if self.is_foreign:
             raise CannotEditError(
-                f"It belongs to the package {self.entry['package_name']}; only the project's own files can be edited."
+                f"The model belongs to the package {self.entry['package_name']}; only the project's own files can be "
+                "edited."
             )
         if self.is_python:
-            raise CannotEditError("It is a Python model; only SQL models can be edited.")
+            raise CannotEditError("The model is a Python model; only SQL models can be edited.")
         for name, sql in self._called():
             if _sets_config(sql):
-                raise CannotEditError(f"It calls the macro {name}, which calls config().")
+                raise CannotEditError(f"The model calls the macro {name}, which calls config().")
 
     @property
     def is_foreign(self) -> bool:
-        """Return whether it belongs to an installed package."""
+        """Return whether the model belongs to an installed package."""
         return bool(self.project) and str(self.entry.get("package_name", self.project)) != self.project
 
     @property
     def is_python(self) -> bool:
-        """Return whether it is a Python model."""
+        """Return whether the model is a Python model."""
         return self.entry.get("language") == "python"
 
     def _called(self) -> list[tuple[str, str]]:
-        """Return names and texts of the macros that its SQL calls directly or indirectly."""
+        """Return the names and texts of the macros that the model's SQL calls directly or indirectly."""
         waiting = list((self.entry.get("depends_on") or {}).get("macros") or ())
         seen: dict[str, Mapping[str, Any]] = {}
         while waiting:
@@ -205,13 +206,13 @@ def _places(
 
 
 def _of_version(files: _Files, node: _Node, rest: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the keys to set for one version of a model, which has its own SQL but shares the properties."""
+    """Return the keys to set for one version of a model, which has separate SQL but shares the properties."""
     if node.properties is not None:
         text = files.text(node.properties)
         properties = read_properties(text, node.name)
         shared = version_keys(text, node.name) | (properties.values.keys() if properties else frozenset())
         if both := sorted(shared & rest.keys()):
-            raise CannotEditError(f"It has several versions, which share {', '.join(both)} in their properties.")
+            raise CannotEditError(f"The model has several versions, which share {', '.join(both)} in their properties.")
     return {key: value for key, value in rest.items() if value is not None}
 
 
@@ -239,13 +240,13 @@ def _read(project_dir: Path, path: Path) -> str:
     """
     root = project_dir.resolve()
     if not (root / path).resolve().is_relative_to(root):
-        raise CannotEditError(f"Its file {path} is outside the project directory.")
+        raise CannotEditError(f"The model's file {path} is outside the project directory.")
     try:
         return read(root / path)
     except OSError as error:
-        raise CannotEditError(f"Its file {path} cannot be read: {error.strerror}.") from error
+        raise CannotEditError(f"The model's file {path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise CannotEditError(f"Its file {path} is not valid UTF-8.") from error
+        raise CannotEditError(f"The model's file {path} is not valid UTF-8.") from error
 
 
 def _by_hand(node: _Node, config: Mapping[str, object]) -> str:

@@ -42,15 +42,15 @@ def read_properties(text: str, model: str) -> Properties | None:
     if not found:
         return None
     if len(found) > 1:
-        raise CannotEditError("One file defines its properties twice.")
+        raise CannotEditError("The properties file defines the model twice.")
     entries = _child(tree, "models")
     node = entries.value[found[0]] if isinstance(entries, yaml.SequenceNode) else None
     if not isinstance(node, yaml.MappingNode):
-        raise CannotEditError("Its properties cannot be located in their file.")
+        raise CannotEditError("The model cannot be located in its properties file.")
     config = _child(node, "config")
     values = _models(data)[found[0]].get("config") or {}
     if not isinstance(values, dict):
-        raise CannotEditError("The config in its properties is not a mapping.")
+        raise CannotEditError("The config in the model's YAML properties is not a mapping.")
     return Properties(text, node, config if isinstance(config, yaml.MappingNode) else None, values)
 
 
@@ -100,7 +100,7 @@ def _flow_edited(found: Properties, node: yaml.Node, wanted: Mapping[str, object
     )
     inner = Entries(found.text, node.start_mark.index + 1, node.end_mark.index - 1, entries)
     if entries and _COMMENT.search(found.text[inner.start : inner.end]):
-        raise CannotEditError("The config in its properties has comments between its brackets.")
+        raise CannotEditError("The config in the model's YAML properties has comments between its brackets.")
     return inner.edited(wanted, found.values, _written, lambda key, value: f"{key}: {in_yaml(value)}")
 
 
@@ -114,7 +114,7 @@ def _block_edited(found: Properties, wanted: Mapping[str, object]) -> str:
     gone = [key for key, value in wanted.items() if value is None]
     new = [f"{indent}{key}: {in_yaml(one)}" for key, one in wanted.items() if one is not None and key not in keys]
     if len(gone) == len(keys) and not new:
-        raise CannotEditError("The edit would leave the config in its properties without a key.")
+        raise CannotEditError("The edit would leave the config in the model's YAML properties without a key.")
     changes += [(_line_start(text, keys[key][0]), _next_line(text, _end(keys[key][1])), "") for key in gone]
     if new:
         end = line_end(text)
@@ -138,7 +138,7 @@ def _replaced(text: str, key: yaml.Node, old: yaml.Node, value: object) -> tuple
         space = "" if text[start - 1] in " \t" else " "
         return start, stop, space + _written(value, text[start:stop])
     if _COMMENT.search(text[key.end_mark.index : stop]):
-        raise CannotEditError(f"The value of {key.value} in its properties contains comments.")
+        raise CannotEditError(f"The value of {key.value} in the model's YAML properties contains comments.")
     if isinstance(old, yaml.SequenceNode) and isinstance(value, (list, tuple)) and value:
         between = line_end(text) + " " * old.start_mark.column
         return start, stop, between.join(f"- {in_yaml(item)}" for item in value)
@@ -152,7 +152,7 @@ def _written(value: object, old: str) -> str:
 def _end(node: yaml.Node) -> int:
     """Return the position after a node; the end mark of a block follows its trailing spaces and comments."""
     if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
-        raise CannotEditError("The config in its properties contains a block scalar (| or >).")
+        raise CannotEditError("The config in the model's YAML properties contains a block scalar (| or >).")
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _end(last[1] if isinstance(last, tuple) else last)
@@ -170,18 +170,18 @@ def _next_line(text: str, position: int) -> int:
 
 def _refuse_aliases(found: Properties, node: yaml.Node) -> None:
     if any(key.value == "<<" for key, _ in [*found.tree.value, *found.pairs]):
-        raise CannotEditError("The config in its properties contains a merge key (<<).")
+        raise CannotEditError("The config in the model's YAML properties contains a merge key (<<).")
     start, stop = node.start_mark.index, node.end_mark.index
     owned = found.tree.start_mark.index <= start and stop <= found.tree.end_mark.index
     anchors = [event.start_mark for event in yaml.parse(found.text) if getattr(event, "anchor", None)]
     if not owned or any(mark and start <= mark.index < stop for mark in anchors):
-        raise CannotEditError("The config in its properties contains a YAML anchor or alias.")
+        raise CannotEditError("The config in the model's YAML properties contains a YAML anchor or alias.")
 
 
 def _refuse_logic(found: Properties, wanted: Mapping[str, object]) -> None:
     for key in wanted:
         if any("{{" in text or "{%" in text for text in _texts(found.values.get(key))):
-            raise CannotEditError(f"The config in its properties sets {key} with a Jinja expression.")
+            raise CannotEditError(f"The config in the model's YAML properties sets {key} with a Jinja expression.")
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -196,7 +196,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _verify(before: str, after: str, model: str, wanted: Mapping[str, object]) -> None:
-    """Verify the edited file: the requested keys have their values, and everything else is unchanged.
+    """Verify the edited file: the requested keys have their new values, and everything else is unchanged.
 
     Raises:
         CannotEditError: the verification failed.
@@ -210,7 +210,7 @@ def _verify(before: str, after: str, model: str, wanted: Mapping[str, object]) -
     models = [*data["models"][:number], {**entry, "config": config}, *data["models"][number + 1 :]]
     expected = {**data, "models": models}
     if not same(_loaded(after), expected):
-        raise CannotEditError("Its properties file would have unexpected content after the edit.")
+        raise CannotEditError("The model's properties file would have unexpected content after the edit.")
 
 
 def _loaded(text: str) -> Any:
@@ -218,7 +218,7 @@ def _loaded(text: str) -> Any:
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError) as error:
         said = _first_line(error)
-        raise CannotEditError(f"Its properties file is not valid YAML: {said}") from error
+        raise CannotEditError(f"The model's properties file is not valid YAML: {said}") from error
 
 
 def _tree(text: str) -> yaml.Node | None:
@@ -242,5 +242,5 @@ def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
         return None
     found = [value for key, value in node.value if key.value == name]
     if len(found) > 1:
-        raise CannotEditError(f"Its properties file sets {name} twice in one place.")
+        raise CannotEditError(f"The model's properties file sets {name} twice in one place.")
     return found[0] if found else None

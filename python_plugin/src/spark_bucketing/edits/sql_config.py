@@ -94,7 +94,7 @@ def _literal(key: str, value: nodes.Expr) -> object:
     try:
         return literal(value)
     except CannotEditError as error:
-        raise CannotEditError(f"Its config() call sets {key} with a Jinja expression.") from error
+        raise CannotEditError(f"The model's config() call sets {key} with a Jinja expression.") from error
 
 
 def _with_new_block(text: str, wanted: Mapping[str, object]) -> str:
@@ -107,7 +107,7 @@ def _with_new_block(text: str, wanted: Mapping[str, object]) -> str:
 
 
 def _verify(before: str, after: str, wanted: Mapping[str, object]) -> None:
-    """Verify the edited file: the requested keys have their values, and everything else is unchanged.
+    """Verify the edited file: the requested keys have their new values, and everything else is unchanged.
 
     Raises:
         CannotEditError: the verification failed.
@@ -120,9 +120,9 @@ def _verify(before: str, after: str, wanted: Mapping[str, object]) -> None:
     others = {key: value for key, value in new.items() if key not in wanted}
     untouched = others == {key: value for key, value in old.items() if key not in wanted}
     if not (right_values and untouched and new.keys() >= expected.keys() and _outside(before, after)):
-        raise CannotEditError("Its config() call would have unexpected content after the edit.")
+        raise CannotEditError("The model's config() call would have unexpected content after the edit.")
     if any(key in new for key, value in wanted.items() if value is None):
-        raise CannotEditError("Its config() call would still set a key that the edit removes.")
+        raise CannotEditError("The model's config() call would still set a key that the edit removes.")
 
 
 def _outside(before: str, after: str) -> bool:

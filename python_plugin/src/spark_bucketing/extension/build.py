@@ -1,7 +1,7 @@
 """Build the extension's jar on the machine that uses it, once per version of Spark and of the extension.
 
-Catalyst's classes change between Spark versions, so a jar fits only one version. Spark includes the Scala compiler, so
-a Java runtime is sufficient to build it.
+Catalyst's classes change between Spark versions, so a jar works with only one version. Spark includes the Scala
+compiler, so building the extension requires only a Java runtime.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ object Built {{
 
 
 def build_jar(cache: Path | None = None) -> Path:
-    """Return the extension's jar for the installed Spark, and compile it unless the package or the cache has it.
+    """Return the extension's jar for the installed Spark; compile it unless the package or the cache contains it.
 
     Args:
-        cache: directory of jars; None for the user's own, see cache_folder().
+        cache: directory of jars; None for the user's cache, see cache_folder().
 
     Returns:
         The jar, named after Spark's version and a hash of Spark's jars and the sources.
@@ -99,7 +99,7 @@ def sources_for(spark: SparkHome) -> list[Path]:
     """Return the Scala sources for a Spark version.
 
     Sources that differ between versions are in directories named after the first release that they support, such as
-    `compat/4.0`. Of files with the same name, the newest one that is not newer than Spark applies.
+    `compat/4.0`. If several files have the same name, the newest one that is not newer than Spark applies.
 
     Args:
         spark: the installation from find_spark(); for a vendor's version, only the leading numbers count.
@@ -110,8 +110,8 @@ def sources_for(spark: SparkHome) -> list[Path]:
     if spark.release not in KNOWN_RELEASES:
         raise ExtensionError(
             f"The extension does not support Spark {spark.version}, found in {spark.jars}. It supports "
-            f"{', '.join(KNOWN_RELEASES)}. Install PySpark in one of these versions, or set SPARK_HOME to its "
-            "directory."
+            f"{', '.join(KNOWN_RELEASES)}. Install PySpark in one of these versions, or set SPARK_HOME to a Spark of "
+            "one of these versions."
         )
     common, by_name = [], {}
     for source in sorted(SOURCES.rglob("*.scala")):

@@ -1,4 +1,4 @@
-"""Format the settings that enable the extension for Spark's various configuration files and options."""
+"""Format the settings that enable the extension for Spark's configuration files and command-line options."""
 
 from __future__ import annotations
 
@@ -29,6 +29,15 @@ def server_settings(jar: Path) -> dict[str, str]:
         jar: the extension's jar, from build_jar(); it must exist when the driver starts.
     """
     return {**extension_settings(jar), "spark.driver.extraClassPath": str(jar)}
+
+
+def event_log_settings(folder: str) -> dict[str, str]:
+    """Return the Spark settings that write event logs, which `spark-bucketing report` reads.
+
+    Args:
+        folder: URI of an existing folder.
+    """
+    return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder, "spark.eventLog.compress": "true"}
 
 
 def as_properties(settings: Mapping[str, str]) -> str:

@@ -17,7 +17,7 @@ from spark_bucketing.errors import ProjectError
 from spark_bucketing.init.yaml_files import PACKAGE, add_package, add_settings, is_this_package, packages_of
 from spark_bucketing.project.profile import Target
 
-# Target size of the file of a bucket.
+# Target size of a bucket's file.
 _BUCKET_BYTES = 256 * 2**20
 _BUCKETED = {
     "view": "bucketed_table",
@@ -35,7 +35,7 @@ class FirstModel:
     Attributes:
         name: the model's name, as in ref().
         columns: the bucket columns.
-        size_bytes: size of the model's table; None to ask the warehouse.
+        size_bytes: size of the model's table; None to query the warehouse.
         buckets: number of buckets; None to derive it from the size.
     """
 
@@ -57,32 +57,33 @@ def package_entry(source: str | None, revision: str, project_dir: Path, checkout
     """Return the entry for packages.yml.
 
     Args:
-        source: address of a git repository, or a folder with the dbt package; None for the checkout.
-        revision: branch, tag or commit of a git repository.
-        project_dir: folder of the user's dbt_project.yml.
-        checkout: folder that this program was installed from, if it contains the dbt package.
+        source: address of a Git repository, or a directory with the dbt package; None for the checkout.
+        revision: branch, tag or commit of a Git repository.
+        project_dir: directory of the user's dbt_project.yml.
+        checkout: directory from which spark-bucketing was installed, if it contains the dbt package.
 
     Raises:
-        ProjectError: the source is unknown, or the folder does not contain the dbt package.
+        ProjectError: the source is unknown, or the directory does not contain the dbt package.
     """
     if source is None and checkout is None:
         raise ProjectError(
-            "The source of the dbt package is unknown.\n  expected: the address of its git repository, or a folder\n"
-            "  instead:  --package <address or folder>"
+            "The source of the dbt package is unknown.\n  expected: the address of its Git repository, or a directory\n"
+            "  instead:  --package <address or directory>"
         )
     if source is not None and (":" in source or not Path(source).is_dir()):
         return {"git": source, "revision": revision}
     folder = Path(source).resolve() if source is not None else checkout
     if folder is None or not is_package(folder):
         raise ProjectError(
-            f"{source} is not the dbt package {PACKAGE}.\n  found:    a folder without its dbt_project.yml\n"
+            f"{source} is not the dbt package {PACKAGE}.\n"
+            "  found:    a directory without the package's dbt_project.yml\n"
             "  expected: a checkout of the package's repository"
         )
     return {"local": os.path.relpath(folder, project_dir.resolve())}
 
 
 def is_package(folder: Path) -> bool:
-    """Return whether a folder contains the dbt package spark_bucketing."""
+    """Return whether a directory contains the dbt package spark_bucketing."""
     try:
         data = yaml.safe_load(read(folder / "dbt_project.yml"))
     except (OSError, ValueError, yaml.YAMLError):
@@ -91,9 +92,9 @@ def is_package(folder: Path) -> bool:
 
 
 def package_edit(project_dir: Path, source: str | None, revision: str, checkout: Path | None) -> FileEdit | None:
-    """Add the package to the project's packages; None if the project has it.
+    """Add the package to the project's packages; None if the project already has it.
 
-    Arguments and errors: see package_entry(). The source may be unknown if the project has the package.
+    For arguments and errors, see package_entry(). The source may be unknown if the project has the package.
     """
     # dbt accepts packages in only one of the two files.
     dependencies = Path("dependencies.yml")
@@ -107,7 +108,7 @@ def package_edit(project_dir: Path, source: str | None, revision: str, checkout:
 
 
 def profile_edit(target: Target, settings: Mapping[str, str]) -> FileEdit | None:
-    """Add the settings to the target in profiles.yml; None if the target loads the extension."""
+    """Add the settings to the target in profiles.yml; None if the target already loads the extension."""
     path = target.profiles_dir / "profiles.yml"
     before = _text(path)
     shown = path.relative_to(target.project_dir) if path.is_relative_to(target.project_dir) else path
@@ -120,7 +121,7 @@ def model_edits(
     """Edit the config of the first bucketed model.
 
     Args:
-        project_dir: folder of dbt_project.yml.
+        project_dir: directory of dbt_project.yml.
         manifest: the content of manifest.json.
         model: the model and its bucket spec.
         size_of: returns the size of a relation in bytes; None if it does not exist.
@@ -148,7 +149,7 @@ def model_edits(
     notes = [f"{one.reason} Write this config by hand:\n{one.instead}" for one in refusals]
     if size is not None and size < _BUCKET_BYTES:
         notes.append(
-            f"Model {model.name!r} has less than 256 MiB. Buckets do not help a table that Spark can broadcast."
+            f"Model {model.name!r} is smaller than 256 MiB. Buckets do not help a table that Spark can broadcast."
         )
     return Setup(tuple(edits), tuple(notes))
 

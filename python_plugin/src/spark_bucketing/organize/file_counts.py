@@ -6,17 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, get_args
 
-Setting = Literal["rows_per_file", "target_file_size", "num_files", "files_per_partition"]
-SETTINGS: tuple[Setting, ...] = get_args(Setting)
+from spark_bucketing.config.schema import FILE_COUNTS
+
+SETTINGS = tuple(FILE_COUNTS)
 
 
 @dataclass(frozen=True)
 class FileCount:
     """A setting for the number of files of a table."""
 
-    setting: Setting
+    setting: str  # one of SETTINGS
     value: int  # rows, bytes or files
 
     def rows_per_file(self, bytes_per_row: Fraction | None = None) -> int | None:

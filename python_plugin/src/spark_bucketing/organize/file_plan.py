@@ -1,22 +1,26 @@
-"""Plan a model's files for `spark-bucketing files plan`: count its rows by partition, and compute their files."""
+"""Plan a model's files for `spark-bucketing files plan`: count its rows per partition, and compute their files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from spark_bucketing.check.artifacts import Artifacts, Project
+from spark_bucketing.config.validation import validated
 from spark_bucketing.errors import ProjectError, SparkError
 from spark_bucketing.organize.file_counts import SETTINGS, FileCount, files_of_partitions
 from spark_bucketing.project.manifest import Manifest, Node, relation_parts
 from spark_bucketing.table import sql
 from spark_bucketing.table.metadata import describe_table
 from spark_bucketing.table.warehouse import Warehouse
-from spark_bucketing.units import parse_size
 
-STRATEGIES = ("exact", "coalesce", "repartition", "by_column", "by_column_salted", "by_range")
+# Keys that decide the files of a table.
+_PLANNED = (
+    *SETTINGS, "partition_by", "implicit_partition_by", "range_by", "range_boundaries_from", "file_strategy",
+    "scale_factor",
+)  # fmt: skip
 # Hive's name for a partition with the value NULL.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 OnProgress = Callable[[str], None]
@@ -89,18 +93,18 @@ def plan_model(
     on_progress("compiling the project")
     artifacts = project.artifacts()
     node = _model(artifacts, name)
-    folders, strategy = _names(node.config.get("partition_by")), _strategy(node)
-    partition_by = folders + _names(node.config.get("implicit_partition_by"))
-    counts: Mapping[str, object] = {key: node.config[key] for key in SETTINGS if node.config.get(key) is not None}
-    if node.config.get("range_boundaries_from") and not (overrides.counts or counts):
+    config = file_config(node.config, overrides.counts, name)
+    folders = tuple(config["partition_by"])
+    partition_by = (*folders, *config["implicit_partition_by"])
+    count = next((FileCount(setting, config[setting]) for setting in SETTINGS if config[setting]), None)
+    if count is None:
         raise _error(
-            name, "range_boundaries_from", node.config["range_boundaries_from"],
+            name, "range_boundaries_from", config["range_boundaries_from"],
             "a setting for the number of files, which depends here on the ranges of that table",
             "a command option such as --target-file-size 256MiB, or build the model",
         )  # fmt: skip
-    count = file_count(overrides.counts or counts, name, partition_by)
     on_progress(f"counting the rows of {name}")
-    rows = _rows_of_partitions(warehouse, node, partition_by, len(folders))
+    rows = _rows_of_partitions(warehouse, node, config)
     measured = _measured(warehouse, node)
     bytes_per_row = overrides.bytes_per_row or (measured.bytes_per_row if measured else None)
     if count.setting == "target_file_size" and not bytes_per_row:
@@ -115,7 +119,7 @@ def plan_model(
     files = [number + (one.nulls > 0) for number, one in zip(valued, rows, strict=True)]
     return FilePlan(
         model=name,
-        strategy=strategy,
+        strategy=config["file_strategy"],
         count=count,
         from_config=not overrides.counts,
         partition_by=partition_by,
@@ -128,32 +132,19 @@ def plan_model(
     )
 
 
-def file_count(given: Mapping[str, object], model: str, partition_by: Sequence[str]) -> FileCount:
-    """Parse the setting for the number of files.
+def file_config(config: Mapping[str, Any], counts: Mapping[str, object], model: str) -> dict[str, Any]:
+    """Return the config that decides the files of a model, which may have any materialization.
+
+    Args:
+        config: config of the model.
+        counts: settings for the number of files that override the config's.
+        model: name of the model, for errors.
 
     Raises:
-        ProjectError: no or several settings are given, or the value is invalid.
+        ProjectError: no or several settings for the number of files are given, or a value is invalid.
     """
-    settings = [setting for setting in SETTINGS if setting in given]
-    if len(settings) != 1:
-        raise _error(
-            model, "target_file_size", " and ".join(settings) or "none of them",
-            f"exactly one of {', '.join(SETTINGS)}",
-            "target_file_size='256MiB' in its config, or a command option such as --target-file-size 256MiB",
-        )  # fmt: skip
-    setting, value = settings[0], given[settings[0]]
-    if setting == "files_per_partition" and not partition_by:
-        raise _error(model, setting, value, "a model with `partition_by`", f"num_files={value}")
-    try:
-        number = parse_size(value) if setting == "target_file_size" else int(str(value))
-    except ValueError:
-        number = 0
-    if number < 1:
-        expected = (
-            "bytes, or a number with a unit such as 256MiB" if setting == "target_file_size" else "an integer above 0"
-        )
-        raise _error(model, setting, value, expected, "a number")
-    return FileCount(setting, number)
+    given = {key: value for key, value in config.items() if key in _PLANNED and not (counts and key in SETTINGS)}
+    return validated({"materialized": "organized_table", **given, **counts}, model)
 
 
 def _error(model: str, setting: str, found: object, expected: str, instead: str) -> ProjectError:
@@ -169,40 +160,30 @@ def _model(artifacts: Artifacts, name: str) -> Node:
     if found is None:
         names = ", ".join(sorted(node.name for node in models)[:10]) or "none"
         raise ProjectError(
-            f"The project has no model '{name}'.\n  found:    models {names}\n  expected: the name of one"
+            f"The project has no model '{name}'.\n  found:    models {names}\n  expected: one of these names"
         )
     if found.sql is None:
         raise ProjectError(f"Model '{name}' has no compiled SQL. {artifacts.errors.get(found.unique_id, '')}".strip())
     return found
 
 
-def _strategy(node: Node) -> str:
-    strategy = str(node.config.get("file_strategy") or STRATEGIES[0]).lower()
-    if strategy not in STRATEGIES:
-        raise _error(node.name, "file_strategy", strategy, f"one of {', '.join(STRATEGIES)}", "file_strategy='exact'")
-    return strategy
-
-
-def _names(value: object) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(map(str, value)) if isinstance(value, (list, tuple)) else ()
-
-
 class _Rows(NamedTuple):
-    """Number of rows of a partition, and of its rows with NULL in the range column."""
+    """The number of rows in a partition, and how many of them have NULL in the range column."""
 
     values: tuple[str | None, ...]
     rows: int
     nulls: int
 
 
-def _rows_of_partitions(warehouse: Warehouse, node: Node, partition_by: Sequence[str], folders: int) -> list[_Rows]:
+def _rows_of_partitions(warehouse: Warehouse, node: Node, config: Mapping[str, Any]) -> list[_Rows]:
+    folders, partition_by = len(config["partition_by"]), [*config["partition_by"], *config["implicit_partition_by"]]
     query = f"select * from (\n{str(node.sql).rstrip().rstrip(';')}\n)"  # noqa: S608
     values = [f"cast({sql.name(name)} as string)" for name in partition_by]
-    # Hive stores an empty string in the same folder as NULL.
+    # Hive stores an empty string in the same directory as NULL.
     values[:folders] = [f"nullif(nullif({value}, ''), {sql.text(_NULL)})" for value in values[:folders]]
     names = [f"p{number}" for number in range(len(values))]
     select = ", ".join([*names, "count(*) as n", "count(v) as valued"])
-    ordering = next(map(sql.name, _names(node.config.get("range_by"))), "1")
+    ordering = next(map(sql.name, config["range_by"]), "1")
     columns = ", ".join(f"{value} as {name}" for value, name in [*zip(values, names, strict=True), (ordering, "v")])
     inner = f"select {columns} from ({query})"  # noqa: S608
     by = f" group by {', '.join(names)} order by {', '.join(names)}" if names else " having count(*) > 0"

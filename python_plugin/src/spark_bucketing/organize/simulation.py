@@ -22,7 +22,7 @@ from spark_bucketing.organize.murmur3 import hash_of, shuffle_keys, task_of
 _SETS = 20
 # spark.sql.execution.rangeExchange.sampleSizePerPartition, and the limit of RangePartitioner.
 _SAMPLED_OF_A_TASK, _MOST_SAMPLED = 100, 1_000_000
-# The chart combines tasks with this number of keys or more.
+# The chart combines tasks with this many keys or more.
 CROWDED = 4
 
 

@@ -1,7 +1,7 @@
 """Parse the output of EXPLAIN FORMATTED.
 
-It starts with a tree of numbered operators, one per line, followed by the details of each number. The same follows for
-subqueries, under a heading:
+It starts with a tree of numbered operators, one per line, followed by the details of each number. Subqueries follow in
+the same form, under a heading:
 
 | == Physical Plan ==
 | AdaptiveSparkPlan (3)
@@ -55,7 +55,7 @@ def parse_plan(text: str) -> PhysicalPlan:
     if _START not in text:
         # Spark returns an error as text under a different heading.
         answer = " ".join(line.strip() for line in text.splitlines() if line.strip())
-        raise PlanError(f"Spark could not plan the query. {answer or 'It gives no reason.'}")
+        raise PlanError(f"Spark could not plan the query. {answer or 'Spark gave no reason.'}")
     lines = text[text.index(_START) + len(_START) :].splitlines()
     trees = _trees(lines)
     if not trees:
@@ -136,14 +136,14 @@ def _details(lines: Sequence[str], labels: Mapping[int, str]) -> dict[int, _Deta
 
 
 def _same(head: str, label: str) -> bool:
-    """Return whether a heading belongs to an operator: the tree adds the join type, the heading the reused operator."""
+    """Return whether a heading belongs to an operator, although only one of the two may have a suffix."""
     return label.startswith(head) or head.startswith(label.split(" ", 1)[0])
 
 
 def _build(
     top: _Line, details: Mapping[int, _Details], built: dict[int, PlanNode], lines: Mapping[int, _Line]
 ) -> PlanNode:
-    """Build the node of a line after all nodes below; without recursion, because plans may exceed Python's stack."""
+    """Build the node of a line after all nodes below it; without recursion, because plans may exceed Python's stack."""
     waiting = [(top, False)]
     while waiting:
         line, is_ready = waiting.pop()

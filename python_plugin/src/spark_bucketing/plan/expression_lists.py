@@ -2,7 +2,7 @@
 
 Spark does not quote text, so a literal with a comma or a bracket looks like several elements. Spark prints the number
 of
-elements of a list; a list with another number of parsed elements is rejected.
+elements of a list; a list with a different number of parsed elements is rejected.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class NamedExpression:
     expression: str
 
     def makes(self, key: str) -> bool:
-        """Return whether this attribute is computed here instead of passed on."""
+        """Return whether this attribute is computed here rather than passed through."""
         return self.attribute.key == key != self.expression
 
 
@@ -52,7 +52,7 @@ def attribute_of(text: str) -> Attribute | None:
 
 
 def canonical(expression: str) -> str:
-    """Replace attributes by their ids: `cast(k#12L as int)` becomes `cast(#12 as int)`."""
+    """Replace attributes with their ids: `cast(k#12L as int)` becomes `cast(#12 as int)`."""
     whole = attribute_of(expression)
     return whole.key if whole else re.sub(r"[\w.`]*#(\d+)L?", r"#\1", expression.strip())
 

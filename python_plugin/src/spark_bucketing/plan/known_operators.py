@@ -3,7 +3,7 @@
 An operator that is not listed, such as another engine's CometExchange or PhotonShuffleMapStage, may shuffle or sort
 rows
 regardless of its name. Operators that group rows but are not a join, aggregate or window in SQL (FlatMapGroupsInPandas,
-MergingSessions, SortMergeAsOfJoin) are omitted deliberately, because their partitioning is not modelled.
+MergingSessions, SortMergeAsOfJoin) are omitted deliberately, because their partitioning is not modeled.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Operator:
 
     @cached_property
     def own(self) -> frozenset[int]:
-        """Return the numbers of the nodes on its paths that Spark runs for this operator."""
+        """Return the numbers of the nodes on the operator's paths that Spark runs for it."""
         return frozenset[int]().union(*(side.own for side in self.sides))
 
     @property
@@ -90,23 +90,23 @@ class Operator:
 
     @property
     def foreign(self) -> bool:
-        """Return whether it is not an operator of Spark, so its effect is unknown."""
+        """Return whether this is not a Spark operator, so that its effect is unknown."""
         return not is_known(self.node)
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Return the distinct tables below, in the plan's order."""
+        """Return the distinct tables below the operator, in the plan's order."""
         return tuple(dict.fromkeys(table for side in self.sides for table in side.entry.tables))
 
     @property
     def understood(self) -> bool:
-        """Return whether its keys were parsed and all operators on its paths are known."""
+        """Return whether the operator's keys were parsed and all operators on its paths are known."""
         read = not self.foreign and all(side.keys is not None for side in self.sides)
         return read and all(is_known(node) for side in self.sides for node in side.way)
 
     @property
     def keyless(self) -> bool:
-        """Return whether it has no keys to partition rows by."""
+        """Return whether the operator has no keys by which to partition rows."""
         return any(side.keys == () for side in self.sides)
 
 
@@ -154,7 +154,7 @@ def _side(
 
 
 def _is_run(node: PlanNode) -> bool:
-    """Return whether the nodes below this one run for it."""
+    """Return whether the nodes below this one run on its behalf."""
     return node.operator != REUSED
 
 
@@ -166,8 +166,8 @@ def _way(entry: PlanNode, follows: Callable[[PlanNode], bool] = lambda _: True) 
         if node.number in seen:
             continue
         seen.add(node.number)
-        # The path ends at the next operator; an unrecognized one is part of the path, which it makes unrecognized as
-        # well.
+        # The path ends at the next operator; an unrecognized operator is part of the path, which makes the path
+        # unrecognized as well.
         if not is_operator(node) or not is_known(node):
             yield node
         if not is_operator(node) and follows(node):
@@ -191,7 +191,7 @@ def _join(node: PlanNode) -> Operator:
 def _chain(top: PlanNode) -> list[PlanNode]:
     """Return the nodes of one aggregate and the nodes between them, from the top."""
     chain, pending, below = [top], [], top.children[0]
-    # The columns of a reused exchange have other ids at the second read.
+    # The columns of a reused exchange have different ids at the second read.
     ids: dict[int, int] = {}
     while True:
         if below.operator in PASSING and below.children:

@@ -9,8 +9,8 @@ from typing import Any
 
 from spark_bucketing.errors import SparkError
 
-# These settings make EXPLAIN print complete lists, which Spark truncates by default. The last one applies to a scan's
-# directories, which identify its partitions. Each path may have 100 characters.
+# These settings make EXPLAIN print complete lists, which Spark truncates by default. The last setting applies to a
+# scan's directories, which identify its partitions. Each path may have 100 characters.
 PLAN_SETTINGS: Mapping[str, str] = {
     "spark.sql.debug.maxToStringFields": "100000",
     "spark.sql.maxMetadataValueLength": "100000",

@@ -1,4 +1,4 @@
-"""Use the Spark of this process, which plans each query once for all requested outputs."""
+"""Use the Spark in this process, which plans each query once for all requested outputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SessionPlanner(Planner):
-    """A SparkSession of this process."""
+    """A SparkSession in this process."""
 
     def __init__(self, label: str, session: SparkSession) -> None:
         self.label, self.session = label, session

@@ -24,7 +24,7 @@ JOINS = ("SortMergeJoin", "ShuffledHashJoin", "BroadcastHashJoin", "BroadcastNes
 AGGREGATES = ("HashAggregate", "SortAggregate", "ObjectHashAggregate")
 # A second read of an exchange that runs elsewhere in the plan; its child is that exchange.
 REUSED = "ReusedExchange"
-# Tables of this catalog and of another one may have the same schema and name.
+# Tables in this catalog and in another one may have the same schema and name.
 SESSION_CATALOG = "spark_catalog."
 _SHUFFLE = re.compile(r"^(?P<how>.*), (?P<origin>[A-Z_]+), \[plan_id=\d+\].*$", re.DOTALL)
 _HASH = re.compile(r"^(?P<kind>hive2?)?hashpartitioning\((?P<keys>.*), (?P<n>\d+)\)$", re.DOTALL)
@@ -58,18 +58,18 @@ class PlanNode:
     details: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)  # numbers of elements of the details
     children: tuple[PlanNode, ...] = ()  # its inputs
-    # Cache of properties of expressions over its output.
+    # Cache for properties of expressions over the operator's output.
     remembered: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def inputs(self) -> tuple[PlanNode, ...]:
-        """Return its children; a reused exchange stands for its ReusedExchange."""
+        """Return the node's children; a reused exchange stands for its ReusedExchange."""
         return tuple(
             child.children[0] if child.operator == REUSED and child.children else child for child in self.children
         )
 
     def walk(self) -> Iterator[PlanNode]:
-        """Yield this operator and all below it, depth first from left to right; each reused operator only once."""
+        """Yield this operator and all operators below it, depth first; a reused operator only once."""
         seen: set[int] = set()
         waiting: list[PlanNode] = [self]
         while waiting:
@@ -81,7 +81,7 @@ class PlanNode:
 
     @cached_property
     def scans(self) -> tuple[PlanNode, ...]:
-        """Return the table scans below, or this node itself."""
+        """Return the table scans below this node, or this node itself."""
         return tuple(node for node in self.walk() if node.table)
 
     @property
@@ -90,7 +90,7 @@ class PlanNode:
         return tuple(dict.fromkeys(node.table for node in self.scans if node.table))
 
     def way_from(self, scan: PlanNode) -> tuple[PlanNode, ...]:
-        """Return the nodes above a scan up to this one; empty if the scan is not below this node."""
+        """Return the nodes from a scan up to this one; empty if the scan is not below this node."""
         seen: set[int] = set()
         # Each node with its path to the top, without recursion, because plans may be deep and have reused parts.
         waiting: list[tuple[PlanNode, Any]] = [(self, None)]
@@ -124,7 +124,7 @@ class PlanNode:
 
     @property
     def is_global_sort(self) -> bool:
-        """Return whether it is a global Sort, as for ORDER BY."""
+        """Return whether this is a global Sort, as for ORDER BY."""
         return self.operator == "Sort" and ", true, " in self.details.get("Arguments", "")
 
     def expressions(self, key: str) -> tuple[str, ...] | None:
@@ -138,7 +138,7 @@ class PlanNode:
 
     @cached_property
     def output(self) -> tuple[Attribute, ...] | None:
-        """Return its output columns; None if they cannot be parsed."""
+        """Return the node's output columns; None if they cannot be parsed."""
         if self.operator in AGGREGATES or self.operator == "Project":
             return None if self.results is None else tuple(item.attribute for item in self.results)
         if "Output" in self.details:

@@ -1,4 +1,4 @@
-"""Read a dbt project's catalog: columns, types and sizes of its tables at the last `dbt docs generate`."""
+"""Read a dbt project's catalog: columns, types and sizes of its tables at the time of the last `dbt docs generate`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_bucketing.errors import ProjectError
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table of the catalog: column names and types in order, and its size in bytes if known."""
+    """A table of the catalog: its column names and types in order, and its size in bytes if known."""
 
     columns: Mapping[str, str]
     size_bytes: int | None = None

@@ -27,7 +27,7 @@ class _Connected:
         self._connection = self._manager.set_connection_name("spark-bucketing")
 
     def close(self) -> None:
-        """Close the connection and its session on the server; do nothing if it was never opened."""
+        """Close the connection and its session on the server; do nothing if the connection was never opened."""
         self._manager.cleanup_all()
 
 
@@ -57,7 +57,7 @@ class RemoteStatements(_Connected):
     """Statements over a thrift or http connection, which Ctrl-C cancels.
 
     Raises:
-        ProfileError: the target has another connection method.
+        ProfileError: the target has a different connection method.
         SparkError: the server does not answer.
     """
 

@@ -15,7 +15,7 @@ from unittest.mock import patch
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.profile import Target
 
-# Data tests are not compiled, because there are many and none is checked.
+# Data tests are not compiled, because there are many and none of them is checked.
 _COMPILED = ("model", "snapshot", "analysis")
 _MOST_ROUNDS = 10
 SELECTED = ("model", "snapshot")
@@ -23,7 +23,7 @@ SELECTED = ("model", "snapshot")
 
 @dataclass(frozen=True)
 class Selection:
-    """Arguments of dbt's node selection; both lists empty selects all nodes."""
+    """Arguments for dbt's node selection; if both lists are empty, all nodes are selected."""
 
     select: tuple[str, ...] = ()  # values of --select
     exclude: tuple[str, ...] = ()  # values of --exclude
@@ -96,7 +96,7 @@ class Dbt:
             arguments += ["--exclude", *selection.exclude]
         if selection.state:
             arguments += ["--state", str(selection.state)]
-        # dbt would replace the manifest with one that lacks compiled code.
+        # Without this, dbt would replace the manifest with one that lacks compiled code.
         arguments += ["--no-write-json", "--output", "json", "--output-keys", "unique_id"]
         outcome = self._invoke("ls", *arguments, manifest=manifest)
         if not outcome.success:

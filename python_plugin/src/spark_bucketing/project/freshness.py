@@ -45,7 +45,7 @@ def is_fresh(
     """Return whether a manifest is newer than the project's files, and matches this target and these variables.
 
     Environment variables are not compared. The arguments of the run come from run_results.json, which dbt writes next
-    to the manifest; without a run_results.json of the same run, the manifest counts as outdated.
+    to the manifest; without a run_results.json from the same run, the manifest counts as outdated.
     """
     try:
         written = manifest.stat().st_mtime

@@ -31,7 +31,7 @@ class Node:
     sql: str | None = None  # compiled SQL; None if it was not compiled or has none
     raw_sql: str = ""  # SQL before rendering
     config: Mapping[str, Any] = field(default_factory=dict)  # its complete config
-    # Names and data types of the columns in its YAML, in order; None if the YAML has no type.
+    # Names and data types of the columns in the node's YAML, in order; None if the YAML has no type.
     columns: Mapping[str, str | None] = field(default_factory=dict)
     depends_on: tuple[str, ...] = ()  # unique ids of its parents
     meta: Mapping[str, Any] = field(default_factory=dict)  # its meta, including the config's meta
@@ -111,7 +111,7 @@ def relation_parts(relation: str) -> tuple[str, ...] | None:
 
 
 def table_name(relation: str) -> str:
-    """Return a table name in lower case as plans show it: without Spark's own catalog; other text is unchanged."""
+    """Return a table name in lower case, as plans show it, without Spark's own catalog; return other text unchanged."""
     parts = relation_parts(relation)
     return ".".join(parts).lower().removeprefix("spark_catalog.") if parts else relation
 

@@ -14,7 +14,7 @@ from spark_bucketing.errors import ProfileError
 
 @dataclass(frozen=True)
 class Target:
-    """A target of any connection method, and the directories that it was read from."""
+    """A target with any connection method, and the directories from which it was read."""
 
     name: str  # name of the target
     schema: str  # schema of its models

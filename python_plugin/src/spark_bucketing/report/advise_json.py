@@ -39,6 +39,8 @@ def advice_data(advice: Advice) -> dict[str, Any]:
         ],
         "left_out": [{"table": one.table, "keys": list(one.keys), "reason": one.reason} for one in advice.left_out],
         "explained": _explained(advice.explained) if advice.explained else None,
+        "measured": [{"table": one.table, "columns": list(one.columns), **vars(one.cost)} for one in advice.measured],
+        "event_logs": advice.event_logs,
         "applied": advice.applied,
         "diff": unified_diff(advice.edits),
         "refusals": [{"model": one.model, "reason": one.reason, "instead": one.instead} for one in advice.refusals],
@@ -80,6 +82,7 @@ def _change(change: Change) -> dict[str, Any]:
         "gain_bytes": round(change.gain),
         "write_bytes": round(change.write_cost),
         "lost": list(change.lost),
+        "measured": vars(change.measured) if change.measured else None,
     }
 
 

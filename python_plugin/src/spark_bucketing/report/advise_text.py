@@ -8,6 +8,7 @@ from typing import TextIO
 from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof, RejectedTable
 from spark_bucketing.advise.requirements import Planned
 from spark_bucketing.edits import unified_diff
+from spark_bucketing.event_log.plan_costs import Cost
 from spark_bucketing.report.formatting import one_line, size, some
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.units import count
@@ -33,6 +34,12 @@ def bytes_text(number: float) -> str:
     return ("-" if number < 0 else "") + size(round(abs(number)))
 
 
+def cost_text(cost: Cost) -> str:
+    """Describe what event logs say that shuffles and sorts cost."""
+    shuffled, spilled = size(cost.shuffle_bytes), size(cost.spill_bytes)
+    return f"{shuffled} shuffled, {spilled} spilled, {cost.task_ms / 3_600_000:,.2f} task hours"
+
+
 def proof_text(one: QueryProof) -> str:
     """Describe how much a model shuffles and sorts before and after."""
     return f"{one.model}: {_planned(one.before)} -> {_planned(one.after)}"
@@ -54,6 +61,7 @@ def _lines(advice: Advice) -> Iterator[str]:
         yield ""
     yield from _totals(advice)
     yield from _models(advice)
+    yield from _measured(advice)
     yield from _not_touched(advice)
     yield from _edits(advice)
 
@@ -67,6 +75,13 @@ def _models(advice: Advice) -> Iterator[str]:
     if unknown:
         yield "\nNot planned, so the advice does not cover them:"
         yield from (f"  {one.model}: {one_line(one.error)[:300]}" for one in unknown)
+
+
+def _measured(advice: Advice) -> Iterator[str]:
+    if advice.event_logs:
+        yield f"\nMeasured by Spark, from event logs ({advice.event_logs}):"
+        for one in advice.measured[:_MOST_LEFT_OUT]:
+            yield f"  {one.table} by {', '.join(one.columns)}: {cost_text(one.cost)}"
 
 
 def _not_touched(advice: Advice) -> Iterator[str]:
@@ -106,6 +121,8 @@ def _change(change: Change) -> Iterator[str]:
     yield f"{change.model}: {spec_text(change.before)} -> {spec_text(change.after)}"
     yield f"  estimate: saves {bytes_text(change.gain)}, writing costs {bytes_text(change.write_cost)} more"
     yield f"  rewrites {size(change.rewritten_bytes)} of {size(change.size_bytes)}; {change.how}"
+    if change.measured:
+        yield f"  measured: {cost_text(change.measured)}"
     for lost in change.lost:
         yield f"  no longer bucketed for {lost}"
 
@@ -122,7 +139,7 @@ def _totals(advice: Advice) -> Iterator[str]:
         yield f"  net savings: {bytes_text(advice.bytes('before') - advice.bytes('after') - advice.write_cost)}"
     if advice.refusals:
         refused = count(len(advice.refusals), "config")
-        yield f"  these figures require manual changes to {refused} that could not be edited"
+        yield f"  these figures assume manual changes to {refused}, which could not be edited"
 
 
 def _planned(planned: Planned | None) -> str:
@@ -136,7 +153,7 @@ def _explained(found: Explanation) -> Iterator[str]:
     yield f"{found.table}: {count(len(found.candidates), 'candidate')}"
     for one in found.candidates:
         yield f"  {spec_text(one.spec)}: {one.verdict}"
-        yield f"    net savings alone {bytes_text(one.alone)}, with the other proposed specs {bytes_text(one.beside)}"
+        yield f"    net savings on its own {bytes_text(one.alone)}, with the other specs {bytes_text(one.beside)}"
         yield f"    used by {', '.join(one.serves) or 'no query'}"
     for left in found.left_out:
         yield f"  left out{' by ' + ', '.join(left.keys) if left.keys else ''}: {left.reason}"

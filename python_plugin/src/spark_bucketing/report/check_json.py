@@ -10,7 +10,7 @@ from spark_bucketing.check.effects import required_specs
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Report
 from spark_bucketing.report import output
 
-# Increase it when a field is removed or changes its meaning; additions leave it unchanged.
+# Increase this when a field is removed or changes its meaning; additions leave it unchanged.
 SCHEMA_VERSION = 1
 
 

@@ -1,4 +1,4 @@
-"""Write the report of check for a terminal: violations first, ordered by reach, then all queries."""
+"""Write the report of check for a terminal: violations first, ordered by bytes, then all queries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _VERDICTS = {
 
 
 def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool = False) -> None:
-    """Write the report; only a terminal gets colours and wrapped lines."""
+    """Write the report; colors and wrapped lines are only for a terminal."""
     console = console_on(file, plain)
     for found in alike_findings(open_findings(report)):
         _write_finding(console, found)

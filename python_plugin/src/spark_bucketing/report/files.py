@@ -18,7 +18,7 @@ from spark_bucketing.units import count
 
 _SCALES = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 _BAR = 40
-# Marks for tasks with rows of no file, one, two, and three or more files: characters for a pipe, colours for a
+# Marks for tasks with rows for no file, one, two, and three or more files: characters for a pipe, colors for a
 # terminal.
 _MARKS = (("·", "dim"), ("█", "green"), ("▓", "yellow"), ("▒", "red"), ("░", "red"))
 _MOST_PARTITIONS = 20

@@ -13,16 +13,7 @@ from spark_bucketing.check.outcome import Found, alike_findings, all_findings, i
 from spark_bucketing.check.results import Fix, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.units import count
-
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-
-
-def size(number: int) -> str:
-    """Format a number of bytes, such as 1.2 TiB."""
-    value, unit = float(number), 0
-    while value >= 1024 and unit < len(_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{number:,} {_UNITS[0]}" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
+from spark_bucketing.units import size as size
 
 
 def spec_data(spec: BucketSpec | None) -> dict[str, Any] | None:
@@ -86,7 +77,7 @@ def operators_of(models: Iterable[ModelResult]) -> list[OperatorResult]:
 
 
 def summary(report: Report) -> str:
-    """Summarize a report in two sentences: one on operators and one on findings."""
+    """Summarize a report in two sentences: one about operators and one about findings."""
     operators = operators_of(report.models)
     verdicts = ", ".join(f"{number:,} {verdict.value}" for verdict, number in verdict_counts(operators))
     first = f"{count(len(report.models), 'query')}, {count(len(operators), 'operator')}"

@@ -10,12 +10,12 @@ from typing import Any, TextIO
 from jinja2 import Environment, FileSystemLoader
 from rich.console import Console
 
-# Wider than any line, so a pipe or file gets each message on one line.
+# Wider than any line, so that each message is on one line in a pipe or file.
 _UNLIMITED = 1_000_000
 
 
 def console_on(file: TextIO, plain: bool = False, soft_wrap: bool = False) -> Console:
-    """Return a console that uses colours and wraps lines only on a terminal."""
+    """Return a console that uses colors and wraps lines only on a terminal."""
     console = Console(file=file, highlight=False, soft_wrap=soft_wrap)
     if plain or not console.is_terminal:
         console = Console(file=file, highlight=False, width=_UNLIMITED, force_terminal=False if plain else None)

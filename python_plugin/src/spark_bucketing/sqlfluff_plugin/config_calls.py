@@ -14,15 +14,7 @@ from typing import Any
 from jinja2 import Environment, TemplateError
 from jinja2.nodes import Expr, Output
 
-
-class Unknown:
-    """A value that only dbt can evaluate."""
-
-    def __repr__(self) -> str:
-        return "unknown"
-
-
-UNKNOWN = Unknown()
+from spark_bucketing.config.values import UNKNOWN
 
 
 @dataclass(frozen=True)

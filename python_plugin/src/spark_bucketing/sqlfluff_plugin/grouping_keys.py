@@ -6,30 +6,29 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from spark_bucketing.sqlfluff_plugin.joins import conjuncts
+from spark_bucketing.sqlfluff_plugin.inputs import Inputs, conjuncts, offset_of
 from spark_bucketing.sqlfluff_plugin.problems import Problem
 from spark_bucketing.sqlfluff_plugin.relation_layouts import Layout
-from spark_bucketing.sqlfluff_plugin.scope import Scope, offset_of
 
 # Expressions that the other side of the comparison could apply instead.
 _REVERSIBLE = (exp.Cast, exp.Lower, exp.Upper, exp.Trim, exp.Coalesce)
 
 
 def judge_keys(
-    keys: Sequence[exp.Expr], scope: Scope, layout: Layout | None, what: str, offset: int
+    keys: Sequence[exp.Expr], inputs: Inputs, layout: Layout | None, what: str, offset: int
 ) -> Iterator[Problem]:
     """Judge a grouping or window over bucketed rows.
 
     Args:
         keys: the grouping or PARTITION BY keys.
-        scope: the inputs of the SELECT.
+        inputs: the inputs of the SELECT.
         layout: the layout of the rows.
         what: "grouping" or "window", for the message.
         offset: the position of the keys in the query.
     """
     if layout is None:
         return
-    places = {scope.place(scope.bare(key)) for key in keys}
+    places = {inputs.place(inputs.bare(key)) for key in keys}
     missing = [n for n, one in enumerate(layout.columns) if not any(place in one for place in places)]
     if not missing and layout.spoiled:
         yield Problem(layout.spoiled.rule, layout.spoiled.text, layout.spoiled.offset)
@@ -43,7 +42,7 @@ def judge_keys(
         )
 
 
-def judge_filter(condition: exp.Expr, scope: Scope) -> Iterator[Problem]:
+def judge_filter(condition: exp.Expr, inputs: Inputs) -> Iterator[Problem]:
     """Find filters that cannot skip buckets because a cast or function wraps the bucket column."""
     for test in conjuncts(condition):
         if isinstance(test, exp.EQ):
@@ -54,9 +53,9 @@ def judge_filter(condition: exp.Expr, scope: Scope) -> Iterator[Problem]:
         else:
             continue
         for value in values:
-            inner = scope.bare(value)
-            place = scope.wrapped(value) if isinstance(inner, _REVERSIBLE) else None
-            spec = _single_bucket_column(scope, place[0]) if place else None
+            inner = inputs.bare(value)
+            place = inputs.wrapped(value) if isinstance(inner, _REVERSIBLE) else None
+            spec = _single_bucket_column(inputs, place[0]) if place else None
             if place and spec == place[1]:
                 yield Problem(
                     "expression-over-key",
@@ -66,8 +65,8 @@ def judge_filter(condition: exp.Expr, scope: Scope) -> Iterator[Problem]:
                 )
 
 
-def _single_bucket_column(scope: Scope, alias: str) -> str | None:
-    layout = scope.relations[alias].layout
+def _single_bucket_column(inputs: Inputs, alias: str) -> str | None:
+    layout = inputs[alias].layout
     if layout is None or layout.spoiled or len(layout.columns) != 1:
         return None
     return next(iter(layout.columns[0]))[1]

@@ -7,22 +7,14 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from spark_bucketing.config.schema import base_type
 from spark_bucketing.spec import hash_name
+from spark_bucketing.sqlfluff_plugin.inputs import Inputs, conjuncts, offset_of, type_of
 from spark_bucketing.sqlfluff_plugin.problems import Problem
-from spark_bucketing.sqlfluff_plugin.relation_layouts import Layout, Place, Relation
-from spark_bucketing.sqlfluff_plugin.scope import Scope, offset_of, plain_type
-from spark_bucketing.sqlfluff_plugin.violations import base_type
+from spark_bucketing.sqlfluff_plugin.relation_layouts import Layout, Place
 
 # Types whose hashes differ. Any other type is converted to one of these or is not certain enough to compare.
 _HASHED = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date", "timestamp")
-
-
-@dataclass(frozen=True)
-class Judged:
-    """The problems of a join, and the layout of its rows."""
-
-    problems: Sequence[Problem]
-    layout: Layout | None
 
 
 @dataclass(frozen=True)
@@ -38,6 +30,8 @@ class _Side:
     """The bucket columns of one side, matched with the keys of a join."""
 
     layout: Layout
+    keys: Sequence[exp.Expr]
+    others: Sequence[exp.Expr]  # the other sides of these equalities
     plain: tuple[int | None, ...]  # the index of the key on each bucket column
     wrapped: tuple[int | None, ...]  # the index of the key with an expression over each bucket column
 
@@ -46,202 +40,161 @@ class _Side:
         return None not in self.plain
 
 
-def judge_join(
-    join: exp.Join,
-    others: Sequence[exp.Expr],
-    scope: Scope,
-    alias: str,
-    relation: Relation,
-    left: Layout | None,
-    right: Layout | None,
-) -> Judged:
-    """Judge one join.
+class JudgedJoin:
+    """The problems of one join, and the layout of its rows.
 
     Args:
-        join: the join, with its ON or USING clause.
+        join: the join with its ON clause.
         others: conditions of WHERE and of other joins; Spark adds those on these two inputs to this join.
-        scope: the inputs before the join.
-        alias: the alias of the input that the join adds.
-        relation: the relation of that input.
+        inputs: the inputs before the join, and the one that it adds.
         left: the layout of the rows before the join.
-        right: the layout of that input's rows.
+        right: the layout of the rows of the added input.
     """
-    both = Scope()
-    both.relations = {**scope.relations}
-    both.merged = scope.merged
-    both.add(alias, relation)
-    keys, certain = _keys(join, others, scope, both, alias)
-    _merge(join, keys, scope, alias)
-    sides = (_side(left, [key.left for key in keys], both), _side(right, [key.right for key in keys], both))
-    problems = list(_lost_layout(sides))
-    for side, texts in zip(sides, ([key.left for key in keys], [key.right for key in keys]), strict=True):
-        if side and not side.layout.spoiled and not side.covered and certain:
-            problems += _uncovered(side, texts, join)
-    if sides[0] and sides[1] and not problems:
-        problems += _unlike(sides[0], sides[1], keys, both)
-    return Judged(problems, _layout_after(join, sides, keys, both, fits=not problems))
 
+    def __init__(
+        self, join: exp.Join, others: Sequence[exp.Expr], inputs: Inputs, left: Layout | None, right: Layout | None
+    ) -> None:
+        self._join, self._inputs = join, inputs
+        self._keys, certain = self._equalities(others)
+        here, there = [key.left for key in self._keys], [key.right for key in self._keys]
+        self._left, self._right = self._side(left, here, there), self._side(right, there, here)
+        self.problems = list(self._problems(certain))
+        self.layout = None if self.problems else self._layout_after()
 
-def _keys(join: exp.Join, others: Sequence[exp.Expr], scope: Scope, both: Scope, alias: str) -> tuple[list[_Key], bool]:
-    """Return the equalities of a join, its own first, and whether all of its conditions were understood."""
-    if join.args.get("method"):
-        return [], False
-    keys = [_using(name, scope, alias) for name in join.args.get("using") or ()]
-    parts, elsewhere = conjuncts(join.args.get("on")), [part for other in others for part in conjuncts(other)]
-    certain = bool(keys or parts or elsewhere)
-    for part in [*parts, *elsewhere]:
-        test = part.unnest()
-        if not isinstance(test, exp.EQ):
-            joining = any(len(_aliases(one, both)) > 1 for one in test.find_all(exp.EQ, exp.NullSafeEQ))
-            certain = certain and not (joining and isinstance(test, (exp.NullSafeEQ, exp.Or)))
-            continue
-        here, there = _aliases(test.this, both), _aliases(test.expression, both)
-        if not here or not there:
-            continue
-        if None in here | there:
-            # A condition of another join may refer to inputs that come later.
-            certain = certain and any(one is part for one in elsewhere) and _is_of_others(test, both)
-        elif alias not in here and there == {alias} and here:
-            keys.append(_Key(test.this, test.expression))
-        elif alias not in there and here == {alias} and there:
-            keys.append(_Key(test.expression, test.this))
-    return keys, certain
+    def _equalities(self, others: Sequence[exp.Expr]) -> tuple[list[_Key], bool]:
+        """Return the equalities of the join, its own first, and whether all of its conditions were understood."""
+        alias = self._join.alias_or_name
+        keys: list[_Key] = []
+        own, elsewhere = list(conjuncts(self._join.args.get("on"))), [part for one in others for part in conjuncts(one)]
+        certain = bool(own or elsewhere) and not self._join.args.get("using")
+        for number, test in enumerate([*own, *elsewhere]):
+            if not isinstance(test, exp.EQ):
+                joining = any(len(self._aliases(one)) > 1 for one in test.find_all(exp.EQ, exp.NullSafeEQ))
+                certain = certain and not (joining and isinstance(test, (exp.NullSafeEQ, exp.Or)))
+                continue
+            here, there = self._aliases(test.this), self._aliases(test.expression)
+            if here and there and None in here | there:
+                # A condition of another join may refer to inputs that come later.
+                later = {column.table for column in test.find_all(exp.Column)} - {"", *self._inputs}
+                certain = certain and number >= len(own) and bool(later)
+            elif here and there == {alias} and alias not in here:
+                keys.append(_Key(test.this, test.expression))
+            elif there and here == {alias} and alias not in there:
+                keys.append(_Key(test.expression, test.this))
+        return keys, certain
 
+    def _aliases(self, expression: exp.Expr) -> set[str | None]:
+        """Return the inputs that an expression reads; None stands for an unknown one."""
+        places = [self._inputs.place(column) for column in expression.find_all(exp.Column)]
+        return {place[0] if place else None for place in places}
 
-def _merge(join: exp.Join, keys: Sequence[_Key], scope: Scope, alias: str) -> None:
-    """Note the input that the columns of USING come from: the side whose rows are all kept."""
-    for name, key in zip(join.args.get("using") or (), keys, strict=False):
-        left = key.left.args["table"].name if isinstance(key.left, exp.Column) else None
-        scope.merged[name.name.lower()] = {"RIGHT": alias, "FULL": None}.get(_kind(join), left)
+    def _side(self, layout: Layout | None, keys: Sequence[exp.Expr], others: Sequence[exp.Expr]) -> _Side | None:
+        if layout is None:
+            return None
+        plain = [self._place(key) for key in keys]
+        wrapped = [self._inputs.wrapped(key) for key in keys]
+        return _Side(layout, keys, others, _among(layout, plain), _among(layout, wrapped))
 
+    def _problems(self, certain: bool) -> Iterator[Problem]:
+        sides = [side for side in (self._left, self._right) if side]
+        found = False
+        for side in sides:
+            if side.covered and side.layout.spoiled:
+                found = True
+                yield Problem(side.layout.spoiled.rule, side.layout.spoiled.text, side.layout.spoiled.offset)
+        for side in sides:
+            if certain and not side.layout.spoiled and not side.covered and (problem := self._uncovered(side)):
+                found = True
+                yield problem
+        if self._left and self._right and not found and all(one.covered and not one.layout.spoiled for one in sides):
+            unlike = self._types_differ(self._left) or self._specs_differ(self._left, self._right)
+            yield from [unlike] if unlike else []
 
-def _kind(join: exp.Join) -> str:
-    return join.side.upper() if isinstance(join.side, str) else ""
+    def _uncovered(self, side: _Side) -> Problem | None:
+        layout = side.layout
+        missing = [number for number, key in enumerate(side.plain) if key is None]
+        hidden = [side.wrapped[number] for number in missing]
+        if None not in hidden:
+            key, other = side.keys[hidden[0] or 0], side.others[hidden[0] or 0]
+            one_cast = isinstance(key.unnest(), exp.Cast) and not isinstance(other.unnest(), exp.Cast)
+            return Problem(
+                "key-types-differ" if one_cast else "expression-over-key",
+                f"{layout.table} is bucketed by {layout.called()}, but this join compares {key.sql(dialect='spark')}, "
+                "so Spark shuffles the table. Compute the expression in the model that builds the table, or give the "
+                "keys one type.",
+                offset_of(key),
+            )
+        if len(missing) == len(side.plain) and not any(key is not None for key in hidden):
+            return None
+        names = ", ".join(layout.name(number) for number in missing)
+        return Problem(
+            "keys-miss-bucket-column",
+            f"{layout.table} is bucketed by {layout.called()}, but this join leaves out {names}, so Spark shuffles "
+            "the table. The keys must include all bucket columns.",
+            offset_of(side.keys[0] if side.keys else self._join),
+        )
 
-
-def _using(name: exp.Expr, scope: Scope, alias: str) -> _Key:
-    holding = [one for one, relation in scope.relations.items() if name.name.lower() in relation.columns]
-    first = scope.merged.get(name.name.lower()) or (holding[0] if holding else next(iter(scope.relations), ""))
-    left, right = exp.column(name.copy(), table=first), exp.column(name.copy(), table=alias)
-    for column in (left, right):
-        column.this.meta.update(name.meta)
-    return _Key(left, right)
-
-
-def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
-    """Split a condition into its conjuncts."""
-    if condition is None:
-        return []
-    inner = condition.unnest()
-    return [one for part in inner.flatten() for one in conjuncts(part)] if isinstance(inner, exp.And) else [inner]
-
-
-def _is_of_others(test: exp.Expr, both: Scope) -> bool:
-    return any(column.table and column.table.lower() not in both.relations for column in test.find_all(exp.Column))
-
-
-def _aliases(expression: exp.Expr, both: Scope) -> set[str | None]:
-    """Return the inputs that an expression reads; None stands for an unknown one."""
-    places = [both.place(column) for column in expression.find_all(exp.Column)]
-    return {place[0] if place else None for place in places}
-
-
-def _side(layout: Layout | None, keys: Sequence[exp.Expr], both: Scope) -> _Side | None:
-    if layout is None:
+    def _types_differ(self, left: _Side) -> Problem | None:
+        for key in [self._keys[number or 0] for number in left.plain]:
+            types = [type_of(self._inputs.bare(side)) for side in (key.left, key.right)]
+            here, there = (kind if kind and base_type(kind) in _HASHED else None for kind in types)
+            if here and there and here != there:
+                text = f"{key.left.sql(dialect='spark')} is {here} and {key.right.sql(dialect='spark')} is {there}"
+                return Problem(
+                    "key-types-differ",
+                    f"{text}, so Spark casts one of them, which changes its hash. Give the keys one type.",
+                    offset_of(key.left),
+                )
         return None
-    plain = [both.place(both.bare(key)) for key in keys]
-    wrapped = [both.wrapped(key) for key in keys]
-    return _Side(layout, _among(layout, plain), _among(layout, wrapped))
+
+    def _specs_differ(self, left: _Side, right: _Side) -> Problem | None:
+        """Find the first reason why the two sides cannot be joined bucket by bucket."""
+        here, there = left.layout, right.layout
+        number = len({key.left.sql() for key in self._keys})
+        if any(one.bucket_hash == "spark" and len(one.columns) < number for one in (here, there)):
+            # For a Spark layout, Spark's default requires all keys of the join among the bucket columns.
+            return None
+        if left.plain != right.plain:
+            rule, instead = "bucket-columns-differ", "Bucket both by the same keys, in the same order"
+            columns = f"{here.table} is bucketed by {here.called()} and {there.table} by {there.called()}"
+            text = f"{columns}, which are different keys of this join"
+        elif here.bucket_hash != there.bucket_hash:
+            one, other = sorted((here, there), key=lambda layout: layout.bucket_hash)
+            rule, instead = "hash-mismatch", "Choose one bucket_hash"
+            text = f"{one.table} has {hash_name(one.bucket_hash)} and {other.table} has {hash_name(other.bucket_hash)}"
+        elif max(here.num_buckets, there.num_buckets) % min(here.num_buckets, there.num_buckets):
+            rule, instead = "bucket-count-mismatch", "Use powers of two"
+            counts = f"{here.table} has {here.num_buckets} buckets and {there.table} has {there.num_buckets}"
+            text = f"{counts}, and neither number is a multiple of the other"
+        else:
+            return None
+        return Problem(rule, f"{text}: {instead}.", offset_of(self._keys[0].left))
+
+    def _layout_after(self) -> Layout | None:
+        """Return the layout of the join's rows, which is the layout of the side that Spark does not shuffle."""
+        left, right = (side if side and side.covered else None for side in (self._left, self._right))
+        if self._join.side == "FULL" or self._join.method:
+            return None
+        if left and right and left.layout.num_buckets != right.layout.num_buckets:
+            return None
+        if left and self._join.side != "RIGHT":
+            layout = left.layout
+        elif right and self._join.side != "LEFT" and self._join.kind not in ("SEMI", "ANTI"):
+            layout = right.layout
+        else:
+            return None
+        equal = [(self._place(key.left), self._place(key.right)) for key in self._keys]
+        # A column of USING is a column of the side whose rows are all kept.
+        merged = [(place, ("", place[1])) for pair in equal for place in pair if place and pair[0] and pair[1]]
+        pairs: list[tuple[Place | None, Place | None]] = [*merged] if self._join.side else [*equal, *merged]
+        for here, there in pairs:
+            new = [one | {here, there} if here in one or there in one else one for one in layout.columns]
+            layout = replace(layout, columns=tuple(frozenset(filter(None, one)) for one in new))
+        return layout
+
+    def _place(self, key: exp.Expr) -> Place | None:
+        return self._inputs.place(self._inputs.bare(key))
 
 
 def _among(layout: Layout, places: Sequence[Place | None]) -> tuple[int | None, ...]:
     return tuple(next((n for n, place in enumerate(places) if place in one), None) for one in layout.columns)
-
-
-def _lost_layout(sides: Sequence[_Side | None]) -> Iterator[Problem]:
-    for side in sides:
-        if side and side.covered and side.layout.spoiled:
-            yield Problem(side.layout.spoiled.rule, side.layout.spoiled.text, side.layout.spoiled.offset)
-
-
-def _uncovered(side: _Side, keys: Sequence[exp.Expr], join: exp.Join) -> Iterator[Problem]:
-    layout = side.layout
-    missing = [n for n, key in enumerate(side.plain) if key is None]
-    hidden = [side.wrapped[n] for n in missing]
-    if None not in hidden:
-        key = keys[hidden[0] or 0]
-        yield Problem(
-            "expression-over-key",
-            f"{layout.table} is bucketed by {layout.called()}, but this join compares {key.sql(dialect='spark')}, so "
-            "Spark shuffles the table. Compute the expression in the model that builds the table, or give the keys "
-            "one type.",
-            offset_of(key),
-        )
-    elif len(missing) < len(side.plain) or any(key is not None for key in hidden):
-        names = ", ".join(layout.name(n) for n in missing)
-        yield Problem(
-            "keys-miss-bucket-column",
-            f"{layout.table} is bucketed by {layout.called()}, but this join leaves out {names}, so Spark shuffles "
-            "the table. The keys must include all bucket columns.",
-            offset_of(keys[0]) if keys else offset_of(join),
-        )
-
-
-def _unlike(left: _Side, right: _Side, keys: Sequence[_Key], both: Scope) -> Iterator[Problem]:
-    """Find the first reason why the two sides cannot be joined bucket by bucket."""
-    if not left.covered or not right.covered or left.layout.spoiled or right.layout.spoiled:
-        return
-    here, there = left.layout, right.layout
-    for number in left.plain:
-        key = keys[number or 0]
-        types = [both.column(both.bare(side)).type for side in (key.left, key.right)]
-        known = [plain_type(kind) for kind in types if kind and base_type(plain_type(kind)) in _HASHED]
-        if len(known) == 2 and known[0] != known[1]:
-            text = f"{key.left.sql(dialect='spark')} is {known[0]} and {key.right.sql(dialect='spark')} is {known[1]}"
-            yield Problem(
-                "key-types-differ",
-                f"{text}, so Spark casts one of them, which changes its hash. Give the keys one type.",
-                offset_of(key.left),
-            )
-            return
-    if here.bucket_hash != there.bucket_hash:
-        rule, instead = "hash-mismatch", "Choose one bucket_hash"
-        one, other = sorted((here, there), key=lambda layout: layout.bucket_hash)
-        text = f"{one.table} has {hash_name(one.bucket_hash)} and {other.table} has {hash_name(other.bucket_hash)}"
-    elif max(here.num_buckets, there.num_buckets) % min(here.num_buckets, there.num_buckets):
-        rule, instead = "bucket-count-mismatch", "Use powers of two"
-        counts = f"{here.table} has {here.num_buckets} buckets and {there.table} has {there.num_buckets}"
-        text = f"{counts}, and neither number is a multiple of the other"
-    elif left.plain != right.plain:
-        rule, instead = "bucket-columns-differ", "Bucket both by the same keys, in the same order"
-        columns = f"{here.table} is bucketed by {here.called()} and {there.table} by {there.called()}"
-        text = f"{columns}, which are different keys of this join"
-    else:
-        return
-    yield Problem(rule, f"{text}: {instead}.", offset_of(keys[0].left))
-
-
-def _layout_after(
-    join: exp.Join, sides: tuple[_Side | None, _Side | None], keys: Sequence[_Key], both: Scope, *, fits: bool
-) -> Layout | None:
-    """Return the layout of a join's rows, which is the layout of the side that Spark does not shuffle."""
-    left, right = sides
-    kind = _kind(join)
-    if not fits or kind == "FULL" or join.args.get("method"):
-        return None
-    if left and left.covered and kind != "RIGHT":
-        layout = left.layout
-    elif right and right.covered and kind != "LEFT" and join.kind not in ("SEMI", "ANTI"):
-        layout = right.layout
-    else:
-        return None
-    if left and right and left.covered and right.covered and left.layout.num_buckets != right.layout.num_buckets:
-        return None
-    if kind:
-        return layout
-    equal = [(both.place(both.bare(key.left)), both.place(both.bare(key.right))) for key in keys]
-    columns = tuple(
-        one | {b for a, b in equal if a in one and b} | {a for a, b in equal if b in one and a}
-        for one in layout.columns
-    )
-    return replace(layout, columns=columns)

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from spark_bucketing.config.schema import BUCKETED
+from spark_bucketing.config.validation import Config
+from spark_bucketing.config.values import Violation
 from spark_bucketing.sqlfluff_plugin.config_calls import ConfigCalls
 from spark_bucketing.sqlfluff_plugin.problems import Problem
 from spark_bucketing.sqlfluff_plugin.project_files import Project
 from spark_bucketing.sqlfluff_plugin.query_analysis import Query
-from spark_bucketing.sqlfluff_plugin.violations import Config, Violation, violations
+from spark_bucketing.sqlfluff_plugin.violations import violations
 
 
 @dataclass(frozen=True)
@@ -36,5 +39,5 @@ def examine(project: Project, path: Path | None, source: str, sql: str) -> Model
         sql: its rendered text, including the fixes so far.
     """
     config, calls = project.config(path, source)
-    query = Query(sql, project, project.own_table(path), bucketed=config.is_ours)
+    query = Query(sql, project, project.own_table(path), bucketed=config["materialized"] in BUCKETED)
     return Model(config, calls, tuple(violations(config, query.columns)), tuple(query.problems))

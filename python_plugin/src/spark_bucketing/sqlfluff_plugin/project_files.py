@@ -11,11 +11,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from spark_bucketing.check.layout_config import configured_layout
+from spark_bucketing.config.validation import Config
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.manifest import Manifest, Node, read_manifest, relation_parts
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.sqlfluff_plugin.config_calls import ConfigCalls, config_calls
-from spark_bucketing.sqlfluff_plugin.violations import Config
 
 # sqlfluff shows the warnings of this logger.
 _LOGGER = logging.getLogger("sqlfluff.rules")

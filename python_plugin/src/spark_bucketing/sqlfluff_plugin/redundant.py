@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
+from spark_bucketing.sqlfluff_plugin.inputs import Inputs, offset_of
 from spark_bucketing.sqlfluff_plugin.problems import Fix, Problem
-from spark_bucketing.sqlfluff_plugin.scope import Scope, offset_of
 
 MOVING_HINTS = ("repartition", "repartition_by_range", "rebalance")
 _HINT = re.compile(r"/\*\+(.*?)\*/", re.DOTALL)
@@ -18,16 +18,16 @@ _CAST = re.compile(r"(?i)\bcast\s*\(\s*$")
 _REST = re.compile(r"(?i)\s+as\s+\w+\s*(?:\(\s*\d+\s*(?:,\s*\d+\s*)?\)\s*)?\)(?![\w`])")
 
 
-def needless_casts(part: exp.Expr | None, scope: Scope, sql: str) -> Iterator[Problem]:
+def needless_casts(part: exp.Expr | None, inputs: Inputs, sql: str) -> Iterator[Problem]:
     """Find casts of bucket columns to their own types, in a condition or in keys."""
     for cast in part.walk(prune=lambda one: isinstance(one, exp.Query)) if part is not None else ():
         inner = cast.this.unnest() if isinstance(cast, exp.Cast) else None
-        place = scope.place(inner)
-        layout = scope.relations[place[0]].layout if place else None
-        if not isinstance(cast, exp.Cast) or inner is None or layout is None or not scope.is_needless(cast):
+        place = inputs.place(inner)
+        layout = inputs[place[0]].layout if place else None
+        if not isinstance(cast, exp.Cast) or inner is None or layout is None or not inputs.is_needless(cast):
             continue
         if any(("", inner.name.lower()) in one for one in layout.columns):
-            column = scope.column(inner)
+            column = inputs.column(inner)
             text = f"{inner.sql(dialect='spark')} is already {column.type}. Remove the cast."
             start = offset_of(inner)
             yield Problem("needless-cast", text, start, _fix(sql, start, inner) if column.certain else None)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from spark_bucketing.spec import BucketHash
+from spark_bucketing.spec import BucketHash, hash_name
 from spark_bucketing.sqlfluff_plugin.project_files import Table
 
 Place = tuple[str, str]
@@ -48,6 +48,10 @@ class Layout:
         """Return the name of one bucket column for a message."""
         return min((name for _, name in self.columns[number]), default=self.names[number])
 
+    def described(self) -> str:
+        """Describe the layout in a few words."""
+        return f"{self.num_buckets} buckets by {self.called()}, {hash_name(self.bucket_hash)}"
+
     def lose_layout(self, by: LostLayout) -> Layout:
         """Return the same layout, spoiled by an operation; the first such operation counts."""
         return self if self.spoiled else replace(self, spoiled=by)
@@ -61,7 +65,6 @@ class Relation:
     complete: bool = False  # whether it has no other columns
     # In a relation without an alias, the columns belong to the alias ''.
     layout: Layout | None = None
-    table: Table | None = None  # the table that it reads without change, if any
     small: bool = False  # whether Spark broadcasts it instead of shuffling the other side of a join
 
     def called(self, alias: str) -> Relation:
@@ -80,9 +83,17 @@ def relation_of_table(table: Table) -> Relation:
     spec = table.spec
     columns = {name: Column(kind.lower() if kind else None, table.certain) for name, kind in table.columns.items()}
     if spec is None:
-        return Relation(columns, table.complete, None, table, table.small)
+        return Relation(columns, table.complete, None, table.small)
     for name in spec.bucket_columns:
         columns.setdefault(name.lower(), Column())
     places = tuple(frozenset({("", name.lower())}) for name in spec.bucket_columns)
     layout = Layout(spec.num_buckets, spec.bucket_hash, places, table.name, tuple(spec.bucket_columns))
-    return Relation(columns, table.complete, layout, table, table.small)
+    return Relation(columns, table.complete, layout, table.small)
+
+
+def delivered(layout: Layout | None, places: Mapping[Place, str], computed: Collection[Place | None]) -> Layout | None:
+    """Translate a layout to the column names of a SELECT; None if it loses its bucket columns."""
+    if layout is None or any(one.intersection(computed) and not one & places.keys() for one in layout.columns):
+        return None
+    found = [frozenset({("", places[place]) for place in one if place in places}) for one in layout.columns]
+    return replace(layout, columns=tuple(found)) if any(found) else None

@@ -26,7 +26,7 @@ class DataFile:
 
     @property
     def folder(self) -> str:
-        """Return the path without the name; each partition has its own folder."""
+        """Return the path without the file name; each partition has a separate directory."""
         return self.path.rpartition("/")[0]
 
     @property
@@ -45,7 +45,7 @@ class FileSizes(NamedTuple):
 
     @classmethod
     def of(cls, sizes: Sequence[int]) -> FileSizes | None:
-        """Summarize the sizes of files in bytes; None without files."""
+        """Summarize the sizes of files in bytes; None if there are no files."""
         return cls(min(sizes), int(median(sizes)), max(sizes), sum(sizes)) if sizes else None
 
 
@@ -63,7 +63,7 @@ class SpecFiles:
 
     @property
     def folders(self) -> set[str]:
-        """Return the folders that contain files."""
+        """Return the directories that contain files."""
         return {file.folder for file in self.files}
 
     @property
@@ -110,7 +110,7 @@ class BucketedFiles:
 
     @cached_property
     def own_specs(self) -> Mapping[str, BucketSpec]:
-        """Return the bucket specs of sealed partitions, by folder."""
+        """Return the bucket specs of sealed partitions, by directory."""
         partitions = self.evolving.partitions if self.evolving else ()
         return {one_spelling(part.location): part.spec for part in partitions if part.spec}
 
@@ -144,7 +144,7 @@ class BucketedFiles:
 
     @property
     def sizes(self) -> FileSizes | None:
-        """Summarize the sizes of the files; None without files."""
+        """Summarize the sizes of the files; None if there are no files."""
         return FileSizes.of([file.size for file in self.files])
 
     @property
@@ -179,11 +179,11 @@ class BucketedFiles:
             fix = self._rewrite(found for found, _, _ in crowded)
             yield (
                 f"{count(len(crowded), 'bucket')} with more than one file, such as bucket {bucket}{where} "
-                f"with {number}: only a bucket in one file is sorted as a whole; {fix}."
+                f"with {number}: a bucket is sorted as a whole only if it is one file; {fix}."
             )
 
     def _rewrite(self, folders: Iterable[str]) -> str:
-        """Suggest a fix for the files in these folders: rewrite only their partitions if possible."""
+        """Suggest a fix for the files in these directories: rewrite only their partitions if possible."""
         table, wanted = self.evolving, set(folders)
         chosen = [part for part in table.partitions if one_spelling(part.location) in wanted] if table else []
         if not table or not chosen:
@@ -191,7 +191,7 @@ class BucketedFiles:
         return f"rewrite these partitions ({rewrite_command(table.name, covering(table, chosen))})"
 
     def _crowded_buckets(self) -> list[tuple[str, int, int]]:
-        """Return folder, bucket id and number of files of each bucket with several files in one partition."""
+        """Return directory, bucket id and number of files for each bucket with several files in one partition."""
         numbers: Counter[tuple[str, int]] = Counter()
         for part in self.by_spec:
             for file in part.files:

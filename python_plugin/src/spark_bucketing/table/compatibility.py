@@ -1,4 +1,4 @@
-"""Decide from metadata which partitions Spark reads together as bucketed, by the rule of the session extension."""
+"""Decide from metadata which partitions Spark reads together as bucketed, as the session extension does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Merging:
     most_ratio: int = 4  # spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio
 
     def worth(self, few: int, many: int) -> bool:
-        """Return whether merging pays off, as BucketAlignment.worthMerging of the extension."""
+        """Return whether merging pays off, like BucketAlignment.worthMerging in the extension."""
         if few == many:
             return True
         if few < 2 or self.alignment == "off":
@@ -62,7 +62,7 @@ def compatible_read(table: Table, partitions: Sequence[Partition], merging: Merg
 
 
 def common_spec(specs: Sequence[BucketSpec], merging: Merging) -> BucketSpec | None:
-    """Return the spec that a scan can use for files of all these specs; None if there is none.
+    """Return the spec that a scan can use for files with any of these specs; None if there is none.
 
     It has the greatest common divisor of the numbers of buckets, and the common prefix of the sort columns.
     """
@@ -120,7 +120,7 @@ def readable_ranges(table: Table, merging: Merging) -> list[Read]:
         last = max(end, start + 1)
         while last < len(found) and read(start, last + 1).spec:
             last += 1
-        # A range with the same end as the previous range is part of it.
+        # A range with the same end as the previous range is contained in it.
         if last > end:
             reads.append(read(start, last))
         end = last
@@ -131,7 +131,7 @@ def smallest_rewrite(table: Table, selected: Sequence[Partition], merging: Mergi
     """Return the partitions to rewrite in the table's spec so that one query reads all selected partitions together.
 
     All other partitions must be readable with a number of buckets that divides the table's number. The function tries
-    each divisor with each largest number of buckets, and keeps the most partitions.
+    each divisor with each maximum number of buckets, and keeps as many partitions as possible.
 
     Args:
         table: the bucketed table.
@@ -139,7 +139,7 @@ def smallest_rewrite(table: Table, selected: Sequence[Partition], merging: Mergi
         merging: session settings for reading different numbers of buckets together.
 
     Returns:
-        The smallest set of such partitions, in order; empty if all can already be read together.
+        Returns the smallest set of such partitions, in order; empty if all can already be read together.
     """
     if table.spec is None or compatible_read(table, selected, merging).spec:
         return ()

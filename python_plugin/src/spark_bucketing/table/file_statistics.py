@@ -54,7 +54,7 @@ class Organized:
 
     @property
     def folder(self) -> str:
-        """Return the folder of its statistics."""
+        """Return the directory of the table's file statistics."""
         return f"{self.table.details['Location']}/{_FOLDER}"
 
 
@@ -144,7 +144,7 @@ def repair_file_statistics(warehouse: Warehouse, of: Organized) -> int:
 
 
 def _is_there(warehouse: Warehouse, of: Organized) -> bool:
-    """Return whether the statistics folder has entries: one folder per write, or the file of a repair."""
+    """Return whether the statistics directory has entries: one directory per write, or the file of a repair."""
     try:
         return bool(warehouse.rows(f"select 1 from binaryFile.{sql.name(f'{of.folder}/*')} limit 1"))  # noqa: S608
     except SparkError as error:
@@ -190,7 +190,7 @@ def _truth(of: Organized) -> str:
 
 
 def _follows(of: Organized) -> str:
-    """Return SQL that is true if a file's minimum is at most the maximum of a file before it."""
+    """Return SQL that is true if a file's minimum is at most the maximum of some earlier file."""
     groups = [
         *(["actual.partition"] if of.table.columns else []),
         *(["actual.implicit_partition"] if of.implicit_partition_by else []),

@@ -63,7 +63,7 @@ def existing_table(warehouse: Warehouse, name: str) -> Table:
     """
     table = describe_table(warehouse, name)
     if table is None:
-        raise TableError(f"There is no table {name}. Check the name, and the target's schema and metastore.")
+        raise TableError(f"Table {name} does not exist. Check the name, and the target's schema and metastore.")
     return table
 
 
@@ -152,10 +152,10 @@ def in_lower_case(spec: BucketSpec | None) -> BucketSpec | None:
 
 
 def _refuse_others(table: Table) -> None:
-    """Refuse tables that cannot have bucket specs per partition.
+    """Reject tables that cannot have bucket specs per partition.
 
     Raises:
-        TableError: it is a view, uses the Spark layout, has no partitions, or has an unsupported file format.
+        TableError: the object is a view, uses the Spark layout, has no partitions, or has an unsupported file format.
     """
     name, details = table.name, table.details
     if "VIEW" in details.get("Type", "").upper():

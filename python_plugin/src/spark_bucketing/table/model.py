@@ -34,12 +34,12 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        """Return whether its values sort as numbers, not as text."""
+        """Return whether the column's values sort as numbers, not as text."""
         return self.type.lower().split("(")[0] in _NUMBERS
 
     @property
     def is_ordered(self) -> bool:
-        """Return whether its values sort here as they do in Spark."""
+        """Return whether the column's values sort here as they do in Spark."""
         return self.is_number or self.type.lower() in ("string", "date")
 
 
@@ -65,14 +65,14 @@ class Partition:
 
     @property
     def summary(self) -> str:
-        """Describe its files: the spec of the seal, or the code of the reason for an ordinary scan."""
+        """Describe the partition's files: the spec of the seal, or the code of the reason for an ordinary scan."""
         if self.spec is None:
             return f"[{self.status}] {self.problem}".rstrip() if self.has_files else Status.EMPTY
         several = (self.files_per_bucket or 0) > 1
         return words(self.spec) + (f", up to {self.files_per_bucket:,} files of a bucket" if several else "")
 
     def has(self, spec: BucketSpec) -> bool:
-        """Return whether its files are sealed with this spec and each bucket has at most one file."""
+        """Return whether the partition's files are sealed with this spec and each bucket has at most one file."""
         return self.spec == spec and self.files_per_bucket in (0, 1)
 
 
@@ -94,12 +94,12 @@ class Table:
 
     @property
     def location(self) -> str:
-        """Return its folder in the metastore."""
+        """Return the partition's directory in the metastore."""
         return self.details.get("Location", "")
 
     @property
     def identity(self) -> str:
-        """Return a value that no later table of this name has: the id of its dbt build, or else its creation time."""
+        """Return a value that no later table with this name has: the id of its dbt build, or its creation time."""
         return self.properties.get("bucketing.build") or self.details.get("Created Time", "")
 
     def _order(self, partition: Partition) -> tuple[tuple[int, Decimal, str], ...]:
@@ -121,7 +121,7 @@ def total_size(partitions: Sequence[Partition]) -> int:
 
 
 def one_spelling(location: str) -> str:
-    """Normalize a location: the metastore, Hadoop and Spark may write file:/x or file:///x for the same folder."""
+    """Normalize a location: the metastore, Hadoop and Spark may write file:/x or file:///x for the same directory."""
     return _ROOT.sub(r"\1:///", location).rstrip("/")
 
 

@@ -39,12 +39,12 @@ class Overview:
 
     @property
     def file_format(self) -> str:
-        """Return the format of its files: parquet, orc, or Spark's name of another format."""
+        """Return the format of the table's files: parquet, orc, or Spark's name for another format."""
         return self.files.file_format if self.files else Description(details=self.table.details).file_format
 
     @property
     def sizes(self) -> FileSizes | None:
-        """Summarize the sizes of its files in bytes; None if they are unknown."""
+        """Summarize the sizes of the table's files in bytes; None if they are unknown."""
         return self.files.sizes if self.files else FileSizes.of([file.size for file in self.statistics or ()])
 
 
@@ -144,15 +144,15 @@ def _files(warehouse: Warehouse, table: Table, found: BucketedFiles) -> tuple[Da
             f"The files of a Hive-layout table can be read as parquet and orc, not as {found.file_format}."
         )
     name = sql.table(table.name)
-    # A bucketed scan would drop the rows of files whose ids are out of range, and fail on names without an id.
+    # A bucketed scan would drop the rows of files whose ids are out of range, and would fail on names without an id.
     with warehouse.with_settings({"spark.sql.sources.bucketing.enabled": "false"}):
         warehouse.change(f"refresh table {name}")
-        # _metadata is not available: Spark resolves it before it chooses its own reader for Hive-layout tables.
+        # _metadata is not available: Spark resolves this before it chooses its own reader for Hive-layout tables.
         counted = warehouse.rows(
             f"select uri, count(*) as rows from (select input_file_name() as uri from {name}) group by uri"  # noqa: S608
         )
     rows = {one_spelling(unquote(row["uri"])): int(row["rows"]) for row in counted}
-    # Ignore folders below the table's folder that are not partitions.
+    # Ignore directories below the table's directory that are not partitions.
     folders = {path.rpartition("/")[0] for path in rows} | {one_spelling(part.location) for part in table.partitions}
     folders |= set() if table.columns else {one_spelling(table.location)}
     listed = _sizes(warehouse, table)

@@ -23,7 +23,7 @@ def select_partitions(
 ) -> tuple[tuple[Partition, ...], frozenset[str]]:
     """Return the partitions that a SQL predicate selects; all partitions without a predicate.
 
-    Spark evaluates the predicate over the partition values only, so it may use any function that Spark has.
+    Spark evaluates the predicate over the partition values only, so it may use any Spark function.
 
     Returns:
         The partitions, and the names of partitions that an INSERT cannot address. Spark would write their values
@@ -42,8 +42,8 @@ def select_partitions(
     casts = [f"try_cast({name} as {column.type})" for name, column in zip(names, table.columns, strict=True)]
     spelled = ", ".join(f"try_cast({cast} as string)" for cast in casts)
     typed = ", ".join(f"{cast} as {sql.name(column.name)}" for cast, column in zip(casts, table.columns, strict=True))
-    # The names keep the predicate from resolving columns of this query. The line break ends a comment at the end of the
-    # predicate.
+    # The names keep the predicate from resolving to columns of this query. The line break ends a comment at the end of
+    # the predicate.
     query = (
         f"with typed as (select place as spark_bucketing_place, array({spelled}) as spark_bucketing_spelled, {typed} "  # noqa: S608
         f"from values {values} as v(place, {', '.join(names)})) "
@@ -57,7 +57,7 @@ def select_partitions(
         # Spark suggests columns of this query, which the user does not know.
         why = re.split(r" Did you mean| SQLSTATE", str(error))[0]
         raise TableError(
-            f"The predicate of --where is invalid for {table.name}: {why} Expected a condition on the partition "
+            f"The --where predicate is invalid for {table.name}: {why} Expected a condition on the partition "
             f"columns only, which are {', '.join(column.name for column in table.columns)}, as in --where "
             f'"{_example(table)}".'
         ) from error
@@ -85,7 +85,7 @@ def covering(table: Table, chosen: Sequence[Partition]) -> str:
 def _covering(columns: Sequence[Column], partitions: Sequence[Partition], chosen: set[str]) -> str:
     """Return a predicate that selects the chosen partitions; empty if all are chosen.
 
-    Groups values of the first column with the same predicate over the other columns.
+    Groups values of the first column that have the same predicate over the other columns.
     """
     if all(partition.name in chosen for partition in partitions):
         return ""

@@ -1,9 +1,9 @@
 """Rewrite partitions in the table's bucket spec, many in one pass; see docs/explanation/replacing-rows.md.
 
 1. Copy the partitions' rows to a staging table with CREATE TABLE AS SELECT. After a crash, the next run drops it.
-2. Compare row counts by partition, and mark the staging table as complete. After a crash, the next run continues here.
+2. Compare row counts per partition, and mark the staging table as complete. After a crash, the next run continues here.
 3. INSERT OVERWRITE the partitions from the staging table.
-4. Compare row counts by partition, and check the seals.
+4. Compare row counts per partition, and check the seals.
 5. Drop the staging table.
 """
 
@@ -21,7 +21,8 @@ from spark_bucketing.table.partition_predicates import covering
 from spark_bucketing.table.staging import Staging
 from spark_bucketing.table.warehouse import Warehouse
 
-# Limits of one staging table: storage holds these bytes twice, and a statement names these partitions.
+# Limits for one staging table: its bytes are stored twice, and one statement names all of its
+# partitions.
 _BATCH_BYTES = 100 * 2**30
 _BATCH_PARTITIONS = 1000
 # Number of partitions that a message names.
@@ -54,7 +55,7 @@ class RewritePlan:
 
 
 def target_of(table: Table) -> BucketSpec:
-    """Return the spec of rewritten partitions.
+    """Return the spec for rewritten partitions.
 
     Raises:
         TableError: the table has no buckets, Spark cannot write its buckets, or reads might skip rows.
@@ -68,8 +69,8 @@ def target_of(table: Table) -> BucketSpec:
     if version not in HASH_OF_VERSION:
         raise TableError(
             f"Table {table.name} has {VERSION_PROPERTY} {version}, and nothing was changed. Expected "
-            f"{' or '.join(HASH_OF_VERSION)}, whose hashes Spark computes. Rewrite the table with the engine that "
-            "created it, or copy its rows to a table of one of these versions."
+            f"{' or '.join(HASH_OF_VERSION)}, the versions whose hash Spark computes. Rewrite the table with the "
+            "engine that created it, or copy its rows to a table of one of these versions."
         )
     lenient = [key for key, value in table.options.items() if key.lower() in _LENIENT and value.lower() == "true"]
     if lenient:
@@ -103,7 +104,7 @@ def plan_rewrite(table: Table, chosen: Sequence[Partition], unclear: frozenset[s
 
 
 def _inside(table: Table) -> Mapping[str, Sequence[str]]:
-    """Return the names of up to two partitions in or below each folder; the table itself counts as one."""
+    """Return the names of up to two partitions in or below each directory; the table itself counts as one."""
     found: dict[str, list[str]] = {}
     folders = [*((part.name, part.location) for part in table.partitions), ("the table", table.location)]
     for name, location in folders:
@@ -118,9 +119,9 @@ def _inside(table: Table) -> Mapping[str, Sequence[str]]:
 def _obstacle(part: Partition, unclear: frozenset[str], inside: Mapping[str, Sequence[str]]) -> str:
     """Return why INSERT OVERWRITE would not replace exactly this partition; empty if it would."""
     if part.name in unclear:
-        return "Spark spells its values in another way, so an INSERT would write to another folder"
+        return "Spark formats its values differently, so an INSERT would write to another directory"
     others = (name for name in inside.get(one_spelling(part.location), ()) if name != part.name)
-    return next((f"its folder also contains {name}" for name in others), "")
+    return next((f"its directory also contains {name}" for name in others), "")
 
 
 class Rewriter:
@@ -175,7 +176,7 @@ class Rewriter:
         if left is None:
             return False
         if not staging.is_complete(left):
-            self._notify(f"An earlier run crashed while it wrote {left.name}: dropping it.")
+            self._notify(f"An earlier run crashed while it wrote {left.name}; dropping this table.")
             self._drop(left.name)
             return False
         staged = staging.complete_staging(self._warehouse, self._table, left)
@@ -190,7 +191,7 @@ class Rewriter:
                 f"the same number of rows, or none. Make sure that the table has all rows, and drop {staged.name}.",
                 or_none=True,
             )
-        self._notify(f"An earlier run crashed while it replaced {there}: completing it from {staged.name}.")
+        self._notify(f"An earlier run crashed while it replaced {there}; completing it from {staged.name}.")
         self._replace(staged)
         return True
 
@@ -261,7 +262,7 @@ class Rewriter:
 
 
 def named(partitions: Sequence[Partition]) -> str:
-    """Return the names of the first partitions and the number of others."""
+    """Return the names of the first partitions and the number of the remaining ones."""
     names = ", ".join(part.name for part in partitions[:_NAMED])
     more = f" and {len(partitions) - _NAMED:,} more" if len(partitions) > _NAMED else ""
     return f"{'partition' if len(partitions) == 1 else 'partitions'} {names}{more}"

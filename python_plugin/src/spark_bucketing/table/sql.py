@@ -67,7 +67,7 @@ def literal(value: str, column: Column) -> str:
 
 
 def partition_spec(columns: Sequence[Column], partition: Partition) -> str:
-    """Return PARTITION (ds = 'x', hour = '3'); Spark casts the text as it does for folder names."""
+    """Return PARTITION (ds = 'x', hour = '3'); Spark casts the text as it does for directory names."""
     pairs = zip(columns, partition.values, strict=True)
     given = ", ".join(f"{name(column.name)} = {'null' if value is None else text(value)}" for column, value in pairs)
     return f"partition ({given})"

@@ -1,9 +1,9 @@
-"""Manage the staging table with the new rows of partitions; see docs/explanation/replacing-rows.md.
+"""Manage the staging table that holds the new rows of partitions; see docs/explanation/replacing-rows.md.
 
 The dbt macros use the same name and properties, so dbt and this command can complete each other's interrupted runs.
 CREATE TABLE AS SELECT creates the staging table. After the client has compared row counts, it sets a property with the
-target of the rows. The next run overwrites the partitions from a staging table with this property, and drops one
-without it.
+target of the rows. The next run overwrites the partitions from a staging table with this property, and drops a staging
+table without it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def intermediate_name(table_name: str, role: str) -> str:
 
     Args:
         table_name: qualified name.
-        role: `staged`, or `trash` for the owner of a folder to delete.
+        role: `staged`, or `trash` for the table that owns a directory to delete.
     """
     *schema, name = sql.parts(table_name)
     suffix = f"__dbt_{role}"
@@ -108,10 +108,10 @@ def _read(warehouse: Warehouse, table: Table, name: str, properties: Mapping[str
 
 
 def _delete_folder(warehouse: Warehouse, table_name: str) -> None:
-    """Delete the folder of a staging table that remains after a crash during DROP TABLE.
+    """Delete the directory of a staging table that remains after a crash during DROP TABLE.
 
-    SQL has no statement for this, but DROP TABLE deletes the folder of a managed table, whatever its location. The
-    second table removes the empty folder in which the first table was created.
+    SQL has no statement for this, but DROP TABLE deletes the directory of a managed table, wherever it is. The
+    second table removes the empty directory in which the first table was created.
     """
     *schema, name = sql.parts(intermediate_name(table_name, "staged"))
     described = warehouse.rows(f"describe schema {'.'.join(map(sql.name, schema))}")
@@ -142,7 +142,7 @@ def is_complete(staging: Table) -> bool:
 
 
 def complete_staging(warehouse: Warehouse, table: Table, left: Table) -> Staging:
-    """Return the rows of a complete staging table of an earlier run.
+    """Return the rows of a complete staging table from an earlier run.
 
     Raises:
         TableError: the table was replaced, its columns changed, or the session has another time zone.
@@ -159,7 +159,7 @@ def complete_staging(warehouse: Warehouse, table: Table, left: Table) -> Staging
 
 
 def _replaced(warehouse: Warehouse, table: Table) -> str:
-    """Return the target of staged rows, as the macros do: table, columns, and time zone of partition values."""
+    """Return the target of staged rows, as the macros do: table, columns, and the time zone of partition values."""
     names = [column.name for column in (*table.all_columns, *table.columns)]
     columns = hashlib.md5(", ".join(names).lower().encode(), usedforsecurity=False).hexdigest()
     by_time = any(column.type == "timestamp" for column in table.columns)

@@ -34,12 +34,12 @@ class Verification:
 
     @property
     def unknown(self) -> str:
-        """Return why some check could not run; empty if all ran."""
+        """Return why some checks could not run; empty if all of them ran."""
         files = self.overview.files
         if self.problem or (files and files.unreadable):
             return self.problem or (files.unreadable if files else "")
         if files and files.spec.in_hive_layout and self.overview.merging is None:
-            return "Its seals are unknown: the session does not load the extension."
+            return "The table's seals are unknown, because the session does not load the extension."
         return ""
 
     @property
@@ -92,7 +92,7 @@ class Verification:
 def verify_table(
     warehouse: Warehouse, overview: Overview, deep: bool = False, where: str | None = None
 ) -> Verification:
-    """Run every check that fits a table.
+    """Run every check that applies to a table.
 
     Args:
         warehouse: with an open session.

@@ -86,5 +86,5 @@ class Warehouse:
             f"The session lacks the extension, which reads the bucket specs of {table}: found "
             f"spark.sql.extensions={loaded}. Add the output of `spark-bucketing "
             "extension conf --format profiles` to the server_side_parameters of the target, or to the "
-            "configuration of its server."
+            "server's configuration."
         )

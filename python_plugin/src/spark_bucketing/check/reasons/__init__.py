@@ -25,11 +25,11 @@ def _of(module: ModuleType) -> list[Reason]:
 
 @reason("check found no reason, which is a gap in check itself", EXCHANGE, EXCHANGE_BELOW, SORT, JOIN)
 def unexplained(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """No other reason applies, because check does not understand the plan well enough.
+    """No other reason applies, because `check` does not understand the plan well enough.
 
     **Anti-pattern**
 
-    None. This is a gap in check.
+    None. This is a gap in `check`.
 
     **Best practice**
 
@@ -40,8 +40,8 @@ def unexplained(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     return Explanation(message, exchange_or_sort.side.entry.tables)
 
 
-# Order: causes other than buckets, then whether the table can be read as bucketed, whether its buckets match the keys,
-# whether they reach the operator, whether they match the other side, and finally sorts.
+# Order: first causes other than buckets, then whether the table can be read as bucketed, whether its buckets match the
+# keys, whether they reach the operator, whether they match the other side, and finally sorts.
 REASONS: tuple[Reason, ...] = (
     *(
         found

@@ -1,6 +1,6 @@
 """Trace an Exchange or a Sort below an operator, and how the rows of its input are partitioned and ordered.
 
-The trace follows the given plan from a scan up to the operator. WhatIf asks Spark about alternative plans.
+The trace follows the given plan from a scan up to the operator. WhatIf asks Spark for alternative plans.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KEEPING_RIGHT = ("Inner", "Cross", "RightOuter")
 
 @dataclass(frozen=True)
 class Partitioning:
-    """Rows that are partitioned by a hash of some keys of an operator."""
+    """Rows that are partitioned by a hash of some of an operator's keys."""
 
     kind: BucketHash  # hash of the keys
     places: tuple[frozenset[int], ...]  # for each hashed column, the positions of the operator's keys that contain it
@@ -62,13 +62,13 @@ class ExchangeOrSort:
 
     @property
     def is_reused(self) -> bool:
-        """Whether Spark runs it for another operator, and reuses it for this one."""
+        """Whether Spark runs the Exchange for another operator, and reuses it for this one."""
         ways = (node.number for side in self.op.sides for node in side.way)
         return self.node.number not in self.op.own and self.node.number in ways
 
     @cached_property
     def other(self) -> ExchangeOrSort | None:
-        """Return the same for the other input of a join."""
+        """Return the same Exchange or Sort for the other input of a join."""
         return None if len(self.op.sides) < 2 else ExchangeOrSort(self.query, self.op, 1 - self.place, self.node)
 
     @cached_property
@@ -121,7 +121,7 @@ class ExchangeOrSort:
 
     @cached_property
     def closest(self) -> tuple[Partitioning, Partitioning] | None:
-        """Return partitionings of both sides by the same join keys, with any hash and number; None without any."""
+        """Return partitionings of both sides by the same join keys, with any hash and number of partitions."""
         if self.other is None:
             return None
         for here, there in itertools.product(self.partitionings, self.other.partitionings):
@@ -131,7 +131,7 @@ class ExchangeOrSort:
 
     @cached_property
     def uncovered(self) -> tuple[str, ...]:
-        """Return the table's bucket columns that no key contains, not even in an expression."""
+        """Return the table's bucket columns that occur in no key, not even inside an expression."""
         if self.table is None:
             return ()
         known = self._names_of(self.table.node)
@@ -155,7 +155,7 @@ class ExchangeOrSort:
         return tuple(dict.fromkeys(plain)) if len(plain) == len(found) else None
 
     def plain_columns(self) -> tuple[str, tuple[str, ...]] | None:
-        """Return the table and its key columns if all keys are simply columns of one table."""
+        """Return the table and its key columns if all keys are plain columns of one table."""
         plain = [source for source in self.sources if source and not source.wrapped]
         scans = {source.scan.number: source.scan.table for source in plain}
         table = next(iter(scans.values()), None)
@@ -209,7 +209,7 @@ class ExchangeOrSort:
         )
 
     def _upwards(self, scan: PlanNode) -> Iterator[tuple[PlanNode, PlanNode]]:
-        """Yield the nodes above a scan up to the operator, each with the node below, without the required Exchange."""
+        """Yield the nodes from a scan up to the operator, each with the node below, without the required Exchange."""
         below = scan
         for node in self.side.entry.way_from(scan):
             if node is not self.side.needed:

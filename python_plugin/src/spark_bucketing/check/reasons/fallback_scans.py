@@ -73,7 +73,7 @@ def hive_layout_without_extension(exchange_or_sort: ExchangeOrSort, table: Bucke
     **Best practice**
 
     Load the session extension; `spark-bucketing extension conf` prints the settings. If neither Hive nor Trino needs
-    the buckets, you can use `bucket_hash='spark'` instead, which stock Spark reads as bucketed.
+    the buckets, you can use `bucket_hash='spark'`, which stock Spark reads as bucketed.
     """
     if not table.spec.in_hive_layout or table.settings.extension:
         return None
@@ -96,7 +96,7 @@ def mixed_bucket_specs(_: ExchangeOrSort, table: BucketedScan) -> Explanation | 
 
     Select partitions with one spec, or rewrite the others with `spark-bucketing table rewrite`. The extension reads
     partitions together if their bucket counts have a common divisor that is large enough. For unsealed partitions,
-    `spark-bucketing table seal` may be sufficient.
+    `spark-bucketing table seal` may suffice.
     """
     if table.note.code not in MIXED_CODES:
         return None
@@ -129,7 +129,7 @@ def not_sealed(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """No valid seal covers the table's files, so Spark uses an ordinary scan.
 
     A write with the extension seals its files. Files from other writers have no seal, and changed files have a stale
-    one.
+    seal.
 
     **Anti-pattern**
 
@@ -156,11 +156,12 @@ def too_few_buckets(_: ExchangeOrSort, table: BucketedScan) -> Explanation | Non
 
     **Anti-pattern**
 
-    A table of 1 TB in 16 buckets on 400 cores. Or a table with 16 buckets joined with an unbucketed table of 1 TB.
+    A table of 1 TB in 16 buckets on 400 cores. Another example is a table with 16 buckets joined with an unbucketed
+    table of 1 TB.
 
     **Best practice**
 
-    Use more buckets, each 128 to 512 MB large, and at least one per core. `spark-bucketing table show` shows sizes.
+    Use more buckets of 128 to 512 MB, and at least one per core. `spark-bucketing table show` shows sizes.
     """
     if table.note.code not in TASK_CODES:
         return None

@@ -78,13 +78,13 @@ def bucket_coalescing_disabled(exchange_or_sort: ExchangeOrSort, table: Bucketed
 
     **Anti-pattern**
 
-    A join of 64 buckets with 16 on stock Spark with its default settings.
+    A join of 64 buckets with 16 buckets on stock Spark with its default settings.
 
     **Best practice**
 
-    Set `spark.sql.bucketing.coalesceBucketsInJoin.enabled=true`, and `...maxBucketRatio` to the ratio if it is above 4.
-    Or load the extension, which combines buckets in sort order. Above that ratio, it does so only if there are enough
-    buckets for all cores, or with `spark.bucketing.join.alignment=coalesce`.
+    Set `spark.sql.bucketing.coalesceBucketsInJoin.enabled=true`, and `...maxBucketRatio` to the ratio if it exceeds 4.
+    Alternatively, load the extension, which combines buckets in sort order. For larger ratios, the extension combines
+    buckets only if enough remain for all cores, or with `spark.bucketing.join.alignment=coalesce`.
     """
     here, there = exchange_or_sort.closest or (None, None)
     if not here or not there or here.kind != there.kind or here.table is None or there.table is None:
@@ -117,7 +117,7 @@ def bucket_count_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | Non
 
     **Best practice**
 
-    Use powers of two everywhere, because the larger is always a multiple of the smaller. This includes
+    Use powers of two everywhere: the larger is always a multiple of the smaller. This also applies to
     `spark.sql.shuffle.partitions`, which is the number of partitions after the shuffle of an earlier join.
     """
     here, there = exchange_or_sort.closest or (None, None)

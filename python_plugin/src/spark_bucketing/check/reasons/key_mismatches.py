@@ -1,4 +1,4 @@
-"""Reasons in the keys of an operator, or in the operators between a table and this one."""
+"""Reasons in the keys of an operator, or in operators between the table and that operator."""
 
 from __future__ import annotations
 
@@ -110,7 +110,8 @@ def keys_miss_bucket_column(exchange_or_sort: ExchangeOrSort, table: BucketedSca
 
     **Best practice**
 
-    Bucket by columns that all expensive joins and groupings share. Their keys may include other columns as well.
+    Bucket by columns that all expensive joins and groupings share. The keys of these joins and groupings may include
+    other columns as well.
     """
     if not exchange_or_sort.uncovered:
         return None
@@ -167,7 +168,7 @@ def repartitioned_below(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Join and group by the bucket columns first; sort, limit and join by other keys afterwards.
+    Join and group by the bucket columns first. Sort, limit and join by other keys afterwards.
     """
     if exchange_or_sort.about == EXCHANGE_BELOW:
         limit = exchange_or_sort.node.operator in GATHERING

@@ -27,7 +27,7 @@ def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: Bucketed
 
     **Anti-pattern**
 
-    A join of 64 buckets with 16 on stock Spark with `coalesceBucketsInJoin`.
+    A join of 64 buckets with 16 buckets on stock Spark with `coalesceBucketsInJoin`.
 
     **Best practice**
 
@@ -47,9 +47,9 @@ def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: Bucketed
     )
 
 
-@reason("the files have another sort order than the operator requires", SORT, of="read")
+@reason("the files have a different sort order than the operator requires", SORT, of="read")
 def sort_columns_mismatch(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The files are sorted by other columns than the operator requires, or not at all.
+    """The files are not sorted, or not by the columns that the operator requires.
 
     **Anti-pattern**
 
@@ -126,7 +126,7 @@ def multiple_files_per_bucket(_: ExchangeOrSort, table: BucketedScan) -> Explana
 
 @reason("the files are sorted, but a setting prevents Spark from using their order", SORT, of="read")
 def scan_ordering_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The files have the required order, but stock Spark uses it only with a setting.
+    """The files have the required order, but stock Spark uses the order only with a setting.
 
     **Anti-pattern**
 
@@ -176,11 +176,11 @@ def unordered_input(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Anti-pattern**
 
-    None, because a sort is necessary after a shuffle. The shuffle has its own reason.
+    None, because a sort is necessary after a shuffle. The shuffle has a separate reason.
 
     **Best practice**
 
-    Remove the shuffle below, and the sort disappears with it.
+    Remove the shuffle below, and the sort disappears as well.
     """
     if exchange_or_sort.read and any(found.table for found in exchange_or_sort.partitionings):
         return None

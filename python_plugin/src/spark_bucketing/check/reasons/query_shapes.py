@@ -22,8 +22,8 @@ def no_grouping_keys(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Number the rows within a key that the table is bucketed by. An aggregate without GROUP BY is fine, because each task
-    sends only one row.
+    Number the rows within a key by which the table is bucketed. An aggregate without GROUP BY is fine, because each
+    task sends only one row.
 
     ```sql
     select *, row_number() over (partition by user_id order by event_at) as n from clicks
@@ -33,7 +33,7 @@ def no_grouping_keys(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
         return None
     if exchange_or_sort.op.kind == "window":
         return Explanation("A window without PARTITION BY collects all rows in one task, which buckets cannot prevent.")
-    return Explanation("An aggregate without GROUP BY collects one row per task, which needs no improvement.")
+    return Explanation("An aggregate without GROUP BY sends only one row per task, which needs no improvement.")
 
 
 @reason("the join has no equality between its sides, but buckets help only with equalities", JOIN)
@@ -48,7 +48,7 @@ def no_equi_join(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Join on a key that both tables are bucketed by, and add the other conditions:
+    Join on a key by which both tables are bucketed, and add the other conditions:
 
     ```sql
     select * from clicks join sessions

@@ -1,4 +1,4 @@
-"""Define a reason: a function named after the cause, with its user documentation as docstring."""
+"""Define a reason: a function named after the cause, whose docstring is its user documentation."""
 
 from __future__ import annotations
 

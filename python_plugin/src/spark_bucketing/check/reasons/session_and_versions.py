@@ -63,7 +63,7 @@ def unsupported_spark_version(project: ProjectFacts) -> Iterator[Explanation]:
 
     **Best practice**
 
-    Use Spark 4.1 or newer, where SQL scripts swap tables. On 3.5, and on 4.0 without
+    Use Spark 4.1 or newer, which swaps tables with SQL scripts. On 3.5, and on 4.0 without
     `spark.sql.scripting.enabled=true`, the next run has more to clean up after a crash between two statements.
     """
     if project.version and project.version < (3, 5):

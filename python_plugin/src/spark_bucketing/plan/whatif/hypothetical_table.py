@@ -26,8 +26,8 @@ class HypotheticalTable:
     spec: BucketSpec | None = None  # its bucket spec; None if it is not bucketed
     partition_columns: tuple[str, ...] = ()  # names of the partition columns
     size_bytes: int | None = None  # total size, which affects broadcasts; None counts as large
-    # Whether Spark knows the size before it lists the files. It does not for a scan of all partitions of a table
-    # without statistics.
+    # Whether Spark knows the size before it lists the files. It does not know the size for a scan of all partitions of
+    # a table without statistics.
     knows_size: bool = True
     file_format: str = "parquet"  # parquet, orc, csv, json or text; other formats are planned as unbucketed parquet
     # More than one means separately sorted files. For files of several partitions, the table is planned as
@@ -51,7 +51,7 @@ class HypotheticalTable:
 
     @property
     def has_files(self) -> bool:
-        """Return whether plans depend on its files: sizes affect how buckets are combined, and numbers affect sorts.
+        """Return whether plans depend on the table's files: sizes affect combined buckets, file counts affect sorts.
 
         Files of a partitioned table would need partitions with values, and files need a known size.
         """

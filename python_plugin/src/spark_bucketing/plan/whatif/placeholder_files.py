@@ -14,7 +14,7 @@ from pathlib import Path
 from spark_bucketing.spec import BucketSpec
 
 _TIME = 1_600_000_000
-# Names for bucket 0; names of the Hive layout start with a number.
+# Names for bucket 0; names in the Hive layout start with a number.
 _NAME = "part-00000-{:08x}-0000-0000-0000-000000000000_00000.c000.snappy.parquet"
 _WORD = 1 << 64
 # Larger than the maximum file size of common file systems.

@@ -27,7 +27,7 @@ _FIXED = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogI
 class WhatIf(SessionPlanner):
     """A planner for hypothetical tables in a separate session (open_beside()), with or without the extension.
 
-    Its methods raise a SparkError if Spark rejects a type, a bucket column or a query, and a PlanError if a plan cannot
+    The methods raise a SparkError if Spark rejects a type, a bucket column or a query, and a PlanError if a plan cannot
     be parsed.
     """
 
@@ -68,7 +68,7 @@ class WhatIf(SessionPlanner):
         return self._tables.get(name.lower())
 
     def columns(self, sql: str) -> dict[str, str]:
-        """Return the names and types of the columns that a query returns, without complete planning."""
+        """Return the names and types of the columns that a query returns, without fully planning it."""
         with self.asked():
             fields = self.session.sql(f"{sql}").schema.fields
             return {field.name: field.dataType.simpleString() for field in fields}

@@ -49,12 +49,12 @@ class BucketRule:
 
     def _of_config(self, model: Model, root: BaseSegment, file: TemplatedFile) -> Iterator[LintResult]:
         found = [violation for violation in model.violations if violation.rule == self.slug()]
-        fixes = _config_fixes(model, [(f.key, f.instead) for f in found if f.instead], root) if found else []
+        fixes = _config_fixes(model, [(f.key, f.meant) for f in found if f.meant], root) if found else []
         for violation in found:
             setting = model.calls.settings.get(violation.key)
             place = setting.whole if setting else model.calls.call or slice(0, 0)
             elsewhere = " It is set in YAML." if not setting and violation.key in model.config.values else ""
-            yield LintResult(_at_source(place, root, file), fixes=fixes, description=violation.text + elsewhere)
+            yield LintResult(_at_source(place, root, file), fixes=fixes, description=violation.sentence + elsewhere)
             # All keys of a call are in one segment, so one edit fixes them all.
             fixes = []
 

@@ -23,7 +23,7 @@ import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.ThreadUtils
 
-/** Accesses internal APIs of Spark. Version-specific code is in folders named after the first Spark version that it supports. */
+/** Accesses internal APIs of Spark. Version-specific code is in directories named after the first Spark version that it supports. */
 object Compat {
 
   import SparkVersion._

@@ -49,12 +49,12 @@ case class AlterBucketsCommand(
 
   override def run(session: SparkSession): Seq[Row] = {
     val table = Compat.catalog(session).getTableMetadata(name)
-    BucketDdl.checkTable(table)
-    val spec = asked.map(BucketDdl.spec(table, _))
+    BucketValidation.checkTable(table)
+    val spec = asked.map(BucketValidation.spec(table, _))
     val store = PartitionStore.of(session)
-    store.check(table, toHiveLayout = spec.isDefined && BucketDdl.isPlainOfSpark(table))
+    store.check(table, toHiveLayout = spec.isDefined && BucketValidation.isPlainOfSpark(table))
     partition match {
-      case Some(given) => describe(store, table, find(store, table, BucketDdl.partitionValues(table, given)), spec)
+      case Some(given) => describe(store, table, find(store, table, BucketValidation.partitionValues(table, given)), spec)
       case None => alterTable(store, table, spec)
     }
     Compat.refresh(session, table.identifier)
@@ -64,14 +64,14 @@ case class AlterBucketsCommand(
   private def alterTable(store: PartitionStore, table: CatalogTable, spec: Option[BucketSpec]): Unit = {
     val changes = BucketDescriptor.of(spec) != BucketDescriptor.of(table.bucketSpec)
     val version = BucketHash.stated(table.properties).map(BucketHash.VersionProperty -> _.bucketingVersion).toMap
-    if (BucketDdl.isPlainOfSpark(table)) {
+    if (BucketValidation.isPlainOfSpark(table)) {
       if (changes) {
         val partitions = if (table.partitionColumnNames.isEmpty) Nil else store.list(table)
         val unbucketed = partitions.map(PartitionChange(_, None, Some(BucketDescriptor.Unbucketed)))
         store.change(table, unbucketed, toHiveLayout = true)
         store.alterTable(table, TableChange(spec, version, toHiveLayout = true))
       }
-    // Also necessary if the spec is the same, so that all copies of the spec agree.
+    // Also necessary if the spec does not change, so that all copies of the spec agree.
     } else store.alterTable(table, TableChange(spec, if (changes) version else Map.empty))
   }
 
@@ -87,7 +87,7 @@ case class AlterBucketsCommand(
 
   private def find(store: PartitionStore, table: CatalogTable, values: TablePartitionSpec): Seq[StoredPartition] = {
     val found = store.list(table, values)
-    if (found.isEmpty) throw BucketDdl.refused(table,
+    if (found.isEmpty) throw BucketValidation.refused(table,
       s"found no partition with ${values.map { case (column, value) => s"$column=$value" }.mkString(", ")}",
       "the values of an existing partition", s"use values that SHOW PARTITIONS ${table.identifier.quotedString} lists")
     found

@@ -17,22 +17,6 @@ import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{DataType, StructType}
 
-/** A parser that replaces Spark's parser and calls it first. */
-trait BucketParser extends ParserInterface {
-
-  protected def spark: ParserInterface
-
-  /**
-   * Parses a statement with Spark's parser, or as a bucket statement if Spark rejects it.
-   *
-   * @param named values for `:name` parameters
-   * @param positional values for `?` parameters
-   * @param stock calls Spark's parser
-   */
-  protected def orBuckets(sql: String, named: Map[String, Expression] = Map.empty, positional: Seq[Expression] = Nil)(
-      stock: => LogicalPlan): LogicalPlan
-}
-
 /**
  * Extends Spark's parser with Hive's statements on the buckets of a table, which Spark recognizes but rejects:
  * {{{
@@ -55,10 +39,12 @@ case class BucketDdlParser(spark: ParserInterface) extends ForwardingParser {
   override def parsePlan(sql: String): LogicalPlan = orBuckets(sql)(spark.parsePlan(sql))
 
   override protected def orBuckets(sql: String, named: Map[String, Expression], positional: Seq[Expression])(
-      stock: => LogicalPlan): LogicalPlan =
+      stock: => LogicalPlan): LogicalPlan = {
+    QueryComment.describe(sql)
     try stock catch {
       case error: ParseException => BucketStatement.parse(sql, named, positional).getOrElse(throw error)
     }
+  }
 
   override def parseExpression(sql: String): Expression = spark.parseExpression(sql)
   override def parseTableIdentifier(sql: String): TableIdentifier = spark.parseTableIdentifier(sql)

@@ -110,7 +110,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   def checkTable(): Unit = if (!FileStatistics.isKept(table.properties))
     throw refused("found a table without file statistics", "a table of a dbt model with `range_by`", "use INSERT OVERWRITE, which replaces partitions")
 
-  /** Checks that one run wrote both tables. Otherwise another run may have just replaced only one of them. */
+  /** Checks that the same run wrote both tables. Otherwise, another run may have just replaced one of them. */
   def checkRun(listed: CatalogTable, staged: CatalogTable): Unit = {
     val Seq(one, other) = Seq(listed, staged).map(_.properties.get(ReplaceFiles.Build))
     if (one.isEmpty || one != other) throw refused(s"${listed.identifier.quotedString} and ${staged.identifier.quotedString} are not from the same run",
@@ -156,7 +156,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /**
    * Completes a committed replacement. Deletes the old files and drops partitions that are now empty. Also deletes files that
-   * other runs moved in after their replacements were undone.
+   * other runs moved into the table after their replacements were undone.
    */
   private def complete(committed: Replacement): Unit = {
     val removed = pathsOf(committed.removed)
@@ -210,7 +210,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     }
   }
 
-  /** Runs an action on all elements in parallel, because storage calls are slow. Waits for all actions, also if one fails. */
+  /** Runs an action on all elements in parallel, because storage calls are slow. Waits for all actions to end, even if one fails. */
   private def together[A, B](all: Seq[A])(act: A => B): Seq[B] =
     ThreadUtils.parmap(all, "replace-files", 16)(one => Try(act(one))).map(_.get)
 
@@ -219,7 +219,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private def rename(from: Path, to: Path): Unit = {
     fs.mkdirs(to.getParent)
-    // A rename to an existing folder would move the source into this folder.
+    // A rename to an existing directory would move the source into that directory.
     if (fs.exists(to) || !fs.rename(from, to)) throw new java.io.IOException(s"$from cannot be renamed to $to")
   }
 
@@ -231,7 +231,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def defaultLocation(spec: TablePartitionSpec): Path =
     ExternalCatalogUtils.generatePartitionPath(spec, table.partitionColumnNames, location)
 
-  /** Drops the partitions whose folders are among these and have no files. */
+  /** Drops those partitions whose directories are in this set and have no files. */
   private def dropEmpty(folders: Seq[Path]): Unit = {
     val empty = folders.zip(together(folders)(children)).collect { case (folder, Seq()) => folder.toUri.getPath }.toSet
     val specs = if (empty.isEmpty) Nil else partitions.collect { case (spec, folder) if empty(folder.toUri.getPath) => spec }.toSeq

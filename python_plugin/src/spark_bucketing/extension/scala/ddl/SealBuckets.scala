@@ -68,8 +68,8 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
   }
 
   /**
-   * Writes the new seals. The metastore replaces a whole partition, so this method skips a partition that another statement
-   * altered in the meantime.
+   * Writes the new seals. The metastore replaces a whole partition, so this method skips a partition that another statement has
+   * altered since.
    */
   private def write(
       session: SparkSession, table: CatalogTable, outcomes: Seq[SealOutcome]): Seq[SealOutcome] = {

@@ -3,7 +3,7 @@ package ddl
 
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.metadata.{PartitionStore, StoredPartition}
+import org.apache.spark.sql.bucketing.metadata.{BucketValidation, PartitionStore, StoredPartition}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.expressions.Expression
@@ -20,7 +20,7 @@ object SealPartitions {
     if ((partition.isDefined || where.isDefined) && table.partitionColumnNames.isEmpty)
       throw refused(table, "found no partitions", "a partitioned table for a PARTITION or WHERE clause", "omit these clauses")
     val store = PartitionStore.of(session)
-    def named = partition.map(given => store.list(table, BucketDdl.stored(table, given)).map(_.name).toSet)
+    def named = partition.map(given => store.list(table, BucketValidation.stored(table, given)).map(_.name).toSet)
     def filtered = where.map { asked =>
       Compat.externalCatalog(session)
         .listPartitionsByFilter(table.database, table.identifier.table, Seq(predicate(session, table, asked)),

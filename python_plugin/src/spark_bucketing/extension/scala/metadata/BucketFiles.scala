@@ -12,7 +12,7 @@ import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 
-/** Parses the names of data files and folders. */
+/** Parses the names of data files and directories. */
 object BucketFiles {
 
   // Hive names its files 000003_0 or 000003_0_copy_1, and Trino 000003_0_<query id>. In Hive tables, Spark's names start in the
@@ -47,12 +47,12 @@ object BucketFiles {
 
   def nameOf(file: PartitionedFile): String = nameOf(file.urlEncodedPath)
 
-  /** Returns the folder of a file as text for comparisons. */
+  /** Returns the directory of a file as text for comparisons. */
   def folderOf(file: String): String = folder(file.substring(0, file.lastIndexOf('/') max 0))
 
   def folderOf(file: PartitionedFile): String = folderOf(file.urlEncodedPath)
 
-  /** Returns a location from the metastore as text that can be compared with the folders of files. */
+  /** Returns a location from the metastore as text that can be compared with the directories of files. */
   def folderOf(location: Path, conf: Configuration): String =
     folder(SparkPath.fromPath(location.getFileSystem(conf).makeQualified(location)).urlEncoded)
 

@@ -21,7 +21,7 @@ import org.apache.spark.sql.bucketing.compat.Compat
 
 /**
  * The atomic replacement of files in an organized table. A record lists the old and new files before the first file moves.
- * It is in a folder of the table's location that readers of the table skip. See docs/explanation/replacing-rows.md:
+ * It is in a directory of the table's location that readers of the table skip. See docs/explanation/replacing-rows.md:
  * {{{
  *   _replaced/20240131120000000000-9f2c41d0/begun       lists the files; then the new files move into the table
  *   _replaced/20240131120000000000-9f2c41d0/committed   the same file, renamed: the table has the new files; then the old files are deleted
@@ -47,7 +47,7 @@ case class Replacement(
   def hidden: Set[String] = if (!isCommitted) added else if (done.isEmpty) removed else Set.empty
 
   /**
-   * Throws an error if an unfinished replacement lacks new files in a folder with old files. Such a folder was restored from
+   * Throws an error if an unfinished replacement lacks new files in a directory that has old files. Such a directory was restored from
    * a backup that is older than the replacement.
    */
   def checkRestored(found: String => Boolean): Unit = if (isCommitted && done.isEmpty) {
@@ -79,13 +79,13 @@ object Replacement {
     override def removeEldestEntry(eldest: java.util.Map.Entry[String, Lists]): Boolean = size > 100
   })
 
-  /** Returns the records of a table, the oldest first: the last committed replacement, and others that are not committed. */
+  /** Returns the records of a table, the oldest first: the last committed replacement, and those that are not committed. */
   def records(location: Path, conf: Configuration): Seq[Replacement] = {
     val fs = location.getFileSystem(conf)
     folders(location, fs).flatMap(read(_, fs))
   }
 
-  /** Returns the folders of the records, the oldest first. */
+  /** Returns the directories of the records, the oldest first. */
   def folders(location: Path, fs: FileSystem): Seq[Path] = {
     val found = children(new Path(location, Folder), fs)
     found.find(file => !file.isDirectory && !file.getPath.getName.startsWith(".")).foreach(file => throw damaged(file.getPath, "not a folder"))

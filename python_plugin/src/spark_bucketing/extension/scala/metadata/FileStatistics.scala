@@ -38,7 +38,7 @@ case class FileStats(bytes: Long, modified: Long, rows: Long, checksum: Decimal,
 case class ColumnStats(dataType: DataType, lower: Any, upper: Any, nulls: Long) {
 
   /**
-   * Returns an upper bound of all values. A session may write the timestamps of the statistics in milliseconds, although
+   * Returns an upper bound on all values. A session may write the timestamps of the statistics in milliseconds, although
    * the files of the table have microseconds.
    */
   def last: Any = (dataType, upper) match {
@@ -48,7 +48,7 @@ case class ColumnStats(dataType: DataType, lower: Any, upper: Any, nulls: Long) 
 }
 
 /**
- * The file statistics of a table. They are in a folder of the table's location that readers of the table skip. See
+ * The file statistics of a table. They are in a directory of the table's location that readers of the table skip. See
  * docs/explanation/file-layout.md. Statistics apply to a file only if its length and modification time match.
  */
 class FileStatistics(parts: Set[Path], files: Map[String, Seq[FileStats]], depth: Int) {

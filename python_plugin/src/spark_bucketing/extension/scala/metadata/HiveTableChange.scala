@@ -6,7 +6,6 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.hive.metastore.api.{StorageDescriptor, Table}
 
-import org.apache.spark.sql.bucketing.ddl.BucketDdl
 import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, CatalogUtils}
 import org.apache.spark.sql.hive.HiveExternalCatalog._
@@ -49,7 +48,7 @@ object HiveTableChange {
     formats.outputFormat.foreach(descriptor.setOutputFormat)
     val serde = descriptor.getSerdeInfo
     formats.serde.foreach(serde.setSerializationLib)
-    // Spark stores the folder of a data source table in this option, and would read the folder of a Hive table twice.
+    // Spark stores the directory of a data source table in this option, and would read the directory of a Hive table twice.
     val options = new HashMap[String, String](serde.getParameters)
     options.remove("path")
     serde.setParameters(options)
@@ -74,11 +73,11 @@ object HiveTableChange {
     val types = table.dataSchema.map(_.dataType)
     def alike = stored.map(_.getName).corresponds(own)(_ equalsIgnoreCase _) &&
       !(stored.map(_.getType).toSeq == Seq("array<string>") && !types.head.isInstanceOf[ArrayType])
-    if (!alike) throw BucketDdl.refused(table,
+    if (!alike) throw BucketValidation.refused(table,
       s"found columns that Spark could not store with Hive types: ${own.mkString(", ")}",
       "columns with types that Hive supports", "insert the rows into a bucketed table without such columns")
     own.find(_.contains(",")).foreach { name =>
-      throw BucketDdl.refused(table, s"found the column name $name with a comma, which Hive's SerDe reads as two names",
+      throw BucketValidation.refused(table, s"found the column name $name with a comma, which Hive's SerDe reads as two names",
         "names without commas", "insert the rows into a bucketed table with other names")
     }
   }

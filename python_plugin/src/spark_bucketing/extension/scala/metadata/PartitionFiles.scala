@@ -57,7 +57,7 @@ object PartitionFiles {
   val Sealed = "sealed"
   val Empty = "empty"
 
-  // Lists several folders at the same time, because object stores respond slowly.
+  // Lists several directories at the same time, because object stores respond slowly.
   private val FoldersAtATime = 16
 
   /**
@@ -92,7 +92,7 @@ object PartitionFiles {
     try ThreadUtils.parmap(partitions, "bucketing-list", FoldersAtATime)(list)
     catch { case error: SparkException if error.getCause != null => throw error.getCause }
 
-  /** Returns the data files of a folder, and the names of subfolders that a reader would list. */
+  /** Returns the data files of a directory, and the names of subdirectories that a reader would list. */
   def children(folder: Path, conf: Configuration): (Seq[FileStatus], Seq[String]) = {
     val all = try folder.getFileSystem(conf).listStatus(folder).toSeq catch { case _: FileNotFoundException => Nil }
     (all.filter(BucketFiles.isData), all.filter(_.isDirectory).map(_.getPath.getName).filterNot(BucketFiles.isHidden))

@@ -4,7 +4,6 @@ package metadata
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.ddl.BucketDdl
 import org.apache.spark.sql.catalyst.catalog._
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
@@ -153,7 +152,7 @@ class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore with Lo
   override def alterTable(table: CatalogTable, change: TableChange): Unit = check(table, change.toHiveLayout)
 
   override def check(table: CatalogTable, toHiveLayout: Boolean): Unit =
-    throw BucketDdl.refused(table, "found a metastore client other than Spark's built-in client",
+    throw BucketValidation.refused(table, "found a metastore client other than Spark's built-in client",
       "spark.sql.catalogImplementation=hive and spark.sql.hive.metastore.jars=builtin",
       "run the statement in a session with these settings")
 }

@@ -3,11 +3,19 @@ package read
 
 import java.util.{Collections, IdentityHashMap, Set => JSet}
 
+import org.apache.spark.sql.bucketing.compat.KnownBugs
 import org.apache.spark.sql.catalyst.plans.physical._
-import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.apache.spark.sql.execution.exchange.Exchange
+import org.apache.spark.sql.execution.exchange.{Exchange, REPARTITION_BY_NUM, ShuffleExchangeExec}
 import org.apache.spark.sql.internal.SQLConf
+
+/** An operator whose input has a shuffle by bucket, which is unnecessary if the rows below it are already in buckets. */
+trait RepartitionsByBucket extends UnaryExecNode {
+
+  /** Returns whether a partitioning puts all rows of a bucket into one task. A task may have several buckets. */
+  def isServedBy(found: Partitioning): Boolean
+}
 
 /**
  * Finds the bucketed scans whose partitioning a parent operator requires. Other scans become ordinary scans, because
@@ -59,5 +67,18 @@ object BucketRequirements {
   def serves(child: SparkPlan, required: Distribution): Boolean = required match {
     case AllTuples | _: ClusteredDistribution => partitioning(child).satisfies(required)
     case _ => false
+  }
+
+  /**
+   * Removes unnecessary shuffles by bucket. This method also runs before Spark adds its exchanges, so that scans
+   * know which operators require their buckets.
+   */
+  def withoutNeedlessShuffles(plan: SparkPlan): SparkPlan = if (KnownBugs.ofUnions.nonEmpty) plan else plan.transformUp {
+    case operator: RepartitionsByBucket => operator.child match {
+      case shuffle: ShuffleExchangeExec
+          if shuffle.shuffleOrigin == REPARTITION_BY_NUM && operator.isServedBy(partitioning(shuffle.child)) =>
+        operator.withNewChildren(Seq(shuffle.child))
+      case _ => operator
+    }
   }
 }

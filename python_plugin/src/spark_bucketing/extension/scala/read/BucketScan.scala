@@ -49,7 +49,7 @@ case class BucketRead(
   /** Returns whether this number of partitions can read the buckets. It must be a divisor or multiple of their number. */
   def canBe(partitions: Int): Boolean = partitions % of.buckets == 0 || of.buckets % partitions == 0
 
-  /** Returns the partitions that read a bucket. Several partitions share it if there are more partitions than buckets. */
+  /** Returns the partitions that read a bucket. Several partitions share a bucket if there are more partitions than buckets. */
   def partitionsOf(bucket: Int): Seq[Int] =
     if (partitions <= of.buckets) Seq(bucket % partitions) else bucket until partitions by of.buckets
 
@@ -103,7 +103,7 @@ sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockSc
 
 object BucketAwareScan {
 
-  /** Copies the tags of another operator, such as its logical plan, and returns the operator. */
+  /** Copies the tags of another operator, such as its logical plan, and returns this operator. */
   def like[T <: SparkPlan](noted: SparkPlan, operator: T): T = {
     operator.copyTagsFrom(noted)
     operator

@@ -12,7 +12,7 @@ import org.apache.spark.sql.internal.SQLConf
  * Decides whether a scan has enough buckets for its size.
  *
  * One task reads each bucket and the rows that are joined to it. A shuffle costs several times as much as a read, so it is
- * faster only if the buckets leave three quarters of the cores idle.
+ * faster only if the buckets would leave three quarters of the cores idle.
  */
 object BucketTasks {
 
@@ -67,8 +67,8 @@ object BucketTasks {
   }
 
   /**
-   * Returns the scans with too few buckets for the other input of a join, which Spark would shuffle. Decides only once for
-   * each query, because adaptive execution plans again with new sizes after it has run the shuffle.
+   * Returns the scans with too few buckets for the other input of a join, which Spark would shuffle. Decides only once per query, because adaptive
+   * execution plans again with new sizes after it has run the shuffle.
    */
   def tooFewForOthers(plan: SparkPlan): Map[BucketScan, FallbackReason] = (for {
     join <- joins(plan)

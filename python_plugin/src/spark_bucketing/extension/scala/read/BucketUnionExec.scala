@@ -37,7 +37,7 @@ case class BucketUnionExec(children: Seq[SparkPlan], merged: Boolean = false) ex
   override lazy val outputOrdering: Seq[SortOrder] = if (merged && zips) commonOrder else Nil
 
   // Adaptive execution may change the number of partitions of an exchange below if no operator above requires the buckets.
-  // This is an ordinary union in that case.
+  // In that case, this is an ordinary union.
   private def zips: Boolean = !outputPartitioning.isInstanceOf[UnknownPartitioning]
 
   override protected def doExecute(): RDD[InternalRow] = if (!zips) stock.execute() else {

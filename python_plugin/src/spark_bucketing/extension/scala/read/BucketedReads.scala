@@ -5,7 +5,6 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
 import org.apache.spark.sql.bucketing.metadata.BucketFiles
-import org.apache.spark.sql.bucketing.write.EnsureBucketedRows
 import org.apache.spark.sql.catalyst.expressions.{EqualTo, SortOrder, SparkPartitionID}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SortExec, SparkPlan}
@@ -25,7 +24,7 @@ object BucketedReads extends Logging {
     if (!claimed.exists(_.isInstanceOf[BucketAwareScan])) plan
     else {
       val united = if (BucketingConf.unitesBuckets) BucketUnions(claimed) else claimed
-      BucketAlignment(BucketUnions.takeBack(compare(EnsureBucketedRows.dropNeedless(united))))
+      BucketAlignment(BucketUnions.takeBack(compare(BucketRequirements.withoutNeedlessShuffles(united))))
     }
   }
 
@@ -111,7 +110,7 @@ object RemoveUnneededBucketScans {
 
   def apply(plan: SparkPlan): SparkPlan = {
     val needed = BucketRequirements.of(plan)
-    // A union is no longer bucketed if an input is an ordinary scan now.
+    // A union is no longer bucketed if one of its inputs is now an ordinary scan.
     sorted(BucketUnions.takeBack(plan.transformUp { case scan: BucketScan if !needed.contains(scan) => scan.plain(FallbackReason.NotNeeded) }))
   }
 

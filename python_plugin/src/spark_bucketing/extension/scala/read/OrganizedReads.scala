@@ -98,7 +98,7 @@ object OrganizedFiles {
 
   /**
    * Lists the files of a table as of one moment between two replacements. Spark lists directories one after the other, and
-   * may cache the result. This method therefore reads the replacement records after the listing, and excludes two kinds of
+   * may cache the result. Therefore, this method reads the replacement records after the listing, and excludes two kinds of
    * files: new files of a replacement that is not committed, and old files of a committed replacement that is not done.
    *
    * Lists the files again if the listing may be older than the last committed replacement. Lists only once for the same
@@ -158,7 +158,7 @@ object OrganizedFiles {
   /**
    * Returns whether the new files of a replacement can prove that a listing includes it. A replacement may have no new
    * files, later replacements may have removed them, or the query may select other partitions. In these cases, the session
-   * must have listed the files since.
+   * must have listed the files since then.
    */
   private def isShownByFiles(last: Replacement): Boolean = last.added.nonEmpty && !isOld(last)
 

@@ -27,7 +27,7 @@ object SmallBucketCoalescing {
 
   /**
    * Returns the number of tasks for each input that Spark shuffles into buckets. An input of unknown size may be large, so
-   * each bucket keeps its own task.
+   * each bucket gets a separate task.
    */
   private def ofOthers(plan: SparkPlan): Seq[Long] = {
     val advised = SQLConf.get.getConf(SQLConf.ADVISORY_PARTITION_SIZE_IN_BYTES)

@@ -3,15 +3,14 @@ package write
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.compat.KnownBugs
 import org.apache.spark.sql.bucketing.hash.BucketHash
-import org.apache.spark.sql.bucketing.read.{BucketRequirements, BucketTasks}
+import org.apache.spark.sql.bucketing.read.{BucketRequirements, BucketTasks, RepartitionsByBucket}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Add, Ascending, Attribute, Empty2Null, Expression, Literal, NullsFirst, Pmod, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.exchange.{ENSURE_REQUIREMENTS, REPARTITION_BY_NUM, ShuffleExchangeExec}
 import org.apache.spark.sql.types.StringType
 
@@ -76,7 +75,7 @@ class WriteTasks(directories: Seq[Expression], keys: Seq[Expression], bucket: Ha
  */
 case class BucketedRowsExec(
     keys: Seq[Attribute], hash: BucketHash, buckets: Int, partitioning: HashPartitioning, child: SparkPlan)
-    extends UnaryExecNode {
+    extends RepartitionsByBucket {
 
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -87,8 +86,7 @@ case class BucketedRowsExec(
   override def requiredChildDistribution: Seq[Distribution] =
     ClusteredDistribution(partitioning.expressions, requireAllClusterKeys = false) :: Nil
 
-  /** Returns whether a partitioning puts all rows of a bucket into one task. A task may have several buckets. */
-  def isServedBy(found: Partitioning): Boolean = found match {
+  override def isServedBy(found: Partitioning): Boolean = found match {
     case PartitioningCollection(all) => all.exists(isServedBy)
     case CoalescedHashPartitioning(whole, _) => isServedBy(whole)
     case hashed: HashPartitioning => hashed == partitioning || isByBucket(hashed)
@@ -106,7 +104,7 @@ case class BucketedRowsExec(
   override protected def withNewChildInternal(changed: SparkPlan): SparkPlan = copy(child = changed)
 }
 
-/** Plans the shuffle like a repartition by the user, so that adaptive execution neither coalesces nor splits it. */
+/** Plans the shuffle like an explicit repartition, so that adaptive execution neither coalesces nor splits it. */
 case class PlanBucketedRows(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case rows: BucketedRows =>
@@ -129,22 +127,12 @@ object PlanBucketedRows {
  */
 object EnsureBucketedRows extends Rule[SparkPlan] {
 
-  override def apply(plan: SparkPlan): SparkPlan = dropNeedless(plan).transformUp {
+  override def apply(plan: SparkPlan): SparkPlan = BucketRequirements.withoutNeedlessShuffles(plan).transformUp {
     case write: BucketedRowsExec if !write.isServedBy(write.child.outputPartitioning) =>
       val below = write.child match {
         case shuffle: ShuffleExchangeExec if shuffle.shuffleOrigin == ENSURE_REQUIREMENTS => shuffle.child
         case other => other
       }
       write.copy(child = ShuffleExchangeExec(write.partitioning, below, REPARTITION_BY_NUM))
-  }
-
-  /**
-   * Removes unnecessary shuffles by bucket. This method also runs before Spark adds its exchanges, so that scans
-   * know that the write requires their buckets. If a scan has no buckets or Spark adds a shuffle, `apply` restores it.
-   */
-  def dropNeedless(plan: SparkPlan): SparkPlan = plan.transformUp {
-    case write @ BucketedRowsExec(_, _, _, _, shuffle: ShuffleExchangeExec)
-        if KnownBugs.ofUnions.isEmpty && shuffle.shuffleOrigin == REPARTITION_BY_NUM && write.isServedBy(BucketRequirements.partitioning(shuffle.child)) =>
-      write.copy(child = shuffle.child)
   }
 }

@@ -3,9 +3,9 @@ package write
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.compat.{Compat, SealedCommands}
-import org.apache.spark.sql.bucketing.ddl.BucketDdl
+import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.{BucketHash, HiveBucketHash}
+import org.apache.spark.sql.bucketing.metadata.BucketValidation
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Cast, Expression}
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -86,7 +86,7 @@ object BucketedWrites {
 
   private val CapOnRows = "maxRecordsPerFile"
 
-  /** The column that this package's dbt macros use to distribute the rows. */
+  /** The column with which this package's dbt macros distribute the rows. */
   private val MacrosKey = "__spark_bucketing_key"
 
   private def columns(spec: BucketSpec, output: Seq[Attribute]): Option[Seq[Attribute]] = {
@@ -94,13 +94,13 @@ object BucketedWrites {
     if (found.forall(_.isDefined)) Some(found.flatten) else None
   }
 
-  /** Removes the limit on rows per file in any spelling, because it would split a bucket into several files. */
+  /** Removes the limit on rows per file, however it is spelled, because it would split a bucket into several files. */
   private def uncapped(options: Map[String, String]): Map[String, String] =
     options.filterNot { case (name, _) => name.equalsIgnoreCase(CapOnRows) } + (CapOnRows -> "0")
 
   /**
    * Returns whether the files of a write can be sealed. Ordered input is excluded, because Spark mistakes a descending
-   * order for the sort order of the buckets. So are concurrent writers, which do not report the partition of each file.
+   * order for the sort order of the buckets. Concurrent writers are also excluded, because they do not report the partition of each file.
    */
   private def isSealable(write: V1WriteCommand): Boolean =
     write.query.outputOrdering.isEmpty && SQLConf.get.maxConcurrentOutputFileWriters == 0
@@ -114,7 +114,7 @@ object BucketedWrites {
 
   /**
    * Returns the query without its topmost shuffles and sorts, which the shuffle by bucket makes useless. It stops at
-   * computed columns, because they may depend on the order of the rows or need the number of tasks below them.
+   * computed columns, because they may depend on the order of the rows or on the number of tasks below them.
    */
   private def unshuffled(query: LogicalPlan): LogicalPlan = query match {
     case Project(columns, child) if columns.forall(isCheap) => Project(columns, unshuffled(child))
@@ -132,7 +132,7 @@ object BucketedWrites {
 
   /** Returns a warning if Spark hashes a bucket column differently from Hive. Stock Spark writes such tables without a warning. */
   private def unlikeHive(table: CatalogTable, hash: HiveBucketHash, spec: BucketSpec): Option[String] =
-    BucketDdl.unlikeHive(table, hash, spec.bucketColumnNames).map { key =>
+    BucketValidation.unlikeHive(table, hash, spec.bucketColumnNames).map { key =>
       s"Table ${table.identifier.quotedString} has a bucket column that Spark hashes differently from Hive: found ${key.name} " +
         s"of type ${key.dataType.sql}. Hive and Trino may look for rows in the wrong buckets, and Spark uses an ordinary scan. " +
         s"Expected ${hash.types}. Instead: bucket the table by another column."

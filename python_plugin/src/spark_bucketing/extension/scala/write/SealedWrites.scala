@@ -2,15 +2,16 @@ package org.apache.spark.sql.bucketing
 package write
 
 import java.io.IOException
-import java.util.Locale
+import java.util.UUID
 
 import scala.collection.mutable
+import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.FSError
+import org.apache.hadoop.fs.{FSError, Path}
 
 import org.apache.spark.{SparkException, SparkThrowable}
-import org.apache.spark.sql.Row
+import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
 import org.apache.spark.sql.bucketing.compat.SparkVersion.ClassicSession
 import org.apache.spark.sql.bucketing.hash.{BucketHash, HiveBucketHash}
@@ -25,7 +26,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types.{DateType, StringType}
-import org.apache.spark.util.SerializableConfiguration
+import org.apache.spark.util.{SerializableConfiguration, Utils}
 
 /**
  * The mode in which a statement writes into a table.
@@ -145,7 +146,7 @@ trait SealedWrite extends V1WriteCommand {
     BucketWriteExec.check(child, options, into)
     reported = None
     val rows = try runOf(session, child) catch {
-      case error @ (_: SparkException | _: IOException) => throw SealedWrites.ofStorage(error, into).getOrElse(error)
+      case error @ (_: SparkException | _: IOException) => throw SealedWrites.ofStorage(session, error, into).getOrElse(error)
     }
     reported.foreach { files =>
       into match {
@@ -169,7 +170,7 @@ trait SealedWrite extends V1WriteCommand {
       case text => text.toString
     })
 
-  // Formats partition values as Spark does in folder names.
+  // Formats partition values as Spark does in directory names.
   private lazy val texts: Seq[Expression] = partitionColumns.zipWithIndex.map { case (column, i) =>
     val timeZone = CaseInsensitiveMap(options).getOrElse(DateTimeUtils.TIMEZONE_OPTION, conf.sessionLocalTimeZone)
     Cast(BoundReference(i, column.dataType, nullable = true), StringType, Option(timeZone))
@@ -192,16 +193,18 @@ trait SealedWrite extends V1WriteCommand {
 object SealedWrites {
 
   /** Returns a clear error for a storage failure, such as a full disk, without the stack trace of the task. */
-  def ofStorage(error: Throwable, table: Option[CatalogTable]): Option[Throwable] = {
+  def ofStorage(session: SparkSession, error: Throwable, table: Option[CatalogTable]): Option[Throwable] = {
     val causes = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).toIndexedSeq
     val found = causes.dropWhile(!isFailedTask(_)) match {
       case _ +: ofTask => ofTask.lastOption.filterNot(_ => ofTask.exists(_.isInstanceOf[SparkThrowable]))
-      // The driver also reads files, so only missing temporary files show that the commit failed.
-      case _ => causes.lastOption.filter(isTemporaryGone)
+      // The driver also reads files, so only an error about temporary files shows that the commit failed.
+      case _ => causes.lastOption.filter(isAboutTemporaryFiles)
     }
     found.collect { case storage @ (_: IOException | _: FSError) =>
       val name = table.fold("a new table")(_.identifier.quotedString)
-      val advice = if (isTemporaryGone(storage)) OfConcurrentWrite else OfFullStorage
+      // All writes to a table share its _temporary folder, and the first write that ends deletes it.
+      val interrupted = isAboutTemporaryFiles(storage) && table.forall(takesFiles(session, _))
+      val advice = if (interrupted) OfConcurrentWrite else OfFullStorage
       Compat.refusal(s"Files of $name could not be written: found ${messageOf(storage).trim}. $advice")
     }
   }
@@ -211,13 +214,15 @@ object SealedWrites {
     "Another statement wrote to the table at the same time and deleted the temporary files of this one. Expected one write at a time. " +
       "Instead: run this statement again. If no other statement wrote to the table, check the permissions of its folder."
 
-  private val Gone = Seq("no such file", " exist", "(exists=", "not a directory", "rename ")
+  private def isAboutTemporaryFiles(error: Throwable): Boolean = messageOf(error).contains("/_temporary")
 
-  // All writes to a table share its _temporary folder, and the first write that finishes deletes it.
-  private def isTemporaryGone(error: Throwable): Boolean = {
-    val message = messageOf(error).toLowerCase(Locale.ROOT)
-    message.contains("_temporary") && Gone.exists(message.contains(_))
-  }
+  // Storage systems word their errors differently, so only a write shows whether the folder is full or read-only.
+  private def takesFiles(session: SparkSession, table: CatalogTable): Boolean = try {
+    val file = new Path(new Path(table.location), s"_write_test_${UUID.randomUUID()}")
+    val storage = file.getFileSystem(Compat.hadoopConf(session))
+    try Utils.tryWithResource(storage.create(file, false))(_.write(0)) finally storage.delete(file, false)
+    true
+  } catch { case NonFatal(_) | _: FSError => false }
 
   private def messageOf(error: Throwable): String = String.valueOf(error.getMessage)
 

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.bucketing
 package compat
 
-import org.apache.spark.sql.bucketing.ddl.BucketParser
-
 /** Forwards the version-specific methods of a parser to Spark's parser. Spark 3.5 has no such methods. */
 trait ForwardingParser extends BucketParser

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.bucketing
 package compat
 
-import org.apache.spark.sql.bucketing.ddl.BucketParser
 import org.apache.spark.sql.types.StructType
 
 /** Forwards the version-specific methods of a parser to Spark's parser. */

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.bucketing
 package compat
 
-import org.apache.spark.sql.bucketing.ddl.BucketParser
 import org.apache.spark.sql.catalyst.parser._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types.StructType

@@ -1,8 +1,7 @@
 package org.apache.spark.sql.bucketing
-package compat
+package write
 
 import org.apache.spark.sql.{Row, SaveMode}
-import org.apache.spark.sql.bucketing.write.{SealedWrite, WriteMode}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.bucketing.compat.SparkVersion.ClassicSession

@@ -1,11 +1,11 @@
 package org.apache.spark.sql.bucketing
-package metadata
+package read
 
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
-import org.apache.spark.sql.bucketing.read.OrganizedFiles
+import org.apache.spark.sql.bucketing.metadata.{ColumnStats, FileStatistics, FileStats, Replacement, TableNameFunction}
 import org.apache.spark.sql.catalyst.{InternalRow, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
 import org.apache.spark.sql.catalyst.catalog.CatalogTable

@@ -1,10 +1,9 @@
 package org.apache.spark.sql.bucketing
-package ddl
+package metadata
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.{BucketHash, HiveBucketHash}
-import org.apache.spark.sql.bucketing.metadata.SealedFormats
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.expressions.{Cast, RowOrdering}
@@ -14,8 +13,8 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StringType, StructField}
 import org.apache.spark.sql.util.PartitioningUtils
 
-/** Validates statements that change the buckets of a table. */
-object BucketDdl {
+/** Validates changes to a table's buckets. */
+object BucketValidation {
 
   def refused(table: CatalogTable, found: String, expected: String, instead: String): AnalysisException =
     Compat.refusal(s"Cannot change the buckets of ${table.identifier.quotedString}: $found. Expected $expected. " +

@@ -1,0 +1,134 @@
+"""Compare `spark-bucketing report` with a stopwatch on TPC-H as a dbt project: `make bench-event-logs SCALE=0.1`.
+
+The project runs plain, with event logs. `advise --event-log --apply` changes a copy, which then runs as often. The
+benchmark prints the time that the report measured next to the time that dbt measured, and fails if the difference
+between both runs deviates by more than 10 percent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from tables import generate
+from tpch_project import make_project, table_names
+
+COMMAND = str(Path(sys.executable).with_name("spark-bucketing"))
+# The shuffles of large tables: without this, all joins of small tables are broadcast.
+SETTINGS = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.eventLog.enabled": "true"}
+COMMENT = (
+    "{% set about = {'app': 'dbt', 'invocation_id': invocation_id} %}"
+    "{% if node %}{% do about.update(node_id=node.unique_id) %}{% endif %}{{ tojson(about) }}"
+)
+
+
+def main() -> None:
+    """Run the project plain, apply the advice, run it again, and compare the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=float, default=0.1, help="TPC-H scale factor")
+    parser.add_argument("--runs", type=int, default=5, help="runs of the whole project, before and after")
+    parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="folder for data, tables and results")
+    parser.add_argument("--measure", choices=["before", "after"], help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    folder = options.folder.absolute() / f"event-logs-{options.scale:g}"
+    if options.measure:
+        seen = [_run(folder, options.measure) for _ in range(options.runs)]
+        (folder / f"{options.measure}.json").write_text(json.dumps(seen))
+        return
+    data = options.folder.absolute() / f"tpch-{options.scale:g}"
+    data.mkdir(parents=True, exist_ok=True)
+    generate(data, options.scale, table_names())
+    _make(folder, data)
+    _measure("before", options)
+    shutil.copytree(folder / "before", folder / "after", symlinks=True)
+    _advise(folder)
+    _measure("after", options)
+    _compare(folder, _report(folder))
+
+
+def _make(folder: Path, data: Path) -> None:
+    make_project(folder, data, SETTINGS)
+    project = folder / "before" / "dbt_project.yml"
+    project.write_text(json.dumps({**json.loads(project.read_text()), "query-comment": COMMENT}))
+    for variant in ("before", "after"):
+        (folder / "events" / variant).mkdir(parents=True)
+        profiles = folder / f"profile-{variant}" / "profiles.yml"
+        profile = json.loads(profiles.read_text())
+        settings = profile["tpch"]["outputs"]["t"]["server_side_parameters"]
+        settings["spark.eventLog.dir"] = (folder / "events" / variant).as_uri()
+        profiles.write_text(json.dumps(profile))
+
+
+def _measure(variant: str, options: argparse.Namespace) -> None:
+    # The embedded metastore accepts only one process.
+    command = [sys.executable, __file__, "--measure", variant, "--runs", str(options.runs)]
+    command += ["--scale", str(options.scale), "--folder", str(options.folder.absolute())]
+    subprocess.run(command, check=True)
+
+
+def _run(folder: Path, variant: str) -> dict[str, float]:
+    """Return the seconds of each model of a dbt run, as dbt measured them."""
+    from dbt.cli.main import dbtRunner
+
+    place = ["--project-dir", str(folder / variant), "--profiles-dir", str(folder / f"profile-{variant}")]
+    outcome = dbtRunner().invoke(["--quiet", "run", *place])
+    results = getattr(outcome.result, "results", [])
+    if not outcome.success:
+        raise SystemExit("\n".join(str(one.message) for one in results if one.status != "success"))
+    return {one.node.unique_id: one.execution_time for one in results if one.node.resource_type == "model"}
+
+
+def _advise(folder: Path) -> None:
+    place = ["--project-dir", str(folder / "after"), "--profiles-dir", str(folder / "profile-before")]
+    small = ["--smallest", "1MiB", "--target-file-size", "4MiB"]
+    logs = ["--event-log", str(folder / "events" / "before")]
+    subprocess.run([COMMAND, "advise", "--apply", *place, *small, *logs], check=True)
+
+
+def _report(folder: Path) -> dict[str, Any]:
+    logs = ["--before", str(folder / "events" / "before"), "--after", str(folder / "events" / "after")]
+    subprocess.run([COMMAND, "report", *logs], check=True)
+    subprocess.run([COMMAND, "report", *logs, "--format", "html", "--output", str(folder / "report.html")], check=True)
+    done = subprocess.run([COMMAND, "report", *logs, "--format", "json"], check=True, stdout=subprocess.PIPE)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _compare(folder: Path, report: Mapping[str, Any]) -> None:
+    """Print both clocks for the sum of all models' medians.
+
+    Raises:
+        SystemExit: they disagree by more than 10 percent.
+    """
+    clocks = {"stopwatch": _medians(folder), "report": _reported(report)}
+    table = Table("clock", "s before", "s after", "s saved", "after / before", title="Sum of the models' median times")
+    for name, (before, after) in clocks.items():
+        table.add_row(name, f"{before:.1f}", f"{after:.1f}", f"{before - after:.1f}", f"{after / before:.3f}")
+    Console(width=120).print(table)
+    saved = {name: before - after for name, (before, after) in clocks.items()}
+    if abs(saved["report"] - saved["stopwatch"]) > 0.1 * abs(saved["stopwatch"]):
+        raise SystemExit("The report and the stopwatch disagree by more than 10 percent.")
+
+
+def _medians(folder: Path) -> tuple[float, float]:
+    runs = {variant: json.loads((folder / f"{variant}.json").read_text()) for variant in ("before", "after")}
+    before, after = (sum(statistics.median(run[name] for run in seen) for name in seen[0]) for seen in runs.values())
+    return before, after
+
+
+def _reported(report: Mapping[str, Any]) -> tuple[float, float]:
+    before, after = (sum(model["seconds"][when] for model in report["models"]) for when in ("before", "after"))
+    return before, after
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+{#-
+  Returns the validated config of a model with one of the package's materializations: a dict from each key that it takes to its value or
+  default. Interprets config_schema(), as spark_bucketing.config.validation does in Python. tests/cases/shared/config.yml tests both.
+
+  Runs no query, so that dbt can call it while it parses the project.
+-#}
+{% macro model_config(node=model) -%}
+  {%- set schema = spark_bucketing.config_schema() -%}
+  {%- set materialized = node.config.get('materialized') -%}
+  {%- set values = {'materialized': materialized} -%}
+  {% do spark_bucketing.validate_config_keys(schema, node) %}
+  {%- for key, spec in schema['keys'].items() -%}
+    {%- set value = node.config.get(key) -%}
+    {%- if materialized in spec.taken_by -%}
+      {%- set unused = spec.of_dbt and node.config.get('incremental_strategy') | lower not in spec.strategies -%}
+      {%- do values.update({key: value if unused else spark_bucketing.config_value(key, spec, value, node)}) -%}
+    {%- elif value is not none and not spark_bucketing.is_ignored_key(spec, materialized, schema) -%}
+      {% do spark_bucketing.raise_config_error(key, value, 'no `' ~ key ~ '`, which is a key of ' ~ spec.taken_by | join(' and '),
+          "materialized='" ~ spec.taken_by[0] ~ "', or remove `" ~ key ~ '`', node=node) %}
+    {%- endif -%}
+  {%- endfor -%}
+  {%- if 'sorted_by' in values and values.sorted_by is none -%}
+    {%- do values.update({'sorted_by': values.clustered_by}) -%}
+  {%- endif -%}
+  {%- if values.incremental_strategy == 'merge' and not values.unique_key -%}
+    {#- As in dbt, a merge without a key matches no row. -#}
+    {%- do values.update({'incremental_strategy': 'append'}) -%}
+  {%- endif -%}
+  {% do spark_bucketing.validate_config_values(values, schema, node) %}
+  {{ return(values) }}
+{%- endmacro %}
+
+
+{#-
+  Raises an error for a config key that looks like a misspelled key of this package. dbt accepts any key, so a misspelled one would
+  be ignored without a message.
+-#}
+{% macro validate_config_keys(schema, node) -%}
+  {%- set names = [] -%}
+  {%- for key, spec in schema['keys'].items() if node.config.get('materialized').split('_')[0] in spec.taken_by | join -%}
+    {%- do names.append(key) -%}
+  {%- endfor -%}
+  {%- for key, value in node.config.items() if value is not none and key not in schema['keys'] and key not in schema.other_keys -%}
+    {%- set plain = key | lower | replace('-', '_') -%}
+    {%- set known = namespace(key=none) -%}
+    {%- for name in names if not known.key and (plain == name or plain in (schema['keys'][name].misspellings or [])) -%}
+      {%- set known.key = name -%}
+    {%- endfor -%}
+    {%- set meant = known.key or spark_bucketing.nearest_name(key, names, within=1) -%}
+    {%- if meant -%}
+      {%- set text = "'" ~ value ~ "'" if value is string else value -%}
+      {% do exceptions.raise_compiler_error('Unknown key `' ~ key ~ "` in the config of model '" ~ node.name ~ "'; did you mean `" ~ meant ~ '`?\n  found:    ' ~ key ~ '=' ~ text
+          ~ '\n  expected: a config key that dbt or this package reads\n  instead:  ' ~ meant ~ '=' ~ text) %}
+    {%- endif -%}
+  {%- endfor -%}
+{%- endmacro %}
+
+
+{#- Returns whether a materialization ignores a key, which may be set for all models of a folder. -#}
+{% macro is_ignored_key(spec, materialized, schema) -%}
+  {{ return(materialized.split('_')[0] in spec.taken_by | join or not spec.taken_by | reject('in', schema.incremental) | list) }}
+{%- endmacro %}
+
+
+{#- Raises an error for a combination of values that the schema excludes. -#}
+{% macro validate_config_values(values, schema, node) -%}
+  {%- for rule in schema.disjoint if values[rule.key] and values[rule.other] -%}
+    {%- set taken = values[rule.other] | map('lower') | list -%}
+    {%- for name in values[rule.key] if name | lower in taken -%}
+      {% do spark_bucketing.raise_config_error(rule.key, name, 'columns that are not in `' ~ rule.other ~ '`'
+          ~ (': data files do not contain partition columns' if rule.other == 'partition_by' else ''),
+          "remove '" ~ name ~ "' from `" ~ rule.key ~ '` or from `' ~ rule.other ~ '`', node=node) %}
+    {%- endfor -%}
+  {%- endfor -%}
+  {%- for rule in schema.rules -%}
+    {%- set holds = [] -%}
+    {%- for key, negated, expected in rule.when -%}
+      {#- `key.entry` is an entry of a mapping. -#}
+      {%- set value = values.get(key) if '.' not in key else (values.get(key.split('.')[0]) or {}).get(key.split('.')[1]) -%}
+      {%- set value = value | string if '.' in key and value is not none else value -%}
+      {#- Without expected values, the condition is that the key has no value. 0 and false are values. -#}
+      {%- do holds.append((value in expected if expected else value in [none, '', [], {}]) != negated) -%}
+    {%- endfor -%}
+    {%- if false not in holds -%}
+      {% do spark_bucketing.raise_config_error(rule.key, rule.found.format(**values), rule.expected.format(**values), rule.instead.format(**values), node=node) %}
+    {%- endif -%}
+  {%- endfor -%}
+{%- endmacro %}

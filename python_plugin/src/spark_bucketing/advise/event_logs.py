@@ -1,0 +1,72 @@
+"""Use the costs that event logs measured: runs of models, queries of other tools, and costs beside proposals."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from spark_bucketing.advise.advice import Change, MeasuredKeys
+from spark_bucketing.advise.requirements import RequiredLayout, Requirement
+from spark_bucketing.event_log.measured import Measured
+from spark_bucketing.event_log.plan_costs import Cost, Keys
+
+_KINDS = ("join", "aggregate", "window")
+
+
+def measured_runs(measured: Measured, nodes: Mapping[str, str]) -> dict[str, float]:
+    """Return the number of runs by unique id.
+
+    Args:
+        measured: the event logs.
+        nodes: unique id by table, for statements without a query comment.
+    """
+    found: dict[str, float] = {}
+    for node in measured.nodes():
+        name = nodes.get(node.removeprefix("table."), node).lower()
+        found[name] = found.get(name, 0) + len(measured.runs_of(node))
+    return found
+
+
+def unplanned_layouts(measured: Measured, models: Collection[str]) -> tuple[RequiredLayout, ...]:
+    """Return the requirements of statements that are not models of the project, such as queries of BI tools."""
+    return tuple(
+        RequiredLayout(node or "ad-hoc query", operator.kind, sides)
+        for (node, operator), costs in measured.operators.items()
+        if operator.kind in _KINDS and node not in models
+        if (
+            sides := tuple(_requirement(keys, cost, operator.kind) for keys, cost in costs.items() if any(keys.columns))
+        )
+        and len(sides) <= 2
+    )
+
+
+def _requirement(keys: Keys, cost: Cost, kind: str) -> Requirement:
+    # A join and a window sort what they shuffle.
+    ordered = float(cost.shuffle_bytes) if kind != "aggregate" else 0.0
+    order = tuple(column for column in keys.columns if column) if ordered else ()
+    return Requirement(keys.table, keys.columns, float(cost.shuffle_bytes), ordered, order)
+
+
+def ranked(measured: Measured) -> tuple[MeasuredKeys, ...]:
+    """Return all tables and keys, ordered by shuffle bytes, then spill, then task time."""
+    sums: dict[tuple[str, tuple[str, ...]], Cost] = {}
+    for keys, cost in measured.costs().items():
+        columns = tuple(dict.fromkeys(column for column in keys.columns if column))
+        sums.setdefault((keys.table, columns), Cost()).add(cost)
+    found = [MeasuredKeys(table, columns, cost) for (table, columns), cost in sums.items()]
+    return tuple(
+        sorted(found, key=lambda one: (-one.cost.shuffle_bytes, -one.cost.spill_bytes, -one.cost.task_ms, one.table))
+    )
+
+
+def with_costs(changes: Iterable[Change], found: Collection[MeasuredKeys]) -> tuple[Change, ...]:
+    """Add the measured costs of the keys that contain all bucket columns of a change."""
+    return tuple(replace(change, measured=_cost(change, found)) for change in changes)
+
+
+def _cost(change: Change, found: Collection[MeasuredKeys]) -> Cost:
+    total = Cost()
+    for one in found:
+        if one.table == change.table and set(change.after.bucket_columns) <= set(one.columns):
+            total.add(one.cost)
+    return total

@@ -1,0 +1,42 @@
+"""Add to findings what event logs say that they cost per run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, map_findings
+from spark_bucketing.event_log.measured import Measured
+from spark_bucketing.event_log.plan_costs import Cost
+from spark_bucketing.units import count, size
+
+
+def with_measured_costs(report: Report, measured: Measured, relations: dict[str, str]) -> Report:
+    """Return a report whose findings state the measured costs of a run.
+
+    Args:
+        report: the findings.
+        measured: the event logs.
+        relations: table of each model by unique id, for statements without a query comment.
+    """
+    return replace(report, models=tuple(_with_costs(model, measured, relations) for model in report.models))
+
+
+def _with_costs(model: ModelResult, measured: Measured, relations: dict[str, str]) -> ModelResult:
+    names = [model.unique_id or "", f"table.{relations.get(model.unique_id or '', '')}"]
+    node = next((name for name in names if measured.runs_of(name)), None)
+    return map_findings(model, partial(_with_cost, measured, node)) if node else model
+
+
+def _with_cost(measured: Measured, node: str, operator: OperatorResult, finding: Finding) -> Finding:
+    """Add the costs of the finding's tables for keys that the operator names."""
+    total, runs = Cost(), len(measured.runs_of(node))
+    for keys, cost in measured.costs(node).items():
+        columns = [column for column in keys.columns if column]
+        if keys.table in finding.tables and all(column in operator.description.lower() for column in columns):
+            total.add(cost)
+    if total == Cost():
+        return finding
+    shuffled, spilled = size(total.shuffle_bytes // runs), size(total.spill_bytes // runs)
+    text = f"{shuffled} shuffled, {spilled} spilled, {total.task_ms / runs / 1000:,.2f} task seconds"
+    return replace(finding, message=f"{finding.message}\nMeasured per run, in {count(runs, 'run')}: {text}.")

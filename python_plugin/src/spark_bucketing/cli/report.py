@@ -1,0 +1,67 @@
+"""Define the command `report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from spark_bucketing.cli.options import WRITTEN_FILE
+from spark_bucketing.cli.progress import progress_line
+from spark_bucketing.cli.streams import standard_output
+from spark_bucketing.errors import ProjectError
+from spark_bucketing.event_log.comparison import compare
+from spark_bucketing.event_log.measured import read_measured
+from spark_bucketing.report.event_log_data import write_json, write_text
+from spark_bucketing.report.event_log_html import write_html
+
+_WRITERS = {"text": write_text, "json": write_json, "html": write_html}
+
+
+@click.command()
+@click.option(
+    "--before",
+    "before",
+    metavar="PATH",
+    multiple=True,
+    required=True,
+    help="Event log or folder of runs before bucketing.",
+)
+@click.option(
+    "--after",
+    "after",
+    metavar="PATH",
+    multiple=True,
+    required=True,
+    help="Event log or folder of runs after bucketing.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(_WRITERS)),
+    default="text",
+    show_default=True,
+    help="Format of the report.",
+)
+@click.option("--output", "-o", type=WRITTEN_FILE, help="Write the report to FILE instead of standard output.")
+def report(before: tuple[str, ...], after: tuple[str, ...], form: str, output: Path | None) -> None:
+    """Compare what models cost before and after bucketing, from Spark event logs.
+
+    Shows the medians over all successful runs of each dbt model: time, shuffle bytes, spill, task time and write time.
+    Names bucketed models that cost more than they save.
+
+    PATH is an event log, or a folder such as spark.eventLog.dir, plain or compressed with zstd, lz4 or gzip. Spark
+    reads other file systems, such as s3a://logs/.
+
+    Exit codes: 0 success, 2 could not run.
+    """
+    with progress_line() as line:
+        comparison = compare(read_measured(before, line.show), read_measured(after, line.show))
+    try:
+        if output:
+            with output.open("w", encoding="utf-8", errors="replace") as file:
+                _WRITERS[form](comparison, file)
+        else:
+            _WRITERS[form](comparison, standard_output(form))
+    except OSError as error:
+        raise ProjectError(f"Cannot write the report to {output}: {error.strerror}.") from error

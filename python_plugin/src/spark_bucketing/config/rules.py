@@ -1,0 +1,198 @@
+"""Declare the combinations of config keys that are errors; see schema.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+from spark_bucketing.config.schema import FILE_COUNTS
+from spark_bucketing.spec import VERSION_OF_HASH, VERSION_PROPERTY
+
+
+class Condition(NamedTuple):
+    """A condition on the value of a key, or on an entry of a mapping as `key.entry`. Entries are compared as text."""
+
+    key: str
+    negated: bool
+    values: tuple[str, ...] = ()  # without values, the condition is that the key has no value or an empty one
+
+
+def _is(key: str, *values: str) -> Condition:
+    return Condition(key, False, values)
+
+
+def _is_not(key: str, *values: str) -> Condition:
+    return Condition(key, True, values)
+
+
+def _lacks(key: str) -> Condition:
+    return Condition(key, False)
+
+
+def _has(key: str) -> Condition:
+    return Condition(key, True)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A combination of values that is an error. `{key}` in a text is the value of a key."""
+
+    key: str  # the key to report
+    when: tuple[Condition, ...]  # it is an error if all of them hold
+    found: str
+    expected: str
+    instead: str
+    name: str = "invalid-config"  # of the lint rule
+
+
+@dataclass(frozen=True)
+class Disjoint:
+    """Two lists of columns that must have no column in common."""
+
+    key: str  # the key to report
+    other: str
+    name: str = "invalid-config"  # of the lint rule
+
+
+DISJOINT = (
+    Disjoint("clustered_by", "partition_by", "partition-column-in-buckets"),
+    Disjoint("sorted_by", "partition_by", "partition-column-in-buckets"),
+    Disjoint("implicit_partition_by", "partition_by"),
+    Disjoint("range_by", "partition_by"),
+    Disjoint("range_by", "implicit_partition_by"),
+)
+
+_BUCKETED = _is("materialized", "bucketed_table", "bucketed_incremental")
+_ORGANIZED = _is("materialized", "organized_table", "organized_incremental")
+_EVOLVES = _is("on_bucket_change", "evolve")
+_MERGES = _is("incremental_strategy", "merge")
+_BY_BATCHES = _is("incremental_strategy", "microbatch")
+_VERSION = f"tblproperties.{VERSION_PROPERTY}"
+
+
+def _bucketed() -> Iterator[Rule]:
+    for key, other, what, instead in (
+        ("clustered_by", "buckets", "the columns to bucket by", "clustered_by=['the_join_key']"),
+        ("buckets", "clustered_by", "the number of buckets", "buckets=64"),
+    ):
+        yield Rule(
+            key, (_BUCKETED, _lacks(key)), f"{{{key}}}", f"{what}, together with `{other}`",
+            f"{instead}, or materialized='table' for a table without buckets", "missing-buckets",
+        )  # fmt: skip
+    yield Rule(
+        "on_bucket_change", (_EVOLVES, _is_not("materialized", "bucketed_incremental")),
+        "evolve, with materialized='{materialized}'",
+        "materialized='bucketed_incremental'; other materializations rewrite all partitions in every run",
+        "remove `on_bucket_change`, or set materialized='bucketed_incremental'",
+    )  # fmt: skip
+    yield Rule(
+        "on_bucket_change", (_EVOLVES, _is("bucket_hash", "spark")), "evolve, with bucket_hash='{bucket_hash}'",
+        "bucket_hash='hive'; in the Spark layout, stock Spark drops rows of partitions whose number of buckets differs "
+        "from the table's", "bucket_hash='hive', or on_bucket_change='rebuild'",
+    )  # fmt: skip
+    yield Rule(
+        "on_bucket_change", (_EVOLVES, _lacks("partition_by")), "evolve, without `partition_by`",
+        "a partitioned table; each partition keeps the bucket spec it was written with",
+        "partition_by=['the_day'], or on_bucket_change='rebuild'",
+    )  # fmt: skip
+
+
+def _versions() -> Iterator[Rule]:
+    """Refuse a table property that states another version than `bucket_hash`; tables of other layouts may state 1."""
+    version = VERSION_OF_HASH["hive2"]
+    for of_hash, expected, instead in (
+        (_is("bucket_hash", "hive2"), version, "remove 'bucketing_version'"),
+        (_is_not("bucket_hash", "hive2"), "1", f"remove 'bucketing_version'; version {version} is bucket_hash='hive2'"),
+    ):
+        yield Rule(
+            "tblproperties", (of_hash, _has(_VERSION), _is_not(_VERSION, expected)),
+            f"{VERSION_PROPERTY} = {{tblproperties[{VERSION_PROPERTY}]}}",
+            f"{VERSION_PROPERTY} = '{expected}', the version of the config's `bucket_hash`", instead,
+        )  # fmt: skip
+
+
+def _organized() -> Iterator[Rule]:
+    for first, second in combinations(FILE_COUNTS, 2):
+        yield Rule(
+            second, (_has(first), _has(second)), f"{first} and {second}", f"exactly one of {', '.join(FILE_COUNTS)}",
+            f"keep `{first}` and remove the others",
+        )  # fmt: skip
+    yield Rule(
+        "target_file_size", (_ORGANIZED, *map(_lacks, FILE_COUNTS), _lacks("range_boundaries_from")),
+        f"none of {', '.join(FILE_COUNTS)}", f"exactly one of {', '.join(FILE_COUNTS)}", "target_file_size='256MiB'",
+    )  # fmt: skip
+    yield Rule(
+        "files_per_partition", (_has("files_per_partition"), _lacks("partition_by"), _lacks("implicit_partition_by")),
+        "{files_per_partition}", "a model with `partition_by` or `implicit_partition_by`",
+        "num_files={files_per_partition}",
+    )  # fmt: skip
+    yield Rule(
+        "file_strategy", (_is("file_strategy", "by_column"), _lacks("partition_by")),
+        "by_column, without `partition_by`",
+        "`partition_by` with this strategy, which distributes rows by the partition columns",
+        "partition_by=['ds'], or remove `file_strategy` to use the default, 'exact'",
+    )  # fmt: skip
+    for key in ("range_by", "implicit_partition_by"):
+        yield Rule(
+            "file_strategy", (_has(key), _is_not("file_strategy", "exact")), "{file_strategy}",
+            "'exact' with `range_by` or `implicit_partition_by`, which plan every file", "remove `file_strategy`",
+        )  # fmt: skip
+    yield Rule(
+        "range_boundaries_from", (_has("range_boundaries_from"), _lacks("range_by")), "{range_boundaries_from}",
+        "`range_by` in the config; the ranges are of this column", "range_by='order_id'",
+    )  # fmt: skip
+    yield Rule(
+        "scale_factor", (_has("scale_factor"), _is_not("file_strategy", "by_column_salted")), "{scale_factor}",
+        "no `scale_factor` with file_strategy='{file_strategy}'; it only affects 'by_column_salted'",
+        "remove `scale_factor`",
+    )  # fmt: skip
+
+
+def _incremental() -> Iterator[Rule]:
+    yield Rule(
+        "merge_update_columns", (_MERGES, _has("merge_update_columns"), _has("merge_exclude_columns")),
+        "{merge_update_columns}", "one of merge_update_columns and merge_exclude_columns", "remove one of the two",
+    )  # fmt: skip
+    yield Rule(
+        "incremental_strategy", (_ORGANIZED, _BY_BATCHES), "microbatch",
+        "'append', 'insert_overwrite' or 'merge' with materialized='organized_incremental'",
+        "materialized='bucketed_incremental', which supports microbatch",
+    )  # fmt: skip
+    for key, expected, instead in (
+        ("partition_by", "a partition column with the granularity of `batch_size`", "['the_day']"),
+        ("event_time", "the column with the time of a row", "'the_day'"),
+        ("batch_size", "one of hour, day, month, year", "'day'"),
+        ("begin", "the start of the first batch", "'2024-01-01'"),
+    ):
+        yield Rule(
+            key, (_BUCKETED, _BY_BATCHES, _lacks(key)), "None", f"{expected}, with incremental_strategy='microbatch'",
+            f"{key}={instead}",
+        )  # fmt: skip
+    yield Rule(
+        "on_schema_change", (_ORGANIZED, _is("on_schema_change", "sync_all_columns")), "sync_all_columns",
+        "one of ignore, fail, append_new_columns with materialized='organized_incremental'",
+        "on_schema_change='append_new_columns', or dbt run --full-refresh to drop columns",
+    )  # fmt: skip
+    yield Rule(
+        "incremental_strategy", (_ORGANIZED, _MERGES, _lacks("range_by")), "merge",
+        "`range_by` in the config; a merge uses the ranges to find the files that it must rewrite",
+        "range_by='event_time', or materialized='bucketed_incremental', which rewrites partitions",
+    )  # fmt: skip
+    for key in ("num_files", "files_per_partition", "range_boundaries_from"):
+        yield Rule(
+            key, (_MERGES, _has(key), _lacks("rows_per_file"), _lacks("target_file_size")), f"{{{key}}}",
+            "rows_per_file or target_file_size with incremental_strategy='merge', which splits files that grow too "
+            "large",
+            "target_file_size='256MiB'",
+        )  # fmt: skip
+    for key in ("delete_when", "insert_when", "update_when"):
+        yield Rule(
+            key, (_has(key), _is_not("incremental_strategy", "merge")), f"{{{key}}}",
+            f"no `{key}` with incremental_strategy='{{incremental_strategy}}', which inserts every row",
+            "incremental_strategy='merge' with a `unique_key`",
+        )  # fmt: skip
+
+
+RULES = (*_bucketed(), *_versions(), *_organized(), *_incremental())

@@ -1,0 +1,1 @@
+"""Read Spark event logs: what statements, tables and models cost."""

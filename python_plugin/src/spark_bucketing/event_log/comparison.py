@@ -1,0 +1,169 @@
+"""Compare the runs of models before and after bucketing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import erfc, sqrt
+from statistics import median
+from typing import Literal
+
+from spark_bucketing.event_log.measured import Measured, Run
+
+Verdict = Literal["gained", "lost", "no difference", "too few runs"]
+LEAST_RUNS = 4
+MOST_CHANCE = 0.05
+RULE = (
+    f"A verdict needs at least {LEAST_RUNS} runs before and after. It is `gained` or `lost` where a two-sided "
+    f"Mann-Whitney test finds a chance of at most {MOST_CHANCE:.0%} that the runs differ by noise alone."
+)
+# What is compared, from a run.
+MEASURES: Mapping[str, Callable[[Run], float]] = {
+    "seconds": lambda run: run.seconds,
+    "shuffle_bytes": lambda run: run.shuffle_bytes,
+    "spill_bytes": lambda run: run.spill_bytes,
+    "task_seconds": lambda run: run.task_ms / 1000,
+    "write_seconds": lambda run: run.write_ms / 1000,
+}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One measure of the runs before and after."""
+
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+
+    @property
+    def medians(self) -> tuple[float, float]:
+        """Return the medians before and after."""
+        return median(self.before), median(self.after)
+
+    @property
+    def saved(self) -> float:
+        """Return the decrease of the median."""
+        return self.medians[0] - self.medians[1]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return whether less is used after, beyond the noise between runs."""
+        if min(len(self.before), len(self.after)) < LEAST_RUNS:
+            return "too few runs"
+        if chance_of_noise(self.before, self.after) > MOST_CHANCE or self.saved == 0:
+            return "no difference"
+        return "gained" if self.saved > 0 else "lost"
+
+
+@dataclass(frozen=True)
+class ComparedNode:
+    """A node that ran before and after."""
+
+    node: str
+    differences: Mapping[str, Difference]  # by measure
+
+
+@dataclass(frozen=True)
+class CostlyTable:
+    """A bucketed model whose build costs more task time than its readers save."""
+
+    node: str
+    table: str
+    cost_seconds: float  # increase of the task time of one build
+    saved_seconds: float  # decrease of the readers' task time, per build
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All nodes that ran before and after."""
+
+    before: Measured
+    after: Measured
+    nodes: tuple[ComparedNode, ...]  # the largest saving of time first
+    total: ComparedNode | None  # complete invocations; None if there is none on one side
+    costly: tuple[CostlyTable, ...]
+    only_before: tuple[str, ...]
+    only_after: tuple[str, ...]
+
+
+def compare(before: Measured, after: Measured) -> Comparison:
+    """Compare the nodes that ran successfully in both sets of event logs."""
+    left, right = set(before.nodes()), set(after.nodes())
+    both = sorted(left & right)
+    compared = [ComparedNode(node, _differences(before.runs_of(node), after.runs_of(node))) for node in both]
+    compared.sort(key=lambda one: (-one.differences["seconds"].saved, one.node))
+    sums = _invocations(before, both), _invocations(after, both)
+    total = ComparedNode("total", _differences(*sums)) if all(sums) else None
+    costly = _costly(before, after, {one.node: one for one in compared})
+    return Comparison(
+        before, after, tuple(compared), total, costly, tuple(sorted(left - right)), tuple(sorted(right - left))
+    )
+
+
+def _differences(before: Sequence[Run], after: Sequence[Run]) -> dict[str, Difference]:
+    return {name: Difference(tuple(map(value, before)), tuple(map(value, after))) for name, value in MEASURES.items()}
+
+
+def _invocations(measured: Measured, nodes: Sequence[str]) -> list[Run]:
+    """Return the sums of the invocations that ran all of these nodes."""
+    groups: dict[tuple[str, str], dict[str, Run]] = {}
+    for key, run in measured.runs.items():
+        if not run.failed and key.node in nodes:
+            groups.setdefault((key.application, key.invocation), {})[key.node] = run
+    found = []
+    for group in groups.values():
+        if nodes and len(group) == len(nodes):
+            total = Run(0, 0)
+            for run in group.values():
+                # The sum of times, because models may run at the same time.
+                total.ended += run.ended - run.started
+                for name in ("task_ms", "shuffle_bytes", "spill_bytes", "write_ms"):
+                    setattr(total, name, getattr(total, name) + getattr(run, name))
+            found.append(total)
+    return found
+
+
+def _costly(before: Measured, after: Measured, nodes: Mapping[str, ComparedNode]) -> tuple[CostlyTable, ...]:
+    """Return the bucketed tables that cost more task time than they save, the largest net cost first.
+
+    A reader's saving is shared between the bucketed tables that it reads. Savings and costs that may be noise count as
+    zero.
+    """
+    read: dict[str, list[str]] = {}
+    for table, readers in after.bucketed.items():
+        if table not in before.bucketed:
+            for reader in readers:
+                read.setdefault(reader, []).append(table)
+    found = []
+    for table in sorted({table for tables in read.values() for table in tables}):
+        builder = nodes.get(after.writers.get(table, ""))
+        if builder is None:
+            continue
+        cost, builds = -_certain(builder), len(after.runs_of(builder.node))
+        saved = sum(
+            _certain(nodes[reader]) / len(tables) * len(after.runs_of(reader)) / builds
+            for reader, tables in read.items()
+            if table in tables and reader in nodes
+        )
+        if cost > max(saved, 0):
+            found.append(CostlyTable(builder.node, table, cost, saved))
+    return tuple(sorted(found, key=lambda one: (one.saved_seconds - one.cost_seconds, one.node)))
+
+
+def _certain(node: ComparedNode) -> float:
+    """Return the task seconds that a node saves per run; 0 if the difference may be noise."""
+    difference = node.differences["task_seconds"]
+    return difference.saved if difference.verdict in ("gained", "lost") else 0.0
+
+
+def chance_of_noise(before: Sequence[float], after: Sequence[float]) -> float:
+    """Return the two-sided p-value of the Mann-Whitney test, by its normal approximation with corrections for ties."""
+    ordered = sorted([*before, *after])
+    # Equal values share the mean of their ranks.
+    ranks = {value: ordered.index(value) + (ordered.count(value) + 1) / 2 for value in set(ordered)}
+    left, right, both = len(before), len(after), len(ordered)
+    wins = sum(ranks[value] for value in before) - left * (left + 1) / 2
+    ties = sum(number**3 - number for number in map(ordered.count, set(ordered)))
+    variance = left * right / 12 * (both + 1 - ties / (both * (both - 1)))
+    if variance <= 0:
+        return 1.0
+    return erfc(max(abs(wins - left * right / 2) - 0.5, 0) / sqrt(2 * variance))

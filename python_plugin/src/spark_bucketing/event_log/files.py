@@ -1,0 +1,138 @@
+"""Find event logs in local folders and in Spark's file systems, and read their lines."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from spark_bucketing.errors import EventLogError
+from spark_bucketing.event_log.codecs import decompressed
+from spark_bucketing.session import hadoop_files
+
+# eventlog_v2_<application>/events_<number>_<application>
+_ROLLING = re.compile(r"events_(\d+)_(?P<application>.+?)(\.[a-z0-9]+)*$")
+_OTHER = re.compile(r"^[._]|^appstatus_|\.(crc|tmp)$")
+# A longer line is damaged; the limit keeps memory constant.
+_LONGEST_LINE = 64 << 20
+OnBytes = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A file of an event log."""
+
+    path: str
+    size_bytes: int
+    open: Callable[[], IO[bytes]]  # returns a stream with peek()
+
+
+@dataclass
+class ReadCounts:
+    """What was read."""
+
+    files: int = 0
+    size_bytes: int = 0
+    lines: int = 0
+    broken_lines: int = 0
+    truncated_files: int = 0
+    unfinished: int = 0  # statements without an end
+    applications: set[str] = field(default_factory=set)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return a sentence for each kind of missing data."""
+        broken = [
+            (self.broken_lines, "broken lines were skipped"),
+            (self.truncated_files, "files end in the middle of a line or a compressed block"),
+            (self.unfinished, "statements have no end in the logs and do not count"),
+        ]
+        return [f"{number:,} {text}." for number, text in broken if number]
+
+
+def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
+    """Return the files of each event log; a rolling log has several, in order.
+
+    Raises:
+        EventLogError: a path does not exist, or contains no event log.
+    """
+    logs: dict[str, list[LogFile]] = {}
+    for path in paths:
+        files = _remote(path) if "://" in path and not path.startswith("file://") else _local(path)
+        found = [file for file in files if not _OTHER.search(file.path.rsplit("/", 1)[-1])]
+        if not found:
+            raise EventLogError(
+                f"{path} contains no event log.\n  found:    no file\n"
+                "  expected: an event log, or a folder such as spark.eventLog.dir\n"
+                "  instead:  check that spark.eventLog.enabled was true"
+            )
+        for file in found:
+            rolling = _ROLLING.match(file.path.rsplit("/", 1)[-1])
+            key = f"{file.path.rsplit('/', 1)[0]}/{rolling['application']}" if rolling else file.path
+            logs.setdefault(key, []).append(file)
+    return [sorted({one.path: one for one in files}.values(), key=_number) for _, files in sorted(logs.items())]
+
+
+def _number(file: LogFile) -> int:
+    rolling = _ROLLING.match(file.path.rsplit("/", 1)[-1])
+    return int(rolling[1]) if rolling else 0
+
+
+def _local(path: str) -> list[LogFile]:
+    root = Path(path.removeprefix("file://"))
+    if not root.exists():
+        raise EventLogError(
+            f"The event log {path} does not exist.\n  found:    no file or folder\n"
+            "  expected: the path of an event log or of a folder with event logs"
+        )
+    files = sorted(one for one in root.rglob("*") if one.is_file()) if root.is_dir() else [root]
+    return [LogFile(str(one), one.stat().st_size, lambda one=one: one.open("rb")) for one in files]  # type: ignore[misc]
+
+
+def _remote(path: str) -> list[LogFile]:
+    return [LogFile(*entry) for entry in hadoop_files(path)]
+
+
+def read_lines(files: Sequence[LogFile], counts: ReadCounts, on_bytes: OnBytes = lambda *_: None) -> Iterator[bytes]:
+    """Yield the lines of one event log; count files that end early.
+
+    Args:
+        files: the files of the log, in order.
+        counts: receives the number of files and lines.
+        on_bytes: called now and then with the bytes read of the current file and its size.
+    """
+    # What damaged files raise: gzip EOFError and BadGzipFile, lz4 EOFError, zstd ZstdError.
+    from zstandard import ZstdError
+
+    damaged: tuple[type[Exception], ...] = (EOFError, zlib.error, ZstdError)
+    for file in files:
+        counts.files += 1
+        counts.size_bytes += file.size_bytes
+        try:
+            with file.open() as raw:
+                yield from _lines(decompressed(raw, file.path), raw, file.size_bytes, counts, on_bytes)
+        except damaged:
+            counts.truncated_files += 1
+        except OSError as error:
+            raise EventLogError(f"Cannot read the event log {file.path}: {error.strerror or error}.") from error
+
+
+def _lines(stream: Any, raw: Any, size: int, counts: ReadCounts, on_bytes: OnBytes) -> Iterator[bytes]:
+    partial = False
+    for number, line in enumerate(iter(lambda: stream.readline(_LONGEST_LINE), b"")):
+        if number % 5000 == 0:
+            on_bytes(raw.tell(), size)
+        whole = line.endswith(b"\n")
+        if whole and not partial:
+            counts.lines += 1
+            yield line
+        elif whole or not partial:
+            counts.broken_lines += 1
+        partial = not whole
+    if partial:
+        counts.broken_lines -= 1
+        counts.truncated_files += 1
+    on_bytes(size, size)

@@ -1,0 +1,144 @@
+"""Sum the statements of event logs by run of a dbt node, and by table and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from spark_bucketing.event_log.files import ReadCounts, find_logs, read_lines
+from spark_bucketing.event_log.plan_costs import Cost, Keys, MeasuredOperator
+from spark_bucketing.event_log.statements import Statement, statements
+from spark_bucketing.units import count
+
+OnProgress = Callable[[str], None]
+AD_HOC = ""
+"""The node of statements that are not dbt's."""
+
+
+@dataclass
+class Run:
+    """One run of one node: all its statements."""
+
+    started: int  # milliseconds since 1970
+    ended: int
+    failed: bool = False
+    task_ms: int = 0
+    shuffle_bytes: int = 0
+    spill_bytes: int = 0
+    write_ms: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """Return the time from the start of the first statement to the end of the last one."""
+        return (self.ended - self.started) / 1000
+
+    def add(self, statement: Statement) -> None:
+        """Add a statement."""
+        self.started, self.ended = min(self.started, statement.started), max(self.ended, statement.ended)
+        self.failed |= statement.failed
+        self.task_ms += statement.task_ms
+        self.shuffle_bytes += statement.shuffle_bytes
+        self.spill_bytes += statement.spill_bytes
+        self.write_ms += statement.write_ms
+
+
+@dataclass(frozen=True)
+class RunKey:
+    """The identity of a run: the Spark application, the invocation of dbt, and the node."""
+
+    application: str
+    invocation: str
+    node: str
+
+
+@dataclass
+class Measured:
+    """Everything that event logs say about models and tables."""
+
+    counts: ReadCounts = field(default_factory=ReadCounts)
+    runs: dict[RunKey, Run] = field(default_factory=dict)
+    operators: dict[tuple[str, MeasuredOperator], dict[Keys, Cost]] = field(default_factory=dict)  # by node
+    bucketed: dict[str, set[str]] = field(default_factory=dict)  # nodes that read a table as bucketed, by table
+    readers: dict[str, set[str]] = field(default_factory=dict)
+    writers: dict[str, str] = field(default_factory=dict)  # node that writes each table
+    ad_hoc: int = 0  # statements of others that shuffled or sorted
+
+    def runs_of(self, node: str) -> list[Run]:
+        """Return the successful runs of a node, the oldest first."""
+        found = [run for key, run in self.runs.items() if key.node == node and not run.failed]
+        return sorted(found, key=lambda run: run.started)
+
+    def nodes(self) -> list[str]:
+        """Return the nodes with successful runs."""
+        return sorted({key.node for key, run in self.runs.items() if not run.failed})
+
+    @property
+    def summary(self) -> str:
+        """Say what was read, and what is missing."""
+        read = f"{count(self.counts.files, 'file')}, {count(len(self.runs), 'run')} of models"
+        return " ".join([f"{read}, {self.ad_hoc:,} other statements that shuffle or sort.", *self.counts.warnings])
+
+    def costs(self, node: str | None = None) -> dict[Keys, Cost]:
+        """Return the costs by table and keys, of one node or of all statements."""
+        found: dict[Keys, Cost] = {}
+        for (name, _), costs in self.operators.items():
+            if node is None or name == node:
+                for keys, cost in costs.items():
+                    found.setdefault(keys, Cost()).add(cost)
+        return found
+
+
+def read_measured(paths: Sequence[str], on_progress: OnProgress = lambda _: None) -> Measured:
+    """Read all event logs below these paths.
+
+    Raises:
+        EventLogError: a path does not exist, contains no event log, or its codec is not supported.
+    """
+    found = Measured()
+    logs = find_logs(paths)
+    total = sum(file.size_bytes for files in logs for file in files)
+
+    def show(of_file: int, size: int) -> None:
+        # A file counts as read when its reading starts.
+        done = found.counts.size_bytes - size + of_file
+        on_progress(f"reading event logs {_bar(done / max(total, 1))}")
+
+    for files in logs:
+        _add(found, statements(read_lines(files, found.counts, show), found.counts))
+    return found
+
+
+def _bar(share: float, width: int = 30) -> str:
+    filled = round(min(share, 1) * width)
+    return f"{'━' * filled}{'╌' * (width - filled)} {min(share, 1):4.0%}"
+
+
+def _add(found: Measured, ended: Iterable[Statement]) -> None:
+    """Add the statements of one application.
+
+    Without an invocation id in the query comment, a new invocation starts with a statement of dbt without a node, such
+    as its list of schemas, after statements with a node.
+    """
+    number, in_nodes = 0, False
+    for statement in ended:
+        if statement.by_dbt and not statement.node:
+            number, in_nodes = number + in_nodes, False
+        in_nodes |= bool(statement.node)
+        node = statement.node or (statement.written and f"table.{statement.written}")
+        _add_costs(found, node if node else AD_HOC, statement)
+        if node:
+            key = RunKey(statement.application, statement.invocation or str(number), node)
+            found.runs.setdefault(key, Run(statement.started, statement.ended)).add(statement)
+
+
+def _add_costs(found: Measured, node: str, statement: Statement) -> None:
+    if statement.written and node:
+        found.writers.setdefault(statement.written, node)
+    for table in statement.bucketed:
+        found.bucketed.setdefault(table, set()).add(node)
+    found.ad_hoc += bool(statement.operators and node == AD_HOC)
+    for operator, costs in statement.operators:
+        known = found.operators.setdefault((node, operator), {})
+        for keys, cost in costs.items():
+            known.setdefault(keys, Cost()).add(cost)
+            found.readers.setdefault(keys.table, set()).add(node)

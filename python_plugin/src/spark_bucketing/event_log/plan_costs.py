@@ -1,0 +1,181 @@
+"""Attribute the Exchanges and Sorts of a plan in an event log to tables and their columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Plan = Mapping[str, Any]
+"""Spark's SparkPlanInfo as JSON: nodeName, simpleString, children, metrics."""
+Kind = Literal["join", "aggregate", "window", "other"]
+
+# l_orderkey#12L, or a column in backticks
+_ATTRIBUTE = re.compile(r"([\w`. ()]+?)#(\d+)L?")
+_ALIAS = re.compile(r"(?:[\w`.]+)#(\d+)L? AS [^#,\]]+#(\d+)L?")
+_KEYS = re.compile(r"(?i:hash)\w*\((.*?),? \d+\)")
+_SCAN = re.compile(r"(?:Batch)?Scan\b.*?([\w`-]+\.[\w`.-]+)\s*$")
+# Nodes that pass on rows without keeping their place: a table below them needs another shuffle anyway.
+_BREAKS = ("Exchange", "ShuffleQueryStage", "ReusedExchange", "Subquery", "BroadcastExchange", "BroadcastQueryStage")
+_BUCKETED = re.compile(r"\bBucketed: true\b")
+
+
+@dataclass
+class Cost:
+    """What Exchanges and Sorts cost, as Spark measured it."""
+
+    shuffle_bytes: int = 0  # bytes that Exchanges wrote
+    spill_bytes: int = 0  # bytes of rows in memory that Sorts spilled
+    task_ms: float = 0.0  # time that tasks wrote shuffle files, waited for them, and sorted
+
+    def add(self, other: Cost) -> None:
+        """Add another cost."""
+        self.shuffle_bytes += other.shuffle_bytes
+        self.spill_bytes += other.spill_bytes
+        self.task_ms += other.task_ms
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The columns of one table by which rows are brought together."""
+
+    table: str  # schema and name
+    columns: tuple[str | None, ...]  # the column at each position of the keys; None if a key is not a column
+
+
+@dataclass(frozen=True)
+class MeasuredOperator:
+    """An operator that rows are brought together for, and the tables that its rows come from."""
+
+    kind: Kind
+    sides: tuple[Keys, ...]
+
+
+@dataclass
+class _Consumer:
+    kind: Kind
+    costs: dict[Keys, Cost] = field(default_factory=dict)
+
+
+def operator_costs(plan: Plan, values: Mapping[int, int]) -> list[tuple[MeasuredOperator, dict[Keys, Cost]]]:
+    """Return the operators for which Spark shuffled or sorted rows of tables, and the costs by table and keys.
+
+    Rows that went through another operator's shuffle belong to no table, because buckets cannot save their shuffle.
+
+    Args:
+        plan: the final plan.
+        values: the values of accumulators, by id.
+    """
+    found: list[_Consumer] = []
+    _walk(plan, _Consumer("other"), found, values, set())
+    return [(MeasuredOperator(one.kind, tuple(one.costs)), one.costs) for one in found if one.costs]
+
+
+def bucketed_tables(plan: Plan) -> set[str]:
+    """Return the tables that the plan reads as bucketed."""
+    return {_table(node) for node in _nodes(plan) if _table(node) and _BUCKETED.search(node["simpleString"])}
+
+
+def _walk(node: Plan, consumer: _Consumer, found: list[_Consumer], values: Mapping[int, int], seen: set[int]) -> None:
+    kind = _kind(node["nodeName"])
+    if kind:
+        consumer = _Consumer(kind)
+        found.append(consumer)
+    metrics = {metric["name"]: metric["accumulatorId"] for metric in node["metrics"]}
+    # A reused exchange appears again with the same accumulators.
+    if node["nodeName"] in ("Exchange", "Sort") and seen.isdisjoint(metrics.values()):
+        seen.update(metrics.values())
+        keys = _keys(node)
+        if keys:
+            consumer.costs.setdefault(keys, Cost()).add(
+                _cost({name: values.get(id_, 0) for name, id_ in metrics.items()})
+            )
+    for child in node["children"]:
+        _walk(child, consumer, found, values, seen)
+
+
+def _kind(name: str) -> Kind | None:
+    if name.endswith("Join") and not name.startswith("Broadcast"):
+        return "join"
+    if "Aggregate" in name:
+        return "aggregate"
+    return "window" if name.startswith("Window") and "Group" not in name else None
+
+
+def _cost(values: Mapping[str, int]) -> Cost:
+    # Spark measures the time of shuffle writes in nanoseconds.
+    time = values.get("shuffle write time", 0) / 1e6 + values.get("fetch wait time", 0) + values.get("sort time", 0)
+    return Cost(values.get("shuffle bytes written", 0), values.get("spill size", 0), time)
+
+
+def _keys(node: Plan) -> Keys | None:
+    """Return the table whose rows reach an Exchange or a Sort unshuffled, and its key columns."""
+    if node["nodeName"] == "Sort":
+        below = _exchange_below(node)
+        if below:
+            return _keys(below)
+        # Sort [a#1 ASC NULLS FIRST, b#2 ASC NULLS FIRST], false, 0
+        text = node["simpleString"].split("]", 1)[0] if node["simpleString"].endswith("false, 0") else ""
+    else:
+        matched = _KEYS.search(node["simpleString"])
+        text = matched[1] if matched else ""
+    keys = [(name.strip("` "), int(number)) for name, number in _ATTRIBUTE.findall(text)]
+    scans, same = _reachable(node)
+    owners = {column: (table, name) for table, columns in scans for column, name in columns.items()}
+    columns = [owners.get(_origin(number, same)) for _, number in keys]
+    tables = {column[0] for column in columns if column}
+    if len(tables) != 1:
+        return None
+    return Keys(tables.pop(), tuple(column[1] if column else None for column in columns))
+
+
+def _exchange_below(node: Plan) -> Plan | None:
+    """Return the Exchange whose rows a Sort sorts."""
+    while len(node["children"]) == 1:
+        node = node["children"][0]
+        if node["nodeName"] == "Exchange":
+            return node
+        if _kind(node["nodeName"]) or node["nodeName"] == "Sort":
+            return None
+    return None
+
+
+def _reachable(node: Plan) -> tuple[list[tuple[str, dict[int, str]]], dict[int, int]]:
+    """Return the tables below a node without another shuffle, with their columns, and the aliases of columns."""
+    scans: list[tuple[str, dict[int, str]]] = []
+    same: dict[int, int] = {}
+    waiting = list(node["children"])
+    while waiting:
+        one = waiting.pop()
+        if one["nodeName"].startswith(_BREAKS) or _kind(one["nodeName"]) == "join":
+            continue
+        table = _table(one)
+        if table:
+            # FileScan parquet spark_catalog.tpch.part[p_partkey#528L,p_size#533] Batched: true, ...
+            output = one["simpleString"].partition("[")[2].partition("]")[0]
+            scans.append(
+                (table, {int(number): name.strip("` ").lower() for name, number in _ATTRIBUTE.findall(output)})
+            )
+        same |= {int(alias): int(number) for number, alias in _ALIAS.findall(one["simpleString"])}
+        waiting += one["children"]
+    return scans, same
+
+
+def _origin(number: int, same: Mapping[int, int]) -> int:
+    for _ in range(len(same)):
+        if number not in same:
+            break
+        number = same[number]
+    return number
+
+
+def _table(node: Plan) -> str:
+    matched = _SCAN.match(node["nodeName"])
+    return matched[1].replace("`", "").lower().removeprefix("spark_catalog.") if matched else ""
+
+
+def _nodes(plan: Plan) -> Iterator[Plan]:
+    yield plan
+    for child in plan["children"]:
+        yield from _nodes(child)

@@ -1,0 +1,114 @@
+"""Write a comparison of event logs as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from rich.table import Table
+
+from spark_bucketing.event_log.comparison import RULE, ComparedNode, Comparison, CostlyTable
+from spark_bucketing.event_log.files import ReadCounts
+from spark_bucketing.event_log.measured import Measured
+from spark_bucketing.report import output
+from spark_bucketing.report.formatting import size
+from spark_bucketing.report.output import console_on
+from spark_bucketing.units import count
+
+SCHEMA_VERSION = 1
+_STYLES = {"gained": "green", "lost": "red"}
+
+
+def write_json(comparison: Comparison, file: TextIO) -> None:
+    """Write the comparison as JSON."""
+    data = {
+        "schema_version": SCHEMA_VERSION,
+        "rule": RULE,
+        "logs": {"before": _logs(comparison.before.counts), "after": _logs(comparison.after.counts)},
+        "total": _node(comparison.total) if comparison.total else None,
+        "models": [_node(node) for node in comparison.nodes],
+        "costly": [vars(one) for one in comparison.costly],
+        "only_before": list(comparison.only_before),
+        "only_after": list(comparison.only_after),
+    }
+    output.write_json(data, file)
+
+
+def _logs(counts: ReadCounts) -> dict[str, Any]:
+    return {**vars(counts), "applications": len(counts.applications)}
+
+
+def _node(node: ComparedNode) -> dict[str, Any]:
+    found: dict[str, Any] = {"node": node.node}
+    for name, one in node.differences.items():
+        before, after = one.medians
+        found[name] = {
+            "before": before,
+            "after": after,
+            "verdict": one.verdict,
+            "runs_before": list(one.before),
+            "runs_after": list(one.after),
+        }
+    return found
+
+
+def write_text(comparison: Comparison, file: TextIO) -> None:
+    """Write the comparison as a table."""
+    console = console_on(file)
+    table = Table("model", "runs", "seconds", "shuffled", "spilled", "task seconds", "write seconds", "time", box=None)
+    rows = [*comparison.nodes, *filter(None, [comparison.total])]
+    for node in rows:
+        time = node.differences["seconds"]
+        table.add_row(*cells(node), f"[{_STYLES.get(time.verdict, 'dim')}]{time.verdict}[/]")
+    if rows:
+        console.print(table)
+    for line in lines(comparison):
+        console.print(line, markup=False)
+
+
+def cells(node: ComparedNode) -> list[str]:
+    """Return the cells of a node's row, without its verdict."""
+    found = node.differences
+    seconds, tasks, writes = (
+        "{:,.1f} -> {:,.1f}".format(*found[name].medians) for name in ("seconds", "task_seconds", "write_seconds")
+    )
+    shuffled, spilled = (
+        " -> ".join(size(round(value)) for value in found[name].medians) for name in ("shuffle_bytes", "spill_bytes")
+    )
+    runs = f"{len(found['seconds'].before)} -> {len(found['seconds'].after)}"
+    return [short(node.node), runs, seconds, shuffled, spilled, tasks, writes]
+
+
+def short(node: str) -> str:
+    """Return a node's name without its resource type and package."""
+    kind, _, name = node.partition(".")
+    return name if kind == "table" else node.split(".", 2)[-1]
+
+
+def lines(comparison: Comparison) -> Iterator[str]:
+    """Return what follows the table: costly models, missing models, warnings and the rule."""
+    if not comparison.nodes:
+        yield "No model ran successfully both before and after."
+    for costly in comparison.costly:
+        yield costly_text(costly)
+    for names, when in ((comparison.only_before, "before"), (comparison.only_after, "after")):
+        if names:
+            yield f"Only {when}, so not compared: {', '.join(map(short, names))}"
+    for when, measured in (("Before", comparison.before), ("After", comparison.after)):
+        yield f"{when}: {logs_text(measured)}"
+    yield RULE
+
+
+def costly_text(one: CostlyTable) -> str:
+    """Explain that a bucketed model costs more than it saves."""
+    return (
+        f"{short(one.node)} costs {one.cost_seconds:,.1f} more task seconds per build and saves its readers "
+        f"{one.saved_seconds:,.1f}. Set materialized='table' for it."
+    )
+
+
+def logs_text(measured: Measured) -> str:
+    """Say what was read, and what is missing."""
+    counts = measured.counts
+    text = f"{count(counts.files, 'file')}, {size(counts.size_bytes)}, {count(len(measured.runs), 'run')}."
+    return " ".join([text, *counts.warnings])

@@ -1,0 +1,46 @@
+"""Write a comparison of event logs as a self-contained HTML page with plots."""
+
+from __future__ import annotations
+
+from typing import Any, TextIO
+
+from spark_bucketing.event_log.comparison import RULE, ComparedNode, Comparison
+from spark_bucketing.report.event_log_data import cells, costly_text, logs_text, short
+from spark_bucketing.report.output import pages
+
+# Pixels of a plot's bars.
+_WIDTH, _ROW = 420, 26
+
+
+def write_html(comparison: Comparison, file: TextIO) -> None:
+    """Write the page."""
+    template = pages(cells, costly_text, logs_text, short).get_template("event_log.html")
+    plots = [
+        (title, _plot(comparison, measure))
+        for measure, title in (("seconds", "Time"), ("shuffle_bytes", "Shuffle bytes"))
+    ]
+    file.write(template.render(comparison=comparison, plots=plots, rule=RULE, width=_WIDTH, row=_ROW) + "\n")
+
+
+def _plot(comparison: Comparison, measure: str) -> list[dict[str, Any]]:
+    """Return the bars of each model: the median as a bar, and each run as a dot."""
+    every = [value for node in comparison.nodes for runs in _runs(node, measure) for value in runs]
+    scale = _WIDTH / (max(every, default=0) or 1)
+    return [
+        {
+            "name": short(node.node),
+            "verdict": node.differences[measure].verdict,
+            "bars": [
+                (when, round(middle * scale, 1), [round(value * scale, 1) for value in runs])
+                for when, middle, runs in zip(
+                    ("before", "after"), node.differences[measure].medians, _runs(node, measure), strict=True
+                )
+            ],
+        }
+        for node in comparison.nodes
+    ]
+
+
+def _runs(node: ComparedNode, measure: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    difference = node.differences[measure]
+    return difference.before, difference.after

@@ -1,0 +1,98 @@
+"""Resolve the columns of a SELECT whose names sqlglot has qualified and whose types it has determined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeGuard
+
+from sqlglot import exp
+
+from spark_bucketing.sqlfluff_plugin.relation_layouts import Column, Layout, Place, Relation
+
+_UNCERTAIN = ("", "unknown", "null")
+
+
+class Inputs(dict[str, Relation]):
+    """The inputs of a SELECT by alias, in their order."""
+
+    def place(self, expression: exp.Expr | None) -> Place | None:
+        """Return the input column that an expression refers to; None if it is not a column, or is ambiguous.
+
+        sqlglot writes an unqualified column of USING as COALESCE(left, right); it belongs to the alias ''.
+        """
+        if _is_merged(expression):
+            return "", str(expression.this.name)
+        if not isinstance(expression, exp.Column) or expression.args.get("db") or expression.table not in self:
+            return None
+        return expression.table, expression.name
+
+    def column(self, expression: exp.Expr) -> Column:
+        """Return the column that an expression refers to."""
+        alias, name = self.place(expression.this if _is_merged(expression) else expression) or ("", "")
+        return self[alias].columns.get(name, Column()) if alias else Column()
+
+    def bare(self, expression: exp.Expr) -> exp.Expr:
+        """Return an expression without parentheses, and without casts to a column's own type, which Spark removes."""
+        inner = expression.unnest()
+        while isinstance(inner, exp.Cast) and self.is_needless(inner):
+            inner = inner.this.unnest()
+        return inner
+
+    def is_needless(self, cast: exp.Cast) -> bool:
+        """Return whether a cast is to the column's own type."""
+        inner = cast.this.unnest()
+        return self.place(inner) is not None and type_of(inner) == type_of(cast)
+
+    def wrapped(self, expression: exp.Expr) -> Place | None:
+        """Return the only column inside an expression, unless the expression is the column itself."""
+        inner = self.bare(expression)
+        if isinstance(inner, exp.Column) or inner.find(exp.Query, exp.AggFunc, exp.Window):
+            return None
+        places = {self.place(column) for column in inner.find_all(exp.Column)}
+        return places.pop() if len(places) == 1 else None
+
+    def covers(self, keys: Iterable[exp.Expr], layout: Layout) -> bool:
+        """Return whether all bucket columns are among the keys, without expressions around them."""
+        places = [self.place(self.bare(key)) for key in keys]
+        return all(any(place in one for place in places) for one in layout.columns)
+
+    def result(self, expression: exp.Expr) -> Column:
+        """Return the column that an expression computes; its type is certain if the text or a contract specifies it."""
+        inner = expression.unnest()
+        if isinstance(inner, exp.Column) or _is_merged(inner):
+            return self.column(inner)
+        number = isinstance(inner, exp.Literal) and not inner.is_string and len(inner.this) > 9
+        stated = isinstance(inner, (exp.Cast, exp.Boolean, exp.Literal, exp.VarMap, exp.Map)) and not number
+        return Column("void", True) if isinstance(inner, exp.Null) else Column(type_of(inner), stated)
+
+
+def _is_merged(expression: exp.Expr | None) -> TypeGuard[exp.Coalesce]:
+    parts = [expression.this, *expression.expressions] if isinstance(expression, exp.Coalesce) else []
+    return len({part.name for part in parts}) == 1 and all(isinstance(part, exp.Column) for part in parts)
+
+
+def type_of(expression: exp.Expr) -> str | None:
+    """Return Spark's name of an expression's type; None if it is unknown."""
+    kind: Any = expression.type
+    text = "".join(kind.sql(dialect="spark").lower().split()) if kind else ""
+    return None if text in _UNCERTAIN else "decimal(10,0)" if text == "decimal" else text
+
+
+def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
+    """Split a condition into its conjuncts."""
+    inner = condition.unnest() if condition is not None else None
+    if isinstance(inner, exp.And):
+        for part in inner.flatten():
+            yield from conjuncts(part)
+    elif inner is not None:
+        yield inner
+
+
+def offset_of(node: exp.Expr) -> int:
+    """Return the position of a part of the query, given by its first name; positions inside hints do not count."""
+    starts = [
+        found.meta["start"]
+        for found in node.walk(prune=lambda one: isinstance(one, exp.Hint))
+        if "start" in found.meta and isinstance(found, (exp.Identifier, exp.Literal))
+    ]
+    return min(starts, default=0)

@@ -1,0 +1,120 @@
+"""The config keys, from the schema: the macro that returns the schema, and the tables of the configuration page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import Any
+
+from reference.markdown import table
+from spark_bucketing.config import rules, schema
+from spark_bucketing.units import SIZE_PATTERN
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
+HEAD = """{#-
+  Returns the schema of the config keys, which model_config() interprets.
+
+  Generated from python_plugin/src/spark_bucketing/config/schema.py and rules.py: edit those, then run `make docs`.
+-#}
+{% macro config_schema() -%}
+  {{ return({
+"""
+TAIL = """  }) }}
+{%- endmacro %}
+"""
+# Fields that only the documentation uses.
+TEXTS = ("meaning", "shown_default", "expects")
+
+
+def macro() -> str:
+    """Return the file of the macro."""
+    parts: Mapping[str, object] = {
+        "size": SIZE_PATTERN,
+        "materializations": list(schema.MATERIALIZATIONS),
+        "incremental": list(schema.INCREMENTAL),
+        "other_keys": list(schema.OTHER_KEYS),
+        "bucket_types": _literal(schema.BUCKET_TYPES),
+        "range_types": list(schema.RANGE_TYPES),
+    }
+    lines = [f"    {name!r}: {value!r},\n" for name, value in parts.items()]
+    lines += [
+        "    'keys': {\n",
+        *(f"      {name!r}: {_key(key)!r},\n" for name, key in schema.KEYS.items()),
+        "    },\n",
+    ]
+    lines += ["    'disjoint': [\n", *(f"      {_rule(rule)!r},\n" for rule in rules.DISJOINT), "    ],\n"]
+    lines += ["    'rules': [\n", *(f"      {_rule(rule)!r},\n" for rule in rules.RULES), "    ],\n"]
+    return HEAD + "".join(lines) + TAIL
+
+
+def _key(key: schema.Key) -> dict[str, object]:
+    given = {one.name: getattr(key, one.name) for one in fields(key)}
+    kept = {one.name: _literal(given[one.name]) for one in fields(key) if given[one.name] != _default(one)}
+    kept |= {"taken_by": list(key.taken_by), "expected": key.expected}
+    return {name: value for name, value in kept.items() if name not in TEXTS}
+
+
+def _default(one: Field[Any]) -> Any:
+    return one.default if one.default_factory is MISSING else one.default_factory()
+
+
+def _rule(rule: rules.Rule | rules.Disjoint) -> dict[str, object]:
+    return {name: _literal(value) for name, value in vars(rule).items() if name != "name"}
+
+
+def _literal(value: Any) -> Any:
+    """Return a value with lists and dicts only."""
+    if isinstance(value, Mapping):
+        return {name: _literal(each) for name, each in value.items()}
+    return [_literal(each) for each in value] if isinstance(value, (tuple, list)) else value
+
+
+def page() -> str:
+    """Return the page with its tables of keys written again; the text between them is its own."""
+    return re.sub(r"(<!-- keys of (\w+) -->\n).*?(<!-- end -->)", _table, PAGE.read_text(), flags=re.DOTALL)
+
+
+def _table(place: re.Match[str]) -> str:
+    rows = table(["key", "type", "default", "meaning"], _rows(place[2]))
+    return f"{place[1]}\n{rows}\n{place[3]}"
+
+
+def _rows(materialized: str) -> Iterator[tuple[str, str, str, str]]:
+    base, incremental = (materialized.replace("incremental", "table"), materialized.replace("table", "incremental"))
+    for name, key in schema.KEYS.items():
+        kind = _type(name, key, materialized)
+        # A key with more choices in the incremental materialization is listed there.
+        of_both = base in key.taken_by and _type(name, key, base) == _type(name, key, incremental)
+        if materialized in key.taken_by and of_both == (materialized == base):
+            default = key.shown_default or (f"`{key.default}`" if key.default not in (None, [], {}) else "none")
+            only = f" Only for `{'`, `'.join(key.strategies)}`." if key.strategies else ""
+            yield f"`{name}`", kind, default.replace("True", "true"), key.meaning + only
+
+
+def _type(name: str, key: schema.Key, materialized: str) -> str:
+    limits = f", {key.minimum} to {key.maximum:,}" if key.maximum and key.minimum is not None else ""
+    names = {
+        "columns": "column" if key.maximum == 1 else "column or list",
+        "number": f"number, above {key.minimum} to {key.maximum}",
+        "size": "size, such as `'256MiB'`",
+        "choice": ", ".join(f"`{choice}`" for choice in _choices(name, key, materialized)),
+        "text": f"text, such as `{re.split(', with|;', key.example)[0]}`",
+        "any": "as in dbt",
+    }
+    return names.get(key.type, key.type + limits)
+
+
+def _choices(name: str, key: schema.Key, materialized: str) -> Iterator[str]:
+    """Yield the values that no rule excludes for a whole materialization."""
+    for choice in key.choices:
+        if not any(_excludes(rule, name, choice, materialized) for rule in rules.RULES):
+            yield choice
+
+
+def _excludes(rule: rules.Rule, name: str, choice: str, materialized: str) -> bool:
+    known = {"materialized": materialized, name: choice}
+    return all(
+        each.values and each.key in known and (known[each.key] in each.values) != each.negated for each in rule.when
+    )

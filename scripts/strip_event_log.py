@@ -1,0 +1,67 @@
+"""Make a small test case of an event log: keep some models, and remove paths, hosts, users and settings.
+
+Usage: strip_event_log.py LOG CASE.zstd MODEL...
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from spark_bucketing.event_log.files import ReadCounts, find_logs, read_lines
+
+# Fields that contain machine names, paths, settings or long texts.
+_DROPPED = ("details", "modifiedConfigs", "jobTags", "RDD Info", "Details", "Stage Infos", "metadata", "Callsite")
+_PATH = re.compile(r"(file:)?(?<![\w\]])/[\w.+=@-]+(/[\w.+=@-]+)+")
+_KEPT = re.compile(
+    r'\{"Event":"(org\.apache\.spark\.sql\.execution\.ui\.)?SparkListener'
+    r"(ApplicationStart|SQLExecution|SQLAdaptiveExecutionUpdate|JobStart|StageCompleted|TaskEnd)"
+)
+
+
+def stripped(value: Any) -> Any:
+    """Return JSON without private fields and paths."""
+    if isinstance(value, dict):
+        return {key: stripped(one) for key, one in value.items() if key not in _DROPPED}
+    if isinstance(value, list):
+        return [stripped(one) for one in value]
+    return _PATH.sub("/path", value) if isinstance(value, str) else value
+
+
+def case(log: str, models: list[str]) -> Iterator[str]:
+    """Yield the lines of the test case."""
+    executions: set[int] = set()
+    stages: set[int] = set()
+    for files in find_logs([log]):
+        for line in read_lines(files, ReadCounts()):
+            text = line.decode()
+            if not _KEPT.match(text):
+                continue
+            data = json.loads(text)
+            number = data.get("executionId")
+            if "sparkPlanInfo" in data and any(f".{model}" in str(data.get("description", "")) for model in models):
+                executions.add(number)
+            properties = data.pop("Properties", None) or {}
+            execution = properties.get("spark.sql.execution.id")
+            if execution and int(execution) in executions:
+                stages |= set(data["Stage IDs"])
+                data["Properties"] = {"spark.sql.execution.id": execution}
+            stage = (data.get("Stage Info") or {}).get("Stage ID", data.get("Stage ID"))
+            if data["Event"].endswith("ApplicationStart"):
+                data = {"Event": data["Event"], "App Name": "tpch", "App ID": "local-1", "Timestamp": 0, "User": "user"}
+            elif data["Event"].endswith("TaskEnd"):
+                data = {"Event": data["Event"], "Stage ID": stage}
+            elif number not in executions and "Properties" not in data and stage not in stages:
+                continue
+            yield json.dumps(stripped(data), separators=(",", ":")) + "\n"
+
+
+if __name__ == "__main__":
+    source, target, *names = sys.argv[1:]
+    Path(target).write_bytes(zstandard.ZstdCompressor(19).compress("".join(case(source, names)).encode()))

@@ -1,0 +1,63 @@
+"""Build the local file system of the tests, and hold one of its operations while another statement runs."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from spark_bucketing.extension.build import cache_folder
+from spark_bucketing.extension.spark_home import find_java, find_spark
+
+SOURCE = Path(__file__).with_name("TestFileSystem.scala")
+CLASS = "org.apache.spark.sql.bucketing.support.TestFileSystem"
+SECONDS = 120
+
+
+def file_system_settings() -> dict[str, str]:
+    """Return the settings of a new Spark whose local files go through this file system."""
+    return {"spark.driver.extraClassPath": str(_built()), "spark.hadoop.fs.file.impl": CLASS}
+
+
+def _built() -> Path:
+    spark = find_spark()
+    jar = cache_folder() / f"test-files-{spark.version}-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]}.jar"
+    if not jar.exists():
+        jar.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=jar.parent) as workshop:
+            made = Path(workshop) / jar.name
+            compiler = [find_java(), "-cp", f"{spark.jars}/*", "scala.tools.nsc.Main", "-usejavacp"]
+            subprocess.run([*compiler, "-d", str(made), str(SOURCE)], check=True)
+            made.replace(jar)
+    return jar.absolute()
+
+
+class Held:
+    """A rename or deletion that waits until it is opened."""
+
+    def __init__(self, java: Any) -> None:
+        self.java = java
+
+    def await_reached(self) -> None:
+        assert self.java.awaitReached(SECONDS), "no operation matched the pattern"
+
+    def open(self) -> None:
+        self.java.open()
+
+
+@contextmanager
+def held(spark: SparkSession, pattern: str) -> Iterator[Held]:
+    """Hold the first operation, such as `rename file:/w/t/a`, that matches a Java pattern; open it at the latest at the end."""
+    files = spark.sparkContext._jvm.org.apache.spark.sql.bucketing.support.TestFileSystem  # type: ignore[union-attr]
+    operation = Held(files.hold(pattern))
+    try:
+        yield operation
+    finally:
+        operation.open()
+        files.hold("(?!)")

@@ -1,0 +1,134 @@
+"""One table of config cases for the macros, for Python and for the sqlfluff rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from macros import CompilerError, Macros
+from sqlfluff_models import model, slugs
+
+from conftest import REPOSITORY
+from spark_bucketing.check.layout_config import configured_layout
+from spark_bucketing.config.rules import RULES
+from spark_bucketing.config.schema import KEYS, MATERIALIZATIONS
+from spark_bucketing.config.validation import Config, validate, validated
+from spark_bucketing.config.values import UNKNOWN, nearest_name
+from spark_bucketing.errors import ProjectError
+from spark_bucketing.units import SIZE_PATTERN, parse_size
+
+SHARED = REPOSITORY / "tests" / "cases" / "shared"
+CASES: dict[str, dict[str, Any]] = yaml.safe_load((SHARED / "config.yml").read_text())
+COLUMNS = "select 1 as k, 'a' as v, 2 as ds"
+
+
+def of_macros(config: dict[str, Any]) -> dict[str, Any] | str:
+    """Return the values of model_config(), or its error."""
+    try:
+        values: dict[str, Any] = Macros({"name": "m", "config": config}).model_config()
+    except CompilerError as error:
+        return str(error)
+    return values
+
+
+def of_python(config: dict[str, Any]) -> dict[str, Any] | str:
+    try:
+        return validated(config, "m")
+    except ProjectError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_macros_and_python_agree_with_the_case(name: str) -> None:
+    case = CASES[name]
+    found = of_macros(case["config"])
+    assert found == of_python(case["config"])
+    if "values" in case:
+        assert isinstance(found, dict), found
+        assert {key: found[key] for key in case["values"]} == case["values"]
+        return
+    for part in ["model 'm'", "found:", "expected:", "instead:", *case["message"]]:
+        assert part in str(found)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_lint_agrees_with_the_case(name: str) -> None:
+    case = CASES[name]
+    expected = case.get("rules", [] if "values" in case else ["invalid-config"])
+    assert slugs(model(COLUMNS, case["config"])) == expected
+
+
+VALUES = st.one_of(
+    st.sampled_from([None, "", "k", "v", ["k"], ["k", "K"], [], [1], {}, {"a": "b"}, {"path": 1}, True, 0, 1, 64, 2.5]),
+    st.sampled_from(sorted({choice for key in KEYS.values() for choice in (*key.choices, *key.aliases)})),
+    st.sampled_from(["8", "256MiB", "3iB", "1e9", "ref('a')", "2024-01-01", "v = 'D'", "a{b}", -1, 10**9]),
+)
+NAMES = st.sampled_from([*KEYS, "files", "bucket", "sroted_by", "owner", "num-files"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    kind=st.sampled_from(MATERIALIZATIONS),
+    config=st.dictionaries(NAMES, VALUES, max_size=6),
+    complete=st.booleans(),
+)
+def test_macros_and_python_agree_on_random_configs(kind: str, config: dict[str, Any], complete: bool) -> None:
+    needed = {"clustered_by": ["id"], "buckets": 4} if kind.startswith("bucketed") else {"rows_per_file": 4}
+    given = {"materialized": kind, **(needed if complete else {}), **config}
+    assert of_macros(given) == of_python(given)
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=st.one_of(st.from_regex(SIZE_PATTERN, fullmatch=True), st.text("0123456789.eE_KMGTPiB ", max_size=8)))
+def test_macros_and_python_parse_the_same_sizes(text: str) -> None:
+    try:
+        expected = parse_size(text)
+    except ValueError:
+        expected = None
+    assert Macros({}).parsed_size(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "within", "nearest"),
+    [
+        ("sroted_by", 1, "sorted_by"), ("sorted_byy", 1, "sorted_by"), ("Sorted-By", 0, "sorted_by"),
+        ("bukets", 1, "buckets"), ("buckts_", 1, "buckets"), ("range_bondaries_form", 2, "range_boundaries_from"),
+        ("range_bondaries_form", 1, None), ("op", 2, None), ("sort", 2, None), ("", 2, None),
+    ],
+)  # fmt: skip
+def test_nearest_name_is_the_same_in_both_languages(word: str, within: int, nearest: str | None) -> None:
+    names = list(KEYS)
+    assert nearest_name(word, names, within) == nearest
+    assert Macros({}).nearest_name(word, names, within) == (nearest or "")
+
+
+def test_unknown_values_are_no_violations() -> None:
+    for case in CASES.values():
+        for key in case["config"]:
+            _, violations = validate(Config({**case["config"], key: UNKNOWN}))
+            assert key not in {one.key for one in violations if one.rule != "misspelt-key"}, (case, key)
+
+
+def test_every_key_and_every_rule_has_a_case() -> None:
+    found = [one for case in CASES.values() for one in validate(Config(case["config"]))[1]]
+    assert {one.key for one in found} >= {key for key, spec in KEYS.items() if spec.type != "any"}
+    assert {(one.key, one.expected) for one in found} >= {
+        (rule.key, rule.expected) for rule in RULES if "{" not in rule.expected
+    }
+    assert {case["config"]["materialized"] for case in CASES.values()} == set(MATERIALIZATIONS)
+
+
+@pytest.mark.parametrize("wrong", [{"buckets": "8"}, {"bucket_hash": "md5"}, {"sorted_by": [1]}])
+def test_check_refuses_what_a_run_refuses(wrong: dict[str, Any]) -> None:
+    config = {"clustered_by": ["k"], "buckets": 8, **wrong}
+    with pytest.raises(ProjectError, match="of model 'm'") as error:
+        configured_layout(config, "bucketed_table", "m")
+    assert str(error.value) == of_macros({**config, "materialized": "bucketed_table"})
+
+
+def test_check_reads_the_tables_of_dbt_spark() -> None:
+    spec = configured_layout({"clustered_by": "k", "buckets": "8"}, "table", "m").spec
+    assert spec and (spec.num_buckets, spec.sort_columns, spec.bucket_hash) == (8, (), "spark")

@@ -1,0 +1,232 @@
+"""Reading event logs, and comparing runs before and after bucketing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+from dataclasses import replace
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from types import SimpleNamespace
+
+import lz4.block
+import pytest
+import zstandard
+from click.testing import CliRunner
+
+from spark_bucketing import session
+from spark_bucketing.advise.advice import Change
+from spark_bucketing.advise.event_logs import measured_runs, ranked, unplanned_layouts, with_costs
+from spark_bucketing.check.measured_costs import with_measured_costs
+from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.cli import main
+from spark_bucketing.errors import EventLogError
+from spark_bucketing.event_log import files
+from spark_bucketing.event_log.comparison import Difference, chance_of_noise, compare
+from spark_bucketing.event_log.measured import Measured, Run, RunKey, read_measured
+from spark_bucketing.event_log.plan_costs import Keys
+from spark_bucketing.extension.settings import as_profile, event_log_settings
+from spark_bucketing.spec import BucketSpec
+
+CASE = Path(__file__).parents[1] / "cases" / "event_logs" / "tpch_plain.zstd"
+
+
+def _plain() -> bytes:
+    with CASE.open("rb") as file:
+        return zstandard.ZstdDecompressor().stream_reader(file).read()
+
+
+def _lz4(content: bytes, block: int = 1 << 16) -> bytes:
+    found = b""
+    for start in range(0, len(content), block):
+        part = content[start : start + block]
+        packed = lz4.block.compress(part, store_size=False)
+        found += struct.pack("<8sBiii", b"LZ4Block", 0x26, len(packed), len(part), 0) + packed
+    return found + struct.pack("<8sBiii", b"LZ4Block", 0x16, 0, 0, 0)
+
+
+def test_runs_are_attributed_to_models_and_invocations() -> None:
+    found = read_measured([str(CASE)])
+    assert found.nodes() == ["model.tpch.orders", "model.tpch.q03", "model.tpch.q04"]
+    assert all(len(found.runs_of(node)) == 5 for node in found.nodes())
+    # Stage metrics of the Spark UI.
+    assert {run.shuffle_bytes for run in found.runs_of("model.tpch.q03")} == {5234440}
+    assert found.counts.warnings == []
+    assert found.writers["tpch.q03"] == "model.tpch.q03"
+
+
+def test_costs_belong_to_tables_and_keys() -> None:
+    costs = read_measured([str(CASE)]).costs("model.tpch.q04")
+    orders, lineitem = costs[Keys("tpch.orders", ("o_orderkey",))], costs[Keys("tpch.lineitem", ("l_orderkey",))]
+    assert 0 < orders.shuffle_bytes < lineitem.shuffle_bytes
+    assert lineitem.task_ms > 0
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress, zstandard.ZstdCompressor().compress, _lz4])
+def test_codecs(tmp_path: Path, packed) -> None:  # type: ignore[no-untyped-def]
+    log = tmp_path / "app-1"
+    log.write_bytes(packed(_plain()))
+    found = read_measured([str(log)])
+    assert len(found.runs) == 15 and found.counts.warnings == []
+
+
+def test_zstd_frames_follow_each_other(tmp_path: Path) -> None:
+    content = _plain()
+    log = tmp_path / "app-1.zstd"
+    packer = zstandard.ZstdCompressor()
+    log.write_bytes(packer.compress(content[:100_000]) + packer.compress(content[100_000:]))
+    assert len(read_measured([str(log)]).runs) == 15
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress, zstandard.ZstdCompressor().compress, _lz4])
+def test_truncated_logs_are_counted(tmp_path: Path, packed) -> None:  # type: ignore[no-untyped-def]
+    content = packed(_plain())
+    (tmp_path / "app-1.inprogress").write_bytes(content[: len(content) * 2 // 3])
+    found = read_measured([str(tmp_path)])
+    assert found.counts.truncated_files == 1
+    assert 0 < len(found.runs) < 15
+
+
+def test_broken_lines_are_skipped_and_counted(tmp_path: Path) -> None:
+    lines = _plain().splitlines(keepends=True)
+    broken = [b"garbage\n", b'{"Event":"SparkListenerJobStart"\n', b'{"Event":"SparkListenerStageCompleted"}\n']
+    (tmp_path / "app-1").write_bytes(b"".join(lines[:5] + broken + lines[5:]))
+    found = read_measured([str(tmp_path)])
+    assert found.counts.broken_lines == 3
+    assert len(found.runs) == 15
+
+
+def test_rolling_log_is_read_in_order(tmp_path: Path) -> None:
+    lines = _plain().splitlines(keepends=True)
+    folder = tmp_path / "eventlog_v2_local-1"
+    folder.mkdir()
+    (folder / "appstatus_local-1").write_bytes(b"")
+    size = len(lines) // 11 + 1
+    for number in range(11):
+        (folder / f"events_{number + 1}_local-1").write_bytes(b"".join(lines[number * size : (number + 1) * size]))
+    found = read_measured([str(tmp_path)])
+    assert len(found.runs) == 15 and found.counts.files == 11 and found.counts.unfinished == 0
+
+
+def test_unsupported_codec_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "app-1.snappy").write_bytes(b"\x82SNAPPY\x00" + bytes(20))
+    with pytest.raises(EventLogError, match="snappy"):
+        read_measured([str(tmp_path)])
+
+
+def test_missing_log_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(EventLogError, match="does not exist"):
+        read_measured([str(tmp_path / "none")])
+    with pytest.raises(EventLogError, match="contains no event log"):
+        read_measured([str(tmp_path)])
+
+
+def test_verdict_needs_a_difference_beyond_noise() -> None:
+    assert Difference((10, 11, 12, 13), (5, 6, 7, 8)).verdict == "gained"
+    assert Difference((5, 6, 7, 8), (10, 11, 12, 13)).verdict == "lost"
+    assert Difference((5, 9, 7, 12), (6, 8, 10, 7)).verdict == "no difference"
+    assert Difference((10, 11, 12), (5, 6, 7)).verdict == "too few runs"
+    assert Difference((1, 1, 1, 1), (1, 1, 1, 1)).verdict == "no difference"
+
+
+def test_chance_is_near_the_exact_test() -> None:
+    # Exact: 2 of 70 orders of 4 and 4 runs are as extreme.
+    assert chance_of_noise((5, 6, 7, 8), (1, 2, 3, 4)) == pytest.approx(2 / 70, abs=0.003)
+
+
+def _measured(table_ms: int, reader_ms: int, bucketed: bool) -> Measured:
+    found = Measured(writers={"s.t": "model.p.t"}, bucketed={"s.t": {"model.p.r"}} if bucketed else {})
+    for number in range(4):
+        for node, time in (("model.p.t", table_ms), ("model.p.r", reader_ms)):
+            found.runs[RunKey("app", str(number), node)] = Run(0, time + number, task_ms=time + number)
+    return found
+
+
+def test_models_that_cost_more_than_they_save_are_named() -> None:
+    plain = _measured(10_000, 10_000, bucketed=False)
+    (costly,) = compare(plain, _measured(15_000, 9_000, bucketed=True)).costly
+    assert (costly.node, costly.cost_seconds, costly.saved_seconds) == ("model.p.t", 5.0, 1.0)
+    assert compare(plain, _measured(15_000, 4_000, bucketed=True)).costly == ()
+
+
+def test_total_needs_complete_invocations() -> None:
+    plain, after = _measured(10_000, 10_000, False), _measured(5_000, 10_000, True)
+    key = RunKey("app", "3", "model.p.r")
+    after.runs[key] = replace(after.runs[key], failed=True)
+    total = compare(plain, after).total
+    assert total and len(total.differences["seconds"].after) == 3
+
+
+def test_report_command(tmp_path: Path) -> None:
+    for form in ("text", "json", "html"):
+        output = tmp_path / form
+        command = ["report", "--before", str(CASE), "--after", str(CASE), "--format", form, "--output", str(output)]
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 0, done.output
+    assert "no difference" in (tmp_path / "text").read_text()
+    data = json.loads((tmp_path / "json").read_text())
+    assert [model["shuffle_bytes"]["verdict"] for model in data["models"]] == ["no difference"] * 3
+    page = (tmp_path / "html").read_text()
+    assert "<svg" in page and "http" not in page
+
+
+def test_advice_counts_ad_hoc_queries_and_measured_costs() -> None:
+    found = read_measured([str(CASE)])
+    models = set(found.nodes()) - {"model.tpch.q03"}
+    layouts = unplanned_layouts(found, models)
+    join = next(
+        one for one in layouts if {side.table for side in one.sides} == {"tpch.orders", "tpch.lineitem"} or one.is_join
+    )
+    assert all(one.query == "model.tpch.q03" for one in layouts) and join.kind == "join"
+    assert measured_runs(found, {})["model.tpch.q04"] == 5
+    first = ranked(found)[0]
+    assert (first.table, first.columns) == ("tpch.lineitem", ("l_orderkey",))
+    spec = BucketSpec(4, ("l_orderkey",), ("l_orderkey",), "hive")
+    change = Change("model.tpch.lineitem", "lineitem", "tpch.lineitem", None, spec, {}, 1, 1, "", 1.0, 1.0)
+    (measured,) = with_costs([change], ranked(found))
+    assert measured.measured == first.cost
+
+
+def test_findings_state_their_measured_costs() -> None:
+    operator = OperatorResult(
+        "join",
+        "tpch.orders.o_orderkey = tpch.lineitem.l_orderkey",
+        Verdict.SHUFFLED,
+        findings=(
+            Finding("side-not-bucketed", "It shuffles.", ("tpch.lineitem",)),
+            Finding("other", "No.", ("tpch.none",)),
+        ),
+    )
+    names = {"q04": "model.tpch.q04", "view": "model.tpch.view"}
+    report = Report(tuple(ModelResult(name, "", (operator,), unique_id=key) for name, key in names.items()))
+    q04, view = with_measured_costs(report, read_measured([str(CASE)]), {}).models
+    messages = [finding.message for finding in q04.operators[0].findings]
+    assert messages[0].startswith("It shuffles.\nMeasured per run, in 5 runs: ") and "MiB shuffled" in messages[0]
+    assert messages[1] == "No." and view.operators == (operator,)
+
+
+def test_extension_conf_prints_the_settings_of_event_logs() -> None:
+    assert as_profile(event_log_settings("file:///logs")).splitlines()[1:] == [
+        '  spark.eventLog.enabled: "true"',
+        '  spark.eventLog.dir: "file:///logs"',
+        '  spark.eventLog.compress: "true"',
+    ]
+
+
+@pytest.mark.parametrize("packed", [bytes, zstandard.ZstdCompressor().compress])
+def test_streams_of_other_file_systems_are_read(monkeypatch: pytest.MonkeyPatch, packed) -> None:  # type: ignore[no-untyped-def]
+    class JavaStream(BytesIO):
+        """Has the method of Java's InputStream."""
+
+        def readNBytes(self, number: int) -> bytearray:  # noqa: N802
+            return bytearray(self.read(number))
+
+    content = packed(_plain())
+    path = SimpleNamespace(toString=lambda: "s3a://logs/app-1")
+    system = SimpleNamespace(open=lambda _: JavaStream(content))
+    opened = partial(session._open_hadoop, system, path)
+    monkeypatch.setattr(files, "hadoop_files", lambda _: [("s3a://logs/app-1", len(content), opened)])
+    found = read_measured(["s3a://logs"])
+    assert len(found.runs) == 15 and found.counts.size_bytes == len(content)
