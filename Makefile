@@ -64,7 +64,7 @@ test-quick: setup ## Run the linters that take seconds and the tests without Spa
 	@$(BIN)/lint-imports --config $(CONFIG) --no-cache --no-logo
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -q -m 'not long' $(WORKERS) tests/unit
 
-mutate: setup ## Break random lines of source, one at a time, and list those that no test notices: SEED=1 MUTANTS=30 TESTS=tests/unit
+mutate: setup ## Break random lines of source, one at a time, and list the changes that no test notices: SEED=1 MUTANTS=30 TESTS=tests/unit
 	@$(BIN)/python tests/support/mutate.py $(SEED:%=--seed %) $(MUTANTS:%=--mutants %) $(TESTS)
 
 test-long: setup ## Run the long tests, with more random cases and more simulated crashes

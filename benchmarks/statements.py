@@ -1,8 +1,8 @@
 """Count the statements that dbt sends for a small model, and time them: `python benchmarks/statements.py`.
 
 Each variant is a project with two identical models, which runs repeatedly. The first run creates the tables, later runs
-replace or extend them. Only the second model counts, because a run asks some questions once for all of its models.
-All variants take turns, so that a warm JVM or other load on the machine favors none. Seconds are the median of the
+replace or extend them. Only the second model's statements count, because a run issues some queries
+just once for all of its models. All variants take turns, so that a warm JVM or other load on the machine favors none. Seconds are the median of the
 runs after the second; statements come from the last run.
 """
 

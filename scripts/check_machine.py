@@ -1,4 +1,4 @@
-"""Check that this machine has the Python and the Java that Spark needs, and say how to install them.
+"""Check that this machine has the Python and Java versions that Spark needs, and say how to install missing ones.
 
 Runs before anything is installed, also on old Python versions, so that users see a message and not a traceback.
 """

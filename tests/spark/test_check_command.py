@@ -229,7 +229,7 @@ def test_live_verifies_fixes_through_views(shop: Project) -> None:
 
 def test_offline_requires_its_own_process(shop: Project) -> None:
     result = check(shop, "--offline")
-    assert result.exit_code == 2 and "in its own process" in " ".join(result.output.split())
+    assert result.exit_code == 2 and "in a separate process" in " ".join(result.output.split())
 
 
 def test_meta_allows_findings_and_a_baseline_accepts_them(shop: Project, tmp_path: Path) -> None:

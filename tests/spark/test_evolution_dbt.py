@@ -60,7 +60,7 @@ class Observation:
 
 
 class Story:
-    """The project of the two tables, with one method call per run."""
+    """The dbt project that contains the two tables; each method call performs one run."""
 
     def __init__(self, project: Project) -> None:
         self.project, self.tables, self.months = project, Tables(project.spark, project.schema), ["", ""]

@@ -175,7 +175,7 @@ def assert_readable_when_killed(project: Project, kind: Kind, run: int, chosen: 
 
 
 def assert_readable(project: Project, kind: Kind, run: int, where: str) -> None:
-    """Check that each part of the table that changes atomically is in its state before or after the run."""
+    """Check that each part of the table that changes atomically is in either its pre-run or its post-run state."""
     table = "m" if "m" in project.tables() else "m__dbt_backup"
     found, before, after = content(project, table), kind.rows(run - 1), kind.rows(run)
     for part in {row[-1] for row in [*found, *before, *after]} if kind.switches_by == "partition" else [None]:

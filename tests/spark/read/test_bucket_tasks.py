@@ -16,7 +16,7 @@ MAX, SMALL = "spark.bucketing.read.maxPartitionBytes", "spark.bucketing.read.par
 
 @pytest.fixture(scope="module")
 def tables(tables: Tables) -> Tables:
-    """Create tables of 2 and of 8 buckets, one in the Spark layout, and unbucketed ones."""
+    """Create tables with 2 and 8 buckets, including one in the Spark layout, and unbucketed tables."""
     for name, buckets in (("few", 2), ("many", 8)):
         tables.make(name, "k bigint, v string", "k", buckets, ROWS)
     tables.make("sparks", "k bigint, v string", "k", 2, stored="using parquet")

@@ -6,6 +6,7 @@ import resource
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
+from time import monotonic
 
 import pytest
 from bucketed_tables import LAYOUTS, Tables, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
@@ -260,6 +261,33 @@ def test_append_interrupted_by_another_one_fails_with_a_clear_error(tables: Tabl
     failure = str(caught.value).strip()
     assert failure.startswith("Files of `spark_catalog`.") and "\n" not in failure, failure
     assert "Another statement wrote to the table at the same time" in failure and "space" not in failure, failure
+
+
+@pytest.mark.parametrize("partition", ["", "partition (p = 1)"])
+@pytest.mark.parametrize("stored", ["stored as parquet", "using parquet"])
+def test_append_whose_files_another_one_deleted_fails(tables: Tables, stored: str, partition: str) -> None:
+    tables.make("t", "k bigint, v string", "k", 8, stored=stored, rest="partitioned by (p int)" if partition else "")
+    if partition:
+        tables.sql("alter table t add partition (p = 1)")
+    folder = tables.folder("t")
+
+    def delete_a_committed_task() -> None:
+        """Delete the files of a finished task before the append commits them, as the commit of another append does."""
+        end = monotonic() + 60
+        while not (found := list(folder.glob("_temporary/0/task_*"))):
+            assert monotonic() < end
+        found[0].rename(folder / "_deleted")
+
+    missing = r"Files of .*`t` are missing after the commit\. Another statement wrote to the table"
+    with ThreadPoolExecutor(1) as pool:
+        deleted = pool.submit(delete_a_committed_task)
+        with pytest.raises(PySparkException, match=missing) as caught:
+            tables.sql(f"insert into t {partition} select id, sha2(cast(id as string), 256) from range(100000)")
+        deleted.result()
+    assert "\n" not in str(caught.value).strip()
+    # A later overwrite may delete the files of an earlier one, so it is no error.
+    tables.sql(f"insert overwrite t {partition} values (1, 'a')")
+    assert tables.sql("select k, v from t") == [(1, "a")]
 
 
 def test_append_whose_commit_was_interrupted_fails_with_a_clear_error(tables: Tables) -> None:

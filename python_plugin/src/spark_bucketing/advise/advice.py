@@ -121,7 +121,7 @@ class Advice:
     planner: str = ""
     about: Mapping[str, str] = field(default_factory=dict)
     measured: tuple[MeasuredKeys, ...] = ()  # the most expensive first; empty without event logs
-    event_logs: str = ""  # what was read
+    event_logs: str = ""  # the logs that were read
 
     def counts(self, when: str) -> PlanCounts:
         """Return the Exchanges and Sorts of all queries that have both plans; `when` is `before` or `after`."""

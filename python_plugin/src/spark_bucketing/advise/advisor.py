@@ -51,7 +51,7 @@ OnProgress = Callable[[str], None]
 MIB = 2**20
 # Maximum number of times to choose again after Spark's plans contradict an estimate.
 _MOST_ROUNDS = 10
-# This package's materializations, and those that they can replace.
+# This package's materializations, and dbt-spark's that they can replace.
 _BUILT = {
     "table": "bucketed_table",
     "incremental": "bucketed_incremental",

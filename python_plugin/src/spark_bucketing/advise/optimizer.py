@@ -17,7 +17,7 @@ Pair = tuple[str, str]
 Matrix = Sequence[Sequence[float]]
 Options = Mapping[str, int]
 
-# Relative to a value; smaller gains are rounding errors.
+# Relative tolerance; smaller gains are treated as rounding errors.
 _PRECISION = 1e-12
 
 
@@ -82,7 +82,7 @@ class _Search:
     limit: float
 
     def reduced(self, options: Options) -> Options:
-        """Undo changes until the limit holds, starting with those of the least value per weight."""
+        """Undo changes until the limit holds, starting with the least value per weight."""
         while self._weight(options) > self.limit:
             heavy = [name for name, place in options.items() if self.weights[name][place] > 0]
             lost = {name: self._part((name,), options) - self._part((name,), {**options, name: 0}) for name in heavy}

@@ -18,7 +18,7 @@ from spark_bucketing.table.model import Partition, Table, one_spelling
 # Bucketed: true (8 Hive buckets, sorted)     Bucketed: false [not-sealed] (no seal in the metastore)
 _NOTE = re.compile(r"^(?P<bucketed>true|false)(?: \[(?P<code>[a-z-]+)\])?(?: \((?P<words>.*)\))?$", re.DOTALL)
 _NUMBER = re.compile(r"^(?P<buckets>\d+) (?:Hive2?|Spark) buckets")
-# Codes in EXPLAIN for the reason of an ordinary scan; with other codes, the query does not need buckets.
+# EXPLAIN codes that give the reason for an ordinary scan; with other codes, the query does not need buckets.
 SEAL_CODES = ("not-sealed", "seal-broken", "seal-unreadable", "columns-changed")
 MIXED_CODES = ("mixed-specs",)
 TASK_CODES = ("too-few-buckets",)

@@ -49,7 +49,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
     "event_logs",
     metavar="PATH",
     multiple=True,
-    help="Event log of Spark or folder of event logs: rank tables by measured costs, and count runs; repeatable.",
+    help="Spark event log or directory of event logs; ranks tables by measured costs and counts runs. Repeatable.",
 )
 @click.option("--target-file-size", type=SOME, default=256 * MIB, show_default="256MiB", help="Target size of a file.")
 @click.option("--smallest", type=SIZE, default=256 * MIB, show_default="256MiB", help="Ignore tables below this size.")

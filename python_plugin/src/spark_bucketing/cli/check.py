@@ -135,7 +135,7 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     "event_logs",
     metavar="PATH",
     multiple=True,
-    help="Event log of Spark or folder of event logs: say what a finding costs per run; repeatable.",
+    help="Spark event log or directory of event logs; adds the measured cost per run to findings. Repeatable.",
 )
 @click.option("--baseline", type=READ_FILE, help="Accept the findings in this file; only new findings fail.")
 @click.option(

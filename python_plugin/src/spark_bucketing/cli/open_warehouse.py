@@ -26,7 +26,7 @@ def table_command(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def tables_command(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the arguments and options of a command that works on some or all tables of a schema."""
-    schema = click.option("--schema", help="Schema of tables named without one; the default is the target's schema.")
+    schema = click.option("--schema", help="Schema for unqualified table names; defaults to the target's schema.")
     return click.argument("tables", metavar="[[SCHEMA.]TABLE]...", nargs=-1)(schema(project_options(function)))
 
 

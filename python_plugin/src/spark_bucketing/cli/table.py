@@ -44,7 +44,7 @@ def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -
 
     Without TABLE, shows all bucketed and organized tables of the schema. For a named table, also shows its
     partitions' bucket specs, the partitions that Spark reads together as bucketed, and file statistics. The command
-    lists files, compares them with their seals, and counts rows by file footers.
+    lists files, compares them with their seals, and takes row counts from the file footers.
 
     Skew is the number of rows in the largest bucket divided by the mean over all buckets. Partitions with the same spec
     are added up; if there are several specs, the largest skew is shown.
@@ -94,7 +94,7 @@ def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -
     """Seal the files of TABLE that match its bucket spec, so that queries read them as bucketed.
 
     Use this command for files that stock Spark, Hive or Trino wrote; an INSERT with the extension seals its own files.
-    The cluster reads the bucket and sort columns of files without a valid seal once. No data is changed.
+    For files without a valid seal, the cluster reads the bucket and sort columns once. No data is changed.
 
     Exit codes: 0 all files are sealed, 1 some files do not match the spec, 2 could not run.
     """

@@ -60,7 +60,7 @@ class Key:
     minimum: int | None = None  # of a value; exclusive for the type `number`
     maximum: int | None = None  # of a value, or of the number of columns
     choices: tuple[str, ...] = ()
-    aliases: Mapping[str, str] = field(default_factory=dict)  # what other tools call a choice
+    aliases: Mapping[str, str] = field(default_factory=dict)  # other tools' names for a choice
     pattern: str = ""  # regular expression for text
     refused: tuple[tuple[str, str, str, str], ...] = ()  # for mappings: pattern, allowed value, expected, instead
     lenient: bool = False  # whether columns may be repeated or empty, as in dbt
@@ -130,7 +130,8 @@ FILE_COUNTS: Mapping[str, Key] = {
         None, "'256MiB'", "file_size", "max_file_size", "bytes_per_file", "filesize",
     ),
     "num_files": _file_count(
-        "integer", "Number of files of the table. Each partition gets its share by rows, at least one.", _MOST, "64",
+        "integer", "Number of files of the table. Each partition gets a share proportional to its row count, "
+        "with a minimum of one.", _MOST, "64",
         "files", "number_of_files", "file_count",
     ),
     "files_per_partition": _file_count(

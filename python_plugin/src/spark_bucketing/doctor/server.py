@@ -94,7 +94,7 @@ def _spark(version: str, settings: Mapping[str, str]) -> Diagnosis:
         )
     scripts = settings.get("spark.sql.scripting.enabled", str(numbers >= (4, 1))).strip().lower() == "true"
     has_scripts = numbers >= (4, 0) and scripts
-    one_by_one = "" if has_scripts else "; SQL scripts are not available, see docs/reference/versions.md"
+    one_by_one = "" if has_scripts else "; SQL scripts are not available (see docs/reference/versions.md)"
     return Diagnosis("Spark", version + one_by_one)
 
 

@@ -30,7 +30,7 @@ class Token:
 
 @dataclass(frozen=True)
 class ConfigCall:
-    """The only config() call of a file."""
+    """The only config() call in a file."""
 
     entries: Entries
     tokens: Sequence[Token]  # tokens of the arguments

@@ -38,7 +38,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Keys:
-    """The columns of one table by which rows are brought together."""
+    """The columns of one table that an operator shuffles or sorts by."""
 
     table: str  # schema and name
     columns: tuple[str | None, ...]  # the column at each position of the keys; None if a key is not a column

@@ -47,7 +47,7 @@ class FirstModel:
 
 @dataclass(frozen=True)
 class Setup:
-    """Edits of the project's files, and notes on the steps that remain for the user."""
+    """Edits to the project's files, and notes on the steps left for the user."""
 
     edits: tuple[FileEdit, ...]
     notes: tuple[str, ...]

@@ -106,7 +106,7 @@ class Operator:
 
     @property
     def keyless(self) -> bool:
-        """Return whether the operator has no keys by which to partition rows."""
+        """Return whether the operator has no partitioning keys."""
         return any(side.keys == () for side in self.sides)
 
 

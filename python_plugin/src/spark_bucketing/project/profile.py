@@ -14,7 +14,7 @@ from spark_bucketing.errors import ProfileError
 
 @dataclass(frozen=True)
 class Target:
-    """A target with any connection method, and the directories from which it was read."""
+    """A target with any connection method, and the directories it was read from."""
 
     name: str  # name of the target
     schema: str  # schema of its models

@@ -1,4 +1,4 @@
-"""Collect what the rules need about a model: its config, the violations in it, and the problems of its query."""
+"""Collect what the rules need to know: a model's config, violations in the config, and problems in its query."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class Rewriter:
         if left is None:
             return False
         if not staging.is_complete(left):
-            self._notify(f"An earlier run crashed while it wrote {left.name}; dropping this table.")
+            self._notify(f"An earlier run crashed while writing {left.name}; dropping this table.")
             self._drop(left.name)
             return False
         staged = staging.complete_staging(self._warehouse, self._table, left)

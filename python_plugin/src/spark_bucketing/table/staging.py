@@ -25,7 +25,7 @@ PURPOSE, REPLACES, EMPTIES = "bucketing.staging", "bucketing.replaces", "bucketi
 SAME_ROWS = "rewrite"
 # False in the marker row of a partition, which may be its only row.
 _IS_ROW = "__dbt_row"
-# Limit of the metastore for names.
+# The metastore's limit on name length.
 _LONGEST_NAME = 128
 
 Values = tuple[str | None, ...]

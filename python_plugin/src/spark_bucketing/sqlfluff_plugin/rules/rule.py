@@ -66,7 +66,7 @@ class BucketRule:
 
 
 def _at_source(place: slice, root: BaseSegment, file: TemplatedFile) -> RawSegment:
-    """Return a segment without text at a position of the source."""
+    """Return an empty segment at a given position in the source."""
     behind = next(
         (raw for raw in root.raw_segments if raw.pos_marker and raw.pos_marker.source_slice.stop > place.start), None
     )

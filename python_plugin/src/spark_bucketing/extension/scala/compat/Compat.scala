@@ -101,6 +101,16 @@ object Compat {
 
   def isRefusal(error: AnalysisException): Boolean = conditionOf(error) == AnyMessage
 
+  /** Returns whether writes use Spark's and Hadoop's own committers, which keep the names of files. */
+  def keepsFileNames(session: SparkSession, table: CatalogTable): Boolean = {
+    val conf = hadoopConf(session)
+    val scheme = new Path(table.location).getFileSystem(conf).getScheme
+    val others = Seq("spark.sql.sources.outputCommitterClass", "spark.sql.parquet.output.committer.class",
+      "mapreduce.outputcommitter.factory.class", s"mapreduce.outputcommitter.factory.scheme.$scheme")
+    others.forall(conf.get(_, "").isEmpty) &&
+      session.asInstanceOf[ClassicSession].sessionState.conf.fileCommitProtocolClass == classOf[SQLHadoopMapReduceCommitProtocol].getName
+  }
+
   /** Returns the table that a command writes into, if the table already exists. */
   def writtenTable(write: V1WriteCommand): Option[CatalogTable] = write match {
     case insert: InsertIntoHadoopFsRelationCommand => insert.catalogTable

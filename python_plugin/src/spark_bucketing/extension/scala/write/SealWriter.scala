@@ -9,7 +9,7 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.{Compat, CreateWithCtes}
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.metadata._
@@ -19,8 +19,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.command.{CreateDataSourceTableAsSelectCommand, LeafRunnableCommand}
 
 /**
- * Seals the files of a write after the commit. The rows are already in the table, so an error here is only a warning.
- * Spark then reads the files with ordinary scans.
+ * Seals the files of a write after the commit. The rows are already in the table, so an error here is only a warning, and
+ * Spark reads the files with ordinary scans. Only an append whose files are missing fails.
  *
  * An append adds its files to the sealed files. If the table has other unsealed files, readers detect a stale seal.
  */
@@ -54,9 +54,11 @@ object SealWriter extends Logging {
         case Right(of) => sealPartitions(session, table, of, mode, written)
         case Left(why) => logInfo(s"The files written into $name are not sealed: $why.")
       }
-    } catch { case error @ (NonFatal(_) | _: LinkageError) => logWarning(
-      s"The files written into $name could not be sealed. The rows are in the table, and Spark reads them with ordinary scans. " +
-        s"Instead: run ALTER TABLE $name SEAL BUCKETS", error)
+    } catch {
+      case refused: AnalysisException if Compat.isRefusal(refused) => throw refused
+      case error @ (NonFatal(_) | _: LinkageError) => logWarning(
+        s"The files written into $name could not be sealed. The rows are in the table, and Spark reads them with ordinary scans. " +
+          s"Instead: run ALTER TABLE $name SEAL BUCKETS", error)
     }
   }
 
@@ -64,6 +66,7 @@ object SealWriter extends Logging {
       session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written): Unit = {
     val before = Seal.parse(table.properties)
     val found = folder(session, table.location.toString, written.values.flatten.toSet)
+    refuseLost(session, table, mode, found)
     val after = sealOf(before, spec, mode, found)
     if (after.map(Right(_)) != before) PartitionStore.of(session).sealTable(table, after)
   }
@@ -75,6 +78,7 @@ object SealWriter extends Logging {
     val found = PartitionFiles.atOnce(store.find(table, written.keys.toSeq)) { partition =>
       partition -> folder(session, partition.location, names(partition.name))
     }
+    found.foreach { case (_, files) => refuseLost(session, table, mode, files) }
     // The metastore replaces a whole partition, so skip a partition that another statement altered during the listing.
     val now = store.find(table, written.keys.toSeq).map(partition => partition.name -> partition).toMap
     val changes = for {
@@ -99,6 +103,19 @@ object SealWriter extends Logging {
     val digest = if (own.length == names.size) Some(PartitionFiles.digest(own)) else None
     (digest, others.nonEmpty || folders.nonEmpty)
   }
+
+  /**
+   * Fails if files of an append are missing: another write deleted them with the _temporary folder that all writes share. A
+   * later INSERT OVERWRITE also removes files of an earlier one, and other committers may rename files.
+   */
+  private def refuseLost(
+      session: SparkSession, table: CatalogTable, mode: WriteMode, found: (Option[FilesDigest], Boolean)): Unit =
+    if (found._1.isEmpty && !mode.overwrites && !mode.onlyNew && Compat.keepsFileNames(session, table)) {
+      val name = table.identifier.quotedString
+      throw Compat.refusal(s"Files of $name are missing after the commit. Another statement wrote to the table at the same time " +
+        "and deleted them. Expected one write at a time. Instead: delete the rows of this statement that the table has, and run " +
+        "the statement again.")
+    }
 
   private def sealOf(
       before: Option[Either[String, Seal]], spec: SealedSpec, mode: WriteMode,

@@ -212,11 +212,12 @@ object SealedWrites {
   private val OfFullStorage = "Expected free space and write permission. Instead: check both, and run the statement again."
   private val OfConcurrentWrite =
     "Another statement wrote to the table at the same time and deleted the temporary files of this one. Expected one write at a time. " +
-      "Instead: run this statement again. If no other statement wrote to the table, check the permissions of its folder."
+      "Instead: delete the rows of this statement that the table has, and run the statement again. If no other statement wrote to the " +
+      "table, check the permissions of its directory."
 
   private def isAboutTemporaryFiles(error: Throwable): Boolean = messageOf(error).contains("/_temporary")
 
-  // Storage systems word their errors differently, so only a write shows whether the folder is full or read-only.
+  // Storage systems word their errors differently, so only a write shows whether the directory is full or read-only.
   private def takesFiles(session: SparkSession, table: CatalogTable): Boolean = try {
     val file = new Path(new Path(table.location), s"_write_test_${UUID.randomUUID()}")
     val storage = file.getFileSystem(Compat.hadoopConf(session))
