@@ -93,12 +93,19 @@ def extension(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession, request: pytest.FixtureRequest) -> Tables:
+def bucketing_version() -> str:
+    """Return the bucketing version of Hive-layout tables; test modules may override it."""
+    return "1"
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, request: pytest.FixtureRequest, bucketing_version: str) -> Tables:
     """Create a database named after the test module, with the views `new_rows` and `scattered`."""
     from bucketed_tables import SCATTERED, Tables
     from partition_specs import NEW_ROWS
 
-    made = Tables(spark, str(request.module.__name__).removeprefix("test_"))
+    name = str(request.module.__name__).removeprefix("test_")
+    made = Tables(spark, name if bucketing_version == "1" else f"{name}_v{bucketing_version}", bucketing_version)
     for name, rows in (("new_rows", NEW_ROWS), ("scattered", SCATTERED)):
         made.sql(f"create or replace temporary view {name} as {rows}")
     return made

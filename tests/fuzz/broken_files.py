@@ -26,7 +26,8 @@ class Files:
         """Apply one of BREAKAGES to the files, if there are any."""
         files = [self.tables.folder(self.name) / path for path in self.tables.files(self.name)]
         if how == "version":
-            self.tables.sql(f"alter table {self.name} set tblproperties ('bucketing_version' = '2')")
+            version = self.random.choice("123")
+            self.tables.sql(f"alter table {self.name} set tblproperties ('bucketing_version' = '{version}')")
         elif files:
             getattr(self, f"_{how.replace(' ', '_')}")(files)
         self.tables.sql(f"refresh table {self.name}")

@@ -170,7 +170,7 @@ class Seals:
 VALUES: dict[str, Callable[[Seals], dict[str, str | None]]] = {
     # The digest covers the spec, so changing only the number of buckets invalidates the seal.
     "other number": lambda seals: {"num_buckets": str(seals.number())},
-    "other hash": lambda seals: {"hash": seals.random.choice(("hive", "spark"))},
+    "other hash": lambda seals: {"hash": seals.random.choice(("hive", "hive2", "spark"))},
     "other counts": lambda seals: {seals.random.choice(("files", "bytes")): str(seals.number())},
     "other digest": lambda seals: {"digest": f"{seals.random.getrandbits(128):032x}"},
     "no seal": lambda _: dict.fromkeys(KEYS),

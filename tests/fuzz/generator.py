@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from broken_files import BREAKAGES, Files
 from broken_seals import PARTITION_BREAKAGES, SEAL_BREAKAGES, Seals
-from bucketed_tables import Tables
+from bucketed_tables import VERSION_2, Tables
 from partition_specs import put_field_ids
 from pyspark.errors import AnalysisException
 
@@ -28,13 +28,17 @@ FILLS = ("extension",) * 4 + ("stock sealed",) * 3 + ("1 sealed", "3 sealed", "s
 # Statements to run after all damage.
 CURES = ("",) * 4 + ("seal", "append", "overwrite")
 KEYS = ("k", "k", "k", "t", "l", "d", "n")
-# Storage clauses by layout and format. Other formats are not sealed, and only EVOLVABLE ones change specs or get
+# Layouts and formats; hive2 is the Hive layout of bucketing version 2. Other formats are not sealed, and only EVOLVABLE ones change specs or get
 # damaged.
 SEALED = ("parquet", "orc")
-EVOLVABLE = ("hive parquet",) * 3 + ("hive orc", "hive orc")
+EVOLVABLE = ("hive parquet",) * 3 + ("hive orc", "hive orc") + ("hive2 parquet",) * 3 + ("hive2 orc", "hive2 orc")
 LAYOUTS = (*EVOLVABLE, "hive textfile", "spark parquet", "spark parquet", "spark orc", "spark json", "spark csv")
 # Stock Spark assigns buckets before CSV trims strings, so that bucket pruning would miss those rows.
-OPTIONS = {"spark csv": " options (ignoreLeadingWhiteSpace 'false', ignoreTrailingWhiteSpace 'false')"}
+OPTIONS = {
+    "spark csv": " options (ignoreLeadingWhiteSpace 'false', ignoreTrailingWhiteSpace 'false')",
+    "hive2 parquet": f" {VERSION_2}",
+    "hive2 orc": f" {VERSION_2}",
+}
 SCHEMA = ", ".join(f"{name} {sql_type}" for name, (sql_type, _) in COLUMNS.items())
 CONDITIONS = ("",) * 3 + (
     " where k > 5", " where t is not null", " where (k = 7 or k is null)", " where l <> 0 and v > 2", " where k in (1, 2, 33)",
@@ -167,7 +171,7 @@ class Generator:
             ", ".join(table.keys),
             table.buckets,
             sorted_by=table.sorted_by,
-            stored=f"{'stored as' if kind == 'hive' else 'using'} {file_format}{OPTIONS.get(table.layout, '')}",
+            stored=f"{'using' if kind == 'spark' else 'stored as'} {file_format}{OPTIONS.get(table.layout, '')}",
             rest="partitioned by (p string)" if table.partitioned else "",
         )
         by, buckets = ", ".join(table.keys), table.buckets
@@ -190,11 +194,11 @@ class Generator:
         seal = bool(sealed) and table.is_sealable
         if how == "extension":
             self.tables.sql(f"insert into {table.name} {rows}")
-        elif how == "stock" and table.layout.startswith("spark"):
-            # Spark distributes rows over tasks and over buckets by the same hash.
-            self.tables.sql(
-                f"stock:insert into {table.name} select /*+ REPARTITION({buckets}, {by}) */ * from ({rows})"
-            )
+        elif how == "stock" and not table.layout.startswith("hive "):
+            # Stock Spark distributes rows of the Spark layout over tasks and over buckets by the same hash. It writes
+            # version 1 into tables that state version 2.
+            tasks = f"{buckets}, {by}" if table.layout.startswith("spark") else "1"
+            self.tables.sql(f"stock:insert into {table.name} select /*+ REPARTITION({tasks}) */ * from ({rows})")
             if seal:
                 self.tables.seal(table.name)
         else:

@@ -66,7 +66,8 @@ def compare_all(tables: Tables) -> None:
             seen[kind] += 1
             mixed[kind] += any(table.evolved for table in read)
             broken[kind] += any(table.is_broken for table in read)
-            codes.update(set(re.findall(r"Bucketed: false \[([a-z-]+)\]", plan)))
+            # The reasons of ordinary scans, and the hashes of bucketed ones.
+            codes.update(set(re.findall(r"Bucketed: (?:false \[|true \(\d+ )([\w-]+)", plan)))
         print(f"\n{seen.total()} cases of seed {SEED} in {monotonic() - began:.0f} s: {dict(seen)}", flush=True)
         print(f"of mixed specs: {dict(mixed)}, of broken tables: {dict(broken)}, codes: {dict(codes)}", flush=True)
     assert seen["bucketed"] > 0
@@ -74,6 +75,7 @@ def compare_all(tables: Tables) -> None:
     if EVOLVED * CASES >= ENOUGH:
         assert mixed["bucketed"] > 0, "no table of mixed specs was read as bucketed"
         assert broken["bucketed"] > 0, "no broken table was read as bucketed"
+        assert codes["Hive2"] > 0, "no table of bucketing version 2 was read as bucketed"
         assert broken["plain"] > 0, "no broken table was read by an ordinary scan"
 
 

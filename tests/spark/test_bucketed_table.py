@@ -110,7 +110,12 @@ def test_every_layout_has_one_sorted_file_per_bucket_and_all_rows(matrix: Projec
     assert len(buckets_of(matrix, table, bucket_hash)) == folders
 
 
-def test_rows_are_in_the_bucket_of_hives_hash(project: Project) -> None:
+@pytest.mark.parametrize("bucket_hash", ["hive", "hive2"])
+def test_rows_are_in_the_bucket_of_hives_hash(
+    project: Project, bucket_hash: str, request: pytest.FixtureRequest
+) -> None:
+    if bucket_hash == "hive2":
+        request.getfixturevalue("extension")
     for sql_type, expression in TYPED_KEYS.items():
         project.model(
             "t_" + re.sub(r"\W", "_", sql_type),
@@ -118,6 +123,7 @@ def test_rows_are_in_the_bucket_of_hives_hash(project: Project) -> None:
             materialized="bucketed_table",
             clustered_by=["k", "k2"],
             buckets=7,
+            bucket_hash=bucket_hash,
         )
     # Spark 3.5 refuses to write dates before 1582 without this setting.
     with setting(project.spark, "spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED"):
@@ -125,6 +131,7 @@ def test_rows_are_in_the_bucket_of_hives_hash(project: Project) -> None:
     for sql_type in TYPED_KEYS:
         table = "t_" + re.sub(r"\W", "_", sql_type)
         assert_one_file_per_bucket(project, table, "hive", 7)
+        assert_sorted(project, table, ["k", "k2"])
         bucket = "cast(regexp_extract(input_file_name(), '/([0-9]+)_[0-9]+[^/]*$', 1) as int)"
-        rows = f"select hive_bucket(7, k, k2) <> {bucket} as wrong from {project.table(table)}"
+        rows = f"select {bucket_hash}_bucket(7, k, k2) <> {bucket} as wrong from {project.table(table)}"
         assert project.rows(f"select count(*), count_if(wrong) from ({rows})") == [(160, 0)], sql_type

@@ -356,7 +356,6 @@ CANNOT_TELL: list[tuple[str, str, dict[str, dict[str, object]], str]] = [
     ("a_view", "create view {} as select 1 as k", ALL_TESTS, "found: a view"),
     ("nowhere", "", ALL_TESTS, "no table with this name"),
     ("no_order", KEYED.format("bigint", ""), {"sorted_within_buckets": {}}, "without ascending sort columns"),
-    ("of_hive_3", KEYED.format("int", "tblproperties ('bucketing_version' = '2')"), {"rows_in_their_buckets": {}}, "bucketing_version 2"),
     ("by_time", KEYED.format("timestamp", ""), {"rows_in_their_buckets": {}}, "bucket column k timestamp"),
     ("by_name", KEYED.format("varchar(9)", ""), {"rows_in_their_buckets": {}}, "bucket column k varchar(9)"),
     ("no_wish", KEYED.format("int", ""), {SPEC_TEST: {}}, "neither in the config of a model"),

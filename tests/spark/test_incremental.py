@@ -7,9 +7,11 @@ from itertools import product
 from typing import Any
 
 import pytest
-from test_bucketed_table import assert_one_file_per_bucket
+from bucketed_tables import no_extension
+from test_bucketed_table import assert_one_file_per_bucket, assert_sorted
 
 from conftest import Project
+from spark_bucketing.session import setting
 
 INCREMENTAL: dict[str, Any] = {"materialized": "bucketed_incremental", "clustered_by": ["k"], "buckets": 4}
 STRATEGIES = ("append", "insert_overwrite", "merge")
@@ -139,6 +141,51 @@ def test_every_strategy_returns_the_expected_rows(project: Project, case: str) -
     for name, own in every.items():
         assert project.rows(f"select count(*) from {project.table(name)}") == [(counts[own["incremental_strategy"]],)]
         assert_one_file_per_bucket(project, name, own["bucket_hash"], 4)
+
+
+VERSION_2 = {
+    f"{strategy}_{len(by)}": INCREMENTAL
+    | {"incremental_strategy": strategy, "bucket_hash": "hive2", "partition_by": by, "unique_key": "k"}
+    for strategy, by in product(STRATEGIES, ([], ["p"]))
+}
+# Rows after two runs. The increment replaces 5 keys; two of its new keys are in partition 1 already.
+AFTER = {"append": 40, "merge": 35, "insert_overwrite_0": 10, "insert_overwrite_1": 30}
+
+
+@pytest.mark.usefixtures("extension")
+def test_increments_of_bucketing_version_2_are_in_their_buckets(project: Project) -> None:
+    for name, config in VERSION_2.items():
+        project.model(name, versions(FIRST, SECOND), **config)
+    tests = [f"spark_bucketing.{test}" for test in ("one_file_per_bucket", "rows_in_their_buckets")]
+    project.describe(*({"name": name, "data_tests": tests} for name in VERSION_2))
+    for _ in range(2):
+        project.dbt("run")
+        project.dbt("test")
+    bucket = r"cast(regexp_extract(input_file_name(), '/([0-9]+)_[0-9]+[^/]*$', 1) as int)"
+    for name, config in VERSION_2.items():
+        table, rows = project.table(name), AFTER.get(name) or AFTER[config["incremental_strategy"]]
+        found = f"select hive2_bucket(4, k) = {bucket} as placed, count(*) from {table} group by placed"
+        assert project.rows(found) == [(True, rows)], name
+        assert ("bucketing_version", "2") in project.rows(f"show tblproperties {table}")
+        assert {row[0] for row in project.rows(f"select hash from bucket_specs('{table}')")} == {"hive2"}
+        assert_one_file_per_bucket(project, name, "hive", 4)
+        assert_sorted(project, name, ["k"])
+
+
+@pytest.mark.parametrize("materialized", ["bucketed_table", "bucketed_incremental"])
+@pytest.mark.parametrize("enabled", ["true", "false"])
+def test_bucketing_version_2_without_the_extension_fails_before_a_write(
+    project: Project, materialized: str, enabled: str
+) -> None:
+    project.model("m", FIRST, **INCREMENTAL | {"materialized": materialized, "bucket_hash": "hive2"})
+    if enabled == "true":
+        with no_extension(project.spark), setting(project.spark, "spark.bucketing.enabled", "true"):
+            _, failure = project.attempt("run")
+    else:
+        _, failure = project.attempt("run")
+    assert "`bucket_hash`" in failure and "found:    hive2, in a session without the session extension" in failure
+    assert "spark-bucketing extension conf" in failure, failure
+    assert project.tables() == set()
 
 
 @pytest.mark.parametrize("partition_by", [["p"], []], ids=["partitioned", "whole"])

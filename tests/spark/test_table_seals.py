@@ -121,7 +121,6 @@ REFUSED = [
     ("spark layout", ("rewrite", f"{DB}.spark"), "4 buckets of the Spark layout"),
     ("nothing to seal", ("seal", f"{DB}.nowhere"), f"Table {DB}.nowhere does not exist"),
     ("seal plain", ("seal", f"{DB}.plain"), "found a table without buckets"),
-    ("seal version", ("seal", f"{DB}.version_2"), "found bucketing_version 2"),
     ("seal other column", ("verify", f"{DB}.refused", "--deep", "--where", "k = 1"), "partition columns ds"),
     ("plain", ("rewrite", f"{DB}.plain"), "on_bucket_change='evolve'"),
     ("name", ("show", "a.b.c"), "is not a table name"),
@@ -130,7 +129,7 @@ REFUSED = [
     ("no predicate", ("rewrite", f"{DB}.refused", "--where", "ds ="), OF_PARTITIONS),
     ("no condition", ("rewrite", f"{DB}.refused", "--where", "ds"), OF_PARTITIONS),
     ("format", ("show", f"{DB}.texts"), "TextInputFormat"),
-    ("version", ("rewrite", f"{DB}.version_2"), "has bucketing_version 2, and nothing was changed"),
+    ("version", ("rewrite", f"{DB}.version_3"), "has bucketing_version 3, and nothing was changed"),
     ("lenient", ("rewrite", f"{DB}.lenient"), "SET SERDEPROPERTIES ('IgnoreCorruptFiles' = 'false')"),
     ("no target", ("rewrite", f"{DB}.unclustered"), "has no buckets now"),
 ]
@@ -153,7 +152,7 @@ def refused(tables: SpecEvolution) -> None:
     tables.sql("alter table unclustered not clustered")
     tables.sql("alter table lenient set serdeproperties ('IgnoreCorruptFiles' = 'TRUE')")
     tables.new("texts", stored="stored as textfile")
-    tables.new("version_2", stored="stored as parquet tblproperties ('bucketing_version' = '2')")
+    tables.new("version_3", stored="stored as parquet tblproperties ('bucketing_version' = '3')")
 
 
 @pytest.mark.parametrize(("arguments", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])

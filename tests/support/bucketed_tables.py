@@ -19,9 +19,13 @@ from spark_bucketing.session import setting
 # DDL of each layout, and the expression for a row's bucket on stock Spark.
 LAYOUTS = {
     "hive-parquet": ("stored as parquet", "hive_bucket({buckets}, {keys})"),
+    "hive2-parquet": (
+        "stored as parquet tblproperties ('bucketing_version' = '2')", "hive2_bucket({buckets}, {keys})",
+    ),
     "hive-orc": ("stored as orc", "hive_bucket({buckets}, {keys})"),
     "spark-parquet": ("using parquet", "pmod(hash({keys}), {buckets})"),
-}
+}  # fmt: skip
+VERSION_2 = "tblproperties ('bucketing_version' = '2')"
 
 # Five tasks with rows of every bucket, and a key that most rows share.
 SCATTERED = """
@@ -54,6 +58,7 @@ class Sealed(NamedTuple):
     buckets: int | None
     columns: list[str] | None
     sorts: list[str] | None
+    hash: str | None
     files: int
     bytes: int
     files_read: int
@@ -61,10 +66,14 @@ class Sealed(NamedTuple):
 
 
 class Tables:
-    """A database of tables that stock Spark writes with one sorted file per bucket, and that are then sealed."""
+    """A database of tables that stock Spark writes with one sorted file per bucket, and that are then sealed.
 
-    def __init__(self, spark: SparkSession, database: str) -> None:
-        self.spark, self.database = spark, database
+    The extension writes tables of bucketing version 2, because stock Spark does not know their hash.
+    """
+
+    def __init__(self, spark: SparkSession, database: str, version: str = "1") -> None:
+        self.spark, self.database, self.version = spark, database, version
+        self._of_version_2: set[str] = set()
         spark.sql(f"create database if not exists {database}")
 
     def sql(self, text: str) -> list[tuple[object, ...]]:
@@ -93,6 +102,9 @@ class Tables:
         """Create a table, in the Hive layout by default, and fill it from a query if there is one."""
         order = "" if sorted_by == "" else f"sorted by ({sorted_by or by})"
         spark_layout = stored.startswith("using")
+        if self.version == "2" and not spark_layout and "tblproperties" not in stored:
+            stored = f"{stored} {VERSION_2}"
+        (self._of_version_2.add if VERSION_2 in stored else self._of_version_2.discard)(name)
         head, tail = (f"{stored} {rest}", "") if spark_layout else (rest, stored)
         self.create(f"{name} ({columns}) {head} clustered by ({by}) {order} into {buckets} buckets {tail}")
         if query:
@@ -101,7 +113,9 @@ class Tables:
     def fill(self, name: str, query: str, how: str = "insert into", files: int = 1, sealed: bool = True) -> None:
         """Write rows with stock Spark in this many tasks, each with one sorted file per bucket; then seal them."""
         self.sql(f"refresh table {name}")
-        self.sql(f"stock:{how} {name} select /*+ REPARTITION({files}) */ * from ({query})")
+        stock = "" if name in self._of_version_2 else "stock:"
+        with self.settings({"spark.bucketing.enabled": "true"}):
+            self.sql(f"{stock}{how} {name} select /*+ REPARTITION({files}) */ * from ({query})")
         if sealed:
             self.seal(name)
 

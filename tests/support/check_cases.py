@@ -253,13 +253,16 @@ def _same(before: tuple[OperatorResult, ...], after: tuple[OperatorResult, ...],
 
 def _ddl(full: str, table: CaseTable) -> str:
     own = {name: kind for name, kind in table.columns.items() if name not in table.partitioned}
-    hive = table.spec is not None and table.spec.bucket_hash == "hive"
+    hive = table.spec is not None and table.spec.in_hive_layout
     columns = own if hive else table.columns
     text = ", ".join(f"{name} {kind}" for name, kind in columns.items())
     by = ", ".join(f"{name} {table.columns[name]}" if hive else name for name in table.partitioned)
     partitioned = f"partitioned by ({by})" if by else ""
     # Spark uses Hive's statistics if its own are missing; the table itself is empty.
-    size = f"tblproperties ('totalSize' = '{table.size}', 'numRows' = '{table.size // 100}')" if table.size else ""
+    given = {"totalSize": table.size, "numRows": table.size // 100} if table.size else {}
+    version = {"bucketing_version": 2} if table.spec and table.spec.bucket_hash == "hive2" else {}
+    listed = ", ".join(f"'{name}' = '{value}'" for name, value in (given | version).items())
+    size = f"tblproperties ({listed})" if listed else ""
     buckets = _clustered(table, table.spec.num_buckets) if table.spec else ""
     using, stored = ("", "stored as parquet") if hive else ("using parquet", "")
     return f"create table {full} ({text}) {using} {partitioned} {buckets} {stored} {size}"

@@ -53,7 +53,7 @@ def odd_tables(tables: Tables) -> None:
         f"create table text (k int) {two} stored as textfile",
         "create table of_json (k int) using json",
         "create table of_spark (k int) using parquet clustered by (k) into 4 buckets",
-        f"create table version_2 (k int) {two} {parquet} tblproperties ('bucketing_version' = '2')",
+        f"create table version_3 (k int) {two} {parquet} tblproperties ('bucketing_version' = '3')",
         f"create table times (k int, at timestamp, c char(3)) {parquet}",
         "create table plain (k int, p int) using parquet partitioned by (p)",
         f"create table whole (k int, v bigint) {two} {parquet}",

@@ -4,7 +4,10 @@
 {%- endmacro %}
 
 
-{#- Returns the types whose bucket hash a SQL expression can compute exactly as the writer does. -#}
+{#-
+  Returns the types whose bucket hash a SQL expression can compute exactly as the writer does. Hive's version 2 hashes equal floating-point
+  numbers differently, so it has none of these types.
+-#}
 {% macro hashed_types(bucket_hash) -%}
-  {{ return(spark_bucketing.bucket_types(bucket_hash) + ['float', 'double']) }}
+  {{ return(spark_bucketing.bucket_types(bucket_hash) + ([] if bucket_hash == 'hive2' else ['float', 'double'])) }}
 {%- endmacro %}

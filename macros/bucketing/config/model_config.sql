@@ -75,7 +75,9 @@
   {%- for rule in schema.rules -%}
     {%- set holds = [] -%}
     {%- for key, negated, expected in rule.when -%}
-      {%- set value = values.get(key) -%}
+      {#- `key.entry` is an entry of a mapping. -#}
+      {%- set value = values.get(key) if '.' not in key else (values.get(key.split('.')[0]) or {}).get(key.split('.')[1]) -%}
+      {%- set value = value | string if '.' in key and value is not none else value -%}
       {#- Without expected values, the condition is that the key has no value. 0 and false are values. -#}
       {%- do holds.append((value in expected if expected else value in [none, '', [], {}]) != negated) -%}
     {%- endfor -%}

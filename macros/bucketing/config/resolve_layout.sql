@@ -5,6 +5,12 @@
   and cannot alter or rename a table whose bucket columns are spelled differently.
 -#}
 {% macro resolve_layout(layout, columns) -%}
+  {%- if layout.bucket_hash == 'hive2' and not spark_bucketing.extension_enabled() -%}
+    {#- Stock Spark computes the bucket of each row with version 1 while it writes. No SQL expression changes that. -#}
+    {% do spark_bucketing.raise_config_error('bucket_hash', 'hive2, in a session without the session extension',
+        'the session extension, loaded and enabled: stock Spark writes only the buckets of bucketing version 1',
+        "load the extension (spark-bucketing extension conf), or bucket_hash='hive'") %}
+  {%- endif -%}
   {%- set by_name = dict(zip(columns | map(attribute='name') | map('lower'), columns)) -%}
   {%- set resolved = dict(layout) -%}
   {%- for setting in ['clustered_by', 'sorted_by', 'partition_by', 'range_by', 'implicit_partition_by'] if layout[setting] -%}
@@ -15,7 +21,7 @@
         {% do spark_bucketing.raise_config_error(setting, name, 'a column that the query returns: ' ~ columns | map(attribute='name') | join(', '),
             'use one of these names. Sort order is always ascending; select an expression as a column first') %}
       {%- endif -%}
-      {%- if layout.bucket_hash == 'hive' and setting != 'partition_by' and column.name != column.name | lower -%}
+      {%- if layout.bucket_hash != 'spark' and setting != 'partition_by' and column.name != column.name | lower -%}
         {%- do column.update({'expression': spark_bucketing.quote_identifier(column.name), 'name': column.name | lower}) -%}
       {%- endif -%}
       {%- do names.append(column.name) -%}

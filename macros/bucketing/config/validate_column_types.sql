@@ -3,7 +3,7 @@
   names of struct fields that the Hive metastore cannot store.
 -#}
 {% macro validate_column_types(columns, layout) -%}
-  {%- set hive = layout.bucket_hash == 'hive' -%}
+  {%- set hive = layout.bucket_hash != 'spark' -%}
   {%- set orc = layout.file_format == 'orc' -%}
   {%- set unstorable = ['variant', 'geometry', 'geography'] if hive or orc else [] -%}
   {%- set unstorable = unstorable + (['interval', 'time', 'timestamp_ntz'] if hive else ['time', 'void'] if orc else ['time']) -%}
@@ -20,7 +20,8 @@
       {% do spark_bucketing.raise_column_error(found, 'a sort column of an orderable type', 'sort by another column') %}
     {%- endif -%}
     {%- for name in spark_bucketing.field_names(column.type) if hive and not modules.re.match('^[A-Za-z0-9_]+$', name) -%}
-      {% do spark_bucketing.raise_column_error(found, "only letters, digits and underscores in names of struct fields with bucket_hash='hive', unlike '" ~ name ~ "'",
+      {% do spark_bucketing.raise_column_error(found,
+          "only letters, digits and underscores in names of struct fields with bucket_hash='" ~ layout.bucket_hash ~ "', unlike '" ~ name ~ "'",
           cast ~ ", or bucket_hash='spark'") %}
     {%- endfor -%}
     {%- if modules.re.search(':[^<>,()]*:|struct<[^:<>]*,', type) -%}

@@ -20,7 +20,7 @@
       {%- if row['status'] == 'refused' -%}
         {% do exceptions.warn('Not sealed: ' ~ name ~ ': ' ~ row['problem'] ~ '. Spark ignores its buckets.') %}
       {%- else -%}
-        {% do log(row['status'] ~ ': ' ~ name, info=row['status'] == 'sealed') %}
+        {% do log(row['status'] ~ ': ' ~ name ~ (' (' ~ row['problem'] ~ ')' if row['problem'] else ''), info=row['status'] == 'sealed') %}
       {%- endif -%}
     {%- endfor -%}
   {%- endif -%}

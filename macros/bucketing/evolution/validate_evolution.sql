@@ -12,11 +12,12 @@
         ~ (layout[setting] if setting == 'file_format' else '[' ~ layout[setting] | join(', ') ~ ']')
         ~ '; only `clustered_by`, `buckets` and `sorted_by` can evolve', instead) %}
   {%- endfor -%}
-  {%- if existing.buckets and existing.bucket_hash != 'hive' -%}
+  {%- set version = spark_bucketing.bucketing_versions()[layout.bucket_hash] -%}
+  {%- if existing.buckets and existing.bucket_hash == 'spark' -%}
     {% do spark_bucketing.raise_config_error('on_bucket_change', found,
         'a table in the Hive layout or without buckets; in the Spark layout, stock Spark reads all partitions with one number of buckets', instead) %}
-  {%- elif existing.bucketing_version | trim != '1' -%}
+  {%- elif existing.bucketing_version | trim != version -%}
     {% do spark_bucketing.raise_config_error('on_bucket_change', found ~ ', bucketing_version ' ~ existing.bucketing_version,
-        'bucketing_version 1; Spark cannot compute the hash of other versions', instead) %}
+        "a table with bucketing_version " ~ version ~ ", the version of bucket_hash='" ~ layout.bucket_hash ~ "'; Spark cannot combine partitions of different versions", instead) %}
   {%- endif -%}
 {%- endmacro %}

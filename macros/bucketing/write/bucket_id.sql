@@ -1,7 +1,8 @@
 {#-
   Returns SQL for the bucket of a row, from 0 to buckets - 1.
     spark  pmod(hash(columns), buckets)                    HashPartitioning.partitionIdExpression
-    hive   (hive_hash(columns) & 0x7fffffff) % buckets     ObjectInspectorUtils.getBucketNumber
+    hive   (hive_hash(columns) & 0x7fffffff) % buckets     ObjectInspectorUtils.getBucketNumber, bucketing version 1
+    hive2  (hive2_hash(columns) & 0x7fffffff) % buckets    the same with bucketing version 2
 
   columns: list of {name, type}, in the order of the bucket columns
   hive_hash: string, name of the hash function, from hive_hash_function(); not used for the Spark layout
@@ -13,7 +14,7 @@
     {%- set name = spark_bucketing.quote_identifier(column.name) -%}
     {%- do arguments.append(spark_bucketing.hive_udf_argument(name, column.type, hive_hash) if by_udf else name) -%}
   {%- endfor -%}
-  {%- if bucket_hash == 'hive' -%}
+  {%- if bucket_hash != 'spark' -%}
     {{ return('(' ~ hive_hash ~ '(' ~ arguments | join(', ') ~ ') & 2147483647) % ' ~ buckets) }}
   {%- else -%}
     {{ return('pmod(hash(' ~ arguments | join(', ') ~ '), ' ~ buckets ~ ')') }}

@@ -1,5 +1,6 @@
 {#- Returns SQL for the bucket id in the name of a file, or NULL. -#}
 {% macro bucket_id_of_path(path, bucket_hash) -%}
-  {%- set pattern = '/([0-9]{1,9})_[0-9]+[^/]*$' if bucket_hash == 'hive' else '/part-[^/]*_([0-9]{1,9})(?:[.][^/]*)?$' -%}
+  {%- set pattern = '/part-[^/]*_([0-9]{1,9})(?:[.][^/]*)?$' if bucket_hash == 'spark'
+      else '/(?:bucket_(?=[0-9]+(?:_[0-9]+)?$)|(?=[0-9]+_[0-9]))([0-9]{1,9})(?:_[0-9]+[^/]*)?$' -%}
   try_cast(nullif(regexp_extract({{ path }}, '{{ pattern }}', 1), '') as int)
 {%- endmacro %}

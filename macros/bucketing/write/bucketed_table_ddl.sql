@@ -6,13 +6,14 @@
   data.
 -#}
 {% macro bucketed_table_ddl(relation, columns, layout) -%}
-  {%- set hive = layout.bucket_hash == 'hive' -%}
+  {%- set version = spark_bucketing.bucketing_versions().get(layout.bucket_hash) -%}
+  {%- set hive = version is not none -%}
   {%- set build = 'build-' ~ modules.datetime.datetime.now().strftime('%Y%m%d%H%M%S%f') -%}
   {%- do context.update({'__spark_bucketing_build': build}) -%}
   {%- set properties = dict(layout.tblproperties) -%}
   {%- do properties.update({'bucketing.build': build}) -%}
   {%- if hive -%}
-    {%- do properties.update({'bucketing_version': '1'}) -%}
+    {%- do properties.update({'bucketing_version': version}) -%}
   {%- endif -%}
   {%- if not layout.clustered_by -%}
     {%- do properties.update({'bucketing.written_as': spark_bucketing.written_as(layout)}) -%}

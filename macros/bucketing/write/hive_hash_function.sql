@@ -1,12 +1,13 @@
 {#-
-  Returns the name of a SQL function that computes Hive's version 1 hash of its arguments.
+  Returns the name of a SQL function that computes Hive's hash of its arguments; none if the session has no such function.
 
-  Uses hive_hash of the session extension if the extension is loaded. Otherwise, creates a temporary function for Hive's UDF, which every Spark with
-  Hive support contains. bucket_id() prepares the arguments for either function.
+  Uses hive_hash or hive2_hash of the session extension if the extension is loaded. Otherwise, creates a temporary function for Hive's UDF of
+  version 1, which every Spark with Hive support contains. bucket_id() prepares the arguments for either function. Spark's Hive lacks version 2.
 -#}
-{% macro hive_hash_function() -%}
-  {%- if spark_bucketing.is_extensions_function('hive_hash', 'HiveHashOf') -%}
-    {{ return('hive_hash') }}
+{% macro hive_hash_function(bucket_hash='hive') -%}
+  {%- set known = spark_bucketing.is_extensions_function(bucket_hash ~ '_hash', 'HiveHashOf') -%}
+  {%- if known or bucket_hash != 'hive' -%}
+    {{ return(bucket_hash ~ '_hash' if known else none) }}
   {%- endif -%}
   {%- set name = 'spark_bucketing_hive_hash' -%}
   {% do spark_bucketing.execute_sql("create or replace temporary function " ~ name ~ " as 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFHash'") %}

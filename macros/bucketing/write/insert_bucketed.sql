@@ -14,7 +14,7 @@
   {%- set ordered = spark_bucketing.order_columns(columns, layout.partition_by) -%}
   {%- set names = ordered | map(attribute='name') | list -%}
   {%- set distributed = spark_bucketing.distributes_writes(layout) -%}
-  {%- set hive_hash = spark_bucketing.hive_hash_function() if layout.bucket_hash == 'hive' and not distributed else none -%}
+  {%- set hive_hash = spark_bucketing.hive_hash_function(layout.bucket_hash) if layout.bucket_hash != 'spark' and not distributed else none -%}
   {%- set bucket = spark_bucketing.bucket_id(spark_bucketing.columns_named(columns, layout.clustered_by), layout.buckets, layout.bucket_hash, hive_hash) -%}
   {%- set tasks = spark_bucketing.write_tasks(layout) -%}
   {%- if not distributed and spark_bucketing.quote_relation(relation) not in context.get('__spark_bucketing_made', {}) -%}

@@ -9,18 +9,18 @@
   {%- endif -%}
   {%- set config = node.config -%}
   {%- set ours = config.materialized in ['bucketed_table', 'bucketed_incremental'] -%}
-  {%- set hive = ours and (config.get('bucket_hash') or 'hive') | lower == 'hive' -%}
+  {%- set bucket_hash = (config.get('bucket_hash') or 'hive') | lower if ours else 'spark' -%}
   {%- set sorted_by = config.get('sorted_by') if ours else [] -%}
   {%- set layout = {
-      'bucket_hash': 'hive' if hive else 'spark',
+      'bucket_hash': bucket_hash,
       'buckets': config.get('buckets'),
       'clustered_by': config.clustered_by,
       'sorted_by': config.clustered_by if sorted_by is none else sorted_by,
       'partition_by': config.get('partition_by') or [],
       'file_format': config.get('file_format') or 'parquet',
   } -%}
-  {%- if hive -%}
-    {%- do layout.update({'bucketing_version': '1'}) -%}
+  {%- if bucket_hash != 'spark' -%}
+    {%- do layout.update({'bucketing_version': spark_bucketing.bucketing_versions()[bucket_hash]}) -%}
   {%- endif -%}
   {{ return(layout) }}
 {%- endmacro %}

@@ -8,7 +8,7 @@
   specs: dict, from tested_specs(), with key columns
 -#}
 {% macro rows_by_bucket_sql(specs, layout) -%}
-  {%- set hive_hash = spark_bucketing.hive_hash_function() if layout.bucket_hash == 'hive' else none -%}
+  {%- set hive_hash = spark_bucketing.hive_hash_function(layout.bucket_hash) if layout.bucket_hash != 'spark' else none -%}
   {%- set ids = [] -%}
   {%- for group in specs.groups -%}
     {%- do ids.append(spark_bucketing.bucket_id(group.key_columns, group.buckets, layout.bucket_hash, hive_hash)) -%}

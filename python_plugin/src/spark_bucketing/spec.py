@@ -7,7 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-BucketHash = Literal["hive", "spark"]
+BucketHash = Literal["hive", "hive2", "spark"]
+# The hashes of the Hive layout, by the table property bucketing_version. A table without it has version 1.
+HASH_OF_VERSION: Mapping[str, BucketHash] = {"1": "hive", "2": "hive2"}
+VERSION_OF_HASH: Mapping[str, str] = {bucket_hash: version for version, bucket_hash in HASH_OF_VERSION.items()}
+VERSION_PROPERTY = "bucketing_version"
 
 _QUOTED_NAME = re.compile("`((?:[^`]|``)+)`")
 
@@ -20,6 +24,11 @@ class BucketSpec:
     bucket_columns: tuple[str, ...]
     sort_columns: tuple[str, ...]
     bucket_hash: BucketHash
+
+    @property
+    def in_hive_layout(self) -> bool:
+        """Return whether the table has the Hive layout, with the hash of any version."""
+        return self.bucket_hash in VERSION_OF_HASH
 
     @property
     def config(self) -> str:
@@ -38,7 +47,7 @@ class BucketSpec:
             num_buckets=num_buckets,
             bucket_columns=_names(details.get("Bucket Columns", "")),
             sort_columns=_names(details.get("Sort Columns", "")),
-            bucket_hash="hive" if details.get("Provider", "").lower() == "hive" else "spark",
+            bucket_hash=_stated_hash(details),
         )
 
 
@@ -73,6 +82,27 @@ class Description:
         # Hive formats are identified by the class that reads them.
         input_format = self.details.get("InputFormat", "").rpartition(".")[2]
         return next((known for known in ("parquet", "orc") if known in input_format.lower()), input_format)
+
+
+def listed_properties(text: str) -> dict[str, str]:
+    """Parse properties as DESCRIBE lists them: [a=b, c=d]."""
+    pairs = re.split(r", (?=[\w.-]+=)", text.strip()[1:-1])
+    return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
+
+
+def _stated_hash(details: Mapping[str, str]) -> BucketHash:
+    """Return the hash that a table states; only a seal proves it."""
+    if details.get("Provider", "").lower() != "hive":
+        return "spark"
+    return HASH_OF_VERSION.get(
+        listed_properties(details.get("Table Properties", "")).get(VERSION_PROPERTY, "1").strip(), "hive"
+    )
+
+
+def hash_name(bucket_hash: BucketHash) -> str:
+    """Return the hash for messages."""
+    version = VERSION_OF_HASH.get(bucket_hash)
+    return f"Hive's hash of {VERSION_PROPERTY} {version}" if version else "Spark's hash"
 
 
 def _names(text: str) -> tuple[str, ...]:

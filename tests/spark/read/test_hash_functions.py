@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hive_hashes import HASHES, VALUES
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from spark_features import needs_collations
@@ -19,30 +20,6 @@ from spark_features import needs_collations
 from conftest import Project
 from spark_bucketing.session import setting
 
-# SQL literals and their hashes of version 1, computed by Hive's ObjectInspectorUtils.
-HASHES: dict[str, dict[str | None, int]] = {
-    "boolean": {"true": 1, "false": 0, None: 0},
-    "tinyint": {"0": 0, "-128": -128, "127": 127, None: 0},
-    "smallint": {"-32768": -32768, "32767": 32767},
-    "int": {"0": 0, "-1": -1, "2147483647": 2147483647, "-2147483648": -2147483648, None: 0},
-    "bigint": {
-        "0": 0, "-1": 0, "4294967296": 1, "9223372036854775807": -2147483648, "-9223372036854775808": -2147483648, None: 0,
-    },
-    "float": {
-        "0.0": 0, "-0.0": 0, "1.5": 1069547520, "-3.25": -1068498944, "NaN": 2143289344, "Infinity": 2139095040, None: 0,
-    },
-    "double": {
-        "0.0": 0, "-0.0": 0, "1.5": 1073217536, "-2.5E-300": 839776648, "NaN": 2146959360, "-Infinity": -1048576, None: 0,
-    },
-    "decimal(10,2)": {"0.00": 0, "1.10": 342, "-12345678.99": 383100797, "100.00": 3100, None: 0},
-    "decimal(38,18)": {"0.000000000000000001": 49, "-1.500000000000000000": -464},
-    "string": {
-        "": 0, "a": 97, "Spark": 80085693, "é": -1978, "日本": -844066782, "\U0001f600": -573225, None: 0,
-    },
-    "date": {
-        "1970-01-01": 0, "1969-12-31": -1, "2024-02-29": 19782, "1582-10-15": -141427, "0001-01-01": -719162, None: 0,
-    },
-}  # fmt: skip
 FOLDING = "org.apache.spark.sql.catalyst.optimizer.ConstantFolding"
 ODD_ROWS = """
     select array('', 'é', cast(x'ff61' as string), null, 'abc', cast(x'c3' as string), repeat(cast(x'fe' as string), 99))[id % 7] as s,
@@ -77,20 +54,25 @@ def generated(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[N
 
 
 @pytest.mark.usefixtures("generated")
-@pytest.mark.parametrize("sql_type", HASHES)
-def test_hash_equals_hives_hash(spark: SparkSession, sql_type: str) -> None:
-    values = ", ".join(literal(value, sql_type) for value in HASHES[sql_type])
-    rows = spark.sql(f"select v, hive_hash(v) from (select explode(array({values})) as v from range(1))").collect()
-    assert [hashed for _, hashed in rows] == [*HASHES[sql_type].values()], rows
+@pytest.mark.parametrize(("bucket_hash", "sql_type"), VALUES)
+def test_hash_equals_hives_hash(spark: SparkSession, bucket_hash: str, sql_type: str) -> None:
+    hashes = HASHES[bucket_hash][sql_type]
+    values = ", ".join(literal(value, sql_type) for value in hashes)
+    rows = spark.sql(
+        f"select v, {bucket_hash}_hash(v) from (select explode(array({values})) as v from range(1))"
+    ).collect()
+    assert [hashed for _, hashed in rows] == [*hashes.values()], rows
 
 
 @pytest.mark.usefixtures("generated")
-def test_hash_of_several_columns_equals_hives_hash(spark: SparkSession) -> None:
-    types = ["string", "bigint", "date", "decimal(10,2)", "double", "boolean"]
+@pytest.mark.parametrize("bucket_hash", HASHES)
+def test_hash_of_several_columns_equals_hives_hash(spark: SparkSession, bucket_hash: str) -> None:
+    types = ["string", "bigint", "date", "decimal(10,2)", "int", "boolean"]
     for turn in range(8):
-        row = [[*HASHES[sql_type].items()][turn % len(HASHES[sql_type])] for sql_type in types]
+        hashes = [[*HASHES[bucket_hash][sql_type].items()] for sql_type in types]
+        row = [values[turn % len(values)] for values in hashes]
         columns = ", ".join(f"{literal(row[i][0], kind)} as c{i}" for i, kind in enumerate(types))
-        query = f"select hive_bucket(64, c0, c1, c2, c3, c4, c5) from (select {columns} from range(1))"
+        query = f"select {bucket_hash}_bucket(64, c0, c1, c2, c3, c4, c5) from (select {columns} from range(1))"
         hashed = reduce(lambda before, of: 31 * before + of[1], row, 0)
         assert spark.sql(query).collect() == [((hashed & 0x7FFFFFFF) % 64,)]
 
@@ -102,10 +84,18 @@ def test_bucket_is_the_unsigned_hash_modulo_the_number_of_buckets(spark: SparkSe
     assert found == [(0, -1812310812, 4)]
 
 
+def test_buckets_of_version_2_equal_trinos(spark: SparkSession) -> None:
+    """Trino's tests read these rows from a table that Hive wrote."""
+    rows = "(select int(a) as a, tinyint(b) as b from values (1, 5), (10, 5), (1, 6), (10, 6) as t (a, b))"
+    assert {row[0] for row in spark.sql(f"select hive2_bucket(8, a, b) from {rows}").collect()} == {0, 1, 5, 6}
+
+
 def test_functions_generate_code(spark: SparkSession) -> None:
     plan = spark.sql("explain codegen select hive_bucket(8, id) from range(10)").collect()[0][0]
     assert "Found 1 WholeStageCodegen subtrees" in plan
     assert "HiveHasher.hashLong" in plan
+    plan = spark.sql("explain codegen select hive2_bucket(8, id) from range(10)").collect()[0][0]
+    assert "HiveMurmur3.hashLong" in plan
 
 
 def test_function_and_writer_compute_the_same_bucket(spark: SparkSession) -> None:
@@ -149,6 +139,11 @@ def test_function_and_writer_compute_the_same_bucket(spark: SparkSession) -> Non
         pytest.param(
             "hive_hash('a' collate UTF8_LCASE)", "does not support STRING COLLATE UTF8_LCASE,", marks=needs_collations
         ),
+        ("hive2_hash()", "hive2_hash requires at least one column"),
+        ("hive2_bucket(0, 1)", "Example: hive2_bucket(64, a_column)"),
+        ("hive2_hash(1.5d)", "does not support DOUBLE,"),
+        ("hive2_bucket(8, x'00')", "does not support BINARY,"),
+        ("hive2_hash(vc)", "does not support VARCHAR(5),"),
         ("hive_hash(vc)", "does not support VARCHAR(5),"),
         ("hive_hash(c)", "does not support CHAR(5),"),
     ],
@@ -168,7 +163,7 @@ def test_char_column_is_hashed_as_a_string(spark: SparkSession) -> None:
 
 
 def test_functions_are_documented(spark: SparkSession) -> None:
-    for name in ("hive_hash", "hive_bucket"):
+    for name in ("hive_hash", "hive_bucket", "hive2_hash", "hive2_bucket"):
         text = "\n".join(row[0] for row in spark.sql(f"describe function extended {name}").collect())
         assert f"Usage: {name}(" in text and f"SELECT {name}(" in text and "Since: 0.1.0" in text
 

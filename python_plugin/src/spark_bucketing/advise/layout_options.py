@@ -35,7 +35,7 @@ class Subject:
 
     def evolves_to(self, spec: BucketSpec | None) -> bool:
         """Return whether old partitions keep their layout if the table gets this spec."""
-        return self.evolves and spec is not None and spec.bucket_hash == "hive"
+        return self.evolves and spec is not None and spec.in_hive_layout
 
     def hash_of(self, columns: Iterable[str]) -> BucketHash:
         """Return the bucket hash for these bucket columns."""

@@ -12,7 +12,7 @@ from spark_bucketing.check.scans import MERGING, BucketedScan, TableFacts, selec
 from spark_bucketing.check.session_settings import ENABLED, EXTENSIONS, MERGE_FILES, SPARK_LAYOUT, Settings
 from spark_bucketing.check.sql_text import without_repartitions
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.spec import BucketHash, BucketSpec
+from spark_bucketing.spec import BucketSpec
 from spark_bucketing.table.compatibility import smallest_rewrite
 from spark_bucketing.table.model import Partition, Table, words
 from spark_bucketing.table.partition_predicates import covering, rewrite_command
@@ -115,10 +115,9 @@ def match_other(exchange_or_sort: ExchangeOrSort) -> Candidates:
         if all(min(at) in places for at in there.places):
             columns = [places[min(at)] for at in there.places]
             by = tuple(source.column.name.lower() for source in columns)
-            kind: BucketHash = "hive" if there.kind == "hive" else "spark"
             types = {source.column.name.lower(): source.cast for source in columns if source.wrapped}
             table = exchange_or_sort.query.tables[columns[0].scan.table or ""]
-            return bucket(table, BucketSpec(there.number, by, by, kind), types)
+            return bucket(table, BucketSpec(there.number, by, by, there.kind), types)
     return ()
 
 

@@ -17,13 +17,13 @@ from spark_bucketing.table.model import Partition, Table, one_spelling
 
 # Bucketed: true (8 Hive buckets, sorted)     Bucketed: false [not-sealed] (no seal in the metastore)
 _NOTE = re.compile(r"^(?P<bucketed>true|false)(?: \[(?P<code>[a-z-]+)\])?(?: \((?P<words>.*)\))?$", re.DOTALL)
-_NUMBER = re.compile(r"^(?P<buckets>\d+) (?:Hive|Spark) buckets")
+_NUMBER = re.compile(r"^(?P<buckets>\d+) (?:Hive2?|Spark) buckets")
 # EXPLAIN codes that give the reason for an ordinary scan; with other codes, the query does not need buckets.
 SEAL_CODES = ("not-sealed", "seal-broken", "seal-unreadable", "columns-changed")
 MIXED_CODES = ("mixed-specs",)
 TASK_CODES = ("too-few-buckets",)
 COLUMN_CODES = (
-    "unsupported-column", "ambiguous-column", "bucketing-version",
+    "unsupported-column", "ambiguous-column",
     "positional-columns", "field-ids", "unsupported-reader",
 )  # fmt: skip
 # The assumed settings; the extension's own note in EXPLAIN takes precedence.
@@ -114,7 +114,7 @@ class BucketedScan:
         # Spark's own readers for these formats support buckets, but Hive's reader does not.
         known = self.settings.extension and self.node.title.startswith(("parquet", "orc"))
         read = {column.name.lower() for column in self.node.output or ()}
-        return (known or self.spec.bucket_hash != "hive") and read.issuperset(self.columns)
+        return (known or not self.spec.in_hive_layout) and read.issuperset(self.columns)
 
     @property
     def ordered(self) -> bool:

@@ -8,10 +8,11 @@ from itertools import combinations
 from typing import NamedTuple
 
 from spark_bucketing.config.schema import FILE_COUNTS
+from spark_bucketing.spec import VERSION_OF_HASH, VERSION_PROPERTY
 
 
 class Condition(NamedTuple):
-    """A condition on the value of a key."""
+    """A condition on the value of a key, or on an entry of a mapping as `key.entry`. Entries are compared as text."""
 
     key: str
     negated: bool
@@ -68,6 +69,7 @@ _ORGANIZED = _is("materialized", "organized_table", "organized_incremental")
 _EVOLVES = _is("on_bucket_change", "evolve")
 _MERGES = _is("incremental_strategy", "merge")
 _BY_BATCHES = _is("incremental_strategy", "microbatch")
+_VERSION = f"tblproperties.{VERSION_PROPERTY}"
 
 
 def _bucketed() -> Iterator[Rule]:
@@ -86,7 +88,7 @@ def _bucketed() -> Iterator[Rule]:
         "remove `on_bucket_change`, or set materialized='bucketed_incremental'",
     )  # fmt: skip
     yield Rule(
-        "on_bucket_change", (_EVOLVES, _is_not("bucket_hash", "hive")), "evolve, with bucket_hash='{bucket_hash}'",
+        "on_bucket_change", (_EVOLVES, _is("bucket_hash", "spark")), "evolve, with bucket_hash='{bucket_hash}'",
         "bucket_hash='hive'; in the Spark layout, stock Spark drops rows of partitions whose number of buckets differs "
         "from the table's", "bucket_hash='hive', or on_bucket_change='rebuild'",
     )  # fmt: skip
@@ -95,6 +97,20 @@ def _bucketed() -> Iterator[Rule]:
         "a partitioned table; each partition keeps the bucket spec it was written with",
         "partition_by=['the_day'], or on_bucket_change='rebuild'",
     )  # fmt: skip
+
+
+def _versions() -> Iterator[Rule]:
+    """Refuse a table property that states another version than `bucket_hash`; tables of other layouts may state 1."""
+    version = VERSION_OF_HASH["hive2"]
+    for of_hash, expected, instead in (
+        (_is("bucket_hash", "hive2"), version, "remove 'bucketing_version'"),
+        (_is_not("bucket_hash", "hive2"), "1", f"remove 'bucketing_version'; version {version} is bucket_hash='hive2'"),
+    ):
+        yield Rule(
+            "tblproperties", (of_hash, _has(_VERSION), _is_not(_VERSION, expected)),
+            f"{VERSION_PROPERTY} = {{tblproperties[{VERSION_PROPERTY}]}}",
+            f"{VERSION_PROPERTY} = '{expected}', the version of the config's `bucket_hash`", instead,
+        )  # fmt: skip
 
 
 def _organized() -> Iterator[Rule]:
@@ -179,4 +195,4 @@ def _incremental() -> Iterator[Rule]:
         )  # fmt: skip
 
 
-RULES = (*_bucketed(), *_organized(), *_incremental())
+RULES = (*_bucketed(), *_versions(), *_organized(), *_incremental())

@@ -98,12 +98,6 @@ _RESERVED = (
     "no key that starts with 'bucketing.': the package reserves this prefix for its own metadata",
     "remove or rename '{name}'",
 )
-_VERSION = (
-    r"bucketing_version$",
-    "1",
-    "bucketing_version = '1', the only version that Spark writes",
-    "remove 'bucketing_version'",
-)
 _MOST = 100_000
 _DATE = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 _TIME = "([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})?"
@@ -164,7 +158,8 @@ KEYS: Mapping[str, Key] = {
         misspellings=("sort_by", "order_by", "ordered_by", "sort_columns", "sort_cols", "sort_keys", "sort_key"),
     ),
     "bucket_hash": Key(
-        "choice", "`hive` writes the Hive layout, `spark` the Spark layout. "
+        "choice", "`hive` writes the Hive layout with `bucketing_version` 1, `hive2` with version 2, and `spark` the "
+        "Spark layout. `hive2` requires the session extension. "
         "See [which layout](../how-to/choose-buckets.md#choose-the-layout).", BUCKETED,
         default="hive", choices=get_args(BucketHash), misspellings=("hash_function", "bucketing_hash", "bucketing"),
     ),
@@ -221,7 +216,7 @@ KEYS: Mapping[str, Key] = {
         example="{'key': 'value'}",
     ),
     "tblproperties": Key(
-        "mapping", "Table properties.", default={}, refused=(_VERSION, _RESERVED, _FIXED), example="{'key': 'value'}",
+        "mapping", "Table properties.", default={}, refused=(_RESERVED, _FIXED), example="{'key': 'value'}",
         misspellings=("table_properties",),
     ),
     "on_bucket_change": Key(

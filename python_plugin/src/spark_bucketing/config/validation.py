@@ -120,9 +120,19 @@ def _overlaps(values: Mapping[str, Any]) -> Iterator[Violation]:
 
 def _combinations(values: Mapping[str, Any]) -> Iterator[Violation]:
     for rule in RULES:
-        if all(_holds(condition, values.get(condition.key)) for condition in rule.when):
+        if all(_holds(condition, _value(condition.key, values)) for condition in rule.when):
             found, expected, instead = (text.format_map(values) for text in (rule.found, rule.expected, rule.instead))
             yield Violation(rule.key, found, expected, instead, rule.name)
+
+
+def _value(key: str, values: Mapping[str, Any]) -> Any:
+    """Return the value of a key, or of an entry of a mapping as text."""
+    name, _, entry = key.partition(".")
+    value = values.get(name)
+    if not entry or not isinstance(value, Mapping):
+        return None if entry and value is not UNKNOWN else value
+    found = value.get(entry)
+    return found if found in (None, UNKNOWN) else str(found)
 
 
 def _holds(condition: Condition, value: Any) -> bool:

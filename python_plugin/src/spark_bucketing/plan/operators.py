@@ -63,7 +63,7 @@ class Side:
             shuffle = node.shuffle
             if shuffle is None:
                 return node
-            by_keys = shuffle.kind in ("hash", "hive") or (shuffle.kind == "single" and not self.keys)
+            by_keys = shuffle.bucket_hash is not None or (shuffle.kind == "single" and not self.keys)
             if not shuffle.requested and by_keys:
                 return node
         return None

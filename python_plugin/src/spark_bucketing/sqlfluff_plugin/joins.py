@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from spark_bucketing.config.schema import base_type
+from spark_bucketing.spec import hash_name
 from spark_bucketing.sqlfluff_plugin.inputs import Inputs, conjuncts, offset_of, type_of
 from spark_bucketing.sqlfluff_plugin.problems import Problem
 from spark_bucketing.sqlfluff_plugin.relation_layouts import Layout, Place
@@ -158,9 +159,9 @@ class JudgedJoin:
             columns = f"{here.table} is bucketed by {here.called()} and {there.table} by {there.called()}"
             text = f"{columns}, which are different keys of this join"
         elif here.bucket_hash != there.bucket_hash:
-            names = {layout.bucket_hash: layout.table for layout in (here, there)}
+            one, other = sorted((here, there), key=lambda layout: layout.bucket_hash)
             rule, instead = "hash-mismatch", "Choose one bucket_hash"
-            text = f"{names['hive']} has the Hive layout and {names['spark']} the Spark layout, whose hashes differ"
+            text = f"{one.table} has {hash_name(one.bucket_hash)} and {other.table} has {hash_name(other.bucket_hash)}"
         elif max(here.num_buckets, there.num_buckets) % min(here.num_buckets, there.num_buckets):
             rule, instead = "bucket-count-mismatch", "Use powers of two"
             counts = f"{here.table} has {here.num_buckets} buckets and {there.table} has {there.num_buckets}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from spark_bucketing.spec import BucketHash
+from spark_bucketing.spec import BucketHash, hash_name
 from spark_bucketing.sqlfluff_plugin.project_files import Table
 
 Place = tuple[str, str]
@@ -50,8 +50,7 @@ class Layout:
 
     def described(self) -> str:
         """Describe the layout in a few words."""
-        kind = "Hive" if self.bucket_hash == "hive" else "Spark"
-        return f"{self.num_buckets} buckets by {self.called()}, {kind} layout"
+        return f"{self.num_buckets} buckets by {self.called()}, {hash_name(self.bucket_hash)}"
 
     def lose_layout(self, by: LostLayout) -> Layout:
         """Return the same layout, spoiled by an operation; the first such operation counts."""

@@ -6,10 +6,12 @@ import re
 
 from spark_bucketing.spec import BucketHash
 
+# Hive and Trino read these names. Spark writes 00003_0_part-..., Hive 000003_0 and 000003_0_copy_1, Trino
+# 000003_0_<query id>, and transactions of Hive bucket_00003.
+_HIVE = re.compile(r"(?:bucket_(?=\d+(?:_\d+)?$)|(?=\d+_\d))(\d{1,9})(?:_\d+.*)?")
 _PATTERNS: dict[BucketHash, re.Pattern[str]] = {
-    # The names in this format are read by Hive and Trino. Spark writes 00003_0_part-..., Hive 000003_0 and
-    # 000003_0_copy_1.
-    "hive": re.compile(r"(\d{1,9})_\d+.*"),
+    "hive": _HIVE,
+    "hive2": _HIVE,
     # part-<task>-<uuid>_<bucket>.c000.<codec>.<format>. Spark's BucketingUtils has no prefix, so it finds bucket 0 in
     # every file that Hive writes.
     "spark": re.compile(r"part-.*_(\d{1,9})(?:\..*)?"),

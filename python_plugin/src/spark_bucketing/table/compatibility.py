@@ -66,7 +66,7 @@ def common_spec(specs: Sequence[BucketSpec], merging: Merging) -> BucketSpec | N
 
     It has the greatest common divisor of the numbers of buckets, and the common prefix of the sort columns.
     """
-    if len({spec.bucket_columns for spec in specs}) != 1:
+    if len({(spec.bucket_columns, spec.bucket_hash) for spec in specs}) != 1:
         return None
     counts = [spec.num_buckets for spec in specs]
     common = reduce(gcd, counts)
@@ -74,15 +74,23 @@ def common_spec(specs: Sequence[BucketSpec], merging: Merging) -> BucketSpec | N
         return None
     levels = zip(*(spec.sort_columns for spec in specs), strict=False)
     order = tuple(names[0] for names in takewhile(lambda names: len(set(names)) == 1, levels))
-    return BucketSpec(common, specs[0].bucket_columns, order, "hive")
+    return BucketSpec(common, specs[0].bucket_columns, order, specs[0].bucket_hash)
 
 
 def _kinds(first_of: dict[BucketSpec, str]) -> str:
-    by_columns = len({spec.bucket_columns for spec in first_of}) > 1
     kinds: dict[str, str] = {}
     for spec, name in first_of.items():
-        kinds.setdefault(f"by {', '.join(spec.bucket_columns)}" if by_columns else f"{spec.num_buckets} buckets", name)
+        kinds.setdefault(_kind(spec, first_of), name)
     return ", ".join(f"{kind} in {name}" for kind, name in kinds.items())
+
+
+def _kind(spec: BucketSpec, others: Iterable[BucketSpec]) -> str:
+    """Return the first part of a spec that differs from other specs."""
+    if any(other.bucket_columns != spec.bucket_columns for other in others):
+        return f"by {', '.join(spec.bucket_columns)}"
+    if any(other.bucket_hash != spec.bucket_hash for other in others):
+        return f"hash {spec.bucket_hash}"
+    return f"{spec.num_buckets} buckets"
 
 
 def runs(partitions: Iterable[Partition]) -> list[Run]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from spark_bucketing.errors import SparkError, TableError
-from spark_bucketing.spec import BucketSpec, Description
+from spark_bucketing.spec import BucketSpec, Description, listed_properties
 from spark_bucketing.table import sql
 from spark_bucketing.table.compatibility import Merging
 from spark_bucketing.table.model import Column, Partition, Status, Table
@@ -82,8 +82,8 @@ def describe_table(warehouse: Warehouse, name: str) -> Table | None:
         columns=tuple(Column(*column) for column in found.partition_columns.items()),
         all_columns=tuple(Column(*column) for column in found.columns.items()),
         details=found.details,
-        properties=_listed(found.details.get("Table Properties", "")),
-        options=_listed(found.details.get("Storage Properties", "")),
+        properties=listed_properties(found.details.get("Table Properties", "")),
+        options=listed_properties(found.details.get("Storage Properties", "")),
     )
 
 
@@ -105,16 +105,11 @@ def seal_table(warehouse: Warehouse, table: str, where: str | None, dry_run: boo
         TableError: the table does not exist.
         SparkError: the session lacks the extension, or Spark rejects the statement.
     """
-    spec = require_table(warehouse, table).spec
+    require_table(warehouse, table)
     # The line break ends a comment at the end of the predicate.
     condition = f" where {where}\n" if where else ""
     statement = f"alter table {sql.table(table)} seal buckets{condition}{' dry run' if dry_run else ''}"
-    found = map(partition_of, warehouse.rows(statement))
-    # The statement returns no hash; all partitions have the table's hash.
-    return [
-        replace(part, spec=replace(part.spec, bucket_hash=spec.bucket_hash)) if part.spec and spec else part
-        for part in found
-    ]
+    return list(map(partition_of, warehouse.rows(statement)))
 
 
 def partition_of(row: Mapping[str, Any]) -> Partition:
@@ -123,7 +118,7 @@ def partition_of(row: Mapping[str, Any]) -> Partition:
     spec = None
     # A row with another status may have the spec of a stale seal.
     if row["num_buckets"] and status in (Status.SEALED, Status.UNCHANGED):
-        spec = BucketSpec(row["num_buckets"], _names(row["bucket_columns"]), _names(row["sort_columns"]), "hive")
+        spec = BucketSpec(row["num_buckets"], _names(row["bucket_columns"]), _names(row["sort_columns"]), row["hash"])
     return Partition(
         name=name,
         values=tuple(map(_value, name.split("/"))) if name else (),
@@ -146,12 +141,6 @@ def _names(array: Any) -> tuple[str, ...]:
 def _value(part: str) -> str | None:
     value = part.partition("=")[2]
     return None if value == _NULL else _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value)
-
-
-def _listed(text: str) -> dict[str, str]:
-    """Parse properties as DESCRIBE lists them: [a=b, c=d]."""
-    pairs = re.split(r", (?=[\w.-]+=)", text.strip()[1:-1])
-    return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
 def in_lower_case(spec: BucketSpec | None) -> BucketSpec | None:

@@ -119,16 +119,12 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
 
 
 def _partitions(warehouse: Warehouse, table: Table) -> tuple[Partition, ...]:
-    """Read the partitions with the specs of their seals and the table's hash."""
-    bucket_hash = table.spec.bucket_hash if table.spec else "hive"
-    return tuple(
-        replace(part, spec=replace(part.spec, bucket_hash=bucket_hash)) if part.spec else part
-        for part in read_partitions(warehouse, table.name)
-    )
+    """Read the partitions with the specs of their seals."""
+    return read_partitions(warehouse, table.name)
 
 
 def _bucketed_files(warehouse: Warehouse, table: Table, spec: BucketSpec, has_partitions: bool) -> BucketedFiles:
-    evolving = table if has_partitions and table.columns and spec.bucket_hash == "hive" else None
+    evolving = table if has_partitions and table.columns and spec.in_hive_layout else None
     file_format = Description(details=table.details).file_format
     found = BucketedFiles(table.name, spec, file_format, bool(table.columns), evolving=evolving)
     try:
@@ -143,7 +139,7 @@ def _files(warehouse: Warehouse, table: Table, found: BucketedFiles) -> tuple[Da
     Raises:
         SparkError: the files cannot be listed or read.
     """
-    if found.spec.bucket_hash == "hive" and found.file_format not in _READABLE_HIVE_FORMATS:
+    if found.spec.in_hive_layout and found.file_format not in _READABLE_HIVE_FORMATS:
         raise SparkError(
             f"The files of a Hive-layout table can be read as parquet and orc, not as {found.file_format}."
         )

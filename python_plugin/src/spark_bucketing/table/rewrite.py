@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_bucketing.errors import BucketingError, TableError
-from spark_bucketing.spec import BucketSpec
+from spark_bucketing.spec import HASH_OF_VERSION, VERSION_PROPERTY, BucketSpec
 from spark_bucketing.table import sql, staging
 from spark_bucketing.table.metadata import read_partitions
 from spark_bucketing.table.model import Partition, Table, one_spelling, words
@@ -65,13 +65,12 @@ def target_of(table: Table) -> BucketSpec:
             f"Table {table.name} has no buckets now (it is NOT CLUSTERED). Expected a bucketed table. Run "
             f"ALTER TABLE {table.name} CLUSTERED BY (...) INTO n BUCKETS first."
         )
-    # Hive's default is 1.
-    version = table.properties.get("bucketing_version", "1").strip()
-    if version != "1":
+    version = table.properties.get(VERSION_PROPERTY, "1").strip()
+    if version not in HASH_OF_VERSION:
         raise TableError(
-            f"Table {table.name} has bucketing_version {version}, and nothing was changed. Expected 1, the "
-            "only version whose hash Spark computes. Rewrite the table with the engine that created it, or copy its "
-            "rows to a table with bucketing_version 1."
+            f"Table {table.name} has {VERSION_PROPERTY} {version}, and nothing was changed. Expected "
+            f"{' or '.join(HASH_OF_VERSION)}, the versions whose hash Spark computes. Rewrite the table with the "
+            "engine that created it, or copy its rows to a table of one of these versions."
         )
     lenient = [key for key, value in table.options.items() if key.lower() in _LENIENT and value.lower() == "true"]
     if lenient:

@@ -10,8 +10,8 @@ from spark_bucketing.table.model import Column, Partition
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 # Columns of bucket_specs(). Arrays are converted to text, because some connections return them as text.
 SPEC_COLUMNS = (
-    "partition", "location", "status", "num_buckets", "bucket_columns", "sort_columns", "files", "bytes",
-    "max_files_per_bucket", "problem",
+    "partition", "location", "status", "num_buckets", "bucket_columns", "sort_columns", "hash", "files",
+    "bytes", "max_files_per_bucket", "problem",
 )  # fmt: skip
 
 

@@ -38,7 +38,7 @@ class Verification:
         files = self.overview.files
         if self.problem or (files and files.unreadable):
             return self.problem or (files.unreadable if files else "")
-        if files and files.spec.bucket_hash == "hive" and self.overview.merging is None:
+        if files and files.spec.in_hive_layout and self.overview.merging is None:
             return "The table's seals are unknown, because the session does not load the extension."
         return ""
 

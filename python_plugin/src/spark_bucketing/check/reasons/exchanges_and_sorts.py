@@ -16,6 +16,7 @@ from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.expression_lists import canonical
 from spark_bucketing.plan.lineage import Source, key_text, source_of, sources_of
 from spark_bucketing.plan.operators import Operator, Side
+from spark_bucketing.spec import BucketHash
 
 # What to explain: an Exchange that the operator requires, an Exchange below it, a Sort within partitions, a join
 # without keys, or nodes above all operators.
@@ -37,7 +38,7 @@ _KEEPING_RIGHT = ("Inner", "Cross", "RightOuter")
 class Partitioning:
     """Rows that are partitioned by a hash of some of an operator's keys."""
 
-    kind: str  # hive or spark
+    kind: BucketHash  # hash of the keys
     places: tuple[frozenset[int], ...]  # for each hashed column, the positions of the operator's keys that contain it
     number: int  # number of partitions
     table: str | None = None  # the bucketed table; None if an Exchange partitioned the rows
@@ -191,12 +192,13 @@ class ExchangeOrSort:
 
     def _of_shuffle(self, exchange: PlanNode) -> Partitioning | None:
         shuffle = exchange.shuffle
-        if shuffle is None or shuffle.kind not in ("hash", "hive") or not shuffle.partitions:
+        if shuffle is None or shuffle.bucket_hash is None or not shuffle.partitions:
             return None
         keys = [source_of(key, exchange.children[0]) for key in shuffle.keys]
         places = tuple(self._places(key.scan, key.column.id) if key and not key.wrapped else () for key in keys)
-        kind = "hive" if shuffle.kind == "hive" else "spark"
-        return Partitioning(kind, tuple(map(frozenset, places)), shuffle.partitions) if places and all(places) else None
+        if not places or not all(places):
+            return None
+        return Partitioning(shuffle.bucket_hash, tuple(map(frozenset, places)), shuffle.partitions)
 
     def _places(self, scan: PlanNode, column: int | None) -> frozenset[int]:
         """Return the positions of the operator's keys that are this column of a scan."""

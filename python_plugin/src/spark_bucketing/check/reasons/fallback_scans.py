@@ -75,7 +75,7 @@ def hive_layout_without_extension(exchange_or_sort: ExchangeOrSort, table: Bucke
     Load the session extension; `spark-bucketing extension conf` prints the settings. If neither Hive nor Trino needs
     the buckets, you can use `bucket_hash='spark'`, which stock Spark reads as bucketed.
     """
-    if table.spec.bucket_hash != "hive" or table.settings.extension:
+    if not table.spec.in_hive_layout or table.settings.extension:
         return None
     return Explanation(
         f"{table.name} has {buckets(table.spec)} in the Hive layout, but this session does not use the extension that "
@@ -105,20 +105,19 @@ def mixed_bucket_specs(_: ExchangeOrSort, table: BucketedScan) -> Explanation | 
     )
 
 
-@reason("Spark does not use buckets with this column type, bucketing version or reader", of="table")
+@reason("Spark does not use buckets with this column type or reader", of="table")
 def unsupported_bucket_column(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The table cannot be read as bucketed because of its bucket column, its bucketing version or its reader.
+    """The table cannot be read as bucketed because of its bucket column or its reader.
 
     **Anti-pattern**
 
-    A `double` bucket column, where equal values such as 0.0 and -0.0 are in different buckets. Other examples are a
-    table with Hive's bucketing version 2, whose hash Spark does not support, and a session with
+    A `double` bucket column, where equal values such as 0.0 and -0.0 are in different buckets. Or a session with
     `spark.sql.orc.impl=hive`, whose reader returns the same row for several files.
 
     **Best practice**
 
-    Bucket by boolean, integer, decimal, string or date columns, with bucketing version 1. Keep the settings of
-    Spark's readers at their defaults.
+    Bucket by boolean, integer, decimal, string or date columns. Keep the settings of Spark's readers at their
+    defaults.
     """
     if table.note.code not in COLUMN_CODES:
         return None

@@ -8,6 +8,7 @@ from spark_bucketing.check.reasons.phrases import buckets, purpose
 from spark_bucketing.check.reasons.reason import Explanation, reason
 from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import ALIGNMENT, ALL_KEYS, COALESCE, COALESCE_RATIO, SHUFFLE_PARTITIONS
+from spark_bucketing.spec import hash_name
 
 
 @reason("the join has more keys than bucket columns, which a setting forbids", of="table")
@@ -32,7 +33,7 @@ def superset_keys(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Expl
     if exchange_or_sort.other is None or not found or not table.settings.on(ALL_KEYS):
         return None
     every = set(range(len(exchange_or_sort.keys)))
-    if any(one.kind == "hive" or set().union(*one.places) == every for one in found):
+    if any(one.kind != "spark" or set().union(*one.places) == every for one in found):
         return None
     return Explanation(
         f"{table.name} has {buckets(table.spec)} but is {purpose(exchange_or_sort)}, which includes more keys; "
@@ -41,9 +42,11 @@ def superset_keys(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Expl
     )
 
 
-@reason("one table has the Hive layout and the other one the Spark layout")
+@reason("the tables have different bucket hashes")
 def hash_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """One table has the Hive layout and the other one the Spark layout, so equal keys are in different buckets.
+    """The tables have different bucket hashes, so equal keys are in different buckets.
+
+    The Hive layout has a hash for each bucketing version, and the Spark layout has its own hash.
 
     **Anti-pattern**
 
@@ -60,8 +63,8 @@ def hash_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     if not here or not there or here.kind == there.kind or here.table is None or there.table is None:
         return None
     return Explanation(
-        f"{here.table} is bucketed by {here.kind.capitalize()}'s hash and {there.table} by "
-        f"{there.kind.capitalize()}'s, so equal keys are in different buckets.",
+        f"{here.table} is bucketed by {hash_name(here.kind)} and {there.table} by {hash_name(there.kind)}, so equal "
+        "keys are in different buckets.",
         (here.table, there.table),
         match_either(exchange_or_sort),
     )

@@ -28,7 +28,7 @@ class ProjectFacts:
     @property
     def hive(self) -> tuple[str, ...]:
         """Return the tables with the Hive layout."""
-        return tuple(sorted(name for name, spec in self.specs.items() if spec.bucket_hash == "hive"))
+        return tuple(sorted(name for name, spec in self.specs.items() if spec.in_hive_layout))
 
 
 @reason("this Spark version returns wrong results for a grouped union of bucketed tables")

@@ -24,6 +24,7 @@ class BucketingExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(PlanFileStatistics(_))
     extensions.injectPreCBORule(BucketedWrites(_))
     extensions.injectPlannerStrategy(PlanBucketedRows(_))
+    extensions.injectPlannerStrategy(PlanBucketWrites(_))
     extensions.injectQueryStagePrepRule(_ => EnsureBucketedRows)
     extensions.injectColumnar(_ => PreColumnarRule(EnsureBucketedRows))
     extensions.injectPlannerStrategy(BucketPlanningStrategy(_))

@@ -22,7 +22,6 @@ object FallbackReason {
   val PositionalColumns = "positional-columns"
   val FieldIds = "field-ids"
   val UnsupportedReader = "unsupported-reader"
-  val BucketingVersion = "bucketing-version"
   val TooFewBuckets = "too-few-buckets"
 
   val NotNeeded: FallbackReason = FallbackReason("not-needed", "no operator requires its buckets")

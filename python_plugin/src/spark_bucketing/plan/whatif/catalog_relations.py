@@ -56,7 +56,7 @@ class Relations:
     def relation(self, table: HypotheticalTable) -> Any:
         """Return the relation of a table, with its own catalog entry for Spark's planning rules."""
         prototype, files = self._prototype(table.format)
-        hive = table.spec is not None and table.spec.bucket_hash == "hive"
+        hive = table.spec is not None and table.spec.in_hive_layout
         spec = self._option(self._spec(table.spec, table.columns) if table.spec else None)
         changes: dict[str, Any] = {"provider": self._option("hive")} if hive else {}
         if table.has_files:
@@ -86,7 +86,7 @@ class Relations:
         if table.spec is None:
             return {}
         folder = self._folder / table.content
-        files = write_files(folder, table.files_per_bucket, table.file_bytes, table.spec.bucket_hash == "hive")
+        files = write_files(folder, table.files_per_bucket, table.file_bytes, table.spec.in_hive_layout)
         fields = _iterated(self._schema(table.data_columns()).iterator())
         schema = {str(f.name()).lower(): (i, str(f.dataType().catalogString())) for i, f in enumerate(fields)}
         location = self._option(self._uri(folder.as_uri()))

@@ -81,7 +81,7 @@ class Rule_SparkBucketing_SB10(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB11(BucketRule, BaseRule):
-    """A join reads one table in the Hive layout and one in the Spark layout.
+    """A join reads tables with different bucket hashes.
 
     **Anti-pattern**
 

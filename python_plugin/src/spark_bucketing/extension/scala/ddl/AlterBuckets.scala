@@ -3,6 +3,7 @@ package ddl
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable
@@ -62,7 +63,7 @@ case class AlterBucketsCommand(
 
   private def alterTable(store: PartitionStore, table: CatalogTable, spec: Option[BucketSpec]): Unit = {
     val changes = BucketDescriptor.of(spec) != BucketDescriptor.of(table.bucketSpec)
-    val version = Map("bucketing_version" -> table.properties.getOrElse("bucketing_version", "1"))
+    val version = BucketHash.stated(table.properties).map(BucketHash.VersionProperty -> _.bucketingVersion).toMap
     if (BucketValidation.isPlainOfSpark(table)) {
       if (changes) {
         val partitions = if (table.partitionColumnNames.isEmpty) Nil else store.list(table)

@@ -5,7 +5,7 @@ import org.apache.hadoop.fs.FileStatus
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.hash.BucketHash
+import org.apache.spark.sql.bucketing.hash.{BucketHash, HiveBucketHash}
 import org.apache.spark.sql.bucketing.read.{FileValidation, BucketFileValidator, SealedSpecs}
 import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.catalyst.TableIdentifier
@@ -28,7 +28,7 @@ object SealBuckets {
 
   val columns: Seq[Attribute] = attributes(
     ("partition", StringType, false), ("status", StringType, false), ("num_buckets", IntegerType, true),
-    ("bucket_columns", Names, true), ("sort_columns", Names, true), ("files", LongType, false), ("bytes", LongType, false),
+    ("bucket_columns", Names, true), ("sort_columns", Names, true), ("hash", StringType, true), ("files", LongType, false), ("bytes", LongType, false),
     ("files_read", LongType, false), ("problem", StringType, true))
 }
 
@@ -54,17 +54,17 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
     Compat.refresh(session, name)
     val table = Compat.catalog(session).getTableMetadata(name)
     val relation = checked(session, table)
-    val hash = PartitionFiles.hashOf(table)
+    val hashes = PartitionFiles.hashesOf(table)
     val selected = SealPartitions.selected(session, table, partition, asked.where)
-    val candidates = PartitionFiles.list(session, table, selected).map(candidate(_, table, relation, hash))
+    val candidates = PartitionFiles.list(session, table, selected).map(candidate(_, table, relation, hashes))
     val specs = candidates.flatMap(_.specs).distinct
     val unread = candidates.filter(_.specs.nonEmpty).flatMap(_.unread)
     val verdicts = new BucketFileValidator(relation, table.identifier.unquotedString, specs).of(unread)
     val verdictOf = unread.map(_.getPath).zip(verdicts.map(specs.zip(_).toMap)).toMap
     val outcomes = candidates.map { candidate =>
-      SealOutcome.of(candidate, candidate.unread.map(file => verdictOf.getOrElse(file.getPath, Map.empty)))
+      SealOutcome.of(candidate, candidate.unread.map(file => verdictOf.getOrElse(file.getPath, Map.empty)), table.properties)
     }
-    (if (asked.dryRun) outcomes else write(session, table, hash, outcomes)).map(_.row)
+    (if (asked.dryRun) outcomes else write(session, table, outcomes)).map(_.row)
   }
 
   /**
@@ -72,7 +72,7 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
    * altered since.
    */
   private def write(
-      session: SparkSession, table: CatalogTable, hash: BucketHash, outcomes: Seq[SealOutcome]): Seq[SealOutcome] = {
+      session: SparkSession, table: CatalogTable, outcomes: Seq[SealOutcome]): Seq[SealOutcome] = {
     val store = PartitionStore.of(session)
     lazy val now = store.list(table).map(partition => partition.name -> partition).toMap
     def isAltered(partition: StoredPartition) = !now.get(partition.name).exists(_.isSame(partition))
@@ -82,7 +82,7 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
     val (ofTable, ofPartitions) = kept.filter(_.isNew).partition(_.part.partition.isEmpty)
     ofTable.foreach(outcome => store.sealTable(table, outcome.seal))
     if (ofPartitions.nonEmpty) store.change(table, ofPartitions.map { outcome =>
-      val described = outcome.seal.map(seal => BucketDescriptor.of(Some(seal.spec.bucketSpec))).filter(_ => hash == BucketHash.Hive)
+      val described = outcome.seal.map(_.spec).filter(_.hash.inHiveLayout).map(spec => BucketDescriptor.of(Some(spec.bucketSpec)))
       PartitionChange(now(outcome.part.name), outcome.seal, described)
     })
     if (ofTable.nonEmpty || ofPartitions.nonEmpty) Compat.refresh(session, table.identifier)
@@ -95,10 +95,6 @@ private object SealBucketsCommand {
 
   /** Returns the files of a table, or throws an error if they cannot be sealed. */
   private def checked(session: SparkSession, table: CatalogTable): HadoopFsRelation = {
-    table.properties.get("bucketing_version").map(_.trim).filter(_ != "1").foreach { version =>
-      throw refused(table, s"found bucketing_version $version", "version 1, the only version that Spark can hash",
-        "write its rows into a table of version 1")
-    }
     if (table.bucketSpec.isEmpty) throw refused(table, "found a table without buckets", "a bucketed table",
       s"declare the bucket spec of its files with ALTER TABLE ${table.identifier.quotedString} CLUSTERED BY (...) INTO n BUCKETS")
     if (table.partitionColumnNames.nonEmpty && !table.tracksPartitionsInCatalog) throw refused(table,
@@ -115,15 +111,18 @@ private object SealBucketsCommand {
     relation
   }
 
-  private def candidate(part: PartitionFiles, table: CatalogTable, relation: HadoopFsRelation, hash: BucketHash): SealCandidate = {
-    val before = part.seal.flatMap(_.toOption).filter(seal => seal.spec.hash == hash && seal.spec.fits(relation.dataSchema))
+  private def candidate(part: PartitionFiles, table: CatalogTable, relation: HadoopFsRelation, hashes: Seq[BucketHash]): SealCandidate = {
+    val before = part.seal.flatMap(_.toOption).filter(seal => hashes.contains(seal.spec.hash) && seal.spec.fits(relation.dataSchema))
     // An append keeps the sealed files and adds newer files.
     val (older, later) = part.files.sortBy(file => (file.getModificationTime, file.getPath.getName))
       .splitAt(before.fold(0)(_.files.count.toInt))
     before.filter(_ => older.nonEmpty).filter(_.files == PartitionFiles.digest(older)) match {
       case Some(seal) => SealCandidate(part, Seq(seal.spec), later)
       case None =>
-        val specs = (table.bucketSpec.toSeq ++ part.described).flatMap(SealedSpec.ofFiles(_, hash, relation.dataSchema)) ++ before.map(_.spec)
+        val specs = hashes.flatMap { hash =>
+          (table.bucketSpec.toSeq ++ part.described).flatMap(SealedSpec.ofFiles(_, hash, relation.dataSchema)) ++
+            before.map(_.spec).filter(_.hash == hash)
+        }
         SealCandidate(part, specs.distinct, part.files)
     }
   }
@@ -140,7 +139,7 @@ private case class SealOutcome(part: PartitionFiles, status: String, seal: Optio
   def row: Row = {
     val spec = seal.map(_.spec)
     Row(part.name, status, spec.map(_.numBuckets).orNull, spec.map(_.columns).orNull, spec.map(_.sortColumns).orNull,
-      part.files.length.toLong, part.bytes, read.toLong, problem.orNull)
+      spec.map(_.hash.name).orNull, part.files.length.toLong, part.bytes, read.toLong, problem.orNull)
   }
 }
 
@@ -154,8 +153,10 @@ private object SealOutcome {
    * Returns the result for a partition.
    *
    * @param verdicts the validation results of the files that were read, by bucket spec
+   * @param properties the properties of the table, which state a hash
    */
-  def of(candidate: SealCandidate, verdicts: Seq[Map[SealedSpec, FileValidation]]): SealOutcome = {
+  def of(
+      candidate: SealCandidate, verdicts: Seq[Map[SealedSpec, FileValidation]], properties: Map[String, String]): SealOutcome = {
     val SealCandidate(part, specs, unread) = candidate
     def refused(problem: String) = SealOutcome(part, Refused, None, unread.length, Some(problem))
     def misplaced(spec: SealedSpec) = verdicts.flatMap(_(spec).misplaced)
@@ -171,7 +172,14 @@ private object SealOutcome {
         val unsorted = verdicts.flatMap(_(spec).unsorted)
         val seal = Seal(if (unsorted.isEmpty) spec else spec.unsorted, PartitionFiles.digest(part.files))
         val status = if (part.seal.contains(Right(seal))) Unchanged else NewlySealed
-        SealOutcome(part, status, Some(seal), unread.length, unsorted.headOption)
+        val problems = spec.hash.ofHive.flatMap(otherVersion(_, properties)) ++ unsorted.headOption
+        SealOutcome(part, status, Some(seal), unread.length, Some(problems.mkString("; ")).filter(_.nonEmpty))
     }
   }
+  /** Returns how the version of the rows differs from the version that the table states, on which Hive and Trino rely. */
+  private def otherVersion(found: HiveBucketHash, properties: Map[String, String]): Option[String] =
+    if (BucketHash.stated(properties).contains(found)) None else Some(
+      s"rows in buckets of bucketing_version ${found.bucketingVersion}, but the table states " +
+        s"${properties.getOrElse(BucketHash.VersionProperty, "none, which means 1")}. Set the table property " +
+        s"'${BucketHash.VersionProperty}' = '${found.bucketingVersion}'")
 }

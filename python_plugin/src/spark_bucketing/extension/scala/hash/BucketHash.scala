@@ -1,21 +1,65 @@
 package org.apache.spark.sql.bucketing
 package hash
 
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{Expression, HiveHash}
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.types._
 
 /** The hash function of a bucket layout. It assigns rows to buckets. */
-sealed abstract class BucketHash(val name: String) extends Serializable {
+sealed trait BucketHash extends Serializable {
+
+  /** The value of the config key `bucket_hash` and of the seal's key `bucketing.hash`. */
+  def name: String
+
   def partitioning(keys: Seq[Expression], n: Int): HashPartitioning
+
+  /** Whether stock Spark writes buckets of this hash. */
+  def isStockSparks: Boolean = true
+
+  /** This hash, if it is a hash of the Hive layout. */
+  def ofHive: Option[HiveBucketHash] = None
+  def inHiveLayout: Boolean = ofHive.isDefined
 
   override def toString: String = name.capitalize
 }
 
+/**
+ * A hash of the Hive layout.
+ *
+ * @param bucketingVersion the value of Hive's table property `bucketing_version`
+ */
+sealed abstract class HiveBucketHash(override val name: String, val bucketingVersion: String) extends BucketHash {
+
+  /** Returns an expression for the hash of a row as an int. */
+  def of(keys: Seq[Expression]): Expression
+
+  /** Returns whether `of` equals Hive's hash for values of this type. */
+  def isHives(dataType: DataType): Boolean = dataType == NullType || BucketHash.spreads(dataType)
+
+  /** The names of these types. */
+  def types: String = "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, DECIMAL, STRING or DATE"
+
+  override def ofHive: Option[HiveBucketHash] = Some(this)
+  override def partitioning(keys: Seq[Expression], n: Int): HashPartitioning = new HiveHashPartitioning(keys, n, this)
+}
+
 object BucketHash {
 
-  def named(name: String): Option[BucketHash] = Seq(Hive, Spark).find(_.name == name)
+  /** The table property in which Hive 3 and later, Trino and Athena state the hash of a bucketed table. */
+  val VersionProperty = "bucketing_version"
+
+  val OfHive: Seq[HiveBucketHash] = Seq(Hive, Hive2)
+  val All: Seq[BucketHash] = OfHive :+ Spark
+
+  def named(name: String): Option[BucketHash] = All.find(_.name == name)
+
+  /** The supported values of this property, for messages. */
+  def versions: String = OfHive.map(_.bucketingVersion).mkString(" or ")
+
+  /** Returns the hash that the properties of a Hive table state. A table without the property has version 1. */
+  def stated(properties: collection.Map[String, String]): Option[HiveBucketHash] =
+    properties.get(VersionProperty).fold[Option[HiveBucketHash]](Some(Hive))(text => OfHive.find(_.bucketingVersion == text.trim))
 
   /**
    * Returns whether all engines assign equal keys of this type to the same bucket. Catalyst's HiveHash differs from Hive
@@ -36,11 +80,22 @@ object BucketHash {
 
   def rawType(dataType: DataType, metadata: Metadata): DataType = CharVarcharUtils.getRawType(metadata).getOrElse(dataType)
 
-  case object Hive extends BucketHash("hive") {
-    override def partitioning(keys: Seq[Expression], n: Int): HashPartitioning = new HiveHashPartitioning(keys, n)
+  /** Hive's hash of bucketing version 1. Stock Spark writes and Hive 2 reads it. */
+  case object Hive extends HiveBucketHash("hive", "1") {
+    override def of(keys: Seq[Expression]): Expression = HiveHash(keys)
+    override def isHives(dataType: DataType): Boolean =
+      dataType == FloatType || dataType == DoubleType || super.isHives(dataType)
+    override def types: String = "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL, STRING or DATE"
   }
 
-  case object Spark extends BucketHash("spark") {
+  /** Hive's hash of bucketing version 2, the default of Hive 3 and later. */
+  case object Hive2 extends HiveBucketHash("hive2", "2") {
+    override def of(keys: Seq[Expression]): Expression = HiveMurmurHash(keys)
+    override def isStockSparks: Boolean = false
+  }
+
+  case object Spark extends BucketHash {
+    override def name: String = "spark"
     override def partitioning(keys: Seq[Expression], n: Int): HashPartitioning = HashPartitioning(keys, n)
   }
 }

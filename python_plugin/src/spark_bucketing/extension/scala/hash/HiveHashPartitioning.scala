@@ -6,15 +6,15 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Partitions rows like Hive's buckets: `(hiveHash(expressions) & Int.MaxValue) % numPartitions`, as in Hive's
- * `ObjectInspectorUtils.getBucketNumber`.
+ * Partitions rows like Hive's buckets: `(hash(expressions) & Int.MaxValue) % numPartitions`, as in Hive's
+ * `ObjectInspectorUtils.getBucketNumber`. The hash depends on the bucketing version.
  *
  * Extends `HashPartitioning` because the shuffle and the planner match on that class. They take the partition id from
  * `partitionIdExpression`.
  */
-class HiveHashPartitioning(keys: Seq[Expression], n: Int) extends HashPartitioning(keys, n) {
+class HiveHashPartitioning(keys: Seq[Expression], n: Int, val hash: HiveBucketHash) extends HashPartitioning(keys, n) {
 
-  override def partitionIdExpression: Expression = HiveHashPartitioning.bucketId(expressions, numPartitions)
+  override def partitionIdExpression: Expression = HiveHashPartitioning.bucketId(hash, expressions, numPartitions)
 
   override def createShuffleSpec(distribution: ClusteredDistribution): ShuffleSpec =
     HiveHashShuffleSpec(this, distribution)
@@ -27,32 +27,36 @@ class HiveHashPartitioning(keys: Seq[Expression], n: Int) extends HashPartitioni
 
   // Spark copies a partitioning to rename its attributes. The copy must keep Hive's hash.
   override def copy(expressions: Seq[Expression], numPartitions: Int): HashPartitioning =
-    new HiveHashPartitioning(expressions, numPartitions)
+    new HiveHashPartitioning(expressions, numPartitions, hash)
 
   override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): HashPartitioning =
-    new HiveHashPartitioning(children, numPartitions)
+    new HiveHashPartitioning(children, numPartitions, hash)
 
-  override def productPrefix: String = "HiveHashPartitioning"
-  override def prettyName: String = "hivehashpartitioning"
+  override def productPrefix: String = s"${hash}HashPartitioning"
+  override def prettyName: String = s"${hash.name}hashpartitioning"
 
-  override def canEqual(other: Any): Boolean = other.isInstanceOf[HiveHashPartitioning]
+  override def canEqual(other: Any): Boolean = other match {
+    case that: HiveHashPartitioning => that.hash == hash
+    case _ => false
+  }
   override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
-  override def hashCode: Int = 31 * super.hashCode + 1
+  override def hashCode: Int = 31 * super.hashCode + hash.name.hashCode
 }
 
 object HiveHashPartitioning {
 
-  /** Returns an expression for the bucket id of a row (bucketing version 1). */
-  def bucketId(keys: Seq[Expression], buckets: Int): Expression =
-    Pmod(BitwiseAnd(HiveHash(keys), Literal(Int.MaxValue)), Literal(buckets))
+  /** Returns an expression for the bucket id of a row. */
+  def bucketId(hash: HiveBucketHash, keys: Seq[Expression], buckets: Int): Expression =
+    Pmod(BitwiseAnd(hash.of(keys), Literal(Int.MaxValue)), Literal(buckets))
 }
 
 /**
  * The counterpart of Spark's `HashShuffleSpec` for Hive's hash. It lets Spark shuffle the other side of a join by Hive's
  * hash.
  *
- * Join keys have the same type on both sides, so equal keys have equal hashes. Two sides are compatible if their bucket
- * columns occur at the same positions of the join keys.
+ * Join keys have the same type on both sides, so equal keys have equal hashes. A key that Spark casts is not a bucket column,
+ * because an INT and a BIGINT of equal value can have different hashes. Two sides are compatible if they have the same hash
+ * and their bucket columns occur at the same positions of the join keys.
  */
 case class HiveHashShuffleSpec(partitioning: HiveHashPartitioning, distribution: ClusteredDistribution)
     extends ShuffleSpec {
@@ -76,11 +80,11 @@ case class HiveHashShuffleSpec(partitioning: HiveHashPartitioning, distribution:
   }
 
   override def createPartitioning(clustering: Seq[Expression]): Partitioning =
-    new HiveHashPartitioning(positions.map(places => clustering(places.min)), numPartitions)
+    partitioning.copy(positions.map(places => clustering(places.min)), numPartitions)
 
   override def isCompatibleWith(other: ShuffleSpec): Boolean = other match {
     case that: HiveHashShuffleSpec =>
-      numPartitions == that.numPartitions &&
+      numPartitions == that.numPartitions && partitioning.hash == that.partitioning.hash &&
         distribution.clustering.length == that.distribution.clustering.length &&
         positions.length == that.positions.length &&
         positions.zip(that.positions).forall { case (here, there) => here.intersect(there).nonEmpty }

@@ -3,6 +3,8 @@ package metadata
 
 import java.net.URLDecoder
 
+import scala.util.matching.Regex
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 
@@ -13,17 +15,17 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 /** Parses the names of data files and directories. */
 object BucketFiles {
 
-  // Hive names its files 000003_0 or 000003_0_copy_1. In Hive tables, Spark's names start in the same way:
-  // 00003_0_part-00003-<uuid>_00003.c000.snappy.parquet. Spark's BucketingUtils.getBucketId is not used, because it returns
-  // bucket 0 for Hive's names. Trino parses names in the same way.
+  // Hive names its files 000003_0 or 000003_0_copy_1, and Trino 000003_0_<query id>. In Hive tables, Spark's names start in the
+  // same way: 00003_0_part-00003-<uuid>_00003.c000.snappy.parquet. Spark's BucketingUtils.getBucketId is not used, because it
+  // returns bucket 0 for Hive's names. Files of Hive's transactions are bucket_00003. Trino parses names in the same way.
+  private val TransactionName = """^bucket_(\d{1,9})(?:_\d+)?$""".r
   private val SparkName = """^part-.*_(\d{1,9})(?:\..*)?$""".r
 
   /** Returns the bucket in a file name of this layout. */
-  def bucketOf(name: String, hash: BucketHash): Option[Int] = (hash, name) match {
-    case (BucketHash.Hive, _) => bucketOfHiveName(name)
-    case (BucketHash.Spark, SparkName(id)) => Some(id.toInt)
-    case _ => None
-  }
+  def bucketOf(name: String, hash: BucketHash): Option[Int] =
+    if (hash.inHiveLayout) bucketOfHiveName(name).orElse(matched(TransactionName, name)) else matched(SparkName, name)
+
+  private def matched(pattern: Regex, name: String): Option[Int] = pattern.findFirstMatchIn(name).map(_.group(1).toInt)
 
   // Matches ^(\d{1,9})_\d+.*$ for each file of a query. A regular expression takes ten times as long.
   private def bucketOfHiveName(name: String): Option[Int] = {

@@ -50,7 +50,7 @@ object PartitionSpecs {
     ("descriptor_sort_columns", Names, true), ("build", StringType, true))
 
   def row(table: CatalogTable, part: PartitionFiles): InternalRow = {
-    val hash = PartitionFiles.hashOf(table)
+    val hash = PartitionFiles.hashesOf(table).head
     val (status, problem) = part.status(hash, table.dataSchema)
     val ofSeal = part.seal.flatMap(_.toOption).fold(Seq.fill[Any](4)(null)) { case Seal(spec, _) =>
       Seq(spec.numBuckets, names(spec.columns), names(spec.sortColumns), text(spec.hash.name))

@@ -3,7 +3,7 @@ package metadata
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.hash.HiveHashFunctions
+import org.apache.spark.sql.bucketing.hash.{BucketHash, HiveBucketHash}
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.expressions.{Cast, RowOrdering}
@@ -37,18 +37,21 @@ object BucketValidation {
     else if (table.partitionColumnNames.nonEmpty && !table.tracksPartitionsInCatalog) throw refused(table,
       "found partitions that are not in the metastore", "partitions in the metastore",
       s"run MSCK REPAIR TABLE ${table.identifier.quotedString}, and then this statement again")
-    table.properties.get("bucketing_version").map(_.trim).filter(_ != "1").foreach { version =>
-      throw refused(table, s"found bucketing_version $version", "version 1, the only version that Spark can hash",
-        "change the buckets with the engine that created the table, or write the rows into a table of version 1")
-    }
+    statedHash(table)
   }
+
+  /** Returns the hash that a table states, or throws an error if its version is unknown. An unbucketed table gets version 1. */
+  private def statedHash(table: CatalogTable): HiveBucketHash = BucketHash.stated(table.properties).getOrElse(throw refused(table,
+    s"found bucketing_version ${table.properties(BucketHash.VersionProperty)}", s"version ${BucketHash.versions}",
+    "change the buckets with the engine that created the table, or write the rows into a table of one of these versions"))
 
   /** Returns the bucket spec of a statement with the column names of the table. */
   def spec(table: CatalogTable, asked: BucketSpec): BucketSpec = {
     val keys = asked.bucketColumnNames.map(column(table, _))
-    unlikeHive(table, keys.map(_.name)).foreach { key =>
+    val hash = statedHash(table)
+    unlikeHive(table, hash, keys.map(_.name)).foreach { key =>
       throw refused(table, s"found the bucket column ${key.name} of type ${key.dataType.sql}",
-        "a type that Spark hashes as Hive does: BOOLEAN, TINYINT to BIGINT, FLOAT, DOUBLE, DECIMAL, STRING or DATE",
+        s"a type that Spark hashes as Hive does: ${hash.types}",
         "bucket the table by another column")
     }
     val sorts = asked.sortColumnNames.map(column(table, _))
@@ -60,10 +63,10 @@ object BucketValidation {
   }
 
   /** Returns the first bucket column that Spark hashes differently from Hive, with its declared type. */
-  def unlikeHive(table: CatalogTable, keys: Seq[String]): Option[StructField] = {
+  def unlikeHive(table: CatalogTable, hash: HiveBucketHash, keys: Seq[String]): Option[StructField] = {
     val schema = CharVarcharUtils.getRawSchema(table.schema)
     keys.flatMap(name => schema.find(_.name.equalsIgnoreCase(name)))
-      .find(key => !HiveHashFunctions.isHives(key.dataType))
+      .find(key => !hash.isHives(key.dataType))
   }
 
   private def once(table: CatalogTable, columns: Seq[StructField], clause: String): Seq[String] = {

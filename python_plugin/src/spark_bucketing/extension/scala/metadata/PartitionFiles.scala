@@ -40,7 +40,7 @@ case class PartitionFiles(
     case Some(Left(why)) => (FallbackReason.SealUnreadable, Some(why))
     case Some(Right(found)) if !found.spec.fits(dataSchema) =>
       (FallbackReason.ColumnsChanged, Some("bucket or sort columns that changed after the seal"))
-    case Some(Right(found)) if found.spec.hash != hash || found.files != PartitionFiles.digest(files) =>
+    case Some(Right(found)) if found.spec.hash.inHiveLayout != hash.inHiveLayout || found.files != PartitionFiles.digest(files) =>
       (FallbackReason.SealBroken, Some(s"${files.length} files, which differ from the ${found.files.count} sealed files"))
     case _ => (PartitionFiles.Sealed, None)
   }
@@ -60,7 +60,12 @@ object PartitionFiles {
   // Lists several directories at the same time, because object stores respond slowly.
   private val FoldersAtATime = 16
 
-  def hashOf(table: CatalogTable): BucketHash = if (DDLUtils.isHiveTable(table)) BucketHash.Hive else BucketHash.Spark
+  /**
+   * Returns the hashes that the files of a table may have, the stated one first. Only the rows settle the hash of the Hive
+   * layout, because Hive 3 and some clients state version 2 for tables whose files have version 1.
+   */
+  def hashesOf(table: CatalogTable): Seq[BucketHash] =
+    if (DDLUtils.isHiveTable(table)) (BucketHash.stated(table.properties).toSeq ++ BucketHash.OfHive).distinct else Seq(BucketHash.Spark)
 
   /** Returns the digest of data files. It ignores empty files. */
   def digest(files: Seq[FileStatus]): FilesDigest = FilesDigest.sum(files.iterator.filter(BucketFiles.isData)

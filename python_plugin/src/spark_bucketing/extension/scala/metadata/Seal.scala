@@ -128,7 +128,7 @@ object Seal {
       columns <- value(Columns, "a JSON array of distinct column names")(names).filterOrElse(
         _.nonEmpty, s"$Columns is empty")
       sorts <- value(SortColumns, "a JSON array of distinct column names")(names)
-      hash <- value(Hash, "hive or spark")(BucketHash.named)
+      hash <- value(Hash, BucketHash.All.map(_.name).mkString(" or "))(BucketHash.named)
       schema <- value(Schema, "a JSON array with the name, position and type of each column")(sealedColumns)
         .filterOrElse(_.map(_.name) == (columns ++ sorts).distinct, s"$Schema has other columns")
       count <- value(Files, "a number of files")(text => Some(text.toLong).filter(_ >= 0))

@@ -45,7 +45,7 @@ object BucketTasks {
    */
   def objection(scan: BucketScan): Option[FallbackReason] = {
     val bytes = scan.bytesOfPartitions.filter(_ > 0)
-    if (bytes.isEmpty || scan.read.of.hash == BucketHash.Spark || !areTooFew(bytes.length, bytes.max, scan.session)) None
+    if (bytes.isEmpty || !scan.read.of.hash.inHiveLayout || !areTooFew(bytes.length, bytes.max, scan.session)) None
     else Some(FallbackReason(FallbackReason.TooFewBuckets,
       s"${bytes.length} buckets for ${cores(scan.session)} cores, and the largest has ${bytes.max} bytes"))
   }
@@ -72,7 +72,7 @@ object BucketTasks {
    */
   def tooFewForOthers(plan: SparkPlan): Map[BucketScan, FallbackReason] = (for {
     join <- joins(plan)
-    scan <- join.inPlace.flatMap(BucketRequirements.scansOf) if scan.read.of.hash == BucketHash.Hive
+    scan <- join.inPlace.flatMap(BucketRequirements.scansOf) if scan.read.of.hash.inHiveLayout
     why <- PerQueryCache(("others", scan.output.map(_.exprId)))(forBytes(scan, join.moved.flatMap(bytesOf).sum))
   } yield scan -> why).toMap
 

@@ -49,7 +49,7 @@ object BucketedReads extends Logging {
     // Remove Spark's bucket spec, so that Spark's rules do not treat this as Spark's own bucketed scan.
     val relation = scan.relation.copy(bucketSpec = None)(scan.relation.sparkSession)
     val claimed = like(scan, new BucketScan(scan.copy(relation = relation), read, listing))
-    if (read.of.hash == BucketHash.Spark) claimed.setTagValue(Stock, scan)
+    if (!read.of.hash.inHiveLayout) claimed.setTagValue(Stock, scan)
     claimed
   }
 
@@ -99,7 +99,7 @@ object BucketedReads extends Logging {
 
   /** Returns the buckets that the filters select, for each number of buckets; None if they select all buckets. */
   private def wanted(scan: BucketScan): Option[Map[Int, Set[Int]]] =
-    if (scan.read.of.hash != BucketHash.Hive) None
+    if (!scan.read.of.hash.inHiveLayout) None
     else Some(scan.read.folders.distinct.flatMap { buckets =>
       BucketPruning.wanted(scan.dataFilters, scan.keys, scan.read.of.copy(buckets = buckets)).map(buckets -> _)
     }.toMap).filter(_.nonEmpty)

@@ -103,10 +103,7 @@ object SealedSpecs {
   private def hiveLayout(
       scan: FileSourceScanExec, table: CatalogTable, files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] = for {
     spec <- table.bucketSpec
-  } yield table.properties.getOrElse("bucketing_version", "1").trim match {
-    case "1" => buckets(scan, table, spec, BucketHash.Hive, files)
-    case version => Left(FallbackReason(BucketingVersion, s"its bucketing_version is $version, and only version 1 is supported"))
-  }
+  } yield buckets(scan, table, spec, files)
 
   /** Returns how to read a sealed table with the Spark layout. Stock Spark reads unsealed tables by the table's spec. */
   private def sparkLayout(
@@ -114,7 +111,7 @@ object SealedSpecs {
     spec <- scan.relation.bucketSpec
     if BucketingConf.readsSparkLayout && scan.bucketedScan
     if scan.optionalBucketSet.isEmpty && scan.optionalNumCoalescedBuckets.isEmpty
-    found <- buckets(scan, current(scan, cached), spec, BucketHash.Spark, files).toOption
+    found <- buckets(scan, current(scan, cached), spec, files).toOption
     if found.folders.distinct == Seq(spec.numBuckets) && found.of.keys.corresponds(spec.bucketColumnNames)(_ equalsIgnoreCase _)
   } yield Right(found)
 
@@ -123,12 +120,13 @@ object SealedSpecs {
     PerQueryCache(table.identifier)(Compat.current(scan.relation.sparkSession, table))
 
   private def buckets(
-      scan: FileSourceScanExec, table: CatalogTable, ofTable: BucketSpec, hash: BucketHash,
+      scan: FileSourceScanExec, table: CatalogTable, ofTable: BucketSpec,
       files: LazyFileListing): Either[FallbackReason, BucketRead] = otherColumns(scan.relation).toLeft(()).flatMap { _ =>
-    val parts = if (table.partitionColumnNames.isEmpty) Seq(whole(scan, table, hash)) else partitions(scan, table, hash)
+    val hashes = PartitionFiles.hashesOf(table)
+    val parts = if (table.partitionColumnNames.isEmpty) Seq(whole(scan, table, hashes)) else partitions(scan, table, hashes)
     val cores = BucketTasks.cores(scan.relation.sparkSession)
     // Without files, plan with the table's spec, which the next write will use.
-    def empty: Found = SealedSpec.of(ofTable, hash, scan.relation.dataSchema)
+    def empty: Found = SealedSpec.of(ofTable, hashes.head, scan.relation.dataSchema)
       .toRight(FallbackReason(AmbiguousColumn, "its bucket columns do not match the columns of its files"))
       .map(_ -> SealedFolders(ofTable.numBuckets, Map.empty))
     val found = together(parts, cores).fold(_ => {
@@ -144,18 +142,18 @@ object SealedSpecs {
     if (folders.subsetOf(parts.map(_.folder).toSet)) parts.filter(part => folders.contains(part.folder)) else parts
   }
 
-  private def whole(scan: FileSourceScanExec, table: CatalogTable, hash: BucketHash): Part = {
+  private def whole(scan: FileSourceScanExec, table: CatalogTable, hashes: Seq[BucketHash]): Part = {
     val conf = hadoopConf(scan.relation.sparkSession)
-    Part("", BucketFiles.folderOf(new Path(table.location), conf), sealOf(table.properties, hash, _.fits(scan.relation.dataSchema)))
+    Part("", BucketFiles.folderOf(new Path(table.location), conf), sealOf(table.properties, hashes, _.fits(scan.relation.dataSchema)))
   }
 
   private def hadoopConf(session: SparkSession): Configuration = PerQueryCache("hadoop conf")(Compat.hadoopConf(session))
 
   /** Returns the selected partitions with one metastore call. Dynamic pruning may exclude some of them later. */
-  private def partitions(scan: FileSourceScanExec, table: CatalogTable, hash: BucketHash): Seq[Part] = {
+  private def partitions(scan: FileSourceScanExec, table: CatalogTable, hashes: Seq[BucketHash]): Seq[Part] = {
     val session = scan.relation.sparkSession
     val filters = PerQueryCache.known(scan.partitionFilters).filter(_.deterministic)
-    PerQueryCache((table.identifier, hash, scan.relation.dataSchema, PerQueryCache.comparable(filters))) {
+    PerQueryCache((table.identifier, hashes, scan.relation.dataSchema, PerQueryCache.comparable(filters))) {
       val conf = hadoopConf(session)
       val known = mutable.Map.empty[SealedSpec, Boolean]
       def fits(spec: SealedSpec) = known.getOrElseUpdate(spec, spec.fits(scan.relation.dataSchema))
@@ -163,17 +161,17 @@ object SealedSpecs {
         .listPartitionsByFilter(table.database, table.identifier.table, filters, SQLConf.get.sessionLocalTimeZone)
         .map { partition =>
           val name = PartitioningUtils.getPathFragment(partition.spec, table.partitionSchema)
-          Part(name, BucketFiles.folderOf(new Path(partition.location), conf), sealOf(partition.parameters, hash, fits))
+          Part(name, BucketFiles.folderOf(new Path(partition.location), conf), sealOf(partition.parameters, hashes, fits))
         }
     }
   }
 
   private def sealOf(
-      properties: Map[String, String], hash: BucketHash, fits: SealedSpec => Boolean): Either[FallbackReason, Seal] =
+      properties: Map[String, String], hashes: Seq[BucketHash], fits: SealedSpec => Boolean): Either[FallbackReason, Seal] =
     Seal.parse(properties) match {
       case None => Left(FallbackReason(NotSealed, "its files are not sealed"))
       case Some(Left(why)) => Left(FallbackReason(SealUnreadable, why))
-      case Some(Right(seal)) if seal.spec.hash != hash => Left(FallbackReason(SealBroken, s"its seal has the ${seal.spec.hash} layout"))
+      case Some(Right(seal)) if !hashes.contains(seal.spec.hash) => Left(FallbackReason(SealBroken, s"its seal has the ${seal.spec.hash} layout"))
       case Some(Right(seal)) if !fits(seal.spec) =>
         Left(FallbackReason(ColumnsChanged, s"the sealed columns are ${seal.spec.schema.map(c => s"${c.name} ${c.dataType}").mkString(", ")}"))
       case Some(Right(seal)) => Right(seal)
@@ -194,6 +192,7 @@ object SealedSpecs {
       val counts = specs.map(_._2.numBuckets)
       val common = counts.map(BigInt(_)).reduce(_ gcd _).toInt
       if (specs.map(_._2.columns).distinct.length > 1) Left(differing(specs, "by " + _.columns.mkString(", ")))
+      else if (specs.map(_._2.hash).distinct.length > 1) Left(differing(specs, "hash " + _.hash.name))
       else if (!BucketAlignment.worthMerging(common, counts.max, cores)) Left(differing(specs, s => s"${s.numBuckets} buckets"))
       else {
         val sorts = specs.map(_._2.sortColumns).reduce((a, b) => a.zip(b).takeWhile { case (x, y) => x == y }.map(_._1))

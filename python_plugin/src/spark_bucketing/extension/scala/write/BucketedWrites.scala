@@ -4,6 +4,7 @@ package write
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.hash.{BucketHash, HiveBucketHash}
 import org.apache.spark.sql.bucketing.metadata.BucketValidation
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Cast, Expression}
@@ -35,12 +36,16 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
   private def prepared(write: V1WriteCommand): V1WriteCommand = {
     val table = Compat.writtenTable(write).filter(isBucketable).map(Compat.current(session, _))
     val buckets = distributed(table.filter(DDLUtils.isHiveTable).fold(write)(intoBuckets(write, _)))
-    if (buckets.bucketSpec.isDefined && BucketedWrites.isSealable(buckets)) sealedWrite(buckets, table) else buckets
+    val sealable = BucketedWrites.isSealable(buckets)
+    // The wrapped command also requires the ordering of a hash that stock Spark does not write.
+    if (buckets.bucketSpec.isDefined && (sealable || !SealedWrites.hashOf(buckets.options).isStockSparks))
+      sealedWrite(buckets, table.filter(_ => sealable))
+    else buckets
   }
 
   // If this Spark build has different write commands, the write continues without a seal.
   private def sealedWrite(write: V1WriteCommand, table: Option[CatalogTable]): V1WriteCommand =
-    try SealedCommands(write, table) catch { case error: LinkageError =>
+    try SealedCommands(write, table) catch { case error: LinkageError if SealedWrites.hashOf(write.options).isStockSparks =>
       logWarning(s"The files written into ${table.fold("a new table")(_.identifier.quotedString)} are not sealed: " +
         "found write commands that differ from Spark's release. Expected the Spark build that compiled the session extension. " +
         "Instead: run `spark-bucketing extension build` with this Spark.", error)
@@ -55,9 +60,11 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
    */
   private def intoBuckets(write: V1WriteCommand, table: CatalogTable): V1WriteCommand = table.bucketSpec match {
     case Some(spec) =>
-      BucketedWrites.refuseOtherVersions(table)
-      BucketedWrites.unlikeHive(table, spec).foreach(warning => logWarning(warning))
-      Compat.withBuckets(write, spec, write.options + (BucketingUtils.optionForHiveCompatibleBucketWrite -> "true"))
+      val hash = BucketedWrites.hashOf(table)
+      BucketedWrites.unlikeHive(table, hash, spec).foreach { warning =>
+        if (hash.isStockSparks) logWarning(warning) else throw Compat.refusal(warning)
+      }
+      Compat.withBuckets(write, spec, write.options ++ SealedWrites.optionsOf(hash))
     case None => write
   }
 
@@ -68,7 +75,7 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
     val whole = Compat.withBuckets(write, spec, BucketedWrites.uncapped(write.options))
     if (BucketedWrites.isDistributed(write.query)) whole
     else {
-      val rows = BucketedRows(Compat.dynamicPartitions(write), keys, SealedWrites.hashOf(write), spec.numBuckets,
+      val rows = BucketedRows(Compat.dynamicPartitions(write), keys, SealedWrites.hashOf(write.options), spec.numBuckets,
         SQLConf.get.numShufflePartitions, BucketedWrites.unshuffled(write.query))
       whole.withNewChildren(rows :: Nil).asInstanceOf[V1WriteCommand]
     }
@@ -124,20 +131,23 @@ object BucketedWrites {
   }
 
   /** Returns a warning if Spark hashes a bucket column differently from Hive. Stock Spark writes such tables without a warning. */
-  private def unlikeHive(table: CatalogTable, spec: BucketSpec): Option[String] =
-    BucketValidation.unlikeHive(table, spec.bucketColumnNames).map { key =>
+  private def unlikeHive(table: CatalogTable, hash: HiveBucketHash, spec: BucketSpec): Option[String] =
+    BucketValidation.unlikeHive(table, hash, spec.bucketColumnNames).map { key =>
       s"Table ${table.identifier.quotedString} has a bucket column that Spark hashes differently from Hive: found ${key.name} " +
         s"of type ${key.dataType.sql}. Hive and Trino may look for rows in the wrong buckets, and Spark uses an ordinary scan. " +
-        "Expected BOOLEAN, TINYINT to BIGINT, FLOAT, DOUBLE, DECIMAL, STRING or DATE. Instead: bucket the table by another column."
+        s"Expected ${hash.types}. Instead: bucket the table by another column."
     }
 
-  private def refuseOtherVersions(table: CatalogTable): Unit =
-    table.properties.get("bucketing_version").filter(_.trim != "1").foreach { version =>
-      val name = table.identifier.quotedString
-      throw Compat.refusal(
-        s"Cannot write into $name: its bucketing_version is $version. Expected bucketing_version 1, because Spark computes " +
-          "buckets of version 1 only. Hive and Trino would look for the rows in the wrong buckets. Instead: write the table " +
-          "with the engine that created it, or create it with TBLPROPERTIES ('bucketing_version'='1'). If the table is " +
-          s"empty, ALTER TABLE $name SET TBLPROPERTIES ('bucketing_version'='1') is enough.")
-    }
+  /** Returns the hash that a table states. Throws an error if this session cannot write its buckets. */
+  private def hashOf(table: CatalogTable): HiveBucketHash = {
+    val name = table.identifier.quotedString
+    val hash = BucketHash.stated(table.properties).getOrElse(throw Compat.refusal(
+      s"Cannot write into $name: found bucketing_version ${table.properties(BucketHash.VersionProperty)}. Expected " +
+        s"${BucketHash.versions}. Hive and Trino would look for the rows in the wrong buckets. Instead: write the table with the " +
+        "engine that created it, or create it with TBLPROPERTIES ('bucketing_version'='1')."))
+    if (!hash.isStockSparks && !SQLConf.get.plannedWriteEnabled) throw Compat.refusal(
+      s"Cannot write into $name: found ${SQLConf.PLANNED_WRITE_ENABLED.key}=false. Expected true, because Spark's own writer does " +
+        s"not support bucketing_version ${hash.bucketingVersion}. Instead: set ${SQLConf.PLANNED_WRITE_ENABLED.key} to true.")
+    hash
+  }
 }

@@ -36,15 +36,17 @@ object SealWriter extends Logging {
    * Seals the files of a committed write.
    *
    * @param planned the table as it was when the write was planned; a new table has no columns
+   * @param hash the hash that assigned the rows to buckets
    * @param files the written files
    */
-  def after(session: SparkSession, planned: CatalogTable, spec: BucketSpec, mode: WriteMode, files: => Written): Unit = {
+  def after(
+      session: SparkSession, planned: CatalogTable, spec: BucketSpec, hash: BucketHash, mode: WriteMode, files: => Written): Unit = {
     val name = planned.identifier.quotedString
     try {
       val (table, written) = (Compat.current(session, planned), files)
       val ofRows = if (planned.schema.isEmpty) table.dataSchema else planned.dataSchema
       val reliable = SealedFormats.objectionTo(table, Compat.hadoopConf(session)).toLeft(()).flatMap { _ =>
-        SealedSpec.ofFiles(spec, PartitionFiles.hashOf(table), ofRows).filter(_.fits(table.dataSchema))
+        SealedSpec.ofFiles(spec, hash, ofRows).filter(_.fits(table.dataSchema))
           .toRight("the table's columns changed during the write, or a bucket column has a type that engines hash differently")
       }
       reliable match {
@@ -87,7 +89,7 @@ object SealWriter extends Logging {
     } yield {
       val after = sealOf(partition.seal, spec, mode, files)
       // Tables of the Spark layout have no buckets in the descriptors of their partitions.
-      val described = if (spec.hash == BucketHash.Hive) Some(describe(partition, spec, after)) else None
+      val described = if (spec.hash.inHiveLayout) Some(describe(partition, spec, after)) else None
       PartitionChange(partition, after, described)
     }
     val undone = changes.filterNot(_.isDone)
@@ -143,7 +145,7 @@ object SealWriter extends Logging {
     try {
       val rows = run
       Option(created.get(id)).foreach { written =>
-        after(session, table, table.bucketSpec.get, WriteMode(overwrites = true, onlyNew = false, Map.empty), written())
+        after(session, table, table.bucketSpec.get, BucketHash.Spark, WriteMode(overwrites = true, onlyNew = false, Map.empty), written())
       }
       rows
     } finally {

@@ -14,12 +14,12 @@ import org.apache.spark.{SparkException, SparkThrowable}
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
 import org.apache.spark.sql.bucketing.compat.SparkVersion.ClassicSession
-import org.apache.spark.sql.bucketing.hash.BucketHash
+import org.apache.spark.sql.bucketing.hash.{BucketHash, HiveBucketHash}
 import org.apache.spark.sql.bucketing.metadata.{BucketFiles, SealedSpec}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
-import org.apache.spark.sql.catalyst.expressions.{BoundReference, Cast, Expression}
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, Cast, Expression, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils}
 import org.apache.spark.sql.execution.SparkPlan
@@ -138,14 +138,19 @@ trait SealedWrite extends V1WriteCommand {
     }.toArray
   }
 
+  override def requiredOrdering: Seq[SortOrder] =
+    if (SealedWrites.hashOf(options).isStockSparks) of.requiredOrdering
+    else BucketWriteExec.ordering(outputColumns, Compat.dynamicPartitions(of), bucketSpec.get, options)
+
   override def run(session: ClassicSession, child: SparkPlan): Seq[Row] = {
+    BucketWriteExec.check(child, options, into)
     reported = None
     val rows = try runOf(session, child) catch {
       case error @ (_: SparkException | _: IOException) => throw SealedWrites.ofStorage(session, error, into).getOrElse(error)
     }
     reported.foreach { files =>
       into match {
-        case Some(found) => SealWriter.after(session, found, bucketSpec.get, how, byPartition(files))
+        case Some(found) => SealWriter.after(session, found, bucketSpec.get, SealedWrites.hashOf(options), how, byPartition(files))
         case None => SealWriter.ofCreated(session, byPartition(files))
       }
     }
@@ -229,7 +234,12 @@ object SealedWrites {
   }
 
   /** Returns the hash that a write uses to assign rows to buckets. */
-  def hashOf(write: V1WriteCommand): BucketHash =
-    if (write.options.get(BucketingUtils.optionForHiveCompatibleBucketWrite).contains("true")) BucketHash.Hive
-    else BucketHash.Spark
+  def hashOf(options: Map[String, String]): BucketHash = options.get(HashOption).flatMap(BucketHash.named).getOrElse(
+    if (options.get(BucketingUtils.optionForHiveCompatibleBucketWrite).contains("true")) BucketHash.Hive else BucketHash.Spark)
+
+  /** Returns the options of a write into the Hive layout. Spark's option also makes it write Hive's file names. */
+  def optionsOf(hash: HiveBucketHash): Map[String, String] =
+    Map(BucketingUtils.optionForHiveCompatibleBucketWrite -> "true", HashOption -> hash.name)
+
+  private val HashOption = "__spark_bucketing_hash__"
 }

@@ -1,0 +1,124 @@
+package org.apache.spark.sql.bucketing
+package hash
+
+import java.math.{BigDecimal => JavaDecimal}
+import java.nio.ByteOrder
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.codegen._
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.hash.Murmur3_x86_32
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Hive's hash of a row in bucketing version 2, as in `ObjectInspectorUtils.getBucketHashCode` of Hive 3. The hashes of the
+ * fields combine as `31 * hash + field`, and the hash of NULL is 0.
+ */
+case class HiveMurmurHash(children: Seq[Expression]) extends Expression {
+
+  override def dataType: DataType = IntegerType
+  override def nullable: Boolean = false
+  override def foldable: Boolean = children.forall(_.foldable)
+  override def prettyName: String = "hive_murmur_hash"
+
+  override def eval(row: InternalRow): Any = children.foldLeft(0) { (hash, child) =>
+    31 * hash + (child.eval(row) match {
+      case null => 0
+      case value: Boolean => HiveMurmur3.hashBoolean(value)
+      case value: Byte => HiveMurmur3.hashByte(value)
+      case value: Short => HiveMurmur3.hashShort(value)
+      case value: Int => HiveMurmur3.hashInt(value)
+      case value: Long => HiveMurmur3.hashLong(value)
+      case value: UTF8String => HiveMurmur3.hashString(value)
+      case value: Decimal => HiveMurmur3.hashDecimal(value)
+    })
+  }
+
+  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
+    val (int, hash) = (CodeGenerator.JAVA_INT, ev.value)
+    val fields = children.map { child =>
+      val field = child.genCode(ctx)
+      val add = HiveMurmurHash.method(child.dataType).fold("")(method => s"$hash += ${HiveMurmurHash.Hasher}.$method(${field.value});")
+      s"${field.code}\n$hash *= 31;\n${ctx.nullSafeExec(child.nullable, field.isNull)(add)}"
+    }
+    val code = ctx.splitExpressionsWithCurrentInputs(fields, "hiveMurmurHash", Seq(int -> hash), int,
+      body => s"$body\nreturn $hash;", _.map(call => s"$hash = $call;").mkString("\n"))
+    ev.copy(code = code"$int $hash = 0;\n$code", isNull = FalseLiteral)
+  }
+
+  override protected def withNewChildrenInternal(changed: IndexedSeq[Expression]): Expression = copy(changed)
+}
+
+private object HiveMurmurHash {
+
+  private val Hasher = "org.apache.spark.sql.bucketing.hash.HiveMurmur3"
+
+  /** Returns the method that hashes values of a type; None for NULL. */
+  private def method(dataType: DataType): Option[String] = dataType match {
+    case NullType => None
+    case BooleanType => Some("hashBoolean")
+    case ByteType => Some("hashByte")
+    case ShortType => Some("hashShort")
+    case IntegerType | DateType => Some("hashInt")
+    case LongType => Some("hashLong")
+    case _: StringType => Some("hashString")
+    case _: DecimalType => Some("hashDecimal")
+    case other => throw new IllegalArgumentException(s"Hive's hash of version 2 does not support ${other.sql}")
+  }
+}
+
+/**
+ * Hashes single values like `org.apache.hive.common.util.Murmur3.hash32` with Hive's seed. Numbers are hashed as big-endian
+ * bytes. Unlike in the textbook's Murmur3, the bytes after the last block of four are sign-extended.
+ */
+object HiveMurmur3 {
+
+  private val Seed = 104729
+  private val IsBigEndian = ByteOrder.nativeOrder == ByteOrder.BIG_ENDIAN
+
+  def hashBoolean(value: Boolean): Int = if (value) 1 else 0
+  def hashByte(value: Byte): Int = value
+  def hashShort(value: Short): Int = finished(mixed(Seed, (value >> 8) ^ (value.toByte << 8)), 2)
+  def hashInt(value: Int): Int = Murmur3_x86_32.hashInt(Integer.reverseBytes(value), Seed)
+  def hashLong(value: Long): Int = Murmur3_x86_32.hashLong(java.lang.Long.reverseBytes(value), Seed)
+  def hashString(value: UTF8String): Int = hashBytes(value.getBaseObject, value.getBaseOffset, value.numBytes)
+
+  /** Hashes the unscaled value without trailing fractional zeros, because Hive removes them. */
+  def hashDecimal(value: Decimal): Int = {
+    val stripped: JavaDecimal = value.toJavaBigDecimal.stripTrailingZeros
+    val bytes = (if (stripped.scale < 0) stripped.setScale(0) else stripped).unscaledValue.toByteArray
+    hashBytes(bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length)
+  }
+
+  private def hashBytes(base: AnyRef, offset: Long, length: Int): Int = {
+    val blocks = length & ~3
+    var hash = Seed
+    var i = 0
+    while (i < blocks) {
+      val block = Platform.getInt(base, offset + i)
+      hash = Integer.rotateLeft(mixed(hash, if (IsBigEndian) Integer.reverseBytes(block) else block), 13) * 5 + 0xe6546b64
+      i += 4
+    }
+    if (i < length) {
+      var tail = 0
+      while (i < length) {
+        tail ^= Platform.getByte(base, offset + i) << (8 * (i & 3))
+        i += 1
+      }
+      hash = mixed(hash, tail)
+    }
+    finished(hash, length)
+  }
+
+  private def mixed(hash: Int, block: Int): Int = hash ^ Integer.rotateLeft(block * 0xcc9e2d51, 15) * 0x1b873593
+
+  private def finished(before: Int, length: Int): Int = {
+    var hash = before ^ length
+    hash = (hash ^ (hash >>> 16)) * 0x85ebca6b
+    hash = (hash ^ (hash >>> 13)) * 0xc2b2ae35
+    hash ^ (hash >>> 16)
+  }
+}

@@ -1,0 +1,67 @@
+package org.apache.spark.sql.bucketing
+package write
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
+import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, Expression, SortOrder}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.connector.write.WriterCommitMessage
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.internal.SQLConf
+
+/**
+ * Spark's file writer with another bucket id. Spark's `V1WritesUtils` knows only Hive's hash of version 1 and its own hash, so
+ * this operator replaces the bucket id in the description of the write.
+ */
+class BucketWriteExec(
+    child: SparkPlan, format: FileFormat, partitions: Seq[Attribute], spec: Option[BucketSpec], writeOptions: Map[String, String],
+    static: Map[String, String])
+    extends WriteFilesExec(child, format, partitions, spec, writeOptions, static) {
+
+  // The description sorts the rows of concurrent writers by Spark's bucket id, so this operator does not use them.
+  override def doExecuteWrite(of: WriteFilesSpec): RDD[WriterCommitMessage] =
+    super.doExecuteWrite(of.copy(description = described(of.description), concurrentOutputWriterSpecFunc = _ => None))
+
+  private def described(of: WriteJobDescription): WriteJobDescription = new WriteJobDescription(
+    of.uuid, of.serializableHadoopConf, of.outputWriterFactory, of.allColumns, of.dataColumns, of.partitionColumns,
+    of.bucketSpec.map(_.copy(bucketIdExpression = BucketWriteExec.bucketId(of.dataColumns, spec.get, writeOptions))), of.path,
+    of.customPartitionLocations, of.maxRecordsPerFile, of.timeZoneId, of.statsTrackers)
+
+  override def nodeName: String = "WriteFiles"
+  override protected def withNewChildInternal(changed: SparkPlan): BucketWriteExec =
+    new BucketWriteExec(changed, format, partitions, spec, writeOptions, static)
+}
+
+object BucketWriteExec {
+
+  private def column(columns: Seq[Attribute], name: String): Attribute =
+    columns.find(column => SQLConf.get.resolver(column.name, name)).get
+
+  private def bucketId(columns: Seq[Attribute], spec: BucketSpec, options: Map[String, String]): Expression =
+    SealedWrites.hashOf(options).partitioning(spec.bucketColumnNames.map(column(columns, _)), spec.numBuckets).partitionIdExpression
+
+  /** Returns the ordering that the writer requires, so that it has one open file at a time. */
+  def ordering(
+      columns: Seq[Attribute], dynamic: Seq[Attribute], spec: BucketSpec, options: Map[String, String]): Seq[SortOrder] =
+    (dynamic ++ Seq(bucketId(columns, spec, options)) ++ spec.sortColumnNames.map(column(columns, _))).map(SortOrder(_, Ascending))
+
+  /** Throws an error if Spark's own writer would write buckets of another hash than the one of the table. */
+  def check(plan: SparkPlan, options: Map[String, String], table: Option[CatalogTable]): Unit = {
+    val hash = SealedWrites.hashOf(options)
+    if (!hash.isStockSparks && !V1WritesUtils.getWriteFilesOpt(plan).exists(_.isInstanceOf[BucketWriteExec])) throw Compat.refusal(
+      s"Cannot write into ${table.fold("the table")(_.identifier.quotedString)}: found a file writer that does not support " +
+        s"bucket_hash='${hash.name}'. Expected the writer of the session extension. Instead: remove other extensions that replace Spark's writer.")
+  }
+}
+
+/** Plans the writer of hashes that stock Spark does not write. */
+case class PlanBucketWrites(session: SparkSession) extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case WriteFiles(child, format, partitions, spec @ Some(_), options, static) if !SealedWrites.hashOf(options).isStockSparks =>
+      new BucketWriteExec(planLater(child), format, partitions, spec, options, static) :: Nil
+    case _ => Nil
+  }
+}

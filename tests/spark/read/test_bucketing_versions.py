@@ -1,0 +1,175 @@
+"""Tables of Hive's bucketing versions 1 and 2: how they are joined, sealed and written."""
+
+from __future__ import annotations
+
+import pytest
+from bucketed_tables import VERSION_2, Sealed, Tables, assert_bucketed
+from partition_specs import refused
+
+pytestmark = pytest.mark.usefixtures("extension", "no_broadcast", "dynamic_partitions")
+
+ROWS = "select cast(pmod(id * 37, 600) - 100 as int) as k, id as v from range(900)"
+OF_VERSION_2 = f"stored as parquet {VERSION_2}"
+JOIN = "select a.k, a.v, b.v from {} a join {} b on a.k = b.k"
+GROUP = "select k, count(*), sum(v) from t group by k"
+# Names of other writers, for a file of bucket \1.
+NAMES = {
+    "hive": r"0\1_0",
+    "hive insert": r"0\1_0_copy_1",
+    "trino": r"0\1_0_20261125_101112_00042_ab12c",
+    "transaction": r"bucket_\1",
+}
+
+
+@pytest.fixture(scope="module")
+def tables(tables: Tables) -> Tables:
+    tables.make("one", "k int, v bigint", "k", 8, ROWS)
+    tables.make("two", "k int, v bigint", "k", 8, ROWS, stored=OF_VERSION_2)
+    tables.make("two16", "k int, v bigint", "k", 16, ROWS, stored=OF_VERSION_2)
+    tables.make("wide", "k bigint, v bigint", "k", 8, ROWS, stored=OF_VERSION_2)
+    return tables
+
+
+def set_version(tables: Tables, name: str, version: str | None) -> None:
+    """Set the property bucketing_version of a table, or remove it."""
+    change = f"set tblproperties ('bucketing_version' = '{version}')"
+    tables.sql(f"alter table {name} " + (change if version else "unset tblproperties ('bucketing_version')"))
+
+
+@pytest.mark.usefixtures("aqe")
+@pytest.mark.parametrize(
+    ("query", "exchanges"),
+    [
+        (JOIN.format("two", "two16"), 0),
+        (JOIN.format("one", "two"), 1),
+        (JOIN.format("two", "one"), 1),
+        # Spark casts the int keys, so only the table of bigint keys keeps its buckets.
+        (JOIN.format("two", "wide"), 1),
+        ("select k, count(*) from (select k from one union all select k from two) group by k", 1),
+        ("select k, count(*) from (select k from two union all select k from two where v > 9) group by k", 0),
+    ],
+)
+def test_only_tables_of_one_version_and_key_type_match(tables: Tables, query: str, exchanges: int) -> None:
+    assert tables.read(query).shape.exchanges == exchanges
+
+
+def test_join_of_int_with_bigint_by_bucket_would_lose_rows(tables: Tables) -> None:
+    """Joining bucket by bucket in spite of the types finds almost no rows, so the plan must shuffle the int keys."""
+    own = "hive2_bucket(8, {}.k)"
+    by_bucket = f"{JOIN.format('two', 'wide')} and {own.format('a')} = {own.format('b')}"
+    assert 0 < len(tables.rows(by_bucket)) < len(tables.rows(JOIN.format("two", "wide"))) / 4
+    plan = tables.read(JOIN.format("two", "wide"))
+    assert plan.shape.bucketed == 1 and "Exchange hive2hashpartitioning(cast(" in plan, plan
+
+
+def seal(tables: Tables) -> Sealed:
+    (outcome,) = tables.seal("t")
+    assert "Bucketed: true (4 " in tables.read(GROUP)
+    return outcome
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize("stated", ["2", "1", "3", None])
+def test_seal_finds_the_version_of_the_rows(tables: Tables, stated: str | None, name: str) -> None:
+    tables.make("t", "k int, v bigint", "k", 4, ROWS, stored=OF_VERSION_2, sealed=False)
+    set_version(tables, "t", stated)
+    tables.rename("t", name)
+    found = seal(tables)
+    assert (found.status, found.hash, found.files_read) == ("sealed", "hive2", 4)
+    if stated == "2":
+        assert found.problem is None
+    else:
+        assert found.problem == (
+            f"rows in buckets of bucketing_version 2, but the table states {stated or 'none, which means 1'}. "
+            "Set the table property 'bucketing_version' = '2'"
+        )
+
+
+def test_seal_finds_version_1_in_a_table_that_states_version_2(tables: Tables) -> None:
+    """Hive 3 states version 2, and stock Spark then writes version 1."""
+    tables.make("t", "k int, v bigint", "k", 4, stored=OF_VERSION_2)
+    tables.sql(f"stock:insert into t {ROWS}")
+    assert "[not-sealed]" in tables.plan(GROUP)
+    found = seal(tables)
+    assert found.hash == "hive"
+    assert found.problem is not None and "bucketing_version 1, but the table states 2" in found.problem
+    assert "4 Hive buckets" in tables.plan(GROUP)
+
+
+def test_rows_of_no_version_are_refused(tables: Tables) -> None:
+    tables.make("t", "k int, v bigint", "k", 4, ROWS, stored=OF_VERSION_2, sealed=False)
+    tables.rename("t", r"9\1_0", r"^0(\d+)_0_part.*$")
+    (outcome,) = tables.seal("t")
+    assert outcome.status == "refused" and outcome.problem is not None and "spec has 4 buckets" in outcome.problem
+
+
+def test_append_after_a_change_of_version_removes_the_seal(tables: Tables) -> None:
+    tables.make("t", "k int, v bigint", "k", 4, ROWS)
+    assert "Bucketed: true (4 Hive buckets" in tables.read(GROUP)
+    set_version(tables, "t", "2")
+    assert "Bucketed: true (4 Hive buckets" in tables.read(GROUP)
+    tables.sql(f"insert into t {ROWS}")
+    assert "[not-sealed]" in tables.read(GROUP)
+    tables.sql(f"insert overwrite table t {ROWS}")
+    assert "Bucketed: true (4 Hive2 buckets" in tables.read(GROUP)
+
+
+def test_partitions_of_different_versions_are_not_read_together(tables: Tables) -> None:
+    tables.make("t", "k int, v bigint", "k", 4, rest="partitioned by (ds string)")
+    for version in ("1", "2"):
+        set_version(tables, "t", version)
+        tables.sql(f"insert into t partition (ds = 'v{version}') {ROWS}")
+    plan = tables.read(GROUP)
+    assert "[mixed-specs]" in plan and "hash hive in ds=v1, hash hive2 in ds=v2" in plan
+    for version, name in (("1", "Hive"), ("2", "Hive2")):
+        plan = tables.read(f"select k, count(*) from t where ds = 'v{version}' group by k")
+        assert f"Bucketed: true (4 {name} buckets" in plan
+
+
+UNUSUAL = {
+    "concurrent writers": {"spark.sql.maxConcurrentOutputFileWriters": "3"},
+    "no shuffle by bucket": {"spark.bucketing.write.distribute": "false"},
+    "no codegen": {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
+}
+
+
+@pytest.mark.usefixtures("aqe")
+@pytest.mark.parametrize("settings", UNUSUAL.values(), ids=UNUSUAL)
+@pytest.mark.parametrize("order", ["", " order by v desc", " order by k desc", " sort by k desc"])
+def test_writes_in_unusual_sessions_are_in_their_buckets(tables: Tables, settings: dict[str, str], order: str) -> None:
+    tables.make("t", "k int, v bigint", "k", 4, rest="partitioned by (p int)", stored=OF_VERSION_2)
+    rows = f"select /*+ repartition(1) */ k, v, cast(v % 3 as int) as p from ({ROWS}){order}"
+    with tables.settings(settings):
+        tables.sql(f"insert into t {rows}")
+    of_name = r"cast(regexp_extract(input_file_name(), '/(\\d+)_0_part', 1) as int)"
+    found = tables.sql(f"select hive2_bucket(4, k) = {of_name}, count(*) from t group by 1")
+    assert found == [(True, 900)]
+    tables.read("select p, k, count(*) from t group by p, k")
+    assert tables.rows("select * from t") == tables.rows(rows.replace(order, ""))
+
+
+def test_write_is_sorted_in_one_file_per_bucket(tables: Tables) -> None:
+    assert_bucketed(tables, "two", "hive2-parquet")
+
+
+@pytest.mark.parametrize("sql_type", ["double", "timestamp", "varchar(9)"])
+def test_write_of_an_unsupported_key_type_is_refused(tables: Tables, sql_type: str) -> None:
+    tables.make("t", f"k {sql_type}", "k", 4, stored=OF_VERSION_2)
+    refused(tables, f"insert into t select cast(null as {sql_type})", "hashes differently.*found k of type")
+    assert tables.files("t") == []
+
+
+def test_write_without_planned_writes_is_refused(tables: Tables) -> None:
+    tables.make("t", "k int, v bigint", "k", 4, stored=OF_VERSION_2)
+    with tables.settings({"spark.sql.optimizer.plannedWrite.enabled": "false"}):
+        refused(tables, f"insert into t {ROWS}", "plannedWrite.enabled=false.*set spark.sql.optimizer.plannedWrite")
+    assert tables.files("t") == []
+
+
+def test_altered_table_keeps_its_version(tables: Tables) -> None:
+    tables.make("t", "k int, v bigint", "k", 4, stored=OF_VERSION_2, rest="partitioned by (p int)")
+    tables.sql(f"insert into t partition (p = 4) {ROWS}")
+    tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
+    assert ("bucketing_version", "2") in tables.sql("show tblproperties t")
+    tables.sql(f"insert into t partition (p = 8) {ROWS}")
+    assert "4 Hive2 buckets of partitions with 4, 8" in tables.read(GROUP)
