@@ -324,7 +324,7 @@ REFUSED: list[tuple[list[Row], dict[str, Any], str]] = [
     ([(1, 5, 0, "x", "a", "I")], {"delete_when": "opp = 'D'"}, r"`delete_when`.*UNRESOLVED_COLUMN"),
     ([(7, 5, 0, "x", "a", "U")], {}, r"several rows of the table for the new row of the key \{.id.:7\}"),
     ([(1, 5, 0, "x", "a", "U")], {"rows_per_file": None, "num_files": 3}, "rows_per_file or target_file_size"),
-    ([(1, 5, 0, "x", "a", "U")], {"rows_per_file": None, "range_boundaries_from": "ref('other')"}, "`rows_per_file`.*found: +none.*target_file_size"),
+    ([(1, 5, 0, "x", "a", "U")], {"rows_per_file": None, "range_boundaries_from": "ref('other')"}, "`range_boundaries_from`.*rows_per_file or target_file_size"),
     ([(1, 5, 0, "x", "a", "U")], {"incremental_predicates": ["DBT_INTERNAL_SOURCE.op = 'U'"]}, r"`incremental_predicates`.*UNRESOLVED_COLUMN.*op"),
     ([(1, 5, 0, "x", "a", "U")], {"range_by": None}, "`range_by` in the config"),
     ([(1, 5, 0, "x", "a", "U")], {"range_by": "s"}, "`range_by`.*the `range_by` of the table: o.*full-refresh"),
