@@ -8,7 +8,7 @@
     files    the file statistics of an organized table during a merge
     touched  the files that a merge replaces
     backup   the previous table, between the two renames of a swap
-    trash    a table on a directory that is to be deleted
+    trash    a table on a directory that the run deletes
   The next run drops leftovers of all roles except staged and backup.
 -#}
 {% macro intermediate_relations(relation) -%}
