@@ -109,7 +109,7 @@ def test_unknown_values_are_no_violations() -> None:
     for case in CASES.values():
         for key in case["config"]:
             _, violations = validate(Config({**case["config"], key: UNKNOWN}))
-            assert key not in {one.key for one in violations if one.rule != "misspelt-key"}, (case, key)
+            assert key not in {one.key for one in violations if one.rule != "misspelled-key"}, (case, key)
 
 
 def test_every_key_and_every_rule_has_a_case() -> None:

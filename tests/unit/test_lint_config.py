@@ -24,7 +24,7 @@ def test_contradictions_of_the_query_are_reported_before_the_run(name: str) -> N
     assert slugs(model(case.get("sql", SQL), case["config"])) == case["rules"]
 
 
-def test_misspelt_keys_are_fixed_in_one_pass() -> None:
+def test_misspelled_keys_are_fixed_in_one_pass() -> None:
     source = (
         "{{ config(\n    materialized='bucketed_table',\n    cluster_by=['k'], num_buckets=4\n) }}\n\nselect 1 as k\n"
     )
@@ -33,11 +33,11 @@ def test_misspelt_keys_are_fixed_in_one_pass() -> None:
     assert fixed(mended) == mended and lint(mended) == []
 
 
-def test_misspelt_key_beside_the_correct_key_has_no_fix() -> None:
+def test_misspelled_key_beside_the_correct_key_has_no_fix() -> None:
     source = model(
         "select 1 as k", {"materialized": "bucketed_table", "clustered_by": ["k"], "bucket": 4, "buckets": 8}
     )
-    assert slugs(source) == ["misspelt-key"] and fixed(source) == source
+    assert slugs(source) == ["misspelled-key"] and fixed(source) == source
 
 
 def test_violation_is_reported_at_its_key() -> None:

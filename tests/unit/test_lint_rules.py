@@ -61,7 +61,7 @@ def test_every_rule_has_passing_and_failing_cases() -> None:
 
 
 OWN = {
-    *("missing-buckets", "misspelt-key", "partition-column-in-buckets", "merge-without-unique-key", "invalid-config"),
+    *("missing-buckets", "misspelled-key", "partition-column-in-buckets", "merge-without-unique-key", "invalid-config"),
     *("redundant-repartition", "needless-cast"),
 }  # fmt: skip
 

@@ -7,15 +7,14 @@
   {%- if node is none or not node.config.get('clustered_by') -%}
     {{ return({}) }}
   {%- endif -%}
-  {%- set config = node.config -%}
-  {%- set ours = config.materialized in ['bucketed_table', 'bucketed_incremental'] -%}
-  {%- set bucket_hash = (config.get('bucket_hash') or 'hive') | lower if ours else 'spark' -%}
-  {%- set sorted_by = config.get('sorted_by') if ours else [] -%}
+  {%- set ours = node.config.materialized in ['bucketed_table', 'bucketed_incremental'] -%}
+  {%- set config = spark_bucketing.model_config(node) if ours else node.config -%}
+  {%- set bucket_hash = config.bucket_hash if ours else 'spark' -%}
   {%- set layout = {
       'bucket_hash': bucket_hash,
       'buckets': config.get('buckets'),
       'clustered_by': config.clustered_by,
-      'sorted_by': config.clustered_by if sorted_by is none else sorted_by,
+      'sorted_by': config.sorted_by if ours else [],
       'partition_by': config.get('partition_by') or [],
       'file_format': config.get('file_format') or 'parquet',
   } -%}

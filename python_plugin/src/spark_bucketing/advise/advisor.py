@@ -24,7 +24,7 @@ from spark_bucketing.advise.layout_options import (
     Options,
     Subject,
     keys_of,
-    number_of_buckets,
+    numbers_beside,
     options_of,
     orders_of,
 )
@@ -189,17 +189,9 @@ def _advised(
             columns = tuple(dict.fromkeys(column for found in keys[name] for column in found))
             facts = column_facts(live, everything[name], columns, request.profile)
             everything[name] = replace(everything[name], facts=facts)
-    numbers = {name: number_of_buckets(one.per_partition, request.target_file_size) for name, one in everything.items()}
-    beside: dict[str, set[int]] = {}
-    for requirement in required:
-        for side in requirement.sides:
-            beside.setdefault(side.table, set()).update(
-                numbers[other.table] for other in requirement.sides if other.table in numbers
-            )
+    beside = numbers_beside(everything, required, request.target_file_size)
     options: dict[str, Options] = {
-        name: options_of(
-            one, keys.get(name, ()), sorted(beside.get(name, ())), request.target_file_size, orders.get(name, ())
-        )
+        name: options_of(one, keys[name], sorted(beside.get(name, ())), request.target_file_size, orders.get(name, ()))
         for name, one in everything.items()
         if name in keys
     }

@@ -173,6 +173,19 @@ def orders_of(required: Sequence[RequiredLayout]) -> dict[str, dict[tuple[str, .
     return found
 
 
+def numbers_beside(
+    tables: Mapping[str, Subject], required: Sequence[RequiredLayout], target_file_size: int
+) -> dict[str, set[int]]:
+    """Return the numbers of buckets that suit the tables of the same requirements, for each table."""
+    numbers = {name: number_of_buckets(one.per_partition, target_file_size) for name, one in tables.items()}
+    beside: dict[str, set[int]] = {}
+    for requirement in required:
+        found = {numbers[side.table] for side in requirement.sides if side.table in numbers}
+        for side in requirement.sides:
+            beside.setdefault(side.table, set()).update(found)
+    return beside
+
+
 def options_of(
     subject: Subject,
     keys: Iterable[tuple[str, ...]],

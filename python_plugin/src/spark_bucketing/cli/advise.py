@@ -9,7 +9,7 @@ import click
 
 from spark_bucketing.advise.advisor import MIB, AdviseRequest, advise_project
 from spark_bucketing.check.artifacts import CheckRequest
-from spark_bucketing.cli.options import READ_FILE, SIZE, SOME, WRITTEN_FILE, project_options
+from spark_bucketing.cli.options import OUTPUT, READ_FILE, SIZE, SOME, format_of, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import COULD_NOT_RUN, ProjectError
@@ -57,15 +57,8 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 @click.option("--profile", is_flag=True, help="Sample column values, with one query per candidate column.")
 @click.option("--explain", metavar="TABLE", help="Show the candidates for one table and why each was rejected.")
 @click.option("--diff/--apply", "diff", default=True, help="Show or apply the config changes.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(list(_WRITERS)),
-    default="text",
-    show_default=True,
-    help="Format of the report.",
-)
-@click.option("--output", "-o", type=WRITTEN_FILE, help="Write the report to FILE instead of standard output.")
+@format_of(*_WRITERS)
+@OUTPUT
 @click.option("--time-limit", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds per query.")
 @click.pass_context
 def advise(

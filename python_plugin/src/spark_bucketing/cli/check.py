@@ -15,7 +15,7 @@ from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.check.outcome import FailOn, exit_code
 from spark_bucketing.check.project_check import check_project
 from spark_bucketing.check.results import Report
-from spark_bucketing.cli.options import FOLDER, READ_FILE, WRITTEN_FILE, project_options
+from spark_bucketing.cli.options import FOLDER, OUTPUT, READ_FILE, WRITTEN_FILE, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import CLEAN, ProjectError
@@ -114,7 +114,7 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     show_default=True,
     help="Format of the report; repeat it with files, as in --format github --format sarif=check.sarif.",
 )
-@click.option("--output", "-o", type=WRITTEN_FILE, help="Write the report to FILE instead of standard output.")
+@OUTPUT
 @click.option("--verbose", "-v", is_flag=True, help="Show every operator of every query in the text report.")
 @click.option(
     "--fail-on",
@@ -206,7 +206,7 @@ def check(
 def _check_writable(path: Path) -> None:
     place = path if path.exists() else path.absolute().parent
     if not place.exists() or not os.access(place, os.W_OK):
-        why = "permission denied" if place.exists() else "its folder does not exist"
+        why = "permission denied" if place.exists() else "its directory does not exist"
         raise ProjectError(f"Cannot write {path}: {why}.")
 
 

@@ -51,7 +51,7 @@ def build(cache_dir: Path | None, output: Path | None) -> None:
     show_default=True,
     help="Lines for spark-defaults.conf, --conf options for a command, or a block for profiles.yml.",
 )
-@click.option("--event-log-dir", metavar="URI", help="Also print the settings that write event logs to this folder.")
+@click.option("--event-log-dir", metavar="URI", help="Also print the settings that write event logs to this directory.")
 @_CACHE
 @_JAR
 def conf(form: str, event_log_dir: str | None, cache_dir: Path | None, output: Path | None) -> None:

@@ -16,14 +16,22 @@ from spark_bucketing.units import parse_size
 FOLDER = click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
 READ_FILE = click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path)
 WRITTEN_FILE = click.Path(dir_okay=False, path_type=Path)
-FORMAT = click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Format of the report.",
-)
+OUTPUT = click.option("--output", "-o", type=WRITTEN_FILE, help="Write the report to FILE instead of standard output.")
+
+
+def format_of(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option that chooses the format of a report; the default is the first format."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="Format of the report.",
+    )
+
+
+FORMAT = format_of("text", "json")
 
 
 class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from spark_bucketing.cli.options import WRITTEN_FILE
+from spark_bucketing.cli.options import OUTPUT, format_of
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import ProjectError
@@ -25,7 +25,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
     metavar="PATH",
     multiple=True,
     required=True,
-    help="Event log or folder of runs before bucketing.",
+    help="Event log or directory of event logs from runs before bucketing.",
 )
 @click.option(
     "--after",
@@ -33,24 +33,17 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
     metavar="PATH",
     multiple=True,
     required=True,
-    help="Event log or folder of runs after bucketing.",
+    help="Event log or directory of event logs from runs after bucketing.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(list(_WRITERS)),
-    default="text",
-    show_default=True,
-    help="Format of the report.",
-)
-@click.option("--output", "-o", type=WRITTEN_FILE, help="Write the report to FILE instead of standard output.")
+@format_of(*_WRITERS)
+@OUTPUT
 def report(before: tuple[str, ...], after: tuple[str, ...], form: str, output: Path | None) -> None:
     """Compare what models cost before and after bucketing, from Spark event logs.
 
     Shows the medians over all successful runs of each dbt model: time, shuffle bytes, spill, task time and write time.
     Names bucketed models that cost more than they save.
 
-    PATH is an event log, or a folder such as spark.eventLog.dir, plain or compressed with zstd, lz4 or gzip. Spark
+    PATH is an event log, or a directory such as spark.eventLog.dir, plain or compressed with zstd, lz4 or gzip. Spark
     reads other file systems, such as s3a://logs/.
 
     Exit codes: 0 success, 2 could not run.

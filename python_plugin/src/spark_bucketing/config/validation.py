@@ -81,7 +81,7 @@ def _unknown_keys(config: Config, materialized: str) -> Iterator[Violation]:
         if meant:
             text = f"'{value}'" if isinstance(value, str) else value
             expected = "a config key that dbt or this package reads"
-            yield Violation(key, f"{key}={text}", expected, f"{meant}={text}", "misspelt-key", meant)
+            yield Violation(key, f"{key}={text}", expected, f"{meant}={text}", "misspelled-key", meant)
 
 
 def meant_key(key: str, names: Iterable[str]) -> str | None:

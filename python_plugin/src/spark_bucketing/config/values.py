@@ -31,7 +31,7 @@ class Violation:
     expected: str
     instead: str
     rule: str = "invalid-config"  # name of the lint rule
-    meant: str | None = None  # the key that a misspelt key means
+    meant: str | None = None  # the key that a misspelled key means
 
     def message(self, model: str) -> str:
         """Return the error that a run reports."""

@@ -1,4 +1,4 @@
-"""Find event logs in local folders and in Spark's file systems, and read their lines."""
+"""Find event logs in local directories and in Spark's file systems, and read their lines."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
         if not found:
             raise EventLogError(
                 f"{path} contains no event log.\n  found:    no file\n"
-                "  expected: an event log, or a folder such as spark.eventLog.dir\n"
+                "  expected: an event log, or a directory such as spark.eventLog.dir\n"
                 "  instead:  check that spark.eventLog.enabled was true"
             )
         for file in found:
@@ -85,8 +85,8 @@ def _local(path: str) -> list[LogFile]:
     root = Path(path.removeprefix("file://"))
     if not root.exists():
         raise EventLogError(
-            f"The event log {path} does not exist.\n  found:    no file or folder\n"
-            "  expected: the path of an event log or of a folder with event logs"
+            f"The event log {path} does not exist.\n  found:    no file or directory\n"
+            "  expected: the path of an event log or of a directory of event logs"
         )
     files = sorted(one for one in root.rglob("*") if one.is_file()) if root.is_dir() else [root]
     return [LogFile(str(one), one.stat().st_size, lambda one=one: one.open("rb")) for one in files]  # type: ignore[misc]

@@ -32,7 +32,7 @@ class Rule_SparkBucketing_SB01(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB02(BucketRule, BaseRule):
-    """A config key is misspelt, so nothing reads it.
+    """A config key is misspelled, so nothing reads it.
 
     **Anti-pattern**
 
@@ -51,8 +51,8 @@ class Rule_SparkBucketing_SB02(BucketRule, BaseRule):
         select user_id, event_at from {{ ref('stg_clicks') }}
     """
 
-    name = "spark_bucketing.misspelt_key"
-    aliases = ("misspelt-key",)
+    name = "spark_bucketing.misspelled_key"
+    aliases = ("misspelled-key",)
     is_fix_compatible = True
 
 

@@ -75,7 +75,7 @@ def _at_source(place: slice, root: BaseSegment, file: TemplatedFile) -> RawSegme
 
 
 def _config_fixes(model: Model, keys: list[tuple[str, str]], root: BaseSegment) -> list[LintFix]:
-    """Return the fixes of misspelt keys in this file, except of keys whose correct spelling is set as well."""
+    """Return the fixes of misspelled keys in this file, except of keys whose correct spelling is set as well."""
     settings = model.calls.settings
     renamed = [(settings[key].key, meant) for key, meant in keys if key in settings and model.config[meant] is None]
     wanted = {meant for _, meant in keys}
