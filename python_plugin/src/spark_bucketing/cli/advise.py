@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from spark_bucketing.advise.advisor import MIB, AdviseRequest, advise_project
+from spark_bucketing.advise.advisor import advise_project
+from spark_bucketing.advise.subjects import MIB, AdviseRequest
 from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.cli.options import OUTPUT, READ_FILE, SIZE, SOME, format_of, project_options
 from spark_bucketing.cli.progress import progress_line
