@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.codecs import decompressed
-from spark_bucketing.session import hadoop_files
+from spark_bucketing.hadoop import hadoop_files
 
 # eventlog_v2_<application>/events_<number>_<application>
 _ROLLING = re.compile(r"events_(\d+)_(?P<application>.+?)(\.[a-z0-9]+)*$")
