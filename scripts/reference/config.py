@@ -24,6 +24,16 @@ HEAD = """{#-
 TAIL = """  }) }}
 {%- endmacro %}
 """
+PROPERTIES_HEAD = """# Descriptions of the materializations and their config keys, for `dbt docs`.
+# Generated from python_plugin/src/spark_bucketing/config/schema.py: edit it, then run `make docs`.
+macros:
+"""
+MEANINGS = {
+    "bucketed_table": "Builds a table whose rows are hashed into a fixed number of sorted files.",
+    "bucketed_incremental": "Adds rows to a bucketed table, and keeps one file per bucket.",
+    "organized_table": "Builds a table with files of a chosen number or size. With `range_by`, each holds one range.",
+    "organized_incremental": "Adds rows to an organized table, and rewrites only the files that they touch.",
+}
 # Fields that only the documentation uses.
 TEXTS = ("meaning", "shown_default", "expects")
 
@@ -71,6 +81,32 @@ def _literal(value: Any) -> Any:
     return [_literal(each) for each in value] if isinstance(value, (tuple, list)) else value
 
 
+def properties() -> str:
+    """Return the properties of the materializations; their texts list the keys, which are no arguments for dbt."""
+    return PROPERTIES_HEAD + "\n".join(
+        f"  - name: materialization_{name}_spark\n    description: |\n      {MEANINGS[name]}\n\n"
+        + "".join(f"      {row}\n" for row in _described(name).splitlines())
+        for name in schema.MATERIALIZATIONS
+    )
+
+
+def _described(materialized: str) -> str:
+    """Return the keys that a materialization takes, without links, because they lead to other pages."""
+    rows = (
+        [
+            f"`{name}`",
+            _type(name, key, materialized),
+            _default_of(key),
+            re.sub(r" See \[.*?\]\(.*?\)\.", "", _meaning(key)),
+        ]
+        for name, key in schema.KEYS.items()
+        if materialized in key.taken_by
+    )
+    return re.sub(r"\[(.*?)\]\(.*?\)", r"\1", table(["key", "type", "default", "meaning"], rows)).replace(
+        "see below", "computed"
+    )
+
+
 def page() -> str:
     """Return the page with its tables of keys written again; the text between them is its own."""
     return re.sub(r"(<!-- keys of (\w+) -->\n).*?(<!-- end -->)", _table, PAGE.read_text(), flags=re.DOTALL)
@@ -88,9 +124,16 @@ def _rows(materialized: str) -> Iterator[tuple[str, str, str, str]]:
         # A key with more choices in the incremental materialization is listed there.
         of_both = base in key.taken_by and _type(name, key, base) == _type(name, key, incremental)
         if materialized in key.taken_by and of_both == (materialized == base):
-            default = key.shown_default or (f"`{key.default}`" if key.default not in (None, [], {}) else "none")
-            only = f" Only for `{'`, `'.join(key.strategies)}`." if key.strategies else ""
-            yield f"`{name}`", kind, default.replace("True", "true"), key.meaning + only
+            yield f"`{name}`", kind, _default_of(key), _meaning(key)
+
+
+def _default_of(key: schema.Key) -> str:
+    default = key.shown_default or (f"`{key.default}`" if key.default not in (None, [], {}) else "none")
+    return default.replace("True", "true")
+
+
+def _meaning(key: schema.Key) -> str:
+    return key.meaning + (f" Only for `{'`, `'.join(key.strategies)}`." if key.strategies else "")
 
 
 def _type(name: str, key: schema.Key, materialized: str) -> str:
