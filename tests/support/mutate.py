@@ -24,7 +24,18 @@ import grimp
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = {"python": "python_plugin/src/*.py", "macros": "macros/*.sql"}
-PYTEST = [sys.executable, "-m", "pytest", "--config-file", "python_plugin/pyproject.toml", "--rootdir", ".", "-qx", "-m", "not long"]
+PYTEST = [
+    sys.executable,
+    "-m",
+    "pytest",
+    "--config-file",
+    "python_plugin/pyproject.toml",
+    "--rootdir",
+    ".",
+    "-qx",
+    "-m",
+    "not long",
+]
 # A change that makes a test hang is noticed as well.
 SECONDS = 1800
 OPPOSITES: dict[type[ast.AST], type[ast.AST]] = {
