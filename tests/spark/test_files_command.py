@@ -21,6 +21,7 @@ def plan_files(project: Project, *arguments: str) -> dict[str, Any]:
 
 def test_plan_predicts_the_files_of_a_run(project: Project) -> None:
     for size in ({"rows_per_file": 60}, {"target_file_size": "1KiB"}, {"num_files": 9}, {"files_per_partition": 18}):
+        project.keeps_artifacts = True
         project.model("m", SKEWED, **TABLE, partition_by=["ds"], **size)
         if "target_file_size" in size:
             result = command(
