@@ -49,9 +49,9 @@ from spark_bucketing.spec import BucketHash
 
 OnProgress = Callable[[str], None]
 MIB = 2**20
-# Maximum number of times to choose again after Spark's plans contradict an estimate.
+# Maximum number of new choices after Spark's plans contradict an estimate.
 _MOST_ROUNDS = 10
-# This package's materializations, and dbt-spark's that they can replace.
+# This package's materializations, and the materializations of dbt-spark that they can replace.
 _BUILT = {
     "table": "bucketed_table",
     "incremental": "bucketed_incremental",
@@ -64,7 +64,7 @@ _BUILT = {
 class AdviseRequest:
     """The command's arguments; paths are absolute."""
 
-    check: CheckRequest  # the project, and how to plan it
+    check: CheckRequest  # the project, and the options for planning it
     sizes: Path | None = None
     runs: Path | None = None
     assume_size: int | None = None  # assumed size in bytes of tables with unknown size; None to skip these tables
@@ -86,7 +86,7 @@ class ProjectContext:
     settings: Settings
     sizes: Mapping[str, TableSize]  # by unique id
     runs: Mapping[str, float] = field(default_factory=dict)  # by name or unique id; empty if not given
-    measured: Measured | None = None  # what event logs say; None if not given
+    measured: Measured | None = None  # costs and runs from event logs; None without event logs
 
     def runs_of(self, node: Node) -> float:
         """Return how often a model runs; 1 if unknown."""
@@ -110,7 +110,7 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
         )
     if request.profile and request.check.offline:
         raise ProjectError(
-            "--profile needs a warehouse, but --offline has none.\n  found:    --profile and --offline\n"
+            "--profile needs a warehouse, which --offline does not use.\n  found:    --profile and --offline\n"
             "  expected: at most one of them\n  instead:  --sizes FILE with `distinct` and `largest` for the columns"
         )
     target = read_target(request.check.place, request.check.variables)
@@ -149,7 +149,7 @@ def _by_table(manifest: Manifest) -> dict[str, str]:
 
 
 def _table_nodes(manifest: Manifest) -> set[str]:
-    """Return what event logs call models without a query comment."""
+    """Return the nodes that event logs name by their tables, because the statements have no query comment."""
     return {f"table.{name}" for name in _by_table(manifest)}
 
 
@@ -228,15 +228,14 @@ def _advised(
 
 
 def _cast(found: Sequence[CastKey], tables: Collection[str]) -> list[RejectedTable]:
-    """Return columns that could be bucket columns if queries did not cast them, in tables that could be bucketed."""
+    """Return columns of eligible tables that could be bucket columns if queries did not cast them."""
     queries: dict[tuple[str, str, str], dict[str, None]] = {}
     for key in found:
         queries.setdefault((key.table, key.column, key.type), {})[f"{key.query} ({key.kind})"] = None
     return [
         RejectedTable(
             table,
-            f"cast to {kind} in {', '.join(names)}; buckets contain the stored values, so store the column with that "
-            "type",
+            f"cast to {kind} in {', '.join(names)}; Spark hashes the stored values, so store the column with that type",
             (column,),
         )
         for (table, column, kind), names in queries.items()
@@ -268,7 +267,7 @@ def _explained(
 def _subjects(
     around: ProjectContext, whatif: WhatIf, stub: StubTables
 ) -> tuple[dict[str, Subject], dict[str, Subject], list[RejectedTable]]:
-    """Return the models that could be bucketed, the sources that could be bucketed, and the skipped tables."""
+    """Return the models and the sources that could be bucketed, and the rejected tables."""
     subjects: dict[str, Subject] = {}
     sources: dict[str, Subject] = {}
     left_out: list[RejectedTable] = []
