@@ -1,4 +1,4 @@
-"""Write the files whose content is in the sources: pages of docs/reference/, and the macro with the config schema."""
+"""Generate files from the sources: pages in docs/reference/, and the macro with the config schema."""
 
 from __future__ import annotations
 
