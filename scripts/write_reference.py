@@ -1,4 +1,4 @@
-"""Write the files whose content is in the sources: pages of docs/reference/, and the config schema for dbt."""
+"""Generate files from the sources: pages in docs/reference/, the macro with the config schema, and the descriptions for dbt docs."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_plan_explains_itself_for_any_model(project: Project) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["m"], "`target_file_size` of model 'm'"),
+        (["m"], "Model 'm' has an invalid `target_file_size`"),
         (["m", "--num-files", "2", "--rows-per-file", "3"], "rows_per_file and num_files"),
         (["m", "--target-file-size", "1MiB"], "--bytes-per-row"),
         (["nope", "--num-files", "2"], "The project has no model 'nope'"),

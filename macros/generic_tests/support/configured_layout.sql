@@ -26,7 +26,7 @@
 {%- endmacro %}
 
 
-{#- Returns a name, a list of names or a number as lower-case text for comparison, because Spark ignores the case of names. -#}
+{#- Converts a name, a list of names or a number to lower-case text for comparison, because Spark ignores the case of names. -#}
 {% macro property_text(value) -%}
   {%- set text = value if value is string or value is number else value | join(', ') -%}
   {{ return(text | string | lower | trim) }}

@@ -46,7 +46,7 @@ from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 from spark_bucketing.project.profile import read_target
 
-# Maximum number of times to choose again after Spark's plans contradict an estimate.
+# Maximum number of new choices after Spark's plans contradict an estimate.
 _MOST_ROUNDS = 10
 
 
@@ -65,7 +65,7 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
         )
     if request.profile and request.check.offline:
         raise ProjectError(
-            "--profile needs a warehouse, but --offline has none.\n  found:    --profile and --offline\n"
+            "--profile needs a warehouse, which --offline does not use.\n  found:    --profile and --offline\n"
             "  expected: at most one of them\n  instead:  --sizes FILE with `distinct` and `largest` for the columns"
         )
     target = read_target(request.check.place, request.check.variables)
@@ -104,7 +104,7 @@ def _by_table(manifest: Manifest) -> dict[str, str]:
 
 
 def _table_nodes(manifest: Manifest) -> set[str]:
-    """Return what event logs call models without a query comment."""
+    """Return the nodes that event logs name by their tables, because the statements have no query comment."""
     return {f"table.{name}" for name in _by_table(manifest)}
 
 

@@ -22,7 +22,7 @@ from spark_bucketing.spec import BucketHash
 
 OnProgress = Callable[[str], None]
 MIB = 2**20
-# This package's materializations, and dbt-spark's that they can replace.
+# This package's materializations, and the materializations of dbt-spark that they can replace.
 _BUILT = ("table", "incremental", "bucketed_table", "bucketed_incremental")
 
 
@@ -30,7 +30,7 @@ _BUILT = ("table", "incremental", "bucketed_table", "bucketed_incremental")
 class AdviseRequest:
     """The command's arguments; paths are absolute."""
 
-    check: CheckRequest  # the project, and how to plan it
+    check: CheckRequest  # the project, and the options for planning it
     sizes: Path | None = None
     runs: Path | None = None
     assume_size: int | None = None  # assumed size in bytes of tables with unknown size; None to skip these tables
@@ -52,7 +52,7 @@ class ProjectContext:
     settings: Settings
     sizes: Mapping[str, TableSize]  # by unique id
     runs: Mapping[str, float] = field(default_factory=dict)  # by name or unique id; empty if not given
-    measured: Measured | None = None  # what event logs say; None if not given
+    measured: Measured | None = None  # costs and runs from event logs; None without event logs
 
     def runs_of(self, node: Node) -> float:
         """Return how often a model runs; 1 if unknown."""
@@ -62,15 +62,14 @@ class ProjectContext:
 
 
 def cast_columns(found: Sequence[CastKey], tables: Collection[str]) -> list[RejectedTable]:
-    """Return columns that could be bucket columns if queries did not cast them, in tables that could be bucketed."""
+    """Return columns of eligible tables that could be bucket columns if queries did not cast them."""
     queries: dict[tuple[str, str, str], dict[str, None]] = {}
     for key in found:
         queries.setdefault((key.table, key.column, key.type), {})[f"{key.query} ({key.kind})"] = None
     return [
         RejectedTable(
             table,
-            f"cast to {kind} in {', '.join(names)}; buckets contain the stored values, so store the column with that "
-            "type",
+            f"cast to {kind} in {', '.join(names)}; Spark hashes the stored values, so store the column with that type",
             (column,),
         )
         for (table, column, kind), names in queries.items()
@@ -81,7 +80,7 @@ def cast_columns(found: Sequence[CastKey], tables: Collection[str]) -> list[Reje
 def subjects_of(
     around: ProjectContext, whatif: WhatIf, stub: StubTables
 ) -> tuple[dict[str, Subject], dict[str, Subject], list[RejectedTable]]:
-    """Return the models that could be bucketed, the sources that could be bucketed, and the skipped tables."""
+    """Return the models and the sources that could be bucketed, and the rejected tables."""
     subjects: dict[str, Subject] = {}
     sources: dict[str, Subject] = {}
     left_out: list[RejectedTable] = []

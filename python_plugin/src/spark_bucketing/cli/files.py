@@ -47,14 +47,14 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
     """Simulate how each strategy spreads rows over tasks: idle tasks, collisions, and files written.
 
     Starts a local Spark to compute the hashes. Efficiency is the number of tasks with rows, divided by the number
-    of planned files. A collision is a task with rows for at least two files; a serious collision is a task with rows
-    for at least three. Both are shares of the tasks with rows.
+    of planned files. A collision is a task with rows for at least two files. A serious collision is a task with rows
+    for at least three files. Both figures are shares of the tasks with rows.
     """
     if math.isnan(scale):
         raise click.BadParameter("not a number. Expected a number from 0.01 to 100.", param_hint="--scale")
     if partitions * each * max(scale, 1) > _MOST_FILES:
         raise click.BadParameter(
-            f"more than {_MOST_FILES:,} tasks. Expected fewer partitions or files, or a smaller scale."
+            f"the table needs more than {_MOST_FILES:,} tasks. Expected fewer partitions or files, or a smaller scale."
         )
     shape = Shape(partitions, each, scale)
     with progress_line() as line, local_spark(line) as rows:
@@ -66,16 +66,16 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
 @files.command()
 @click.argument("model")
 @click.option(
-    "--rows-per-file", type=integer_of("rows_per_file"), help="Rows per file, instead of the config's setting."
+    "--rows-per-file", type=integer_of("rows_per_file"), help="Rows per file, instead of the value in the config."
 )
 @click.option("--target-file-size", type=SOME, help="Target file size such as 256MiB, instead of the config's setting.")
 @click.option(
-    "--num-files", type=integer_of("num_files"), help="Number of files of the table, instead of the config's setting."
+    "--num-files", type=integer_of("num_files"), help="Files in the whole table, instead of the value in the config."
 )
 @click.option(
     "--files-per-partition",
     type=integer_of("files_per_partition"),
-    help="Files per partition, instead of the config's setting.",
+    help="Files per partition, instead of the value in the config.",
 )
 @click.option(
     "--bytes-per-row",
@@ -98,7 +98,7 @@ def plan(
     """Show how many files each partition of MODEL gets, and why.
 
     Compiles the project, and runs the model's query to count the rows of each partition. Writes nothing. The options
-    override the model's config, and make it possible to plan a model of any materialization.
+    override the model's config. With them, you can plan a model with any materialization.
     """
     stated = {key: value for key, value in counts.items() if value is not None}
     overrides = Overrides(stated, Fraction(bytes_per_row or 0))

@@ -92,7 +92,7 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
         The new content; the same content if the target already loads the extension.
 
     Raises:
-        ProfileError: the file does not have this target.
+        ProfileError: the file does not contain this target.
     """
     try:
         yaml, data = loaded(text)

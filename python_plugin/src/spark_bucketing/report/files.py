@@ -17,8 +17,7 @@ from spark_bucketing.report.output import console_on, write_json
 from spark_bucketing.units import count
 
 _BAR = 40
-# Marks for tasks with rows for no file, one, two, and three or more files: characters for a pipe, colors for a
-# terminal.
+# Marks for tasks with rows for 0, 1, 2, 3, and 4 or more files: characters for a pipe, colors for a terminal.
 _MARKS = (("·", "dim"), ("█", "green"), ("▓", "yellow"), ("▒", "red"), ("░", "red"))
 _MOST_PARTITIONS = 20
 
@@ -26,7 +25,7 @@ _MOST_PARTITIONS = 20
 def write_simulation(
     shape: Shape, spreads: Mapping[str, Spread], scaled: Mapping[float, Spread], form: str, file: TextIO
 ) -> None:
-    """Write the files that each strategy creates for a table, and by_column_salted at several scales."""
+    """Write the numbers of files that each strategy creates, and those of by_column_salted at several scales."""
     if form == "json":
         by_scale = [{"scale": scale, **_data(spread)} for scale, spread in scaled.items()]
         strategies = {name: _data(spread) for name, spread in spreads.items()}
@@ -88,7 +87,7 @@ def _data(spread: Spread) -> dict[str, Any]:
 
 
 def write_plan(plan: FilePlan, form: str, file: TextIO) -> None:
-    """Write the number of files of a model's partitions, and how it was determined."""
+    """Write the number of files in each partition of a model, and how this number was determined."""
     if form == "json":
         write_json(_plan_data(plan), file)
         return
