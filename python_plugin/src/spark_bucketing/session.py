@@ -62,6 +62,7 @@ def local_session() -> Iterator[SparkSession]:
             "spark.ui.showConsoleProgress": "false",
         }
         session = open_session(settings, hive=False)
+        session.sparkContext.setLogLevel("OFF")
         try:
             yield session
         finally:
