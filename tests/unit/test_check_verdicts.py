@@ -1,4 +1,4 @@
-"""Verdicts, findings, candidates and lines, on plans from a real Spark and on a few artificial ones.
+"""Verdicts, findings, changes and lines, on plans from a real Spark and on a few artificial ones.
 
 The artificial plans have operators of other engines, or shapes that Spark does not produce in these tests.
 """
@@ -46,14 +46,14 @@ def test_multiples_of_bucket_counts_depend_on_settings() -> None:
     assert (join.verdict, join.exchanges, join.sorts) == (Verdict.ONE_SIDED, 1, 2)
     assert join.tables == ("d.s8", "d.s16")
     finding = join.findings[0]
-    # Without Spark, no fix can be tried out, and untried candidates are not fixes.
+    # Without Spark, no fix can be tried out, and untested changes are not fixes.
     assert (finding.reason, finding.level, finding.fixes, finding.bytes_shuffled) == (
         "bucket-coalescing-disabled", "note", (), 8000,
     )  # fmt: skip
     assert [found.tables for found in join.findings] == [("d.s8", "d.s16"), ("d.s16",)]
-    candidates = finding.candidates
-    assert [candidate.kind for candidate in candidates] == ["setting", "extension", "bucket_spec", "bucket_spec"]
-    assert candidates[0].settings == {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"}
+    changes = finding.changes
+    assert [change.kind for change in changes] == ["setting", "extension", "bucket_spec", "bucket_spec"]
+    assert changes[0].settings == {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"}
 
 
 def test_bytes_count_only_the_columns_that_are_read() -> None:
