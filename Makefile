@@ -25,7 +25,7 @@ JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-lint lint format docs dist clean
+.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-lint lint lint-types lint-sql lint-style format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -128,11 +128,18 @@ bench-lint: setup ## Compare the sqlfluff rules with `check` on random models, a
 	@$(BIN)/python benchmarks/lint_models.py --models $(or $(MODELS),500)
 
 lint: setup ## Check style, types, imports, SQL, spelling and links in the documentation
+	@$(MAKE) --no-print-directory --output-sync --jobs 2 lint-types lint-sql lint-style
+
+lint-types:
+	@$(BIN)/mypy --config-file $(CONFIG) $(PY)
+
+lint-sql:
+	@$(BIN)/sqlfluff lint $(SQL)
+
+lint-style:
 	@$(BIN)/ruff check --config $(CONFIG) $(PY)
 	@$(BIN)/ruff format --config $(CONFIG) --check $(PY)
-	@$(BIN)/mypy --config-file $(CONFIG) $(PY)
 	@$(BIN)/lint-imports --config $(CONFIG) --no-cache --no-logo
-	@$(BIN)/sqlfluff lint $(SQL)
 	@git ls-files ':!LICENSE' ':!scripts/retired_words.txt' | xargs $(BIN)/codespell --toml $(CONFIG) -D - -D scripts/retired_words.txt
 	@$(MKDOCS)
 

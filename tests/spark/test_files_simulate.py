@@ -72,7 +72,8 @@ def test_one_partition_with_one_file_is_simple(rows: Callable[[str], Sequence[Ma
 def test_command_reproduces_the_article(spark: SparkSession) -> None:
     text = CliRunner().invoke(main, ["files", "simulate", "--partitions", "365", "--files", "5", "--scale", "1"])
     assert text.exit_code == 0, text.output
-    lines = {words[0]: words for line in text.output.splitlines() if (words := line.split())}
+    table = text.output.partition("by_column_salted with more or fewer tasks")
+    lines = {words[0]: words for line in "".join(table[::2]).splitlines() if (words := line.split())}
     assert lines["by_column_salted"][1:5] == ["1,825", "63.4%", "41.4%", "12.5%"]
     bars = {name: words[-1] for name, words in lines.items() if set(words[-1]) <= set("·█▓▒░")}
     assert bars["exact"] == "█" * 40
@@ -86,4 +87,5 @@ def test_command_writes_json(spark: SparkSession) -> None:
     data = json.loads(CliRunner().invoke(main, arguments).stdout)
     assert data["strategies"]["exact"]["efficiency"] == 1 and data["partitions"] == 3
     assert [one["scale"] for one in data["by_column_salted"]] == sorted([*SCALES, 4])
-    assert all(sum(one["tasks_by_files"]) == one["tasks"] for one in data["by_column_salted"])
+    for one in data["by_column_salted"]:
+        assert sum(one["tasks_by_files"]) == pytest.approx(one["tasks"])

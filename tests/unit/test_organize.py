@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pytest
 from click.testing import CliRunner
+from macros import Macros
 
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
@@ -78,3 +79,20 @@ def test_options_override_the_number_of_files_of_any_model() -> None:
 def test_invalid_option_of_a_simulation_is_rejected(arguments: tuple[str, ...], message: str) -> None:
     result = CliRunner().invoke(main, ["files", "simulate", *arguments])
     assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("strategy", "hint", "has_key"),
+    [
+        ("coalesce", "coalesce(4)", False),
+        ("repartition", "repartition(4)", False),
+        ("by_column", "repartition(4, `ds`)", False),
+        ("by_column_salted", "repartition(6, `ds`, `__spark_bucketing_key`)", True),
+        ("by_range", "repartition_by_range(4, `__spark_bucketing_key`)", True),
+        ("exact", "repartition(4, `__spark_bucketing_key`)", True),
+    ],
+)
+def test_each_strategy_has_its_own_hint(strategy: str, hint: str, has_key: bool) -> None:
+    layout = {"file_strategy": strategy, "partition_by": ["ds"], "range_by": [], "scale_factor": 1.5}
+    found = Macros({}).write_distribution({"files": 4}, layout)
+    assert (found["hint"], "key" in found) == (hint, has_key)

@@ -13,6 +13,8 @@ from spark_bucketing.config.schema import BUCKET_TYPES, base_type
 from spark_bucketing.spec import VERSION_OF_HASH, are_compatible
 
 TYPES = yaml.safe_load((REPOSITORY / "tests" / "cases" / "shared" / "bucket_types.yml").read_text())
+# Types that every layout refuses, each for its own reason.
+PLAIN_REFUSED = ("float", "double", "void")
 
 
 @pytest.mark.parametrize("case", TYPES, ids=lambda case: case["type"])
@@ -22,6 +24,21 @@ def test_types_of_bucket_columns(case: dict[str, Any]) -> None:
     for bucket_hash, types in BUCKET_TYPES.items():
         expected = case["spark" if bucket_hash == "spark" else "hive"]
         assert (base_type(case["type"]) in types) == (base_type(case["type"]) in of_macros[bucket_hash]) == expected
+
+
+@pytest.mark.parametrize("bucket_hash", BUCKET_TYPES)
+@pytest.mark.parametrize("case", TYPES, ids=lambda case: case["type"])
+def test_run_refuses_other_types_of_bucket_columns(case: dict[str, Any], bucket_hash: str) -> None:
+    validate = Macros({"name": "m", "config": {}}).validate_bucket_type
+    column = {"name": "k", "type": case["type"]}
+    if case["spark" if bucket_hash == "spark" else "hive"]:
+        validate(column, bucket_hash)
+        return
+    with pytest.raises(CompilerError, match=r"Invalid `clustered_by` of model 'm'\.\n  found:    k ") as error:
+        validate(column, bucket_hash)
+    # The Spark layout is a remedy only where it accepts the type.
+    assert ("or bucket_hash='spark'" in str(error.value)) == case["spark"]
+    assert ("with bucket_hash='" in str(error.value)) == (bucket_hash != "spark" and case["type"] not in PLAIN_REFUSED)
 
 
 @pytest.mark.parametrize(

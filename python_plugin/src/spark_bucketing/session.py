@@ -55,8 +55,14 @@ def local_session() -> Iterator[SparkSession]:
         yield session
         return
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as folder:
-        settings = {"spark.sql.warehouse.dir": folder, "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+        settings = {
+            "spark.sql.warehouse.dir": folder,
+            "spark.sql.shuffle.partitions": "2",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
         session = open_session(settings, hive=False)
+        session.sparkContext.setLogLevel("OFF")
         try:
             yield session
         finally:

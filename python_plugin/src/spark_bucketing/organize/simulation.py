@@ -143,13 +143,10 @@ def _exact(shape: Shape, rows: Rows) -> Spread:
 
 def _hashed(shape: Shape, tasks: Sequence[int], rows: Rows) -> Mapping[int, Spread]:
     """Return the spread over each of these numbers of tasks."""
-    kept = range(1, CROWDED + 1)
-    conditions = [f"keys {'>=' if number == CROWDED else '='} {number}" for number in kept]
+    crowd = [f"count_if(keys {'>=' if number == CROWDED else '='} {number})" for number in range(1, CROWDED + 1)]
     query = _LOADS.format(
-        numbers=", ".join(f"avg(n{number}) as n{number}" for number in kept),
-        counts=", ".join(
-            f"count_if({condition}) as n{number}" for number, condition in zip(kept, conditions, strict=True)
-        ),
+        numbers=", ".join(f"avg(n{number}) as n{number}" for number in range(CROWDED + 1)),
+        counts=", ".join(f"{text} as n{number}" for number, text in enumerate(["tasks - count(*)", *crowd])),
         # With one file per partition, Spark hashes the partition column only.
         hashed="day, number" if shape.files > 1 else "day",
         partitions=shape.partitions,
@@ -157,9 +154,13 @@ def _hashed(shape: Shape, tasks: Sequence[int], rows: Rows) -> Mapping[int, Spre
         files=shape.files,
         tasks=", ".join(map(str, tasks)),
     )
-    spreads = {}
-    for row in rows(query):
-        with_keys = [float(row[f"n{number}"]) for number in kept]
-        by_keys = (row["tasks"] - sum(with_keys), *with_keys)
-        spreads[row["tasks"]] = Spread(row["tasks"], shape.total, by_keys, row["files"], row["largest"])
-    return spreads
+    return {
+        row["tasks"]: Spread(
+            row["tasks"],
+            shape.total,
+            tuple(row[f"n{number}"] for number in range(CROWDED + 1)),
+            row["files"],
+            row["largest"],
+        )
+        for row in rows(query)
+    }
