@@ -62,6 +62,11 @@ def case(log: str, models: list[str]) -> Iterator[str]:
             yield json.dumps(stripped(data), separators=(",", ":")) + "\n"
 
 
+def write_case(log: str | Path, target: Path, models: list[str]) -> None:
+    """Write the test case, compressed with zstd."""
+    target.write_bytes(zstandard.ZstdCompressor(19).compress("".join(case(str(log), models)).encode()))
+
+
 if __name__ == "__main__":
     source, target, *names = sys.argv[1:]
-    Path(target).write_bytes(zstandard.ZstdCompressor(19).compress("".join(case(source, names)).encode()))
+    write_case(source, Path(target), names)

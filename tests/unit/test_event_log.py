@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import struct
-from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -25,8 +24,9 @@ from spark_bucketing.cli import main
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log import files
 from spark_bucketing.event_log.comparison import Difference, chance_of_noise, compare
-from spark_bucketing.event_log.measured import Measured, Run, RunKey, read_measured
+from spark_bucketing.event_log.measured import Measured, Run, read_measured
 from spark_bucketing.event_log.plan_costs import Keys
+from spark_bucketing.event_log.statements import Work
 from spark_bucketing.extension.settings import as_profile, event_log_settings
 from spark_bucketing.spec import BucketSpec
 
@@ -52,7 +52,7 @@ def test_runs_are_attributed_to_models_and_invocations() -> None:
     assert found.nodes() == ["model.tpch.orders", "model.tpch.q03", "model.tpch.q04"]
     assert all(len(found.runs_of(node)) == 5 for node in found.nodes())
     # Stage metrics of the Spark UI.
-    assert {run.shuffle_bytes for run in found.runs_of("model.tpch.q03")} == {5234440}
+    assert {run.work.shuffle_bytes for run in found.runs_of("model.tpch.q03")} == {5234440}
     assert found.counts.warnings == []
     assert found.writers["tpch.q03"] == "model.tpch.q03"
 
@@ -69,7 +69,7 @@ def test_codecs(tmp_path: Path, packed) -> None:  # type: ignore[no-untyped-def]
     log = tmp_path / "app-1"
     log.write_bytes(packed(_plain()))
     found = read_measured([str(log)])
-    assert len(found.runs) == 15 and found.counts.warnings == []
+    assert found.number_of_runs == 15 and found.counts.warnings == []
 
 
 def test_zstd_frames_follow_each_other(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_zstd_frames_follow_each_other(tmp_path: Path) -> None:
     log = tmp_path / "app-1.zstd"
     packer = zstandard.ZstdCompressor()
     log.write_bytes(packer.compress(content[:100_000]) + packer.compress(content[100_000:]))
-    assert len(read_measured([str(log)]).runs) == 15
+    assert read_measured([str(log)]).number_of_runs == 15
 
 
 @pytest.mark.parametrize("packed", [bytes, gzip.compress, zstandard.ZstdCompressor().compress, _lz4])
@@ -86,7 +86,7 @@ def test_truncated_logs_are_counted(tmp_path: Path, packed) -> None:  # type: ig
     (tmp_path / "app-1.inprogress").write_bytes(content[: len(content) * 2 // 3])
     found = read_measured([str(tmp_path)])
     assert found.counts.truncated_files == 1
-    assert 0 < len(found.runs) < 15
+    assert 0 < found.number_of_runs < 15
 
 
 def test_broken_lines_are_skipped_and_counted(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_broken_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     (tmp_path / "app-1").write_bytes(b"".join(lines[:5] + broken + lines[5:]))
     found = read_measured([str(tmp_path)])
     assert found.counts.broken_lines == 3
-    assert len(found.runs) == 15
+    assert found.number_of_runs == 15
 
 
 def test_rolling_log_is_read_in_order(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_rolling_log_is_read_in_order(tmp_path: Path) -> None:
     for number in range(11):
         (folder / f"events_{number + 1}_local-1").write_bytes(b"".join(lines[number * size : (number + 1) * size]))
     found = read_measured([str(tmp_path)])
-    assert len(found.runs) == 15 and found.counts.files == 11 and found.counts.unfinished == 0
+    assert found.number_of_runs == 15 and found.counts.files == 11 and found.counts.unfinished == 0
 
 
 def test_unsupported_codec_is_an_error(tmp_path: Path) -> None:
@@ -140,7 +140,8 @@ def _measured(table_ms: int, reader_ms: int, bucketed: bool) -> Measured:
     found = Measured(writers={"s.t": "model.p.t"}, bucketed={"s.t": {"model.p.r"}} if bucketed else {})
     for number in range(4):
         for node, time in (("model.p.t", table_ms), ("model.p.r", reader_ms)):
-            found.runs[RunKey("app", str(number), node)] = Run(0, time + number, task_ms=time + number)
+            run = Run(0, time + number, work=Work(task_ms=time + number))
+            found.runs.setdefault(node, {})["app", str(number)] = run
     return found
 
 
@@ -151,10 +152,31 @@ def test_models_that_cost_more_than_they_save_are_named() -> None:
     assert compare(plain, _measured(15_000, 4_000, bucketed=True)).costly == ()
 
 
+def test_bucketed_models_that_nobody_reads_are_named() -> None:
+    after = _measured(15_000, 9_000, bucketed=True)
+    after.bucketed["s.t"].clear()
+    (costly,) = compare(_measured(10_000, 10_000, bucketed=False), after).costly
+    assert (costly.node, costly.saved_seconds) == ("model.p.t", 0)
+
+
+def test_models_without_a_query_comment_are_known_by_their_tables() -> None:
+    before, after = _measured(10_000, 10_000, bucketed=False), _measured(15_000, 9_000, bucketed=True)
+    before.runs["table.s.t"] = before.runs.pop("model.p.t")
+    before.writers["s.t"] = "table.s.t"
+    found = compare(before, after)
+    assert [node.node for node in found.nodes] == ["model.p.r", "model.p.t"] and found.only_before == ()
+    assert len(found.costly) == 1 and found.total is not None
+
+
+def test_tests_and_hooks_are_not_compared() -> None:
+    after = _measured(10_000, 10_000, bucketed=False)
+    after.runs |= {"test.p.unique": after.runs["model.p.t"], "operation.p.hook": after.runs["model.p.t"]}
+    assert compare(_measured(10_000, 10_000, bucketed=False), after).only_after == ()
+
+
 def test_total_needs_complete_invocations() -> None:
     plain, after = _measured(10_000, 10_000, False), _measured(5_000, 10_000, True)
-    key = RunKey("app", "3", "model.p.r")
-    after.runs[key] = replace(after.runs[key], failed=True)
+    after.runs["model.p.r"]["app", "3"].failed = True
     total = compare(plain, after).total
     assert total and len(total.differences["seconds"].after) == 3
 
@@ -229,4 +251,4 @@ def test_streams_of_other_file_systems_are_read(monkeypatch: pytest.MonkeyPatch,
     opened = partial(session._open_hadoop, system, path)
     monkeypatch.setattr(files, "hadoop_files", lambda _: [("s3a://logs/app-1", len(content), opened)])
     found = read_measured(["s3a://logs"])
-    assert len(found.runs) == 15 and found.counts.size_bytes == len(content)
+    assert found.number_of_runs == 15 and found.counts.size_bytes == len(content)

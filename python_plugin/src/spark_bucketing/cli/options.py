@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import click
 
@@ -53,6 +54,12 @@ class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 
 SIZE, SOME = _Size(), _Size(least=1)
+
+
+def event_log(value: str) -> str:
+    """Keep a URI, and make a local path absolute, because commands change to the project's directory."""
+    path = unquote(urlsplit(value).path) if value.startswith("file:") else value
+    return path if "://" in path else str(Path(path).absolute())
 
 
 def integer_of(key: str) -> click.IntRange:

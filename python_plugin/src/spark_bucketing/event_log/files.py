@@ -61,7 +61,7 @@ def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
     """
     logs: dict[str, list[LogFile]] = {}
     for path in paths:
-        files = _remote(path) if "://" in path and not path.startswith("file://") else _local(path)
+        files = _remote(path) if "://" in path else _local(path)
         found = [file for file in files if not _OTHER.search(file.path.rsplit("/", 1)[-1])]
         if not found:
             raise EventLogError(
@@ -82,7 +82,7 @@ def _number(file: LogFile) -> int:
 
 
 def _local(path: str) -> list[LogFile]:
-    root = Path(path.removeprefix("file://"))
+    root = Path(path)
     if not root.exists():
         raise EventLogError(
             f"The event log {path} does not exist.\n  found:    no file or directory\n"

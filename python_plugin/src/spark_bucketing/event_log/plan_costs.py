@@ -31,9 +31,8 @@ class Cost:
 
     def add(self, other: Cost) -> None:
         """Add another cost."""
-        self.shuffle_bytes += other.shuffle_bytes
-        self.spill_bytes += other.spill_bytes
-        self.task_ms += other.task_ms
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,18 @@ _WRITE = re.compile(r"(?:Insert|AsSelect)\w*.*?Arguments: [^\n]*?(`[^`\n]+`(?:\.
 _INTERMEDIATE = re.compile(r"__dbt_(backup|staged|tmp|input|plan|files|touched|trash)$")
 _COMMENT = re.compile(r'"app": "dbt"')
 _NODE, _INVOCATION = re.compile(r'"node_id": "([^"]+)"'), re.compile(r'"invocation_id": "([^"]+)"')
-_METRICS = {
-    "internal.metrics.executorRunTime": "task_ms",
-    "internal.metrics.shuffle.write.bytesWritten": "shuffle_bytes",
-    "internal.metrics.memoryBytesSpilled": "spill_bytes",
-}
-_OUTPUT = "internal.metrics.output.bytesWritten"
+_BUCKETED_WRITE = re.compile(r" buckets, bucket columns: \[")
+_RUN_TIME, _SHUFFLED, _SPILLED, _OUTPUT = (
+    f"internal.metrics.{name}"
+    for name in ("executorRunTime", "shuffle.write.bytesWritten", "memoryBytesSpilled", "output.bytesWritten")
+)
+
+
+@dataclass
+class Work(Cost):
+    """What all tasks of a statement cost."""
+
+    write_ms: int = 0  # run time of the tasks in stages that write files
 
 
 @dataclass
@@ -42,12 +48,10 @@ class Statement:
     by_dbt: bool = False
     written: str = ""  # the table that it writes
     failed: bool = False
-    task_ms: int = 0  # run time of all tasks
-    shuffle_bytes: int = 0  # bytes that tasks wrote for shuffles
-    spill_bytes: int = 0  # bytes of rows in memory that tasks spilled
-    write_ms: int = 0  # run time of the tasks in stages that write files
+    work: Work = field(default_factory=Work)
     operators: list[tuple[MeasuredOperator, dict[Keys, Cost]]] = field(default_factory=list)
     bucketed: set[str] = field(default_factory=set)  # tables that it reads as bucketed
+    writes_buckets: bool = False
 
 
 @dataclass
@@ -91,13 +95,15 @@ class _Application:
     def _start(self, data: Any) -> None:
         about = str(data.get("description") or "")
         node, invocation = _NODE.search(about), _INVOCATION.search(about)
+        write = _WRITE.search(str(data.get("physicalPlanDescription") or ""))
         statement = Statement(
             self.id,
             int(data["time"]),
             node=node[1] if node else "",
             invocation=invocation[1] if invocation else "",
             by_dbt=_COMMENT.search(about) is not None,
-            written=_written(str(data.get("physicalPlanDescription") or "")),
+            written=_written(write),
+            writes_buckets=write is not None and _BUCKETED_WRITE.search(write[0]) is not None,
         )
         number = int(data["executionId"])
         root = data.get("rootExecutionId")
@@ -114,12 +120,10 @@ class _Application:
         execution = self.executions.get(self.stages.get(int(data["Stage ID"]), -1))
         if execution is None:
             return
-        statement, values = execution.statement, data["Accumulables"]
+        values = data["Accumulables"]
         named = {one["Name"]: _number(one.get("Value")) for one in values if "Name" in one}
-        for name, attribute in _METRICS.items():
-            setattr(statement, attribute, getattr(statement, attribute) + named.get(name, 0))
-        if named.get(_OUTPUT):
-            statement.write_ms += named.get("internal.metrics.executorRunTime", 0)
+        shuffled, spilled, time = (named.get(name, 0) for name in (_SHUFFLED, _SPILLED, _RUN_TIME))
+        execution.statement.work.add(Work(shuffled, spilled, time, time if named.get(_OUTPUT) else 0))
         # The value of a plan's metric includes earlier stages.
         execution.values |= {
             int(one["ID"]): _number(one.get("Value")) for one in values if one.get("Metadata") == "sql"
@@ -145,18 +149,15 @@ class _Application:
 
 
 def _merge(into: Statement, part: Statement) -> None:
-    for name in ("task_ms", "shuffle_bytes", "spill_bytes", "write_ms"):
-        setattr(into, name, getattr(into, name) + getattr(part, name))
+    into.work.add(part.work)
     into.written = into.written or part.written
     into.operators += part.operators
     into.bucketed |= part.bucketed
+    into.writes_buckets |= part.writes_buckets
 
 
-def _written(plan: str) -> str:
-    matched = _WRITE.search(plan)
-    if not matched:
-        return ""
-    return _INTERMEDIATE.sub("", matched[1].replace("`", "").lower().removeprefix("spark_catalog."))
+def _written(write: re.Match[str] | None) -> str:
+    return _INTERMEDIATE.sub("", write[1].replace("`", "").lower().removeprefix("spark_catalog.")) if write else ""
 
 
 def _number(value: object) -> int:

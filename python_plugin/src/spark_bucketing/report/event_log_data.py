@@ -110,5 +110,5 @@ def costly_text(one: CostlyTable) -> str:
 def logs_text(measured: Measured) -> str:
     """Say what was read, and what is missing."""
     counts = measured.counts
-    text = f"{count(counts.files, 'file')}, {size(counts.size_bytes)}, {count(len(measured.runs), 'run')}."
+    text = f"{count(counts.files, 'file')}, {size(counts.size_bytes)}, {count(measured.number_of_runs, 'run')}."
     return " ".join([text, *counts.warnings])
