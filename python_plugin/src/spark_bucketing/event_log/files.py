@@ -12,6 +12,7 @@ from typing import IO, Any
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.codecs import decompressed
 from spark_bucketing.session import hadoop_files
+from spark_bucketing.units import count
 
 # eventlog_v2_<application>/events_<number>_<application>
 _ROLLING = re.compile(r"events_(\d+)_(?P<application>.+?)(\.[a-z0-9]+)*$")
@@ -45,12 +46,12 @@ class ReadCounts:
     @property
     def warnings(self) -> list[str]:
         """Return a sentence for each kind of missing data."""
-        broken = [
-            (self.broken_lines, "broken lines were skipped"),
-            (self.truncated_files, "files end in the middle of a line or a compressed block"),
-            (self.unfinished, "statements have no end in the logs and do not count"),
+        skipped = [
+            (self.broken_lines, "Skipped {}.", "broken line"),
+            (self.truncated_files, "Read {} up to a damaged or missing end.", "file"),
+            (self.unfinished, "Ignored {} without an end.", "statement"),
         ]
-        return [f"{number:,} {text}." for number, text in broken if number]
+        return [text.format(count(number, noun)) for number, text, noun in skipped if number]
 
 
 def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:

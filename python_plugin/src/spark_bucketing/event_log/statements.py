@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spark_bucketing.event_log.files import ReadCounts
@@ -168,7 +168,7 @@ def _number(value: object) -> int:
 
 
 def statements(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[Statement]:
-    """Yield the statements of one application when they end; count broken lines and statements without an end."""
+    """Yield the statements of one application when they end, and those without an end as failed; count broken lines."""
     application = _Application(counts)
     for line in lines:
         matched = _EVENT.match(line)
@@ -183,3 +183,6 @@ def statements(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[Statement
         if ended:
             yield ended
     counts.unfinished += len(application.executions)
+    # Their runs are incomplete.
+    for execution in application.executions.values():
+        yield replace(execution.statement, ended=execution.statement.started, failed=True)
