@@ -118,7 +118,7 @@ def test_logs_in_the_codecs_of_spark(spark: SparkSession, tmp_path: Path, codec:
 def test_logs_in_a_file_system_of_hadoop(spark: SparkSession, tmp_path: Path) -> None:
     with event_log(spark, tmp_path / "logs", compress="true", compression_codec="zstd", rolling_enabled="true"):
         spark.sql("select id % 7, count(*) from range(1000) group by 1").collect()
-    conf: Any = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+    conf: Any = spark.sparkContext._jsc.hadoopConfiguration()
     conf.set("fs.viewfs.mounttable.logs.link./spark", (tmp_path / "logs").as_uri())
     found = read_measured(["viewfs://logs/spark"])
     assert found.counts.files == 1 and found.counts.lines == read_measured([str(tmp_path / "logs")]).counts.lines > 0

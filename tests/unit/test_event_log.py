@@ -21,6 +21,7 @@ from spark_bucketing.advise.event_logs import measured_runs, ranked, unplanned_l
 from spark_bucketing.check.measured_costs import with_measured_costs
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.cli import main
+from spark_bucketing.cli.options import event_log
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log import files
 from spark_bucketing.event_log.comparison import Difference, chance_of_noise, compare
@@ -54,7 +55,7 @@ def test_runs_are_attributed_to_models_and_invocations() -> None:
     # Stage metrics of the Spark UI.
     assert {run.work.shuffle_bytes for run in found.runs_of("model.tpch.q03")} == {5234440}
     assert found.counts.warnings == []
-    assert found.writers["tpch.q03"] == "model.tpch.q03"
+    assert found.writers == {f"tpch.{name}": f"model.tpch.{name}" for name in ("orders", "q03", "q04")}
 
 
 def test_costs_belong_to_tables_and_keys() -> None:
@@ -72,6 +73,22 @@ def test_codecs(tmp_path: Path, packed) -> None:  # type: ignore[no-untyped-def]
     assert found.number_of_runs == 15 and found.counts.warnings == []
 
 
+@pytest.mark.parametrize("version", ["3.5", "4.1"])
+def test_logs_of_other_spark_versions(version: str) -> None:
+    found = read_measured([str(CASE.with_name(f"spark_{version}.zstd"))])
+    names = ("customers", "orders", "revenue")
+    assert [len(found.runs_of(f"model.shop.{name}")) for name in names] == [2, 2, 2]
+    assert found.writers == {f"shop.{name}": f"model.shop.{name}" for name in names}
+    revenue = found.costs("model.shop.revenue")
+    assert {keys.table: keys.columns for keys in revenue} == dict.fromkeys(
+        ("shop.customers", "shop.orders"), ("customer_id",)
+    )
+    # The costs of the two Exchanges are those of the stages.
+    total = sum(run.work.shuffle_bytes for run in found.runs_of("model.shop.revenue"))
+    assert sum(cost.shuffle_bytes for cost in revenue.values()) == total > 0
+    assert found.counts.warnings == []
+
+
 def test_zstd_frames_follow_each_other(tmp_path: Path) -> None:
     content = _plain()
     log = tmp_path / "app-1.zstd"
@@ -86,6 +103,7 @@ def test_truncated_logs_are_counted(tmp_path: Path, packed) -> None:  # type: ig
     (tmp_path / "app-1.inprogress").write_bytes(content[: len(content) * 2 // 3])
     found = read_measured([str(tmp_path)])
     assert found.counts.truncated_files == 1
+    assert "Read 1 file up to a damaged or missing end." in found.counts.warnings
     assert 0 < found.number_of_runs < 15
 
 
@@ -94,8 +112,23 @@ def test_broken_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     broken = [b"garbage\n", b'{"Event":"SparkListenerJobStart"\n', b'{"Event":"SparkListenerStageCompleted"}\n']
     (tmp_path / "app-1").write_bytes(b"".join(lines[:5] + broken + lines[5:]))
     found = read_measured([str(tmp_path)])
-    assert found.counts.broken_lines == 3
+    assert found.counts.broken_lines == 3 and found.counts.warnings == ["Skipped 3 broken lines."]
     assert found.number_of_runs == 15
+
+
+def test_runs_with_an_unfinished_statement_do_not_count(tmp_path: Path) -> None:
+    lines = _plain().splitlines(keepends=True)
+    ends = [number for number, line in enumerate(lines) if b"SparkListenerSQLExecutionEnd" in line[:90]]
+    (tmp_path / "app-1").write_bytes(b"".join(lines[: ends[-1]]))
+    found = read_measured([str(tmp_path)])
+    assert found.counts.warnings == ["Ignored 1 statement without an end."]
+    assert sorted(len(found.runs_of(node)) for node in found.nodes()) == [4, 5, 5]
+
+
+def test_local_paths_do_not_depend_on_the_directory_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    given = ["logs", "/logs", "file:/logs", "file:///my%20logs", "s3a://logs/"]
+    assert [*map(event_log, given)] == ["/logs", "/logs", "/logs", "/my logs", "s3a://logs/"]
 
 
 def test_rolling_log_is_read_in_order(tmp_path: Path) -> None:

@@ -17,12 +17,16 @@ _EVENT = re.compile(
     rb"(ApplicationStart|SQLExecutionStart|SQLExecutionEnd|SQLAdaptiveExecutionUpdate|JobStart|StageCompleted)\""
 )
 _EXECUTION = re.compile(rb'"executionId":(\d+)')
-# The command that writes names its table: `spark_catalog`.`db`.`table`
-_WRITE = re.compile(r"(?:Insert|AsSelect)\w*.*?Arguments: [^\n]*?(`[^`\n]+`(?:\.`[^`\n]+`)+)", re.S)
+# (6) Execute InsertIntoHadoopFsRelationCommand, and its lines Input and Arguments
+_WRITE = re.compile(
+    r"^\(\d+\) (?:Execute )?\w*(?:Insert|AsSelect)\w*\n(?:(?:In|Out)put[^\n]*\n)*Arguments: ([^\n]*)", re.M
+)
+# The first table of these arguments: `spark_catalog`.`db`.`table`, or [Database: db, TableName: table]
+_TARGET = re.compile(r"(?:`[^`]+`\.)?`([^`]+)`\.`([^`]+)`|\[Database: ([^,\]]+), TableName: ([^\]]+)\]")
 _INTERMEDIATE = re.compile(r"__dbt_(backup|staged|tmp|input|plan|files|touched|trash)$")
 _COMMENT = re.compile(r'"app": "dbt"')
 _NODE, _INVOCATION = re.compile(r'"node_id": "([^"]+)"'), re.compile(r'"invocation_id": "([^"]+)"')
-_BUCKETED_WRITE = re.compile(r" buckets, bucket columns: \[")
+_BUCKETED_WRITE = " buckets, bucket columns: ["
 _RUN_TIME, _SHUFFLED, _SPILLED, _OUTPUT = (
     f"internal.metrics.{name}"
     for name in ("executorRunTime", "shuffle.write.bytesWritten", "memoryBytesSpilled", "output.bytesWritten")
@@ -96,14 +100,15 @@ class _Application:
         about = str(data.get("description") or "")
         node, invocation = _NODE.search(about), _INVOCATION.search(about)
         write = _WRITE.search(str(data.get("physicalPlanDescription") or ""))
+        arguments = write[1] if write else ""
         statement = Statement(
             self.id,
             int(data["time"]),
             node=node[1] if node else "",
             invocation=invocation[1] if invocation else "",
             by_dbt=_COMMENT.search(about) is not None,
-            written=_written(write),
-            writes_buckets=write is not None and _BUCKETED_WRITE.search(write[0]) is not None,
+            written=_written(arguments),
+            writes_buckets=_BUCKETED_WRITE in arguments,
         )
         number = int(data["executionId"])
         root = data.get("rootExecutionId")
@@ -156,8 +161,11 @@ def _merge(into: Statement, part: Statement) -> None:
     into.writes_buckets |= part.writes_buckets
 
 
-def _written(write: re.Match[str] | None) -> str:
-    return _INTERMEDIATE.sub("", write[1].replace("`", "").lower().removeprefix("spark_catalog.")) if write else ""
+def _written(arguments: str) -> str:
+    """Return the table that a command writes."""
+    matched = _TARGET.search(arguments)
+    name = ".".join(part for part in matched.groups() if part) if matched else ""
+    return _INTERMEDIATE.sub("", name.lower())
 
 
 def _number(value: object) -> int:
