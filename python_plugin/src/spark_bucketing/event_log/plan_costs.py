@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from spark_bucketing.units import size
+
 Plan = Mapping[str, Any]
 """Spark's SparkPlanInfo as JSON: nodeName, simpleString, children, metrics."""
 Kind = Literal["join", "aggregate", "window", "other"]
@@ -28,6 +30,11 @@ class Cost:
     shuffle_bytes: int = 0  # bytes that Exchanges wrote
     spill_bytes: int = 0  # bytes of rows in memory that Sorts spilled
     task_ms: float = 0.0  # time that tasks wrote shuffle files, waited for them, and sorted
+
+    def __str__(self) -> str:
+        seconds = self.task_ms / 1000
+        time = f"{seconds / 3600:,.1f} task hours" if seconds >= 3600 else f"{seconds:,.1f} task seconds"
+        return f"{size(self.shuffle_bytes)} shuffled, {size(self.spill_bytes)} spilled, {time}"
 
     def add(self, other: Cost) -> None:
         """Add another cost."""
