@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from get_data import DEMO
@@ -26,16 +25,14 @@ def plain(model: str) -> str:
     return _BUCKET_KEYS.sub("", re.sub("materialized='bucketed_[a-z]+'", "materialized='table'", model))
 
 
-def plain_project() -> Path:
-    """Copy the showcase without its buckets; return the copy."""
-    project = DEMO / "plain"
-    shutil.rmtree(project, ignore_errors=True)
-    for name in ("macros", "models"):
-        shutil.copytree(ROOT / name, project / name)
-    shutil.copy(ROOT / "dbt_project.yml", project)
-    for path in (project / "models").rglob("*.sql"):
+def plain_models() -> Path:
+    """Write the models without their buckets; return their directory."""
+    folder = DEMO / "plain"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "models", folder)
+    for path in folder.rglob("*.sql"):
         path.write_text(plain(path.read_text()))
-    return project
+    return folder
 
 
 def dbt(*arguments: str, quiet: bool = False) -> None:
@@ -55,24 +52,20 @@ def dbt(*arguments: str, quiet: bool = False) -> None:
 def main() -> None:
     """Build one variant, and run the queries again."""
     variant = sys.argv[1]
-    # profiles.yml reads the variable: it names the schema and the directory of event logs.
-    os.environ["SPARK_BUCKETING_VARIANT"] = variant
     events = DEMO / "events" / variant
     shutil.rmtree(events, ignore_errors=True)
     events.mkdir(parents=True)
     os.chdir(ROOT)
+    # profiles.yml reads the variant: it names the schema and the directory of event logs.
+    os.environ |= {"DBT_PROJECT_DIR": str(ROOT), "DBT_PROFILES_DIR": str(ROOT), "SPARK_BUCKETING_VARIANT": variant}
     if variant == "plain":
-        os.environ |= _place(plain_project())
+        os.environ["SPARK_BUCKETING_MODELS"] = os.path.relpath(plain_models())
+        os.environ["DBT_TARGET_PATH"] = str(DEMO / "target")
         dbt("run", "--select", *(f"+{name}" for name in QUERIES), quiet=True)
     else:
-        os.environ |= _place(ROOT)
         dbt("build")
     for _ in range(MORE_RUNS):
         dbt("run", "--select", *QUERIES, "--threads", "1", quiet=True)
-
-
-def _place(project: Path) -> Mapping[str, str]:
-    return {"DBT_PROJECT_DIR": str(project), "DBT_PROFILES_DIR": str(ROOT), "DBT_TARGET_PATH": str(project / "target")}
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def _measured(advice: Advice) -> Iterator[str]:
     if advice.event_logs:
         yield f"\nMeasured by Spark, from event logs ({advice.event_logs}):"
         for one in advice.measured[:_MOST_LEFT_OUT]:
-            yield f"  {one.table} by {', '.join(one.columns)}: {one.cost}"
+            yield f"  {one.table} by {', '.join(one.columns) or 'expressions'}: {one.cost}"
 
 
 def _not_touched(advice: Advice) -> Iterator[str]:
