@@ -125,10 +125,20 @@ def test_runs_with_an_unfinished_statement_do_not_count(tmp_path: Path) -> None:
     assert sorted(len(found.runs_of(node)) for node in found.nodes()) == [4, 5, 5]
 
 
-def test_local_paths_do_not_depend_on_the_directory_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir("/")
-    given = ["logs", "/logs", "file:/logs", "file:///my%20logs", "s3a://logs/"]
-    assert [*map(event_log, given)] == ["/logs", "/logs", "/logs", "/my logs", "s3a://logs/"]
+def test_local_paths_do_not_depend_on_the_directory_of_the_project(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log = tmp_path / "my log"
+    log.touch()
+    monkeypatch.chdir(tmp_path)
+    assert {event_log(given) for given in ("my log", str(log), f"file:{log}", log.as_uri())} == {str(log)}
+    assert event_log("s3a://logs/") == "s3a://logs/"
+
+
+def test_missing_log_is_an_error_before_anything_is_planned(tmp_path: Path) -> None:
+    for command in ("advise", "check"):
+        done = CliRunner().invoke(main, [command, "--project-dir", str(tmp_path), "--event-log", "none"])
+        assert done.exit_code == 2 and "The event log none does not exist." in done.output
 
 
 def test_rolling_log_is_read_in_order(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from spark_bucketing.config.schema import KEYS
+from spark_bucketing.event_log.files import find_logs
 from spark_bucketing.project.profile import Place
 from spark_bucketing.units import parse_size
 
@@ -57,9 +58,16 @@ SIZE, SOME = _Size(), _Size(least=1)
 
 
 def event_log(value: str) -> str:
-    """Keep a URI, and make a local path absolute, because commands change to the project's directory."""
+    """Keep a URI, and make a local path absolute, because commands change to the project's directory.
+
+    Raises:
+        EventLogError: a local path has no event log.
+    """
     path = unquote(urlsplit(value).path) if value.startswith("file:") else value
-    return path if "://" in path else str(Path(path).absolute())
+    if "://" in path:
+        return path
+    find_logs([path])
+    return str(Path(path).absolute())
 
 
 def integer_of(key: str) -> click.IntRange:
