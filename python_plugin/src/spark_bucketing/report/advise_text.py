@@ -72,9 +72,10 @@ def _models(advice: Advice) -> Iterator[str]:
 
 def _measured(advice: Advice) -> Iterator[str]:
     if advice.event_logs:
-        yield f"\nMeasured by Spark, from event logs ({advice.event_logs}):"
+        yield "\nMeasured by Spark over all runs:"
         for one in advice.measured[:_MOST_LEFT_OUT]:
             yield f"  {one.table} by {', '.join(one.columns) or 'expressions'}: {one.cost}"
+        yield f"  Event logs: {advice.event_logs}"
 
 
 def _not_touched(advice: Advice) -> Iterator[str]:
