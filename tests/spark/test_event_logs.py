@@ -14,6 +14,7 @@ from commands import command
 from conftest import Project
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.measured import AD_HOC, Measured, read_measured
+from spark_bucketing.session import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,6 +88,21 @@ def test_commands_use_the_logs_of_dbt_runs_and_other_queries(
     assert "Measured per run, in 2 runs: " in check.output
     report = command_without_project("report", "--before", str(logs), "--after", str(logs))
     assert "joined" in report and "too few runs" in report
+
+
+def test_logs_name_bucketed_tables_and_their_readers(clicks: Project, spark: SparkSession, tmp_path: Path) -> None:
+    bucketed = {"materialized": "bucketed_table", "clustered_by": ["user_id"], "buckets": 4}
+    for name, users in (("clicks", 500), ("users", 500), ("unread", 5)):
+        clicks.model(
+            name, f"select id % {users} as user_id, 'u' || id as url, 'n' as name from range(5000)", **bucketed
+        )
+    with setting(spark, "spark.bucketing.read.partitionBytes", "0"), event_log(spark, tmp_path / "logs"):
+        clicks.dbt("run")
+    found = read_measured([str(tmp_path / "logs")])
+    readers = {"clicks": {"model.t.joined"}, "users": {"model.t.joined"}, "unread": set()}
+    assert found.bucketed == {f"{clicks.schema}.{name}": nodes for name, nodes in readers.items()}
+    assert found.writers == {f"{clicks.schema}.{name}": f"model.t.{name}" for name in (*readers, "joined")}
+    assert found.costs("model.t.joined") == {}
 
 
 def command_without_project(*arguments: str) -> str:
