@@ -15,6 +15,7 @@ from conftest import Project
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.measured import AD_HOC, Measured, read_measured
 from spark_bucketing.session import setting
+from spark_bucketing.units import size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,11 +84,23 @@ def test_commands_use_the_logs_of_dbt_runs_and_other_queries(
     assert changes["clicks"]["config"]["clustered_by"] == ["user_id"]
     assert changes["clicks"]["measured"]["shuffle_bytes"] > changes["users"]["measured"]["shuffle_bytes"] > 0
 
-    check = command(clicks, "check", "--event-log", str(logs))
-    assert check.exit_code == 1, check.output
-    assert "Measured per run, in 2 runs: " in check.output
     report = command_without_project("report", "--before", str(logs), "--after", str(logs))
     assert "joined" in report and "too few runs" in report
+
+
+def test_check_says_what_a_finding_cost_per_run(clicks: Project, spark: SparkSession, tmp_path: Path) -> None:
+    rows = "select id % 500 as user_id, 'u' || id as url from range(5000)"
+    clicks.model("clicks", rows, materialized="bucketed_table", clustered_by=["user_id"], buckets=4)
+    with setting(spark, "spark.bucketing.read.partitionBytes", "0"):
+        with event_log(spark, tmp_path / "logs", rolling_enabled="false"):
+            clicks.dbt("run")
+            clicks.dbt("run")
+        check = command(clicks, "check", "--event-log", str(tmp_path / "logs"))
+    assert check.exit_code == 1, check.output
+    shuffled_bytes = read_measured([str(tmp_path / "logs")]).costs("model.t.joined")
+    (cost,) = (cost for keys, cost in shuffled_bytes.items() if keys.table == f"{clicks.schema}.users")
+    per_run = f"Measured per run, in 2 runs: {size(cost.shuffle_bytes // 2)} shuffled"
+    assert check.output.count(per_run) == 1 and "side-not-bucketed" in check.output
 
 
 def test_logs_name_bucketed_tables_and_their_readers(clicks: Project, spark: SparkSession, tmp_path: Path) -> None:
