@@ -85,9 +85,8 @@ def test_report_shows_changes_and_omits_measures_that_are_zero_everywhere() -> N
     assert table[-1] == "lost 100%" and total[2] == "18.0 -> 24.0"
     text = StringIO()
     write_text(comparison, text)
-    assert "t costs 10.0 more task seconds per build and saves its readers 4.0. Set materialized='table' for it." in (
-        text.getvalue()
-    )
+    assert "Each build of t costs 10.0 more task seconds, and saves its readers 4.0." in text.getvalue()
+    assert "Set materialized='table' in this model." in text.getvalue()
 
 
 def test_report_command(tmp_path: Path) -> None:

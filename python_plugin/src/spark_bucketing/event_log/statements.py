@@ -1,4 +1,4 @@
-"""Fold the events of one Spark application into its SQL statements and their costs."""
+"""Reduce the events of one Spark application to its SQL statements and their costs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from spark_bucketing.event_log.files import ReadCounts
 from spark_bucketing.event_log.plan_costs import Cost, Keys, MeasuredOperator, bucketed_tables, operator_costs
 
-# The events that matter, by the start of their lines. Most lines are of other events, such as SparkListenerTaskEnd.
+# The relevant events, by the start of their lines. Most lines contain other events, such as SparkListenerTaskEnd.
 _EVENT = re.compile(
     rb'\{"Event":"(?:org\.apache\.spark\.sql\.execution\.ui\.)?SparkListener'
     rb"(ApplicationStart|SQLExecutionStart|SQLExecutionEnd|SQLAdaptiveExecutionUpdate|JobStart|StageCompleted)\""
@@ -42,13 +42,13 @@ class Work(Cost):
 
 @dataclass
 class Statement:
-    """A SQL statement that ended, including the executions that it started."""
+    """A finished SQL statement, including the executions that it started."""
 
     application: str
     started: int  # milliseconds since 1970
     ended: int = 0
     node: str = ""  # dbt's unique id, from the query comment
-    invocation: str = ""  # dbt's invocation id, if the query comment has it
+    invocation: str = ""  # dbt's invocation id, if the query comment contains it
     by_dbt: bool = False
     written: str = ""  # the table that it writes
     failed: bool = False
@@ -77,7 +77,7 @@ class _Application:
     def fold(self, event: str, line: bytes) -> Statement | None:
         """Apply an event, and return the statement that it ends."""
         if event == "SQLAdaptiveExecutionUpdate":
-            # Only the last plan counts, so parse it at the end.
+            # Only the last plan counts, so the code parses it at the end.
             number = _EXECUTION.search(line)
             if number and int(number[1]) in self.executions:
                 self.executions[int(number[1])].update = line
@@ -118,7 +118,7 @@ class _Application:
         execution = (data.get("Properties") or {}).get("spark.sql.execution.id")
         if execution is not None:
             for stage in data["Stage IDs"]:
-                # A later job lists the stages whose shuffle files it reuses.
+                # A later job also lists the stages whose shuffle files it reuses.
                 self.stages.setdefault(int(stage), int(execution))
 
     def _stage(self, data: Any) -> None:
