@@ -43,11 +43,13 @@ machine:
 	@command -v $(PYTHON) >/dev/null || { echo "'$(PYTHON)' was not found. Install Python 3.10 or newer, or set PYTHON." >&2; exit 1; }
 	@$(PYTHON) scripts/check_machine.py
 
-demo: setup ## Build the showcase on an embedded Spark and show the layout of its tables
+demo: setup ## Build the showcase without and with buckets on an embedded Spark, show its tables and what the buckets saved
 	@$(BIN)/python scripts/get_data.py
 	@$(BIN)/spark-bucketing extension build --output $(EXTENSION) >/dev/null
-	@$(BIN)/dbt build $(PROFILE)
+	@$(BIN)/python scripts/demo.py plain
+	@$(BIN)/python scripts/demo.py bucketed
 	@$(BIN)/spark-bucketing table show $(PROFILE)
+	@$(BIN)/spark-bucketing report --before .demo/events/plain --after .demo/events/bucketed
 
 evolution: setup ## Change the buckets of the showcase's flights_by_month with dbt run, and show the query plans
 	@$(BIN)/python scripts/evolution/evolve.py
