@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 BucketHash = Literal["hive", "hive2", "spark"]
+HASHES: tuple[BucketHash, ...] = get_args(BucketHash)
 # The hashes of the Hive layout, by the table property bucketing_version. A table without it has version 1.
 HASH_OF_VERSION: Mapping[str, BucketHash] = {"1": "hive", "2": "hive2"}
 VERSION_OF_HASH: Mapping[str, str] = {bucket_hash: version for version, bucket_hash in HASH_OF_VERSION.items()}
+# The hashes of the buckets that stock Spark writes.
+STOCK_HASHES: tuple[BucketHash, ...] = ("hive", "spark")
 VERSION_PROPERTY = "bucketing_version"
 
 _QUOTED_NAME = re.compile("`((?:[^`]|``)+)`")
