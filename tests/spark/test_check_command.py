@@ -131,7 +131,7 @@ def test_live_supports_dbt_selectors(shop: Project) -> None:
     wrong = check(shop, "--select", "nope:x")
     assert wrong.exit_code == 2 and "nope" in wrong.output and "Traceback" not in wrong.output
     nothing = check(shop, "--select", "people")
-    assert nothing.exit_code == 2 and "Nothing is selected" in nothing.output
+    assert nothing.exit_code == 2 and "No model or snapshot matches" in nothing.output
 
 
 TEXTS = {

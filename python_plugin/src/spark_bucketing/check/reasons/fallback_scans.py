@@ -161,7 +161,7 @@ def too_few_buckets(_: ExchangeOrSort, table: BucketedScan) -> Explanation | Non
 
     **Best practice**
 
-    Use more buckets of 128 to 512 MB, and at least one per core. `spark-bucketing table show` shows sizes.
+    Use more buckets: at least one per core, of 128 to 512 MB each. `spark-bucketing table show` shows their sizes.
     """
     if table.note.code not in TASK_CODES:
         return None

@@ -1,4 +1,4 @@
-"""Reasons in the query itself."""
+"""Reasons that lie in the query itself."""
 
 from __future__ import annotations
 
