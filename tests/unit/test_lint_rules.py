@@ -190,7 +190,7 @@ def test_violation_in_yaml_names_its_place(tmp_path: Path) -> None:
     write_manifest(tmp_path / "manifest.json", [{"name": "m", "config": config, "raw_code": "select 1 as k"}])
     path, manifest = str(tmp_path / "models" / "m.sql"), str(tmp_path / "manifest.json")
     [found] = lint("select 1 as k\n", manifest, path)
-    assert found.desc().endswith("It is set in YAML.")
+    assert found.desc().endswith("The YAML sets this key.")
 
 
 def test_new_model_may_be_configured_in_yaml(tmp_path: Path) -> None:
