@@ -38,7 +38,7 @@ abstract class TableNameFunction(name: String, usage: String, example: String) {
     val session = SparkSession.active
     val (catalog, asked) = (Compat.catalog(session), Compat.tableNamed(session, of))
     def view(kind: String, named: String) = Compat.refusal(
-      s"Invalid argument of $name, provided: the $kind $named. Expected the name of a table. Instead: write the name of a table that it reads.")
+      s"Invalid argument of $name, provided: the $kind $named. Expected the name of a table. Instead: write the name of a table that the $kind reads.")
     if (catalog.isTempView(asked)) throw view("temporary view", asked.quotedString)
     val table = catalog.getTableMetadata(asked)
     if (table.tableType == CatalogTableType.VIEW) throw view("view", table.identifier.quotedString)
