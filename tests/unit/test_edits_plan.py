@@ -263,7 +263,7 @@ def test_changed_file_stops_all_edits(project: Project) -> None:
     edits = several(project)
     project.write("models/separator.sql", "select 2")
     with pytest.raises(
-        ProjectError, match=r"models/separator.sql has changed since it was read. No config was changed"
+        ProjectError, match=r"models/separator.sql has changed since the command read it. No config has been changed"
     ):
         apply(project.folder, edits)
     assert project.read("models/crlf.sql") == edits[0].before

@@ -101,7 +101,7 @@ def test_every_strategy_is_simulated(year: dict[str, Spread]) -> None:
 
 def test_no_partitions_have_no_files() -> None:
     assert files_of_partitions(FileCount("num_files", 4), []) == []
-    with pytest.raises(ValueError, match="not known"):
+    with pytest.raises(ValueError, match="unknown"):
         files_of_partitions(FileCount("target_file_size", 4), [1])
 
 

@@ -20,7 +20,7 @@ _COMMENT = re.compile(r"(^|\s)#")
 class Properties:
     """A model in a properties file."""
 
-    text: str  # of the file
+    text: str  # text of the file
     tree: yaml.MappingNode  # the node of the model
     config: yaml.MappingNode | None  # the node of its config; None if it has no config
     values: Mapping[str, object]  # the nodes of the config's values
@@ -79,7 +79,7 @@ def edit_properties(text: str, model: str, wanted: Mapping[str, object]) -> str:
     found = read_properties(text, model)
     node = found.config if found else None
     if found is None or node is None:
-        raise CannotEditError("Its properties have no config.")
+        raise CannotEditError("The model's YAML properties have no config.")
     different = {key: value for key, value in wanted.items() if not _holds(found.values, key, value)}
     if not different:
         return text
@@ -105,7 +105,7 @@ def _flow_edited(found: Properties, node: yaml.Node, wanted: Mapping[str, object
 
 
 def _block_edited(found: Properties, wanted: Mapping[str, object]) -> str:
-    """Edit a mapping with one key per line, from its end, so that earlier positions stay valid."""
+    """Edit a mapping with one key per line, from the last key to the first, so that earlier positions stay valid."""
     text = found.text
     keys = {str(key.value): (key, value) for key, value in found.pairs}
     last = found.pairs[-1]
@@ -123,7 +123,7 @@ def _block_edited(found: Properties, wanted: Mapping[str, object]) -> str:
         # The last line of the file may lack a line ending.
         missing = end if not text[:place].endswith("\n") else ""
         changes.append((place, place, missing + (lines if not missing else lines[: -len(end)])))
-    # At the same position, remove a line before inserting another one.
+    # If two edits have the same position, remove a line before inserting another one.
     for start, stop, put in sorted(changes, key=lambda change: change[:2], reverse=True):
         text = text[:start] + put + text[stop:]
     return text
@@ -150,7 +150,7 @@ def _written(value: object, old: str) -> str:
 
 
 def _end(node: yaml.Node) -> int:
-    """Return the position after a node; the end mark of a block follows its trailing spaces and comments."""
+    """Return the position after a node; PyYAML's end mark of a block is after trailing spaces and comments."""
     if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
         raise CannotEditError("The config in the model's YAML properties contains a block scalar (| or >).")
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
@@ -206,7 +206,7 @@ def _verify(before: str, after: str, model: str, wanted: Mapping[str, object]) -
     entry = data["models"][number]
     config = {key: value for key, value in entry["config"].items() if key not in wanted}
     config |= {key: value for key, value in wanted.items() if value is not None}
-    # Copied, because an alias of the entry must remain unchanged.
+    # Copy the entry, because an alias of it must remain unchanged.
     models = [*data["models"][:number], {**entry, "config": config}, *data["models"][number + 1 :]]
     expected = {**data, "models": models}
     if not same(_loaded(after), expected):
@@ -233,7 +233,7 @@ def _first_line(error: Exception) -> str:
 
 def _models(data: Any) -> list[dict[str, Any]]:
     entries = data.get("models") if isinstance(data, dict) else None
-    # dbt ignores entries without a name, but they still count in the index.
+    # dbt ignores entries without a name, but they count for the index.
     return [entry if isinstance(entry, dict) else {} for entry in entries] if isinstance(entries, list) else []
 
 
@@ -242,5 +242,5 @@ def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
         return None
     found = [value for key, value in node.value if key.value == name]
     if len(found) > 1:
-        raise CannotEditError(f"The model's properties file sets {name} twice in one place.")
+        raise CannotEditError(f"The model's properties file sets {name} twice in the same mapping.")
     return found[0] if found else None

@@ -1,4 +1,4 @@
-"""Compute Spark's hash(): Murmur3_x86_32 with seed 42, where the hash of each value is the seed of the next.
+"""Compute Spark's hash(): Murmur3_x86_32 with seed 42, where the hash of each value is the seed for the next value.
 
 Source: org.apache.spark.unsafe.hash.Murmur3_x86_32, and Murmur3Hash of Catalyst. Unlike standard Murmur3, Spark mixes
 each byte after the last whole word as a separate signed word.
@@ -36,7 +36,7 @@ def task_of(key: int, tasks: int) -> int:
 def shuffle_keys(tasks: int) -> Sequence[int]:
     """Return one integer per task that REPARTITION(tasks, key) sends to this task, as the macro shuffle_keys does."""
     found: dict[int, int] = {}
-    # With forty keys per task, each task gets at least one.
+    # Among forty keys per task, every task finds at least one.
     for key in range(40 * tasks):
         found.setdefault(task_of(key, tasks), key)
         if len(found) == tasks:

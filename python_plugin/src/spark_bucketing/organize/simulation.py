@@ -1,8 +1,8 @@
-"""Simulate how each file strategy spreads the rows of equal partitions over tasks, with Spark's hash but without Spark.
+"""Simulate how each file strategy spreads the rows of equal partitions over tasks; this uses Spark's hash, not Spark.
 
-Each partition gets a fixed number of files of equal size. A *key* is a partition with a file number; ideally, one task
-writes the rows of one key. A task with rows of several keys takes longer, and a task without keys is idle. "On Spark,
-Hive, and Small Files" (Airbnb, 2018) defines the three rates, and all strategies except `exact`.
+Each partition gets a fixed number of files of equal size. A *key* is a pair of partition and file number. Ideally, each
+task writes the rows of one key. A task with rows of several keys takes longer, and a task without keys is idle. "On
+Spark, Hive, and Small Files" (Airbnb, 2018) defines the three rates, and all strategies except `exact`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Shape(NamedTuple):
     """The planned table."""
 
     partitions: int
-    files: int  # per partition
+    files: int  # number of files per partition
     scale: float = 1.0  # tasks per file with by_column_salted
 
     @property
@@ -41,12 +41,12 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Spread:
-    """The keys, files and rows of tasks; means over several sets of keys."""
+    """The keys, files and rows of tasks, as means over several sets of keys."""
 
     tasks: int
-    wanted: int  # planned files
+    wanted: int  # number of planned files
     by_keys: tuple[float, ...]  # number of tasks by number of keys; the last counts CROWDED or more
-    files: float  # written files
+    files: float  # number of written files
     largest: float  # rows of the largest task divided by rows of a planned file
 
     @property
@@ -82,7 +82,7 @@ def by_column_salted(shape: Shape) -> Spread:
 
 
 def _scattered(shape: Shape) -> Spread:
-    """Assume that every task has rows of all partitions."""
+    """Simulate tasks that each have rows of all partitions."""
     by_keys = [0.0] * (CROWDED + 1)
     by_keys[min(shape.partitions, CROWDED)] = shape.total
     return Spread(shape.total, shape.total, tuple(by_keys), shape.total * shape.partitions, 1.0)
@@ -97,7 +97,7 @@ def _by_column(shape: Shape) -> Spread:
 
 
 def _by_range(shape: Shape) -> Spread:
-    """Simulate REPARTITION_BY_RANGE(files, hash of the partition column, any order) with quantiles of a sample."""
+    """Simulate REPARTITION_BY_RANGE(files, hash of the partition column, row number) with quantiles of a sample."""
     random, tasks = Random(7), shape.total  # noqa: S311
     sample = sorted(random.random() for _ in range(min(_SAMPLED_OF_A_TASK * tasks, _MOST_SAMPLED)))
     inner = [sample[len(sample) * task // tasks] for task in range(1, tasks)]
@@ -109,7 +109,7 @@ def _by_range(shape: Shape) -> Spread:
 
 
 def _exact(shape: Shape) -> Spread:
-    """Simulate REPARTITION(files, key), with integer keys that hash to one task per file."""
+    """Simulate REPARTITION(files, key) with integer keys, each of which hashes to a different task."""
     keys = Counter(task_of(key, shape.total) for key in shuffle_keys(shape.total))
     loads = [keys[task] for task in range(shape.total)]
     return Spread(shape.total, shape.total, _by_keys(loads), sum(loads), max(loads))
@@ -139,7 +139,7 @@ def _sets_of_keys(shape: Shape) -> Sequence[Sequence[tuple[str, int]]]:
 def _hashed(tasks: int, shape: Shape, keys: Sequence[tuple[str, int]]) -> Spread:
     by_task: dict[int, list[str]] = {}
     for day, number in keys:
-        # With one file per partition, Spark hashes the partition column only.
+        # With one file per partition, Spark hashes only the partition column.
         hashed = hash_of(day, number) if shape.files > 1 else hash_of(day)
         by_task.setdefault(hashed % tasks, []).append(day)
     loads = [len(days) for days in by_task.values()] + [0] * (tasks - len(by_task))
