@@ -1,4 +1,4 @@
-"""The check that runs before the installation, with shell scripts in place of Java."""
+"""Tests of the script that checks the machine before the installation, with shell scripts in place of Java."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The documentation of the reasons, and findings about a project as a whole."""
+"""Tests of the reasons' documentation, and of findings about a project as a whole."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_slugs_are_unique_and_each_has_cases() -> None:
     slugs = [reason.slug for reason in EVERY_REASON]
     assert len(slugs) == len(set(slugs))
     cases = {path.stem for path in (REPOSITORY / "tests" / "cases").glob("*.yml")} - {"tables", "broadcast"}
-    # Cases have no number of cores; a separate test covers tables with too few buckets for them.
+    # Cases do not set a number of cores; a separate test covers tables with too few buckets for the cores.
     assert {reason.slug for reason in REASONS} - {"unexplained", "too-few-buckets"} == cases
 
 

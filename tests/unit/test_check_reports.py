@@ -1,4 +1,4 @@
-"""The formats of check's report: each contains everything and follows the rules of its format."""
+"""Tests that each format of check's report contains all findings and follows the rules of the format."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_html_shows_the_line_of_the_query() -> None:
 
 
 def alike_and_hurting() -> Report:
-    """Return a report with two findings that are shown as one, whose fix affects other queries, and an accepted one."""
+    """Return a report with two findings that the formats merge, whose fix affects other queries, and an accepted one."""
     counts = PlanCounts(1, 2), PlanCounts(0, 1)
     others = (OtherQuery("better", *counts), OtherQuery("hurt", *reversed(counts)), OtherQuery("lost", counts[0], None))
     fix = replace(JOINED.operators[0].findings[0].fixes[0], before=counts[0], after=counts[1], others=others)
@@ -223,7 +223,7 @@ def test_html_filters_match_the_cards() -> None:
     for key in ("data-verdicts", "data-levels"):
         values = {value for attributes in marked for value in str(attributes[key]).split()}
         assert values and values <= options, key
-    # Each finding and each query.
+    # The page has one card for each finding and one for each query.
     assert len(marked) == len(REPORT.models) + 6
     (form,) = [attributes for tag, attributes in page.seen if tag == "form"]
     # Without JavaScript, a browser shows everything.

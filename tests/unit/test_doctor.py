@@ -1,4 +1,4 @@
-"""The results of doctor for a server and for the local installation."""
+"""Tests of doctor's results for a server and for the local installation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def examined(
     catalog: str = "hive",
     settings: Mapping[str, str] = NAMED,
 ) -> dict[str, Diagnosis]:
-    """Return the diagnoses of a server with these answers, by subject; an empty `extension` means none is loaded."""
+    """Return the diagnoses for a server with these answers, by subject; no extension if `extension` is empty."""
     if extension is None:
         extension = described(spark=version.partition(" ")[0])
     answers: dict[str, list[dict[str, Any]]] = {
@@ -43,7 +43,7 @@ def examined(
     return {one.subject: one for one in examine_server(Warehouse(answers.__getitem__))}
 
 
-def test_correct_server_has_no_findings() -> None:
+def test_correctly_configured_server_has_no_findings() -> None:
     found = examined()
     assert {one.state for one in found.values()} == {"ok"} and not any(one.instead for one in found.values())
     assert found["metastore"].found == "Hive, client version 2.3.10"

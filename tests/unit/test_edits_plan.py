@@ -1,4 +1,4 @@
-"""Which file is edited for a model, which changes are refused, and how edits are written."""
+"""Tests of the choice of the file to edit, of refused changes, and of writing edits."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ BUCKETED = {"materialized": "bucketed_table", "buckets": 8}
 
 
 class Project:
-    """Create a project of a few files with its manifest."""
+    """A project of a few files, and its manifest."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -96,7 +96,7 @@ def test_keys_are_edited_where_they_are_set_and_new_keys_go_to_the_sql(project: 
     yaml, sql = sorted(
         project.edits(model, **BUCKETED, clustered_by=["k"]), key=lambda edit: edit.path.suffix, reverse=True
     )
-    # The YAML value that the SQL overrides stays.
+    # The YAML keeps the value that the SQL overrides.
     assert yaml.after == "models:\n- name: m\n  config:\n    materialized: view\n    buckets: 8\n"
     assert sql.after == "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\n"
 
@@ -211,7 +211,7 @@ def test_keys_that_dbt_merges_are_refused(project: Project) -> None:
     assert "merges tags" in project.reason(project.model("m", "select 1"), tags=["a"])
 
 
-def test_version_is_edited_in_its_own_sql_unless_versions_share_the_key(project: Project) -> None:
+def test_model_version_is_edited_in_its_own_sql_unless_versions_share_the_key(project: Project) -> None:
     shared = "models:\n- name: m\n  config: {a: 1}\n  versions:\n  - v: 1\n    config: {b: 1}\n"
     model = with_properties(project, shared, version=1)
     (edit,) = project.edits(model, **BUCKETED)

@@ -1,4 +1,4 @@
-"""Reading event logs, and comparing runs before and after bucketing."""
+"""Tests of reading event logs, and of comparing runs before and after bucketing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_runs_are_attributed_to_models_and_invocations() -> None:
     found = read_measured([str(CASE)])
     assert found.nodes() == ["model.tpch.orders", "model.tpch.q03", "model.tpch.q04"]
     assert all(len(found.runs_of(node)) == 5 for node in found.nodes())
-    # Stage metrics of the Spark UI.
+    # The Spark UI shows these stage metrics.
     assert {run.shuffle_bytes for run in found.runs_of("model.tpch.q03")} == {5234440}
     assert found.counts.warnings == []
     assert found.writers["tpch.q03"] == "model.tpch.q03"
@@ -72,7 +72,7 @@ def test_codecs(tmp_path: Path, packed) -> None:  # type: ignore[no-untyped-def]
     assert len(found.runs) == 15 and found.counts.warnings == []
 
 
-def test_zstd_frames_follow_each_other(tmp_path: Path) -> None:
+def test_consecutive_zstd_frames_are_read(tmp_path: Path) -> None:
     content = _plain()
     log = tmp_path / "app-1.zstd"
     packer = zstandard.ZstdCompressor()
@@ -123,7 +123,7 @@ def test_missing_log_is_an_error(tmp_path: Path) -> None:
         read_measured([str(tmp_path)])
 
 
-def test_verdict_needs_a_difference_beyond_noise() -> None:
+def test_verdict_requires_a_difference_beyond_noise() -> None:
     assert Difference((10, 11, 12, 13), (5, 6, 7, 8)).verdict == "gained"
     assert Difference((5, 6, 7, 8), (10, 11, 12, 13)).verdict == "lost"
     assert Difference((5, 9, 7, 12), (6, 8, 10, 7)).verdict == "no difference"
@@ -131,8 +131,8 @@ def test_verdict_needs_a_difference_beyond_noise() -> None:
     assert Difference((1, 1, 1, 1), (1, 1, 1, 1)).verdict == "no difference"
 
 
-def test_chance_is_near_the_exact_test() -> None:
-    # Exact: 2 of 70 orders of 4 and 4 runs are as extreme.
+def test_p_value_is_close_to_the_exact_test() -> None:
+    # Exact p-value: 2 of the 70 orders of 4 and 4 runs are as extreme as this one.
     assert chance_of_noise((5, 6, 7, 8), (1, 2, 3, 4)) == pytest.approx(2 / 70, abs=0.003)
 
 
@@ -151,7 +151,7 @@ def test_models_that_cost_more_than_they_save_are_named() -> None:
     assert compare(plain, _measured(15_000, 4_000, bucketed=True)).costly == ()
 
 
-def test_total_needs_complete_invocations() -> None:
+def test_total_requires_complete_invocations() -> None:
     plain, after = _measured(10_000, 10_000, False), _measured(5_000, 10_000, True)
     key = RunKey("app", "3", "model.p.r")
     after.runs[key] = replace(after.runs[key], failed=True)
@@ -159,7 +159,7 @@ def test_total_needs_complete_invocations() -> None:
     assert total and len(total.differences["seconds"].after) == 3
 
 
-def test_report_command(tmp_path: Path) -> None:
+def test_report_command_writes_every_format(tmp_path: Path) -> None:
     for form in ("text", "json", "html"):
         output = tmp_path / form
         command = ["report", "--before", str(CASE), "--after", str(CASE), "--format", form, "--output", str(output)]
@@ -218,7 +218,7 @@ def test_extension_conf_prints_the_settings_of_event_logs() -> None:
 @pytest.mark.parametrize("packed", [bytes, zstandard.ZstdCompressor().compress])
 def test_streams_of_other_file_systems_are_read(monkeypatch: pytest.MonkeyPatch, packed) -> None:  # type: ignore[no-untyped-def]
     class JavaStream(BytesIO):
-        """Has the method of Java's InputStream."""
+        """A stream with the method of Java's InputStream."""
 
         def readNBytes(self, number: int) -> bytearray:  # noqa: N802
             return bytearray(self.read(number))

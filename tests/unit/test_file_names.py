@@ -1,4 +1,4 @@
-"""Bucket ids in file names: each layout has its own scheme, and the other layout's names have no meaning in it."""
+"""Tests of bucket ids in file names: each layout has its own scheme, and ignores names of the other layout."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The config rules report before a run the errors that the run would report."""
+"""Tests that the config rules report the same errors as a run, before the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SQL = (
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_contradictions_of_the_query_are_reported_before_the_run(name: str) -> None:
+def test_contradictions_between_query_and_config_are_reported_before_the_run(name: str) -> None:
     case = CASES[name]
     assert slugs(model(case.get("sql", SQL), case["config"])) == case["rules"]
 

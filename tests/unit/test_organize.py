@@ -1,4 +1,4 @@
-"""File counts of partitions and the effect of strategies: the figures of the article, and Spark's own hash."""
+"""Tests that file counts and the effects of strategies match the figures in the article, and Spark's hash."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_each_task_has_its_own_key(tasks: int) -> None:
     assert [task_of(key, tasks) for key in shuffle_keys(tasks)] == list(range(tasks))
 
 
-def test_rates_of_the_article_at_scale_one(year: dict[str, Spread]) -> None:
+def test_rates_at_scale_one_match_the_article(year: dict[str, Spread]) -> None:
     salted = year["by_column_salted"]
     assert salted.efficiency == pytest.approx(0.632, abs=0.006)
     assert salted.collisions == pytest.approx(0.418, abs=0.006)
@@ -65,12 +65,12 @@ def test_other_strategies_match_the_article(year: dict[str, Spread]) -> None:
         assert (scattered.efficiency, scattered.files) == (1, 1825 * 365)
     # One file per partition, so at most 365 of 1,825 tasks have rows.
     assert year["by_column"].files == 365 and year["by_column"].efficiency < 0.2 and year["by_column"].largest >= 10
-    # At most files + distinct hashes.
+    # Each distinct hash adds at most one file at a range boundary.
     assert 1825 < year["by_range"].files <= 1825 + 365 and year["by_range"].efficiency == 1
 
 
 @pytest.mark.parametrize("name", ["coalesce", "repartition", "by_column", "by_column_salted", "by_range", "exact"])
-def test_one_partition_with_one_file_is_simple(name: str) -> None:
+def test_single_file_needs_a_single_task(name: str) -> None:
     spread = simulate(Shape(1, 1))[name]
     assert (spread.tasks, spread.files, spread.efficiency, spread.collisions, spread.largest) == (1, 1, 1, 0, 1)
 
@@ -99,7 +99,7 @@ def test_every_strategy_is_simulated(year: dict[str, Spread]) -> None:
     assert set(year) == set(KEYS["file_strategy"].choices)
 
 
-def test_no_partitions_have_no_files() -> None:
+def test_table_without_partitions_has_no_files() -> None:
     assert files_of_partitions(FileCount("num_files", 4), []) == []
     with pytest.raises(ValueError, match="unknown"):
         files_of_partitions(FileCount("target_file_size", 4), [1])
@@ -155,7 +155,7 @@ def test_chart_shows_all_tasks_in_proportion() -> None:
     lines = [line.split() for line in simulated().output.splitlines()]
     bars = {words[0]: words[-1] for words in lines if words and set(words[-1]) <= set("·█▓▒░")}
     assert bars["exact"] == "█" * 40
-    # 36.6 % are idle, 37 % have one file, 18 % two, 6 % three and 2 % more.
+    # 36.6% of the tasks are idle; 37% have one file, 18% two, 6% three and 2% more.
     assert bars["by_column_salted"] == "·" * 15 + "█" * 15 + "▓" * 7 + "▒" * 2 + "░"
     assert all(len(bar) == 40 for bar in bars.values()) and bars["2"].count("·") == 24
 

@@ -1,4 +1,4 @@
-"""The vocabulary check of `make lint` fails on retired words."""
+"""Tests that the vocabulary check of `make lint` fails on retired words."""
 
 from __future__ import annotations
 
