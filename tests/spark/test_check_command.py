@@ -43,7 +43,7 @@ def checked(project: Project, *arguments: str) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def built(new_project: Callable[..., Project]) -> Project:
-    """Build a project of a few bucketed tables, and models whose joins use the buckets or do not."""
+    """Build a project with a few bucketed tables, and with joins that use the buckets and joins that do not."""
     project = new_project()
     project.write("seeds/people.csv", "user_id,born\n1,2000-01-01\n2,1990-05-05\n")
     bucketed = {"materialized": "bucketed_table", "bucket_hash": "spark", "clustered_by": "user_id"}
@@ -65,7 +65,7 @@ def built(new_project: Callable[..., Project]) -> Project:
 
 @pytest.fixture
 def shop(built: Project) -> Iterator[Project]:
-    """Return the project without the models that a test has added."""
+    """Return the project, and remove the models that a test has added."""
     models = {path: path.read_text() for path in (built.folder / "models").iterdir()}
     yield built
     for path in (built.folder / "models").iterdir():
@@ -136,7 +136,7 @@ def test_live_supports_dbt_selectors(shop: Project) -> None:
 
 TEXTS = {
     "bi.sql": "-- a dashboard\nselect * from {s}.clicks a join {s}.odd b\n  on a.user_id = b.user_id;\n",
-    # Names without a schema are in the target's schema.
+    # Names without a schema refer to the target's schema.
     "unqualified.sql": "select * from clicks a join odd b on a.user_id = b.user_id",
     "gone.sql": "select * from {s}.no_such_table",
     "typo.sql": "selct 1",
@@ -152,7 +152,7 @@ def test_live_checks_files_without_running_them(shop: Project, tmp_path: Path) -
     for name, text in TEXTS.items():
         (tmp_path / name).write_text(text.format(s=shop.schema))
     files, before = [str(tmp_path / name) for name in TEXTS], session()
-    # Findings in some files must not hide that others could not be checked.
+    # Findings in some files must not hide that check could not plan others.
     options = ("--format", "json", "--fail-on", "never")
     result = check(shop, *options, *files, str(shop.folder / "analyses" / "question.sql"))
     models = {model["name"].rsplit("/", 1)[-1]: model for model in json.loads(result.stdout)["models"]}
@@ -198,7 +198,7 @@ def test_live_models_that_cannot_be_checked_are_unknown(shop: Project) -> None:
     shop.model("child", "select * from {{ ref('broken') }}", materialized="view")
     shop.model("unbuilt", "select 1 as a", materialized="view")
     shop.model("reader", "select * from {{ ref('unbuilt') }}", materialized="view")
-    # Findings in the valid model must not hide that others could not be checked.
+    # Findings in the valid model must not hide that check could not plan others.
     result = check(shop, "--select", "broken+ torn good reader", "--format", "json", "--fail-on", "never")
     errors = {model["name"]: model["error"] for model in json.loads(result.stdout)["models"]}
     assert result.exit_code == 2
@@ -259,7 +259,7 @@ def test_ctrl_c_leaves_a_report_of_the_checked_models(spark: SparkSession) -> No
 
 
 def test_offline_command_line_agrees_with_live(shop: Project, tmp_path: Path) -> None:
-    """No built table exists; the check runs without the warehouse."""
+    """The offline check uses no built table, because it runs without the warehouse."""
     profiles = yaml.safe_load((shop.folder / "profiles.yml").read_text())
     profiles["t"]["outputs"]["t"] |= {"method": "thrift", "host": "nowhere.invalid", "port": 1, "user": "me"}
     (tmp_path / "profiles.yml").write_text(yaml.safe_dump(profiles))

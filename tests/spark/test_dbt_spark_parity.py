@@ -149,14 +149,14 @@ def test_merge_without_a_key_appends_with_a_warning(project: Project) -> None:
 
 def test_missing_key_column_fails_and_leaves_nothing_behind(project: Project) -> None:
     project.build("select 1 as k", **MERGE, unique_key="k")
-    # The query has the column, but the table ignores new columns.
+    # The query returns the column, but the model ignores new columns.
     project.model("m", "select 1 as k, 2 as nk", **MERGE, unique_key="nk")
     with pytest.raises(Failed, match=r"Invalid `unique_key` of model 'm'[^$]*found: +nk"):
         project.dbt("run")
     assert project.tables() == {"m"}
 
 
-def test_catalog_has_sizes_as_with_stock_dbt_spark(project: Project) -> None:
+def test_catalog_has_the_same_sizes_as_with_dbt_spark(project: Project) -> None:
     project.model("stock", "select id as k from range(100)", materialized="table", file_format="parquet")
     for bucket_hash in ("hive", "spark"):
         project.model(bucket_hash, "select id as k from range(100)", **TABLE, bucket_hash=bucket_hash)

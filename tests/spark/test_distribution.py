@@ -37,7 +37,7 @@ def test_session_settings_do_not_affect_the_files(project: Project, conf: dict[s
         project.model(name, rows, **TABLE | config)
     with settled(project.spark, conf):
         project.dbt("run")
-        assert {key: project.spark.conf.get(key) for key in conf} == conf, "the run changed a setting"
+        assert {key: project.spark.conf.get(key) for key in conf} == conf, "the run must not change a setting"
     for name, config in EVERY.items():
         assert_one_file_per_bucket(project, name, str(config["bucket_hash"]), 8)
         assert project.rows(f"select count(*) from {project.table(name)}")[0][0] == 500
@@ -108,7 +108,7 @@ def test_single_key_and_null_keys_make_one_file(project: Project) -> None:
 
 
 def test_stock_insert_after_a_select_loses_the_buckets(project: Project) -> None:
-    """The package exists to prevent this: DESCRIBE shows eight buckets, but the files have none."""
+    """This problem is why the package exists: DESCRIBE shows eight buckets, but the files have none."""
     config = {"materialized": "bucketed_incremental", "partition_by": ["p"], "incremental_strategy": "insert_overwrite"}
     project.build("select id as k, 0 as p from range(100)", **TABLE | config)
     project.rows("select * from {schema}.m")

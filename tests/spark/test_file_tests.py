@@ -1,4 +1,4 @@
-"""Tests of the generic tests for the number and size of files, which must never pass if inconclusive."""
+"""Tests of the generic tests for the number and size of files, which must never pass without a result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TESTS: list[tuple[str, str, dict[str, object], int]] = [
     ("whole", BETWEEN, {"at_least": 30000}, 0),
     ("whole", BETWEEN, {"at_least": "60KiB"}, 4),
     ("whole", BETWEEN, {"at_most": "10KiB"}, 4),
-    # The partition with a single file cannot have a larger one.
+    # A partition with a single file has no larger file to compare.
     ("parts", BETWEEN, {"at_least": "7KiB", "at_most": "1MiB"}, 0),
     ("parts", BETWEEN, {"at_least": "1MiB"}, 7),
     ("parts", BETWEEN, {"at_most": 500}, 8),

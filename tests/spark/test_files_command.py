@@ -90,7 +90,7 @@ def test_model_without_a_plan_gets_a_message(project: Project, arguments: list[s
 
 
 def test_plan_of_ranges_predicts_the_files_of_a_run(project: Project) -> None:
-    """NULLs of the range column have a separate file; '' and NULL of an implicit partition column differ."""
+    """NULLs in the range column have a separate file; '' and NULL in an implicit partition column are different."""
     rows = "select if(id < 300, null, id) as o, if(id % 3 = 0, '', if(id % 3 = 1, null, 'x')) as s from range(600)"
     config = {**TABLE, "range_by": "o", "implicit_partition_by": "s", "rows_per_file": 30}
     project.model("m", rows, **config)

@@ -1,4 +1,4 @@
-"""Tests of differences between Spark versions; all other tests run on every version."""
+"""Tests of the differences between Spark versions; all other tests run on every version."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_unreadable_location_stops_the_run(project: Project) -> None:
 
 
 def test_partition_overwrite_keeps_other_partitions_and_settings(project: Project, spark: SparkSession) -> None:
-    """Cover a table with its own overwrite mode, as on a Spark version without write options."""
+    """Cover a table that has its own overwrite mode, as on a Spark version without write options."""
     key = "spark.sql.sources.partitionOverwriteMode"
     before = spark.conf.get(key)
     overwriting = MODEL | {"materialized": "bucketed_incremental", "incremental_strategy": "insert_overwrite"}

@@ -55,7 +55,7 @@ def test_partitions_with_special_characters_are_rewritten(tables: SpecEvolution)
 
 
 @pytest.mark.long
-def test_readers_by_path_see_the_rewritten_files(tables: SpecEvolution, tmp_path: Path) -> None:
+def test_readers_of_a_path_see_the_rewritten_files(tables: SpecEvolution, tmp_path: Path) -> None:
     stored = f"stored as parquet location '{tmp_path / 'outside'}'"
     rows = tables.evolved("outside", {"a": 4, "b": 8}, stored)
     places = tables.locations("outside")

@@ -36,7 +36,7 @@ def test_show_groups_specs_into_ranges(tables: SpecEvolution) -> None:
     assert (shown["spec"]["num_buckets"], data["all_partitions"]["num_buckets"]) == (8, None)
 
 
-# Next to 4 buckets: a multiple, a number with the common factor 2, and a coprime number.
+# Compared with 4 buckets: a multiple, a number with the common factor 2, and a coprime number.
 @pytest.mark.parametrize("second", all_long_but((8, 5), (8, 6, 5)))
 def test_show_predicts_the_planners_scan(tables: SpecEvolution, second: int) -> None:
     tables.evolved("planned", {"a": 4, "b": second})
@@ -137,7 +137,7 @@ REFUSED = [
 
 @pytest.fixture(scope="module")
 def refused(tables: SpecEvolution) -> None:
-    """Create tables of all kinds that the commands refuse."""
+    """Create a table of each kind that the commands refuse."""
     for statement in (
         "create or replace view a_view as select 1 as a",
         "create table one (k int) clustered by (k) into 4 buckets stored as parquet",

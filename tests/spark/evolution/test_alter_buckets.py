@@ -37,7 +37,7 @@ def test_repeated_alter_changes_nothing(tables: Tables) -> None:
 
 FOUR = (4, ["k"], ["k"])
 EIGHT: tuple[int, list[str], list[str]] = (8, ["k"], [])
-# Statements, and the table's buckets after them.
+# Statements, and the table's number of buckets after each of them.
 SPELLINGS = {
     "capitals": ("ALTER TABLE t CLUSTERED BY (k) INTO 8 BUCKETS", EIGHT),
     "after a comment": ('/* {"app": "dbt", "node_id": "model.t"} */\nalter table t clustered by (k) into 8 buckets', EIGHT),
@@ -111,7 +111,7 @@ def test_partitions_keep_their_seals(tables: Tables) -> None:
     filled(tables, "t", "select k, v, k % 3 from new_rows")
     with metastore_calls(tables.spark) as calls:
         tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
-    assert not [call for call in calls if "partition" in call], "only the table may change"
+    assert not [call for call in calls if "partition" in call], "the statement must change only the table"
     tables.sql("insert into t values (1, 'x', 3)")
     tables.sql("alter table t partition (p = 1) not clustered")
     tables.sql("alter table t partition (p = 0) clustered by (k) sorted by (k) into 4 buckets")

@@ -46,7 +46,7 @@ def test_alter_adds_buckets_to_an_unbucketed_table(tables: Tables, file_format: 
     hives = "select id, n, at, c, vc, s, b, d from p where ds is null or ds <> 'x'"
     expected = tables.rows(hives)
     with tables.settings(serde):
-        assert tables.rows(hives) == expected, "Hive's own classes must read the same rows"
+        assert tables.rows(hives) == expected, "Hive's classes must read the same rows"
 
 
 def test_not_clustered_leaves_an_unbucketed_table_unchanged(tables: Tables) -> None:

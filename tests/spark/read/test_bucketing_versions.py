@@ -1,4 +1,4 @@
-"""Tables of Hive's bucketing versions 1 and 2: how they are joined, sealed and written."""
+"""Tests that tables in Hive's bucketing versions 1 and 2 are joined, sealed and written correctly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS = "select cast(pmod(id * 37, 600) - 100 as int) as k, id as v from range(90
 OF_VERSION_2 = f"stored as parquet {VERSION_2}"
 JOIN = "select a.k, a.v, b.v from {} a join {} b on a.k = b.k"
 GROUP = "select k, count(*), sum(v) from t group by k"
-# Names of other writers, for a file of bucket \1.
+# File names of other writers for bucket \1.
 NAMES = {
     "hive": r"0\1_0",
     "hive insert": r"0\1_0_copy_1",
@@ -43,7 +43,7 @@ def set_version(tables: Tables, name: str, version: str | None) -> None:
         (JOIN.format("two", "two16"), 0),
         (JOIN.format("one", "two"), 1),
         (JOIN.format("two", "one"), 1),
-        # Spark casts the int keys, so only the table of bigint keys keeps its buckets.
+        # Spark casts the int keys, so only the table with bigint keys keeps its buckets.
         (JOIN.format("two", "wide"), 1),
         ("select k, count(*) from (select k from one union all select k from two) group by k", 1),
         ("select k, count(*) from (select k from two union all select k from two where v > 9) group by k", 0),
@@ -54,7 +54,7 @@ def test_only_tables_of_one_version_and_key_type_match(tables: Tables, query: st
 
 
 def test_join_of_int_with_bigint_by_bucket_would_lose_rows(tables: Tables) -> None:
-    """Joining bucket by bucket in spite of the types finds almost no rows, so the plan must shuffle the int keys."""
+    """A join bucket by bucket would find almost no rows despite equal keys, so the plan must shuffle the int keys."""
     own = "hive2_bucket(8, {}.k)"
     by_bucket = f"{JOIN.format('two', 'wide')} and {own.format('a')} = {own.format('b')}"
     assert 0 < len(tables.rows(by_bucket)) < len(tables.rows(JOIN.format("two", "wide"))) / 4

@@ -42,7 +42,7 @@ def make(tables: Tables, stored: str, columns: str = "k string, s string, v bigi
 
 @pytest.mark.parametrize("file_format", ["json", "csv", "text"])
 def test_other_formats_are_left_to_stock_spark(tables: Tables, file_format: str) -> None:
-    """Their readers reuse one row object for all files of a task, and may return other text than was written."""
+    """Readers of other formats reuse one row object for all files of a task, and may return different text."""
     columns, rows = (
         ("k string", "select k from ({})") if file_format == "text" else ("k string, s string, v bigint", "{}")
     )
@@ -75,7 +75,7 @@ def test_files_read_by_hives_orc_reader_are_not_merged(tables: Tables, stored: s
 
 
 def test_columns_with_mismatched_field_ids_get_an_ordinary_scan(tables: Tables) -> None:
-    """Spark reads such columns as NULL, so rows with the same key are in every bucket."""
+    """Spark reads such columns as NULL, so rows with equal keys are in several buckets."""
     make(tables, "stored as parquet")
     put_field_ids(tables, "t")
     with tables.settings(IDS_ARE_MISSING):

@@ -1,4 +1,4 @@
-"""The SQL functions hive_hash and hive_bucket compute Hive's hash and bucket, with and without generated code.
+"""Tests that the SQL functions hive_hash and hive_bucket compute Hive's hash and bucket, also in generated code.
 
 The extension is disabled, as in all tests that do not request it; its functions stay available.
 """
@@ -169,7 +169,7 @@ def test_functions_are_documented(spark: SparkSession) -> None:
 
 
 def test_macro_fallback_computes_the_same_buckets_as_the_function(project: Project) -> None:
-    """Hive's UDF sees values as Java types; bucket_id() compensates for what this conversion loses."""
+    """Hive's UDF gets values as Java types; bucket_id() compensates for the information that this conversion loses."""
     project.spark.sql(f"create or replace temporary view odd_rows as {ODD_ROWS}")
     columns = [{"name": name, "type": sql_type} for name, sql_type in ODD_TYPES.items()]
     one_by_one = [[column] for column in columns]

@@ -1,4 +1,4 @@
-"""Sessions in which another engine replaces Spark's operators with columnar ones."""
+"""Tests of sessions in which another engine replaces Spark's operators with columnar operators."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ ROWS = "select cast(id * 8 as int) as k, id as v, id as n from range(90) union a
 
 
 class Case(NamedTuple):
-    """A change to files or table, the result of SEAL BUCKETS, its problem, and the plan of a later join."""
+    """A change to files or a table, the result of SEAL BUCKETS, the problem, and the plan of a later join."""
 
     do: Callable[[Tables], object]
     status: str = "refused"
@@ -54,7 +54,7 @@ def rename_files(name: str) -> Callable[[Tables], object]:
 
 
 def replace_rows(row: str) -> Callable[[Tables], object]:
-    """Replace the table's first file with rows of a query, under the same name."""
+    """Replace the table's first file with a file of the same name that contains the rows of a query."""
 
     def act(tables: Tables) -> None:
         rows = ROWS.format(row)
@@ -77,11 +77,11 @@ CASES = {
         lambda tables: create_unsealed(tables, 3), "sealed", read="true (8 Hive buckets, merged)"
     ),
     "smaller key at the end": Case(replace_rows("16, 1L, 900L"), "sealed", "not sorted by k.*00000_0_part", UNSORTED),
-    # Hive's descending order, or another engine's order.
+    # NULLs are last in Hive's descending order, or in another engine's order.
     "NULL last": Case(replace_rows("null, 1L, 900L"), "sealed", "not sorted by k.*00000_0_part", UNSORTED),
-    "other sort columns": Case(alter_table("sorted by (v) into 8"), "sealed", "not sorted by v", UNSORTED),
-    "other number of buckets": Case(alter_table("sorted by (k) into 16"), problem="a row of bucket"),
-    "row of another bucket": Case(
+    "different sort columns": Case(alter_table("sorted by (v) into 8"), "sealed", "not sorted by v", UNSORTED),
+    "different number of buckets": Case(alter_table("sorted by (k) into 16"), problem="a row of bucket"),
+    "row from another bucket": Case(
         replace_rows("801, 1L, 900L"), problem="a row of bucket 1 in a file of bucket 0: 00000_0_part"
     ),
     "file names without bucket ids": Case(rename_files(r"part-\1"), problem="no bucket id in the file name: part-0000"),
@@ -134,7 +134,7 @@ def test_dry_run_reports_the_same_and_writes_nothing(tables: Tables) -> None:
 
 @pytest.fixture
 def days(tables: Tables) -> Tables:
-    """Create a table whose partitions p=0 and p=1 stock Spark wrote, and an empty partition."""
+    """Create a table with partitions p=0 and p=1, which stock Spark wrote, and with an empty partition."""
     create(tables, "days")
     tables.sql("stock:insert into days select * from new_rows")
     tables.sql("alter table days add partition (p = 7)")
