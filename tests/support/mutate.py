@@ -23,7 +23,7 @@ from typing import NamedTuple
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = {"python": "python_plugin/src/*.py", "macros": "macros/*.sql"}
 PYTEST = [sys.executable, "-m", "pytest", "--config-file", "python_plugin/pyproject.toml", "--rootdir", ".", "-qx"]
-# A mutant that never ends is noticed as well.
+# A timeout counts as a noticed change.
 SECONDS = 600
 OPPOSITES: dict[type[ast.AST], type[ast.AST]] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
@@ -32,7 +32,7 @@ OPPOSITES: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.Div: ast.Mult,
     ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
-# Changes of a line in a macro: pattern and replacement.
+# Changes to a line of a macro: pattern and replacement.
 IN_MACROS = [
     ("==", "!="), ("!=", "=="), (" < ", " >= "), (" > ", " <= "), (r"\bnot in\b", "in"), (r"\band\b", "or"),
     (r"\bor\b", "and"), (r"\bis not\b", "is"), (r"\btrue\b", "false"), (r"\bfalse\b", "true"), (r"\b(\d+)\b", r"1\1"),
@@ -49,7 +49,7 @@ class Mutant(NamedTuple):
 
 
 def mutants(path: str, text: str) -> Iterator[Mutant]:
-    """Yield the possible changes of conditions, operators, constants and statements in a file."""
+    """Yield the possible changes to conditions, operators, constants and statements in a file."""
     return _of_python(path, text) if path.endswith(".py") else _of_macros(path, text)
 
 
@@ -76,7 +76,7 @@ def _of_python(path: str, text: str) -> Iterator[Mutant]:
 
 
 def _code(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk the nodes that run; annotations do not, and nodes in f-strings have no exact position."""
+    """Walk the executed nodes, without annotations, and without nodes in f-strings, which have no exact position."""
     yield node
     for name, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:
@@ -131,7 +131,7 @@ def chosen(folder: Path, kinds: Sequence[str], number: int, seed: int) -> list[M
 
 
 def copied(folder: Path) -> None:
-    """Copy the files of the repository, and commit them, because some tests ask git for them."""
+    """Copy the files of the repository, and commit them, because some tests list them with git."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, check=True, capture_output=True, text=True)
     for name in filter(None, listed.stdout.split("\0")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -154,7 +154,7 @@ def noticed(folder: Path, tests: Sequence[str]) -> str:
 
 
 def ordered(folder: Path, tests: Sequence[str], mutant: Mutant) -> list[str]:
-    """Put the test files first that import the changed module, because they notice most changes."""
+    """Put test files that import the changed module first, because they notice most changes."""
     module = ".".join(Path(mutant.path).with_suffix("").parts[2:])
     files = sorted(
         path
