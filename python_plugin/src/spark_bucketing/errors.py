@@ -1,4 +1,4 @@
-"""Define exit codes, and errors whose messages tell users what was found, what was expected and what to do."""
+"""Define exit codes, and errors whose messages state the problem, the expected state and the remedy."""
 
 # Exit codes of all commands. 2 also means that part of the result is unknown. 130 is the shell's code for SIGINT.
 CLEAN, FINDINGS, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130

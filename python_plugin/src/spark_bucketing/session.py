@@ -184,7 +184,7 @@ def spark_call(failure: str) -> Iterator[None]:
     """Convert Spark's errors inside the block into a SparkError.
 
     Args:
-        failure: a sentence that says what failed, or an empty string; Spark's reason follows it in the message.
+        failure: a sentence that describes the failure, or an empty string; Spark's reason follows it in the message.
 
     Raises:
         SparkError: Spark raised an error.

@@ -78,7 +78,7 @@ def badness(operator: OperatorResult | None, finding: Finding) -> Badness:
 
 
 def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Baseline) -> Report:
-    """Mark accepted findings; a model's own meta takes precedence over the baseline.
+    """Mark accepted findings; a model's meta takes precedence over the baseline.
 
     A baseline accepts a finding that is no worse than when the baseline was written. It does not accept a shuffle where
     it contains only a sort.
@@ -125,7 +125,7 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def write_baseline(report: Report, path: Path, part: bool = False) -> int:
-    """Write a report's findings to a baseline, except allowed ones, and return their number.
+    """Write a report's findings, except allowed findings, to a baseline, and return their number.
 
     If only part of the project was checked, the file keeps its entries for other models and for the project.
 

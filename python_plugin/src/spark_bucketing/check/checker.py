@@ -68,7 +68,7 @@ class Checker:
                 elif self.stub and self.limit.is_free():
                     self.stub.create(task)
         except KeyboardInterrupt:
-            # The loop checks subjects in order, so the unfinished ones are the last ones.
+            # The loop checks subjects in order, so the last subjects are unfinished.
             waiting = [task.name for task in tasks if isinstance(task, Subject)][len(results) :]
         return Report(tuple(results), unfinished=tuple(waiting))
 

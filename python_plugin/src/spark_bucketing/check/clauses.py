@@ -1,8 +1,7 @@
 """Find the line of the SQL clause that an operator of the plan comes from.
 
-The search compares names, not semantics: a clause belongs to an operator if it is the only one that contains all
-columns of the operator's keys. If several clauses are possible, the search returns no line, because a wrong line would
-mislead.
+The search compares names, not semantics: a clause belongs to an operator if no other clause contains all columns of the
+operator's keys. If several clauses are possible, the search returns no line, because a wrong line would mislead.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
 
 @contextmanager
 def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[WhatIf]:
-    """Start a Spark that shares nothing with any warehouse and stops after the block.
+    """Start a Spark that is separate from any warehouse, and stop it after the block.
 
     The session extension is always loaded so that fixes can enable it; it is disabled unless requested.
 

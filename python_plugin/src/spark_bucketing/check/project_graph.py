@@ -82,7 +82,7 @@ def _names(tables: Iterable[str]) -> Iterator[str]:
 
 
 def _tables_behind(manifest: Manifest, relation: Callable[[Node], str | None]) -> Mapping[str, frozenset[str]]:
-    """Return the tables by which plans show each node: its own, or those below a view or an ephemeral model."""
+    """Return the tables that represent each node in plans: its own table, or those below a view or ephemeral model."""
     tables: dict[str, frozenset[str]] = {}
     for unique_id in manifest.order:
         node = manifest.nodes[unique_id]

@@ -129,7 +129,7 @@ class ModelResult:
     name: str  # name of the model or the file
     path: str  # path of the file, relative to the project directory
     operators: tuple[OperatorResult, ...] = ()  # in the plan's order, from the top
-    error: str | None = None  # Spark's error if it could not be planned, else None
+    error: str | None = None  # Spark's error if Spark cannot plan it; None otherwise
     unique_id: str | None = None  # dbt's unique id; None for a SQL file
     inputs: tuple[Parent, ...] = ()  # its parents, each with the verdict on reading it
     accepted: Acceptance | None = None  # for a model that Spark cannot plan, whether a baseline accepts it

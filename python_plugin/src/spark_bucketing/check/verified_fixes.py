@@ -138,7 +138,7 @@ class Proposals:
         return replace(finding, message=finding.message + hint, candidates=())
 
     def _fix(self, candidates: Candidates, base: PlannedQuery, place: int) -> Fix | None:
-        """Return a fix if the candidates improve the operator and harm no other one; add settings if necessary."""
+        """Return a fix if the candidates improve the operator and harm no other operator; add settings if necessary."""
         for along in ({}, *_ALONG):
             if along and not self._may_go_along(along, candidates):
                 continue
@@ -159,7 +159,7 @@ class Proposals:
         return ORDERING not in along or not (settings.extension or any(c.kind == "extension" for c in candidates))
 
     def _by_two(self, candidate: Candidate, base: PlannedQuery, place: int) -> Fix | None:
-        """Combine a candidate with one that becomes possible after it, such as saving the sort on the other side.
+        """Combine a candidate with another that it makes possible, such as saving the sort on the other side.
 
         Combine them only if neither helps alone; a candidate that helps alone is a fix for another finding.
         """

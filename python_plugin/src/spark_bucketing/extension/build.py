@@ -25,7 +25,7 @@ PRECOMPILED = Path(__file__).parent / "jars"
 CACHE_VARIABLE = "SPARK_BUCKETING_CACHE"
 KNOWN_RELEASES = ("3.5", "4.0", "4.1", "4.2", "4.3")
 
-# The build generates this source only, because it alone knows the versions.
+# The build generates only this source, because the versions are known only at build time.
 _BUILT = """\
 package org.apache.spark.sql.bucketing
 
@@ -99,7 +99,7 @@ def sources_for(spark: SparkHome) -> list[Path]:
     """Return the Scala sources for a Spark version.
 
     Sources that differ between versions are in directories named after the first release that they support, such as
-    `compat/4.0`. If several files have the same name, the one for the newest supported release is compiled.
+    `compat/4.0`. Among files with the same name, this function selects the newest one that is not newer than Spark.
 
     Args:
         spark: the installation from find_spark(); for a vendor's version, only the leading numbers count.

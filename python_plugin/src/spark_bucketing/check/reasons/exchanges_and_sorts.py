@@ -89,7 +89,7 @@ class ExchangeOrSort:
 
     @cached_property
     def table(self) -> BucketedScan | None:
-        """Return the bucketed table that the keys come from, or else the first one below."""
+        """Return the bucketed table that the keys come from; otherwise, the first bucketed table below."""
         scans = (*(source.scan for source in self.columns), *self.side.entry.scans)
         found = [table for scan in scans if (table := self.query.bucketed(scan))]
         return next((table for table in found if set(table.columns) & self._names_of(table.node)), None) or next(

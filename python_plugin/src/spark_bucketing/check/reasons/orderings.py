@@ -180,7 +180,7 @@ def unordered_input(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Remove the shuffle below, and the sort disappears as well.
+    Remove the shuffle below. Spark then needs no sort, either.
     """
     if exchange_or_sort.read and any(found.table for found in exchange_or_sort.partitionings):
         return None

@@ -80,7 +80,7 @@ object Replacement {
     override def removeEldestEntry(eldest: java.util.Map.Entry[String, Lists]): Boolean = size > 100
   })
 
-  /** Returns the records of a table, the oldest first: the last committed replacement, and those that are not committed. */
+  /** Returns the records of a table, the oldest first: the last committed replacement, and all uncommitted replacements. */
   def records(location: Path, conf: Configuration): Seq[Replacement] = {
     val fs = location.getFileSystem(conf)
     folders(location, fs).flatMap(read(_, fs))
