@@ -51,7 +51,7 @@ def test_showcase_builds_and_passes_tests_as_on_embedded_spark(running_cluster: 
     assert any(operators for _, operators in verdicts[0].values())
 
 
-def test_rewrite_brings_old_partitions_to_changed_buckets(project: ClusterProject, query: Query) -> None:
+def test_rewrite_gives_old_partitions_the_changed_buckets(project: ClusterProject, query: Query) -> None:
     project.model(
         "t", "select id as k, id * 7 as v, cast(id % 3 as int) as p from range({{ var('rows') }})",
         materialized="bucketed_incremental", incremental_strategy="insert_overwrite", partition_by="p", clustered_by="k",

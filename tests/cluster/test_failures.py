@@ -127,7 +127,7 @@ PHASES: dict[str, Callable[[ClusterProject], bool]] = {
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_killed_thrift_server_in_a_swap_loses_no_row(
+def test_thrift_server_killed_during_a_swap_loses_no_row(
     running_cluster: Cluster, built: ClusterProject, query: Query, phase: str
 ) -> None:
     run = built.start_dbt(*version(2))
@@ -169,7 +169,7 @@ def files_of_partitions(project: ClusterProject) -> set[Path]:
 
 
 @pytest.mark.parametrize("phase", REPLACING)
-def test_killed_thrift_server_in_a_merge_loses_no_row(
+def test_thrift_server_killed_during_a_merge_loses_no_row(
     running_cluster: Cluster, partitioned: ClusterProject, query: Query, phase: str
 ) -> None:
     before = files_of_partitions(partitioned)
@@ -227,7 +227,7 @@ def test_killed_metastore_loses_no_row(
     assert_complete_or_unchanged(built, query, run, f"{phase}, away for {seconds} s")
 
 
-def test_killed_metastore_during_alter_leaves_a_consistent_spec(
+def test_metastore_killed_during_alter_leaves_a_consistent_spec(
     running_cluster: Cluster, project: ClusterProject, query: Query
 ) -> None:
     table = f"{project.schema}.t"
@@ -284,7 +284,7 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[None]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_full_disk_of_a_worker_loses_no_row(running_cluster: Cluster, built: ClusterProject, query: Query) -> None:
+def test_full_disk_on_a_worker_loses_no_row(running_cluster: Cluster, built: ClusterProject, query: Query) -> None:
     with small_disk(running_cluster.local("worker-2"), 8):
         running_cluster.restart("worker-2")
         run = built.start_dbt(*version(2))
@@ -292,7 +292,7 @@ def test_full_disk_of_a_worker_loses_no_row(running_cluster: Cluster, built: Clu
     running_cluster.restart("worker-2")
 
 
-def test_full_disk_of_the_warehouse_loses_no_row(running_cluster: Cluster, built: ClusterProject, query: Query) -> None:
+def test_full_disk_in_the_warehouse_loses_no_row(running_cluster: Cluster, built: ClusterProject, query: Query) -> None:
     folder = built.table("m__dbt_tmp").parent / "m__dbt_tmp"
     with small_disk(built.home / "disk", 6):
         text = (built.home / "models" / "m.sql").read_text()

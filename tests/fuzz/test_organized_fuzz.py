@@ -188,7 +188,7 @@ def walk(spark: SparkSession, folder: Path, number: int, steps: int) -> Counter[
 
 
 @pytest.mark.usefixtures("extension")
-def test_random_steps_leave_the_expected_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_table_has_the_expected_rows_after_random_steps(spark: SparkSession, tmp_path: Path) -> None:
     taken: Counter[str] = Counter()
     with setting(spark, "spark.sql.shuffle.partitions", "2"):
         for number in range(-(-CASES // STEPS_PER_TABLE)):

@@ -75,7 +75,7 @@ def shop(built: Project) -> Iterator[Project]:
             path.write_text(models[path])
 
 
-def test_live_checks_every_model_and_locates_the_bad_join(shop: Project) -> None:
+def test_live_check_covers_every_model_and_locates_the_bad_join(shop: Project) -> None:
     result = check(shop, "--format", "json")
     report = json.loads(result.stdout)
     models = {model["name"]: model for model in report["models"]}
@@ -91,7 +91,7 @@ def test_live_checks_every_model_and_locates_the_bad_join(shop: Project) -> None
     assert edges["model.t.bad"] in ("shuffled", "one-sided")
 
 
-def test_live_compiles_a_manifest_once_and_keeps_dbts_own_artifacts(shop: Project) -> None:
+def test_live_check_compiles_a_manifest_once_and_keeps_dbts_artifacts(shop: Project) -> None:
     before = (shop.folder / "target" / "run_results.json").read_bytes()
     checked(shop, "--compile")
     own = shop.folder / "target" / "spark-bucketing" / "manifest.json"
@@ -103,7 +103,7 @@ def test_live_compiles_a_manifest_once_and_keeps_dbts_own_artifacts(shop: Projec
     assert "fresh" in checked(shop, "--select", "fresh")
 
 
-def test_live_uses_an_existing_manifest_without_compiling(shop: Project, tmp_path: Path) -> None:
+def test_live_check_uses_an_existing_manifest_without_compiling(shop: Project, tmp_path: Path) -> None:
     checked(shop, "--select", "good", "--compile")
     own = shop.folder / "target" / "spark-bucketing" / "manifest.json"
     data, written = json.loads(own.read_text()), own.stat().st_mtime_ns
@@ -125,7 +125,7 @@ def test_live_uses_an_existing_manifest_without_compiling(shop: Project, tmp_pat
     assert wrong.exit_code == 2 and "not a supported manifest" in wrong.output
 
 
-def test_live_supports_dbt_selectors(shop: Project) -> None:
+def test_live_check_supports_dbt_selectors(shop: Project) -> None:
     assert set(checked(shop, "--select", "+good", "--exclude", "users")) == {"clicks", "good"}
     assert set(checked(shop, "--select", "config.materialized:view,bad+")) == {"bad", "above"}
     wrong = check(shop, "--select", "nope:x")
@@ -145,7 +145,7 @@ TEXTS = {
 }
 
 
-def test_live_checks_files_without_running_them(shop: Project, tmp_path: Path) -> None:
+def test_live_check_does_not_run_the_files_that_it_checks(shop: Project, tmp_path: Path) -> None:
     def session() -> tuple[str, str | None]:
         return shop.spark.catalog.currentDatabase(), shop.spark.conf.get("spark.sql.debug.maxToStringFields")
 
@@ -178,7 +178,7 @@ def test_errors_from_spark_appear_only_in_the_report(spark: SparkSession, capfd:
     assert "no_such_table" not in "".join(capfd.readouterr())
 
 
-def test_live_uses_file_sizes_of_tables_without_statistics(spark: SparkSession, project: Project) -> None:
+def test_live_check_uses_file_sizes_of_tables_without_statistics(spark: SparkSession, project: Project) -> None:
     table = f"{project.schema}.days"
     columns = "(k bigint) partitioned by (d int) clustered by (k) into 2 buckets stored as parquet"
     spark.sql(f"create table {table} {columns}")
@@ -191,7 +191,7 @@ def test_live_uses_file_sizes_of_tables_without_statistics(spark: SparkSession, 
     assert operator.findings[0].bytes_shuffled == size
 
 
-def test_live_models_that_cannot_be_checked_are_unknown(shop: Project) -> None:
+def test_live_check_reports_models_that_it_cannot_plan_as_unknown(shop: Project) -> None:
     for name in ("broken", "torn"):
         raising = f"exceptions.raise_compiler_error('{name}!')"
         shop.write(f"models/{name}.sql", f"select 1 as a {{% if execute %}}{{{{ {raising} }}}}{{% endif %}}")
@@ -207,7 +207,7 @@ def test_live_models_that_cannot_be_checked_are_unknown(shop: Project) -> None:
     assert "TABLE_OR_VIEW_NOT_FOUND" in errors["reader"] and "--offline" in errors["reader"]
 
 
-def test_live_reports_a_configured_table_that_was_built_without_buckets(shop: Project) -> None:
+def test_live_check_reports_a_configured_table_that_was_built_without_buckets(shop: Project) -> None:
     rows = "select id as user_id from range(10)"
     shop.model("later", rows, materialized="table", file_format="parquet")
     shop.model("reader", "select user_id, count(*) as c from {{ ref('later') }} group by user_id", materialized="view")
@@ -217,7 +217,7 @@ def test_live_reports_a_configured_table_that_was_built_without_buckets(shop: Pr
     assert "is configured with 8 buckets by user_id, not built yet" in operator["description"]
 
 
-def test_live_verifies_fixes_through_views(shop: Project) -> None:
+def test_live_check_verifies_fixes_through_views(shop: Project) -> None:
     sql = "select a.user_id, b.name from {{ ref('bad') }} as b join {{ ref('clicks') }} as a on a.user_id = b.user_id"
     shop.model("over_view", sql, materialized="view")
     found = checked(shop, "--select", "over_view")["over_view"]
@@ -227,7 +227,7 @@ def test_live_verifies_fixes_through_views(shop: Project) -> None:
     assert fixes and all(fix["after"]["exchanges"] <= fix["before"]["exchanges"] for fix in fixes)
 
 
-def test_offline_requires_its_own_process(shop: Project) -> None:
+def test_offline_check_requires_a_separate_process(shop: Project) -> None:
     result = check(shop, "--offline")
     assert result.exit_code == 2 and "in a separate process" in " ".join(result.output.split())
 

@@ -108,7 +108,7 @@ def test_staged_rows_without_a_replacement_record_are_dropped(project: Project) 
     assert project.tables() == {"m"}
 
 
-def test_rows_staged_in_another_time_zone_are_not_applied(project: Project) -> None:
+def test_rows_staged_in_another_time_zone_are_not_written_to_the_table(project: Project) -> None:
     sql = "select 1 as k, timestamp_seconds(3600 * id) as at from range(2)"
     project.build(sql, **PARTITIONED | {"partition_by": ["at"]})
     crash_after_staging(project)
@@ -168,7 +168,7 @@ def test_table_with_deleted_files_can_be_rebuilt(project: Project, how: str) -> 
     assert project.tables() == {"m"}
 
 
-def test_table_of_another_node_is_never_treated_as_a_leftover(project: Project) -> None:
+def test_table_of_another_node_is_never_treated_as_a_leftover_table(project: Project) -> None:
     project.model("m", "select 1 as k", **TABLE)
     project.model("other", "select 'precious' as v", materialized="table", file_format="parquet", alias="m__dbt_input")
     project.dbt("run", "--select", "other")
@@ -309,7 +309,7 @@ def test_rewrite_survives_a_crash_before_each_statement(tables: SpecEvolution) -
 
 
 @pytest.mark.usefixtures("extension", "no_broadcast")
-def test_crash_within_sparks_overwrite_loses_no_row(tables: SpecEvolution) -> None:
+def test_crash_during_sparks_overwrite_loses_no_row(tables: SpecEvolution) -> None:
     rows = tables.evolved("halved", {"a": 4, "b": 4, "c": 8})
     # Spark deletes a partition's folder, then renames the new one to it.
     with crashing("insert overwrite", lambda: shutil.rmtree(tables.locations("halved")["ds=a"])):

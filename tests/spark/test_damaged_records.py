@@ -31,7 +31,7 @@ def is_refused(table: OrganizedTable, found: str) -> None:
             act()
 
 
-def test_damaged_record_of_an_unfinished_replacement_is_named(table: OrganizedTable) -> None:
+def test_error_names_a_damaged_record_of_an_unfinished_replacement(table: OrganizedTable) -> None:
     """Every reader and statement reports the damaged file; after its repair, all of them work again."""
     upserts = random_rows(random.Random(2), range(50, 70))
     before = table.expected()

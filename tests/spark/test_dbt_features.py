@@ -123,7 +123,7 @@ def test_model_with_hooks_reads_session_settings_once(project: Project) -> None:
     assert sent.count("set") == 1
 
 
-def test_grants_equal_those_of_dbt_spark(project: Project) -> None:
+def test_grants_are_the_same_as_with_dbt_spark(project: Project) -> None:
     # Stock Spark has no GRANT statement; the test checks that dbt sends it for the finished table.
     project.model("m", "select 1 as k", **TABLE, grants={"select": ["reporter"]})
     with statements() as sent:
@@ -231,9 +231,7 @@ def test_models_are_built_as_written(built: Project, name: str) -> None:
 
 
 @pytest.mark.parametrize(("bucket_hash", "file_format"), LAYOUTS, ids="_".join)
-def test_names_keep_their_case_as_far_as_the_metastore_allows(
-    built: Project, bucket_hash: str, file_format: str
-) -> None:
+def test_names_keep_their_case_if_the_metastore_allows_it(built: Project, bucket_hash: str, file_format: str) -> None:
     found = built.spark.table(built.table(f"Select_{bucket_hash}_{file_format}")).columns
     # Hive's metastore stores names in lower case. Spark preserves case only outside the bucket spec.
     assert found[0] == ("userid" if bucket_hash == "hive" else "UserId")

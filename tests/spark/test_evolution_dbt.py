@@ -126,7 +126,7 @@ def test_queries_use_the_buckets_of_their_months(story: Story, run: int) -> None
     assert seen.stock == Shape(2, 2, 0), "stock Spark must shuffle both sides after every run"
 
 
-def test_table_has_four_specs(story: Story) -> None:
+def test_table_has_partitions_with_four_specs(story: Story) -> None:
     rows = story.project.rows("select partition, num_buckets, bucket_columns from bucket_specs('{schema}.four_specs')")
     assert {row.partition: (row.num_buckets, row.bucket_columns) for row in rows} == {
         "month=2013-01": (None, None),

@@ -163,7 +163,7 @@ def test_written_partitions_get_the_new_spec_and_others_keep_theirs(history: His
         assert [after[case] for after in history.records] == expected
 
 
-def test_untouched_partitions_are_not_rewritten(history: History) -> None:
+def test_partitions_without_new_rows_are_not_rewritten(history: History) -> None:
     for case in history.cases:
         first, second, third, fourth = (after[case] for after in history.files)
         assert second["1"] == first["1"] == fourth["1"]

@@ -438,7 +438,7 @@ def test_table_renamed_after_a_crash_recovers(project: Project, extension: None,
 
 
 @pytest.mark.long
-def test_partitions_may_have_files_with_the_same_names(project: Project, extension: None) -> None:
+def test_partitions_can_have_files_with_the_same_names(project: Project, extension: None) -> None:
     """A partition was copied to another folder, with the same file names."""
     keys = {"unique_key": ["id", "ds"], "partition_by": ["ds"], "merge_checks": True}
     start(project, [(i, i, 0, "x", "a") for i in range(100)], **keys)
@@ -458,7 +458,7 @@ def test_partitions_may_have_files_with_the_same_names(project: Project, extensi
     shutil.rmtree(clone.parent)
 
 
-def test_rows_of_a_dropped_partition_do_not_come_back(project: Project, extension: None) -> None:
+def test_rows_of_a_dropped_partition_do_not_reappear(project: Project, extension: None) -> None:
     """An external table keeps the files of a dropped partition; a new partition in the same folder would include them."""
     root = str(project.folder / "external")
     start(project, [(i, i, 0, "x", "ab"[i % 2]) for i in range(100)], partition_by=["ds"], location_root=root)
@@ -502,7 +502,7 @@ def stock_rows(project: Project) -> list[Row]:
         pytest.param(".", shutil.copy, marks=LONG),
     ],
 )
-def test_backup_from_before_a_merge_can_be_restored(project: Project, extension: None, what: str, copy: Any) -> None:
+def test_backup_made_before_a_merge_can_be_restored(project: Project, extension: None, what: str, copy: Any) -> None:
     """Restore a partition or the table, with old or new file times; queries return the rows, and a merge finds them."""
     start(project, ROWS, partition_by=["ds"], merge_checks=True)
     backup = project.folder / "backup"

@@ -1,4 +1,4 @@
-"""Tests of the generic tests for the number and size of files, which must never pass without a result."""
+"""Tests of the generic tests for the number and size of files, which must never pass if they are inconclusive."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_files_are_counted_and_measured(built: Project) -> None:
     assert [results[f"t{number}"].failures for number in range(len(TESTS))] == [failures for *_, failures in TESTS]
 
 
-def test_inconclusive_results_never_pass(built: Project) -> None:
+def test_inconclusive_tests_never_pass(built: Project) -> None:
     tests: list[object] = [
         {f"spark_bucketing.{AT_MOST}": {"name": "view", "arguments": {"n": 1}}},
         {f"spark_bucketing.{AT_MOST}": {"name": "none", "arguments": {"n": 0}}},

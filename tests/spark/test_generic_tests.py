@@ -1,4 +1,4 @@
-"""Tests that the generic tests fail on violations, pass on valid tables, and never pass without a result."""
+"""Tests that the generic tests fail on violations, pass on valid tables, and never pass if they are inconclusive."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def rows_of(project: Project, result: NodeResult) -> list[Row]:
 
 
 def failed(results: dict[str, NodeResult]) -> dict[str, int | None]:
-    """Return the number of failing rows of each test that did not pass; None for tests without a result."""
+    """Return the number of failing rows of each test that did not pass; None for inconclusive tests."""
     return {
         name: result.failures if result.status == "fail" else None
         for name, result in results.items()
@@ -295,7 +295,7 @@ FOUND: dict[str, dict[str, int]] = {
 
 
 @pytest.mark.parametrize("table", FOUND)
-def test_exactly_the_violated_tests_fail(results: dict[str, NodeResult], table: str) -> None:
+def test_only_tests_of_violated_properties_fail(results: dict[str, NodeResult], table: str) -> None:
     assert of_table(results, table) == FOUND[table]
 
 
@@ -305,7 +305,7 @@ def buckets_of_rows(project: Project, table: str) -> list[Row]:
     return project.rows(counted % table)
 
 
-def test_skew_is_the_largest_bucket_over_the_mean(good: Project, results: dict[str, NodeResult]) -> None:
+def test_skew_is_the_largest_bucket_divided_by_the_mean(good: Project, results: dict[str, NodeResult]) -> None:
     biggest = buckets_of_rows(good, "skewed")[0]
     ratio = biggest.n / 3
     assert ratio >= 3
@@ -351,7 +351,7 @@ def test_sort_order_is_checked_across_splits_of_a_file(good: Project, file_forma
 
 
 KEYED = "create table {{}} (k {}) clustered by (k) into 4 buckets stored as orc {}"
-# A table, its DDL, the tests that cannot give a result with their arguments, and part of the message.
+# A table, its DDL, the inconclusive tests with their arguments, and part of the message.
 CANNOT_TELL: list[tuple[str, str, dict[str, dict[str, object]], str]] = [
     ("a_view", "create view {} as select 1 as k", ALL_TESTS, "found: a view"),
     ("nowhere", "", ALL_TESTS, "no table with this name"),
@@ -368,7 +368,7 @@ WRONG_ARGUMENTS: dict[str, tuple[str, dict[str, object], str]] = {
 }
 
 
-def test_tests_without_a_result_are_errors(project: Project) -> None:
+def test_inconclusive_tests_are_errors(project: Project) -> None:
     tables = Tables(project)
     for table, ddl, tests, _ in CANNOT_TELL:
         if ddl:

@@ -153,7 +153,7 @@ AFTER = {"append": 40, "merge": 35, "insert_overwrite_0": 10, "insert_overwrite_
 
 
 @pytest.mark.usefixtures("extension")
-def test_increments_of_bucketing_version_2_are_in_their_buckets(project: Project) -> None:
+def test_increments_in_bucketing_version_2_are_in_their_buckets(project: Project) -> None:
     for name, config in VERSION_2.items():
         project.model(name, versions(FIRST, SECOND), **config)
     tests = [f"spark_bucketing.{test}" for test in ("one_file_per_bucket", "rows_in_their_buckets")]

@@ -98,7 +98,7 @@ def after(config: Config, old: list[Row], new: list[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize("seed", all_long_but(1, range(1, 12)))
-def test_strategies_equal_plain_python(project: Project, seed: int) -> None:
+def test_strategies_give_the_same_rows_as_plain_python(project: Project, seed: int) -> None:
     dice, root = random.Random(seed), project.folder / "external"
     place = {} if seed % 2 else {"location_root": str(root)}
     cases = {name: config | ({} if seed == 1 else random_layout(dice)) for name, config in CASES.items()}

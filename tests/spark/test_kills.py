@@ -208,7 +208,7 @@ SAMPLE = {
 
 
 @pytest.mark.parametrize("name", SAMPLE)
-def test_runs_survive_sampled_kills(new_project: Callable[..., Project], name: str) -> None:
+def test_runs_survive_kills_in_sampled_statements(new_project: Callable[..., Project], name: str) -> None:
     project = started(new_project, KINDS[name])
     for run, (statement, how) in enumerate(SAMPLE[name], 1):
         assert_survives(project, KINDS[name], run, matching(statement), how, thorough=False)

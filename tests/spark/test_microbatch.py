@@ -223,7 +223,7 @@ def test_batch_that_would_overwrite_other_batches_is_refused(events: Project) ->
     assert days(events) == {"01": ("again", 100)}
 
 
-def test_microbatch_without_its_own_event_time_warns(events: Project) -> None:
+def test_microbatch_model_without_an_event_time_column_causes_a_warning(events: Project) -> None:
     events.model("m", "select k, day as d, v from {{ ref('events') }}", **MICROBATCH | {"partition_by": ["d"]})
     window = ("--event-time-start", "2024-01-01", "--event-time-end", "2024-01-02")
     events.dbt("run", *window, v="one")

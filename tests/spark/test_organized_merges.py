@@ -129,19 +129,19 @@ CONFIGS: list[dict[str, Any]] = [
 ]
 
 
-def test_merges_equal_a_recomputation(project: Project, extension: None) -> None:
+def test_merges_give_the_same_rows_as_a_recomputation(project: Project, extension: None) -> None:
     """Rows move between partitions, implicit partitions and files; some tables are ORC."""
     assert_merges(project, 2, (0.2,))
 
 
 @pytest.mark.long
-def test_columns_outside_the_update_list_stay(project: Project, extension: None) -> None:
+def test_columns_outside_the_update_list_do_not_change(project: Project, extension: None) -> None:
     assert_merges(project, 6, (0.2, 1))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", range(7))
-def test_many_merges_equal_a_recomputation(project: Project, extension: None, number: int) -> None:
+def test_many_merges_give_the_same_rows_as_a_recomputation(project: Project, extension: None, number: int) -> None:
     assert_merges(project, number, (0.01, 0.2, 0, 1))
 
 
@@ -355,7 +355,7 @@ def test_invalid_merge_changes_nothing(project: Project, extension: None) -> Non
         assert (rows_of(project), data_files(project, "m")) == before, message
 
 
-def test_rows_that_were_already_merged_may_repeat(project: Project, extension: None) -> None:
+def test_rows_that_are_already_merged_can_be_merged_again(project: Project, extension: None) -> None:
     """A run that is killed after its commit repeats its rows; this fails if the table has changed since."""
     start(project, [(i, i, 0, "x", "a") for i in range(100)], merge_checks=True, insert_when="op = 'I'")
     delta = [(1, 1, 0, "y", "a", "U"), (500, 5, 0, "n", "a", "I"), (2, 2, 0, "x", "a", "D")]
@@ -556,7 +556,7 @@ def test_table_without_known_files_gets_new_ranges(project: Project, extension: 
     assert project.rows("select count(*), count_if(v = 'z') from {schema}.m")[0] == (60, 20)
 
 
-def test_rows_excluded_by_predicates_stay(project: Project, extension: None) -> None:
+def test_rows_excluded_by_predicates_do_not_change(project: Project, extension: None) -> None:
     """As in dbt, the merge adds a new row with such a key."""
     rows: list[Row] = [(i, i, i % 2, "x", "a") for i in range(100)]
     start(project, rows, incremental_predicates=["DBT_INTERNAL_DEST.s = 1"], merge_checks=True)

@@ -164,7 +164,7 @@ def test_statistics_may_have_timestamps_in_milliseconds(project: Project, extens
         assert len(found) == 1, number
 
 
-def test_increments_add_their_files_to_the_statistics(project: Project, extension: None, spark: SparkSession) -> None:
+def test_increments_add_file_statistics_of_their_files(project: Project, extension: None, spark: SparkSession) -> None:
     config = {**ORGANIZED, "materialized": "organized_incremental", "partition_by": ["ds"]}
     day = "select id as o, '{}' as ds from range({}, {}, 1, 2)"
     project.build(day.format("a", 0, 200) + " union all " + day.format("b", 0, 200), **config)
@@ -233,7 +233,7 @@ def test_nulls_are_ignored_when_files_are_planned(project: Project, nulls: int, 
     assert all(row.n == 100 or files == 2 for row in found if row.lower is not None)
 
 
-def test_orc_timestamps_depend_on_the_readers_time_zone(project: Project, extension: None, spark: SparkSession) -> None:
+def test_timestamps_in_orc_are_not_used_as_ranges(project: Project, extension: None, spark: SparkSession) -> None:
     config = {**TABLE, "range_by": "ts", "rows_per_file": 40, "file_format": "orc"}
     times = "select timestamp'2024-01-01' + make_interval(0, 0, 0, 0, cast(id as int)) as ts from range(400)"
     project.model("m", times, **config)

@@ -73,7 +73,7 @@ def test_partitions_of_different_sizes_get_different_numbers_of_files(
     assert project.tables() == {"m"}
 
 
-def test_every_config_for_the_number_of_files_is_exact(project: Project) -> None:
+def test_every_setting_for_the_number_of_files_is_exact(project: Project) -> None:
     ways: dict[str, tuple[dict[str, Any], dict[Any, int]]] = {
         "total": ({"num_files": 9}, {None: 9}),
         "one": ({"num_files": 1}, {None: 1}),

@@ -36,7 +36,9 @@ PROBES = {
 
 
 @pytest.mark.parametrize("feature", PROBES)
-def test_this_spark_supports_its_versions_features(project: Project, spark: SparkSession, feature: str) -> None:
+def test_this_spark_has_the_documented_features_of_its_version(
+    project: Project, spark: SparkSession, feature: str
+) -> None:
     table = project.table("probe")
     spark.sql(f"create table {table} (k date, p int) using parquet partitioned by (p)")
     statement = PROBES[feature].replace("probe", table)
@@ -45,7 +47,9 @@ def test_this_spark_supports_its_versions_features(project: Project, spark: Spar
         spark.sql(statement)
 
 
-def test_session_without_scripts_writes_the_same(new_project: Callable[..., Project], spark: SparkSession) -> None:
+def test_session_without_scripts_writes_the_same_tables(
+    new_project: Callable[..., Project], spark: SparkSession
+) -> None:
     project = new_project()
     with setting(spark, "spark.sql.scripting.enabled", "false"), statements(ignored=NOTHING) as sent:
         for version in ("one", "other"):
@@ -54,7 +58,7 @@ def test_session_without_scripts_writes_the_same(new_project: Callable[..., Proj
     assert project.tables() == {"m"} and not [sql for sql in sent if "begin" in sql.split()]
 
 
-def test_too_old_spark_is_named(project: Project) -> None:
+def test_error_names_a_spark_version_that_is_too_old(project: Project) -> None:
     older = "select '3.4.1 0000' as version"
     said = r"(?s)cannot be written in this session.*found: +Spark 3.4.1.*3.5 or newer"
     with (

@@ -28,7 +28,7 @@ def refuse_rename(spark: SparkSession, number: int) -> AbstractContextManager[li
     return failing(spark, RENAME, number, Py4JJavaError("an error of the metastore", error))
 
 
-def test_directory_in_the_way_restores_the_previous_relation(project: Project) -> None:
+def test_swap_restores_the_previous_relation_if_a_directory_is_in_the_way(project: Project) -> None:
     project.model("m", "select 1 as k", materialized="view")
     project.model("other", "select 1 as k", **MODEL)
     project.dbt("run")
@@ -48,7 +48,7 @@ def test_directory_in_the_way_restores_the_previous_relation(project: Project) -
 
 
 @pytest.mark.parametrize("command", [("run",), ("run", "--full-refresh")], ids=" ".join)
-def test_directory_in_the_backups_way_stops_the_run_before_any_change(
+def test_directory_with_the_backups_name_stops_the_run_before_any_change(
     project: Project, command: tuple[str, ...]
 ) -> None:
     project.model("m", "select '{{ var('v') }}' as k", **MODEL)
@@ -63,7 +63,7 @@ def test_directory_in_the_backups_way_stops_the_run_before_any_change(
     assert content(project) == [("new",)]
 
 
-def test_directory_in_the_backups_way_does_not_affect_an_external_table(project: Project) -> None:
+def test_directory_with_the_backups_name_does_not_affect_an_external_table(project: Project) -> None:
     project.model("m", "select '{{ var('v') }}' as k", **MODEL, location_root=str(project.folder / "external"))
     project.dbt("run", v="old")
     project.model("other", "select 1 as k", **MODEL)

@@ -69,7 +69,7 @@ def test_readers_of_a_path_see_the_rewritten_files(tables: SpecEvolution, tmp_pa
 
 
 @pytest.mark.long
-def test_partition_value_without_sql_literal_does_not_block_the_others(tables: SpecEvolution) -> None:
+def test_partition_value_without_a_sql_literal_does_not_block_the_others(tables: SpecEvolution) -> None:
     tables.new("spelled", "ds decimal(10,2)")
     for ds in ("1.00", "2.00"):
         tables.sql(f"insert into spelled partition (ds = {ds}) select cast(id as int), id from range(40)")
@@ -110,7 +110,7 @@ def test_unreadable_file_prevents_the_rewrite_of_its_partition(tables: SpecEvolu
         tables.assert_whole("corrupt", rows)
 
 
-def test_files_from_a_stock_insert_are_compacted(tables: SpecEvolution) -> None:
+def test_files_of_a_stock_spark_insert_are_compacted(tables: SpecEvolution) -> None:
     tables.evolved("added", {"a": 8, "b": 8})
     # After a SELECT, stock Spark writes files without buckets.
     tables.sql("refresh table added")
@@ -137,7 +137,7 @@ def test_partitions_without_rows_are_skipped(tables: SpecEvolution) -> None:
 
 
 @pytest.mark.long
-def test_partition_in_another_folder_stays_there(tables: SpecEvolution, tmp_path: Path) -> None:
+def test_rewrite_keeps_a_partition_in_another_folder(tables: SpecEvolution, tmp_path: Path) -> None:
     rows = tables.evolved("elsewhere", {"a": 4, "b": 8})
     place = tmp_path / "föo = 1%"
     shutil.move(tables.locations("elsewhere")["ds=a"], place)

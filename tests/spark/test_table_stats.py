@@ -75,7 +75,7 @@ def test_wrong_or_missing_statistics_are_repaired(project: Project) -> None:
     assert {one["state"] for one in verified(project, expected=1)} == {"not-covered"}
 
 
-def test_reads_list_folders_once_for_the_statistics(project: Project, extension: None, spark: SparkSession) -> None:
+def test_folders_are_listed_once_for_the_statistics(project: Project, extension: None, spark: SparkSession) -> None:
     project.build(ROWS, **ORGANIZED, partition_by=["ds"])
     project.rows("select count(*) from {schema}.m")
     listed = f"select file, rows, count(*) over (partition by rows) as n from file_statistics('{project.table('m')}')"

@@ -34,7 +34,7 @@ def best(choices: Choices, weights: Weights, limit: float) -> float:
 
 
 @pytest.mark.parametrize("budget", [inf, 0.5])
-def test_choice_is_within_its_budget_and_near_the_best(budget: float) -> None:
+def test_choice_is_within_the_budget_and_close_to_the_best_choice(budget: float) -> None:
     missed, total, exact = 0.0, 0.0, 0
     for seed in range(300):
         choices, weights = random_choices(seed)

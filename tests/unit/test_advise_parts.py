@@ -249,7 +249,7 @@ def test_join_requires_its_keys_at_the_same_positions() -> None:
     )
 
 
-def test_subset_of_the_join_keys_suffices_where_the_session_allows_it() -> None:
+def test_subset_of_the_join_keys_suffices_if_the_session_allows_it() -> None:
     sides = (Requirement("t", ("k", "j"), 1, 1, ("k", "j")), Requirement("u", ("a", "b"), 1, 1, ("a", "b")))
     requirement = RequiredLayout("q", "join", sides)
     assert keys_of([requirement], Compatibility(True))["t"] == dict.fromkeys([("j", "k"), ("k", "j"), ("k",), ("j",)])
@@ -333,7 +333,7 @@ def test_warehouse_sizes_override_sizes_in_the_catalog() -> None:
     assert found["b"].partitions == 3 and found["b"].columns
 
 
-def test_evolving_tables_do_not_use_the_budget() -> None:
+def test_evolving_tables_do_not_consume_the_budget() -> None:
     options = {name: options_of(subject(name, 4 * GIB), [("k",)], [], 256 * MIB) for name in ("t", "u")}
     evolving = replace(options["t"], subject=replace(options["t"].subject, evolves=True))
     required = [grouping("a", "t", "k"), grouping("b", "u", "k", moved=50.0 * GIB)]
@@ -350,7 +350,7 @@ def test_unknown_names_are_rejected_with_the_nearest_name() -> None:
         refuse_unknown(manifest, Path("f.yml"), ["ordrs"])
 
 
-def test_tables_without_a_gain_in_the_plans_are_dropped() -> None:
+def test_tables_that_do_not_improve_any_plan_are_excluded() -> None:
     options = {"t": options_of(subject("t"), [("k",)], [], 256 * MIB)}
     proposal = proposed(options, [grouping("a", "t", "k")], Compatibility(True))
     same, less = Planned(PlanCounts(1), 40.0 * GIB, 0), Planned(PlanCounts(), 0, 0)
@@ -393,7 +393,7 @@ def test_text_report_starts_with_worse_models_and_excludes_unplanned_ones() -> N
     assert page.getvalue().index("Worse") < page.getvalue().index("Changes")
 
 
-def test_html_page_colours_all_models_by_effect() -> None:
+def test_html_page_shows_the_effect_on_each_model_by_color() -> None:
     file = StringIO()
     long = replace(
         ADVICE.changes[0], unique_id="model.p.better", after=replace(SPEC, bucket_columns=("customer_id",) * 9)

@@ -31,7 +31,9 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize(("layout", "partitions", "rows", "skew"), NUMBERS.values(), ids=NUMBERS)
-def test_numbers(layout: BucketedFiles, partitions: int, rows: int, skew: float | None) -> None:
+def test_table_has_the_expected_numbers_of_partitions_and_rows_and_skew(
+    layout: BucketedFiles, partitions: int, rows: int, skew: float | None
+) -> None:
     assert (layout.partitions, layout.rows, layout.skew) == (partitions, rows, skew)
 
 

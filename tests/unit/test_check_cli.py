@@ -87,7 +87,7 @@ def test_one_run_can_write_several_reports(asked: Asked, tmp_path: Path) -> None
     assert "'--format': 'pdf' is not one of" in run("--format", "pdf=r.pdf").stderr
 
 
-def test_written_baseline_succeeds(asked: Asked, tmp_path: Path) -> None:
+def test_writing_a_baseline_exits_with_success(asked: Asked, tmp_path: Path) -> None:
     asked(CLEAN)
     result = run("--write-baseline", str(tmp_path / "b.json"))
     assert result.exit_code == 0 and "accepts 0 findings" in result.stderr
@@ -111,7 +111,7 @@ def test_error_during_the_check_never_passes(error: BaseException, said: str, mo
     assert result.exit_code == 2 and said in result.output and "Traceback" not in result.output
 
 
-def test_explain_reason_lists_the_valid_reasons_for_an_unknown_one() -> None:
+def test_explain_lists_the_valid_reasons_for_an_unknown_reason() -> None:
     known = CliRunner().invoke(main, ["explain", "bucket-count-mismatch"])
     assert known.exit_code == 0 and known.output.startswith("bucket-count-mismatch: ")
     wrong = CliRunner().invoke(main, ["explain", "bucket-count"])
@@ -188,7 +188,7 @@ def test_reports_support_every_character(form: str, asked: Asked, monkeypatch: p
     assert left.value.code == 1 and Path("report").stat().st_size
 
 
-def test_report_file_has_no_colours_even_if_they_are_forced(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_file_has_no_colors_even_if_they_are_forced(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     asked(REPORT)
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm-256color"), ("COLUMNS", "40")):
         monkeypatch.setenv(name, value)

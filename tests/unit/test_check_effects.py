@@ -65,7 +65,7 @@ def test_fix_lists_its_effects_on_other_readers_of_the_table() -> None:
 @pytest.mark.parametrize(
     ("others", "level"), [((), "warning"), (((0, 1),), "warning"), (((0, 1), (0, 1)), "note"), (((1, 0),), "warning")]
 )
-def test_grouping_by_fewer_keys_is_a_warning_only_if_the_project_gains(
+def test_grouping_by_too_few_columns_is_a_warning_only_if_the_project_gains(
     others: tuple[tuple[int, int], ...], level: str
 ) -> None:
     found = effects(model("a", "keys-miss-bucket-column", "aggregate"), *others)
@@ -80,7 +80,7 @@ def test_query_that_spark_can_no_longer_plan_is_worse() -> None:
     assert not serves_all(replace(fix, others=fix.others * 2))
 
 
-def test_tables_for_which_queries_require_different_specs() -> None:
+def test_tables_with_conflicting_requirements_are_listed() -> None:
     other = replace(FIX, spec=replace(BY_J, num_buckets=16), others=(OtherQuery("c", PlanCounts(1), PlanCounts()),))
     wanted = required_specs([model("a"), model("b", fix=other)])
     assert wanted == {

@@ -176,7 +176,7 @@ class Answers:
         ([], "<undefined>", ""),
     ],
 )
-def test_extension_that_the_session_could_not_load_counts_as_absent(
+def test_extension_that_failed_to_load_counts_as_absent(
     functions: list[tuple[Any, ...]], named: str, read: str
 ) -> None:
     settings = read_settings(Answers(functions, **{"spark.sql.extensions": named}))  # type: ignore[arg-type]

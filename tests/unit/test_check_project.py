@@ -172,7 +172,7 @@ def test_parents_come_before_their_children() -> None:
     assert all(order.index(parent) < order.index(name) for name in order for parent in MANIFEST.nodes[name].depends_on)
 
 
-def test_chain_longer_than_the_stack_is_ordered() -> None:
+def test_long_chain_of_models_is_ordered_without_recursion() -> None:
     nodes = {f"m{i}": Node(f"m{i}", f"m{i}", "model", "", depends_on=(f"m{i + 1}",)) for i in range(5000)}
     assert Manifest(nodes).order[0] == "m4999"
 

@@ -290,7 +290,7 @@ def test_text_merges_findings_of_both_sides_of_a_join() -> None:
     assert page.count("Set a=b.") == 2 and "<p>Side a.</p><p>Side b.</p>" in page
 
 
-def test_text_in_a_pipe_has_no_colours_and_no_wrapped_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_in_a_pipe_has_no_colors_and_no_wrapped_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     text = written("text", verbose=True)
     assert "\x1b" not in text
@@ -299,7 +299,7 @@ def test_text_in_a_pipe_has_no_colours_and_no_wrapped_lines(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("variable", "coloured"), [("", True), ("1", False)])
-def test_text_on_a_terminal_has_colours_unless_no_color_is_set(
+def test_text_on_a_terminal_has_colors_unless_no_color_is_set(
     variable: str, coloured: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("NO_COLOR", variable), ("FORCE_COLOR", "1"), ("TERM", "xterm-256color")):

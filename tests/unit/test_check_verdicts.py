@@ -90,7 +90,7 @@ def test_unrecognized_operator_is_unknown(tables: dict[str, TableFacts], changed
         ("select 1", None),
     ],
 )
-def test_line_is_the_clause_with_the_operator_s_columns_and_table(sql: str, line: int | None) -> None:
+def test_finding_has_the_line_of_the_clause_with_its_columns_and_table(sql: str, line: int | None) -> None:
     assert {finding.line for finding in join_of("bucket_counts", TABLES, sql).findings} == {line}
 
 

@@ -79,7 +79,7 @@ def test_properties_without_a_config_are_not_edited(project: Project) -> None:
     assert edit.path == Path("models/m.sql")
 
 
-def test_config_in_yaml_only_is_edited_there_with_new_keys(project: Project) -> None:
+def test_config_that_is_only_in_yaml_is_edited_there(project: Project) -> None:
     (edit,) = project.edits(
         with_properties(project, "models:\n- name: m\n  config:\n    materialized: table\n"), **BUCKETED
     )
@@ -109,7 +109,7 @@ def test_removed_key_is_removed_everywhere(project: Project) -> None:
     ]
 
 
-def test_models_may_share_a_properties_file(project: Project) -> None:
+def test_models_can_share_a_properties_file(project: Project) -> None:
     one = with_properties(project, "models:\n- name: m\n  config: {buckets: 1}\n- name: n\n  config: {buckets: 2}\n")
     two = project.model("n", "select 2", patch_path="shop://models/shop.yml")
     changes = [

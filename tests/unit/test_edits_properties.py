@@ -102,7 +102,7 @@ def test_all_edits_at_once_with_crlf_and_bom() -> None:
         ),
     ],
 )
-def test_other_yaml_styles(before: str, wanted: dict[str, object], after: str) -> None:
+def test_other_yaml_styles_are_preserved(before: str, wanted: dict[str, object], after: str) -> None:
     assert edited(config(before), **wanted) == config(after)
 
 

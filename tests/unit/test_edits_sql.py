@@ -157,7 +157,7 @@ def test_unsafe_edit_is_refused_with_the_reason(sql: str, reason: str) -> None:
     assert reason in str(refused.value)
 
 
-def test_value_that_jinja_has_no_literal_for_is_a_type_error() -> None:
+def test_value_without_a_literal_in_jinja_is_a_type_error() -> None:
     with pytest.raises(TypeError):
         edit_sql("x", {"a": object()})
 

@@ -65,7 +65,7 @@ def test_costs_belong_to_tables_and_keys() -> None:
 
 
 @pytest.mark.parametrize("packed", [bytes, gzip.compress, zstandard.ZstdCompressor().compress, _lz4])
-def test_codecs(tmp_path: Path, packed) -> None:  # type: ignore[no-untyped-def]
+def test_every_codec_is_decompressed(tmp_path: Path, packed) -> None:  # type: ignore[no-untyped-def]
     log = tmp_path / "app-1"
     log.write_bytes(packed(_plain()))
     found = read_measured([str(log)])
@@ -144,7 +144,7 @@ def _measured(table_ms: int, reader_ms: int, bucketed: bool) -> Measured:
     return found
 
 
-def test_models_that_cost_more_than_they_save_are_named() -> None:
+def test_report_names_models_that_cost_more_than_they_save() -> None:
     plain = _measured(10_000, 10_000, bucketed=False)
     (costly,) = compare(plain, _measured(15_000, 9_000, bucketed=True)).costly
     assert (costly.node, costly.cost_seconds, costly.saved_seconds) == ("model.p.t", 5.0, 1.0)

@@ -180,7 +180,7 @@ def test_cache_directory_comes_from_an_option_a_variable_or_the_user_s_home(
     assert Path(run("build").output).parent == tmp_path / "home" / ".cache" / "spark-bucketing"
 
 
-def test_copy_of_the_jar_has_a_stable_name(machine: Machine, tmp_path: Path) -> None:
+def test_copied_jar_has_a_stable_name(machine: Machine, tmp_path: Path) -> None:
     copy = tmp_path / "new" / "extension.jar"
     assert run("build", "--output", str(copy)).output.strip() == str(copy)
     before = copy.stat().st_ino

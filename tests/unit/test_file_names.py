@@ -14,7 +14,7 @@ CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "shared" / "file_n
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_bucket_id_of_a_file_name(case: dict[str, Any]) -> None:
+def test_bucket_id_is_parsed_from_the_file_name(case: dict[str, Any]) -> None:
     assert (bucket_of(case["name"], "hive"), bucket_of(case["name"], "spark")) == (case["hive"], case["spark"])
 
 

@@ -39,7 +39,7 @@ def test_installed_package_has_no_showcase(tmp_path: Path, profile: str) -> None
     assert any(name.startswith("macro.spark_bucketing.") for name in manifest["macros"])
 
 
-def test_repository_s_own_project_has_the_showcase(tmp_path: Path) -> None:
+def test_project_of_this_repository_has_the_showcase(tmp_path: Path) -> None:
     result = dbt(REPOSITORY, "parse", "--target-path", str(tmp_path), "--no-partial-parse").result
     assert "model.spark_bucketing.flights_by_plane" in result.nodes
 

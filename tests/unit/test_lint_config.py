@@ -33,7 +33,7 @@ def test_misspelled_keys_are_fixed_in_one_pass() -> None:
     assert fixed(mended) == mended and lint(mended) == []
 
 
-def test_misspelled_key_beside_the_correct_key_has_no_fix() -> None:
+def test_misspelled_key_next_to_the_correct_key_has_no_fix() -> None:
     source = model(
         "select 1 as k", {"materialized": "bucketed_table", "clustered_by": ["k"], "bucket": 4, "buckets": 8}
     )

@@ -30,7 +30,7 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_rule_returns_the_expected_results_for_its_cases(case: RuleTestCase, manifest: str) -> None:
+def test_rule_gives_the_expected_results_for_its_cases(case: RuleTestCase, manifest: str) -> None:
     text = case.pass_str or case.fail_str or ""
     found = [one for one in lint(text, manifest) if one.rule_code() == case.rule]
     if case.pass_str:

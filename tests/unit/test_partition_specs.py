@@ -86,7 +86,7 @@ def test_numeric_partitions_sort_as_numbers_with_null_first() -> None:
         ((spec(8), "2 files"), None, "partition ds=b is seal-broken"),
     ],
 )
-def test_partitions_that_can_be_read_together(
+def test_partitions_with_compatible_specs_are_read_together(
     specs: Sequence[BucketSpec | str | None], buckets: int | None, why: str
 ) -> None:
     found = table(*(part(f"ds={d}", s) for d, s in zip("abc", specs, strict=False)))

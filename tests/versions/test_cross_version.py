@@ -45,7 +45,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("spark", VERSIONS)
-def test_tables_of_all_versions_are_bucketed_in_each(home: Path, spark: str) -> None:
+def test_every_version_reads_the_buckets_of_all_versions(home: Path, spark: str) -> None:
     found = run(home, "read", spark, *VERSIONS)
     assert len(found) == len(TABLES) * len(VERSIONS)
     for name, join in found.items():

@@ -69,7 +69,7 @@ def test_statement_is_recognized_in_every_spelling(tables: Tables, how: str) -> 
 @pytest.mark.parametrize(
     "explain", ["explain {}", "EXPLAIN EXTENDED -- the plan\n{}", "explain formatted {}", "explain cost /* of it */ {}"]
 )
-def test_explain_does_not_run_the_statement(tables: Tables, explain: str) -> None:
+def test_explain_does_not_execute_the_statement(tables: Tables, explain: str) -> None:
     create(tables, "t")
     ((plan,),) = tables.sql(explain.format("alter table t clustered by (k) into 8 buckets"))
     assert "AlterBucketsCommand" in str(plan)

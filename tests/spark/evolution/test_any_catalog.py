@@ -34,7 +34,7 @@ class Store:
         return {str(partition.name()): partition for partition in listed}
 
 
-def test_partitions_equal_those_of_hives_client(tables: Tables) -> None:
+def test_partitions_equal_the_partitions_from_hives_client(tables: Tables) -> None:
     rows = "select k, v, p, if(k % 3 = 0, null, concat('x/=', k % 3)) from new_rows"
     filled(tables, "t", rows, partition="p bigint, s string")
     store = Store(tables, "t")

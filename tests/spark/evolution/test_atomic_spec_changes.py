@@ -115,7 +115,7 @@ def test_change_of_many_partitions_can_be_repeated_after_a_failed_batch(tables: 
     assert rows(tables) == expected
 
 
-def test_last_of_two_concurrent_statements_wins_and_rows_stay_correct(tables: Tables) -> None:
+def test_later_of_two_concurrent_statements_wins_and_rows_stay_correct(tables: Tables) -> None:
     """SET TBLPROPERTIES reads the table and writes it back a moment later."""
 
     def write_back_old_table(client: Any, call: Callable[[], Any]) -> Any:

@@ -136,7 +136,7 @@ def test_scan_claims_only_the_ordering_that_all_partitions_share(tables: Tables)
     assert tables.read(ranked.format(days="in ('a', 'b')")).shape == (0, 1, 1)
 
 
-def test_alter_in_another_session_is_seen(tables: Tables) -> None:
+def test_query_uses_an_alter_from_another_session(tables: Tables) -> None:
     evolve(tables, "shared", {"a": ("k", 4)})
     query = "select k, count(*), sum(v) from shared group by k"
     assert "(4 Hive buckets, sorted)" in tables.plan(query)

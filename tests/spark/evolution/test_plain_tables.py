@@ -55,7 +55,7 @@ def test_not_clustered_leaves_an_unbucketed_table_unchanged(tables: Tables) -> N
     assert ("Provider", "parquet", "") in tables.sql("describe formatted p")
 
 
-def test_types_without_hive_equivalent_are_refused(tables: Tables) -> None:
+def test_types_without_a_hive_equivalent_are_refused(tables: Tables) -> None:
     tables.create("p (k int, at timestamp_ntz, ds string) using parquet partitioned by (ds)")
     tables.sql("insert into p values (1, timestamp_ntz'2024-01-01', 'x')")
     refused(tables, CLUSTERED, r"`p`: found columns that Spark could not store .*: k, at")

@@ -110,7 +110,7 @@ def test_encrypted_orc_columns_get_an_ordinary_scan(tables: Tables, by_table: bo
 
 
 @pytest.mark.skipif(not can(COLLATIONS), reason=COLLATIONS)
-def test_sealed_ordering_ends_at_text_with_a_collation(tables: Tables) -> None:
+def test_sealed_ordering_ends_at_a_collated_string(tables: Tables) -> None:
     texts = "select explode(array('a', 'B', 'b', 'A', 'c')) as s"
     for kind in ("string collate utf8_lcase", "string"):
         tables.make("t", f"k int, s {kind}", "k", 1, sorted_by="k, s", stored="using parquet")
@@ -131,7 +131,7 @@ PADDED: tuple[dict[str, str], ...] = (
 @pytest.mark.parametrize(
     "stored", all_long_but("stored as orc", ["stored as orc", "stored as parquet", "using parquet", "using orc"])
 )
-def test_sealed_ordering_ends_at_padded_text(tables: Tables, stored: str, kind: str) -> None:
+def test_sealed_ordering_ends_at_a_padded_string(tables: Tables, stored: str, kind: str) -> None:
     texts = "select explode(array('a', 'a\\t', 'a ', 'b', ' ', '')) as s"
     for created in PADDED[:2]:
         with tables.settings(created):

@@ -84,7 +84,7 @@ def test_bucket_is_the_unsigned_hash_modulo_the_number_of_buckets(spark: SparkSe
     assert found == [(0, -1812310812, 4)]
 
 
-def test_buckets_of_version_2_equal_trinos(spark: SparkSession) -> None:
+def test_buckets_of_version_2_equal_the_buckets_of_trino(spark: SparkSession) -> None:
     """Trino's tests read these rows from a table that Hive wrote."""
     rows = "(select int(a) as a, tinyint(b) as b from values (1, 5), (10, 5), (1, 6), (10, 6) as t (a, b))"
     assert {row[0] for row in spark.sql(f"select hive2_bucket(8, a, b) from {rows}").collect()} == {0, 1, 5, 6}

@@ -151,7 +151,7 @@ def replaceable(tables: Tables) -> Tables:
     ("query", "other"),
     [*((query, True) for query in REPLACED), pytest.param(GROUPED, False, id="different modification time")],
 )
-def test_file_replaced_during_a_query_fails_it_with_a_clear_error(replaceable: Tables, query: str, other: bool) -> None:
+def test_query_fails_with_a_clear_error_if_a_file_is_replaced(replaceable: Tables, query: str, other: bool) -> None:
     tables, frame = replaceable, planned_frame(replaceable, query)
     first, second, *_ = tables.files("r")
     put(second, (first if other else second).read_bytes())

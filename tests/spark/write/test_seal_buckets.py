@@ -124,7 +124,7 @@ def test_sealed_files_are_not_read_again(tables: Tables) -> None:
     same_rows(tables)
 
 
-def test_dry_run_reports_the_same_and_writes_nothing(tables: Tables) -> None:
+def test_dry_run_reports_the_same_results_and_writes_nothing(tables: Tables) -> None:
     create_unsealed(tables)
     dry = tables.seal("t", "dry run")
     assert seal_of(tables, "t") == {} and "[not-sealed]" in tables.plan(GROUPED)
@@ -151,7 +151,7 @@ def days(tables: Tables) -> Tables:
         ("where p = 99", set()),
     ],
 )
-def test_where_selects_partitions(days: Tables, where: str, sealed: set[str]) -> None:
+def test_where_clause_selects_partitions(days: Tables, where: str, sealed: set[str]) -> None:
     outcomes = {outcome.partition: outcome for outcome in days.seal("days", where)}
     assert set(outcomes) == sealed
     assert all(of.status == ("empty" if name == "p=7" else "sealed") for name, of in outcomes.items())
@@ -211,7 +211,7 @@ def test_invalid_statements_are_errors(refusing: Tables, statement: str, message
     refused(refusing, f"alter table {statement}", message)
 
 
-def test_explain_does_not_run_the_statement(tables: Tables) -> None:
+def test_explain_does_not_execute_the_statement(tables: Tables) -> None:
     create_unsealed(tables)
     assert "SealBucketsCommand" in str(tables.sql("explain alter table t seal buckets"))
     assert seal_of(tables, "t") == {}

@@ -187,7 +187,7 @@ DAMAGED: list[tuple[dict[str, str | None], str, str]] = [
 ]
 
 
-def test_damaged_seal_is_named_and_replaced_by_an_overwrite(tables: Tables) -> None:
+def test_damaged_seal_is_reported_and_replaced_by_an_overwrite(tables: Tables) -> None:
     filled(tables, "t", f"select k, v, k % {len(DAMAGED)} from new_rows")
     for number, (change, _, _) in enumerate(DAMAGED):
         put_parameters(tables, "t", f"p={number}", {f"bucketing.{key}": value for key, value in change.items()})

@@ -159,7 +159,7 @@ def test_shuffle_below_computed_columns_is_kept(tables: Tables) -> None:
         assert len(re.findall(r"Exchange (RoundRobin|hive)", plan)) == exchanges
 
 
-def test_few_rows_are_written_by_one_task(tables: Tables) -> None:
+def test_one_task_writes_a_small_number_of_rows(tables: Tables) -> None:
     tables.make("tiny", "k int, v double", "k", 64)
     tables.sql("insert into tiny values (1, 1), (2, 2), (3, 3), (4, 4)")
     assert [path.name[:5] for path in tables.files("tiny")] == ["00001", "00002", "00003", "00004"]

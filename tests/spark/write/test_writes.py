@@ -223,7 +223,7 @@ def test_stream_writes_bucketed_batches(tables: Tables, tmp_path: Path) -> None:
     assert_bucketed(tables, "t", "hive-parquet")
 
 
-def test_full_disk_is_reported_in_one_line(tables: Tables) -> None:
+def test_full_disk_gives_an_error_of_one_line(tables: Tables) -> None:
     tables.make("t", "k bigint, v string", "k", 1)
     tables.sql("insert into t values (1, 'before')")
     jvm = tables.spark.sparkContext._jvm
@@ -243,7 +243,7 @@ def test_full_disk_is_reported_in_one_line(tables: Tables) -> None:
     assert tables.sql("select v from t") == [("before",)]
 
 
-def test_append_interrupted_by_another_one_fails_with_a_clear_error(tables: Tables) -> None:
+def test_append_interrupted_by_another_append_fails_with_a_clear_error(tables: Tables) -> None:
     """The second append finishes while the first one commits a task, and deletes the first one's uncommitted files."""
     tables.make("t", "k bigint, v bigint", "k", 4)
     table = f"{tables.database}.t"
@@ -265,7 +265,7 @@ def test_append_interrupted_by_another_one_fails_with_a_clear_error(tables: Tabl
 
 @pytest.mark.parametrize("partition", ["", "partition (p = 1)"])
 @pytest.mark.parametrize("stored", ["stored as parquet", "using parquet"])
-def test_append_whose_files_another_one_deleted_fails(tables: Tables, stored: str, partition: str) -> None:
+def test_append_fails_if_another_append_deletes_its_files(tables: Tables, stored: str, partition: str) -> None:
     tables.make("t", "k bigint, v string", "k", 8, stored=stored, rest="partitioned by (p int)" if partition else "")
     if partition:
         tables.sql("alter table t add partition (p = 1)")
@@ -290,7 +290,7 @@ def test_append_whose_files_another_one_deleted_fails(tables: Tables, stored: st
     assert tables.sql("select k, v from t") == [(1, "a")]
 
 
-def test_append_whose_commit_was_interrupted_fails_with_a_clear_error(tables: Tables) -> None:
+def test_append_with_an_interrupted_commit_fails_with_a_clear_error(tables: Tables) -> None:
     jvm = tables.spark.sparkContext._jvm
     assert jvm is not None
     session, no_table = tables.spark._jsparkSession, jvm.scala.Option.empty()

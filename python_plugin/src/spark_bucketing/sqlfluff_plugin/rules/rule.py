@@ -1,4 +1,4 @@
-"""Define the behaviour that all rules share: each examines a whole file and reports the problems with its name."""
+"""Define the behavior that all rules share: each examines a whole file and reports the problems with its name."""
 
 from __future__ import annotations
 
