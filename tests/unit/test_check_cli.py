@@ -67,7 +67,7 @@ def test_exit_code_comes_from_the_report(report: Report, arguments: tuple[str, .
     assert run(*arguments).exit_code == code
 
 
-def test_report_is_written_to_the_output_option(asked: Asked, tmp_path: Path) -> None:
+def test_report_is_written_to_the_output_file(asked: Asked, tmp_path: Path) -> None:
     asked(DONE)
     result = run("--format", "json", "--output", str(tmp_path / "r.json"))
     assert (result.exit_code, result.stdout) == (1, "")

@@ -64,7 +64,7 @@ FILTERS = [
     ("typed", "d = date'1969-12-31' and n = 1.25 and l = -1", 1),
     ("typed", "d in (date'1969-12-31', date'1970-01-02') and n = 0.25 and l = 1", 2),
 ]
-# Filters with a different number in bucketing version 2.
+# Filters that leave a different number of buckets in bucketing version 2.
 OF_VERSION_2 = {"k in (1, 9, 17)": 2, "d in (date'1969-12-31', date'1970-01-02') and n = 0.25 and l = 1": 1}
 
 

@@ -47,7 +47,7 @@ def planner_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the cores of a target's Spark as a setting; empty if the target's settings do not state their number."""
+    """Return a setting with the number of cores of a target's Spark; empty if the target does not state it."""
     local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", settings.get("spark.master", "").strip())
     given = settings.get(_PARALLELISM)
     if given is None and local:

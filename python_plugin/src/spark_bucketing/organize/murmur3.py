@@ -34,7 +34,10 @@ def task_of(key: int, tasks: int) -> int:
 
 
 def shuffle_keys(tasks: int) -> Sequence[int]:
-    """Return one integer per task that REPARTITION(tasks, key) sends to this task, as the macro shuffle_keys does."""
+    """Return one integer key for each task, such that REPARTITION(tasks, key) sends rows with the key to the task.
+
+    The macro shuffle_keys returns the same keys.
+    """
     found: dict[int, int] = {}
     # Among forty keys per task, every task finds at least one.
     for key in range(40 * tasks):

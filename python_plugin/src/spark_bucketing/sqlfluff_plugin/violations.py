@@ -1,4 +1,4 @@
-"""Find violations in a model's config: of the config schema, of layout rules, and of the query's columns.
+"""Find violations of the config schema and of layout rules, and contradictions between a config and its query.
 
 The macros apply the same rules at run time; tests/cases/shared/config.yml tests both.
 """
