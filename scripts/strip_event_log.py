@@ -1,4 +1,4 @@
-"""Make a small test case of an event log: keep some models, and remove paths, hosts, users and settings.
+"""Reduce an event log to a small test case: keep some models, and remove paths, hosts, users and settings.
 
 Usage: strip_event_log.py LOG CASE.zstd MODEL...
 """

@@ -40,6 +40,7 @@ def test_live_advice_matches_the_tables_built_after_apply(
     new_project: Callable[..., Project], extension: None, no_broadcast: None
 ) -> None:
     project = new_project()
+    project.keeps_artifacts = True
     plain = {"materialized": "table", "file_format": "parquet"}
     project.model("clicks", "select id % 500 as user_id, id % 2 as bit, 'u' || id as url from range(5000)", **plain)
     project.model("users", "select id as user_id, 'n' || id as name from range(500)", **plain)
@@ -70,6 +71,7 @@ def test_run_after_apply_writes_new_partitions_in_buckets_and_rebuilds_other_tab
     new_project: Callable[..., Project], extension: None, no_broadcast: None, spark: SparkSession
 ) -> None:
     project = new_project()
+    project.keeps_artifacts = True
     kind = {"materialized": "incremental", "file_format": "parquet"}
     later = "{{ 2 if is_incremental() else 'cast(id % 2 as int)' }}"
     project.model("parts", f"select id as k, 'v' || id as v, {later} as p from range(4000)", partition_by="p",

@@ -173,7 +173,7 @@ def test_table_of_another_node_is_never_treated_as_a_leftover_table(project: Pro
     project.model("other", "select 'precious' as v", materialized="table", file_format="parquet", alias="m__dbt_input")
     project.dbt("run", "--select", "other")
     _, failure = project.attempt("run", "--select", "m")
-    assert "Invalid `alias` of model 'm'" in failure and "another alias for 'other'" in failure
+    assert "Model 'm' has an invalid `alias`" in failure and "another alias for 'other'" in failure
     assert [row.v for row in project.rows("select v from {schema}.m__dbt_input")] == ["precious"]
 
 
@@ -325,7 +325,7 @@ def test_crash_during_sparks_overwrite_loses_no_row(tables: SpecEvolution) -> No
     ("since", "parts"),
     [
         pytest.param(
-            ["insert into table t partition (ds = 'b') select 1, 1"], ["has written to the table since"], id="newer"
+            ["insert into table t partition (ds = 'b') select 1, 1"], ["has since written to the table"], id="newer"
         ),
         pytest.param(
             [

@@ -125,7 +125,7 @@ def test_empty_constraints_are_config_errors(
     describe(project, **contract, constraints=[constraint])
     project.model("m", "select 1 as k", **TABLE)
     _, failure = project.attempt("run")
-    assert "Invalid `constraints` of model 'm'" in failure and missing in failure and instead in failure, failure
+    assert "Model 'm' has an invalid `constraints`" in failure and missing in failure and instead in failure, failure
     assert project.tables() == set()
 
 
@@ -151,7 +151,7 @@ def test_missing_key_column_fails_the_run_and_leaves_nothing_behind(project: Pro
     project.build("select 1 as k", **MERGE, unique_key="k")
     # The query returns the column, but the model ignores new columns.
     project.model("m", "select 1 as k, 2 as nk", **MERGE, unique_key="nk")
-    with pytest.raises(Failed, match=r"Invalid `unique_key` of model 'm'[^$]*found: +nk"):
+    with pytest.raises(Failed, match=r"Model 'm' has an invalid `unique_key`[^$]*found: +nk"):
         project.dbt("run")
     assert project.tables() == {"m"}
 
@@ -160,6 +160,7 @@ def test_catalog_has_the_same_sizes_as_with_dbt_spark(project: Project) -> None:
     project.model("stock", "select id as k from range(100)", materialized="table", file_format="parquet")
     for bucket_hash in ("hive", "spark"):
         project.model(bucket_hash, "select id as k from range(100)", **TABLE, bucket_hash=bucket_hash)
+    project.keeps_artifacts = True
     project.dbt("run")
     project.dbt("docs", "generate")
     catalog = json.loads((project.folder / "target" / "catalog.json").read_text())["nodes"]

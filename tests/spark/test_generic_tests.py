@@ -358,7 +358,7 @@ CANNOT_TELL: list[tuple[str, str, dict[str, dict[str, object]], str]] = [
     ("no_order", KEYED.format("bigint", ""), {"sorted_within_buckets": {}}, "without ascending sort columns"),
     ("by_time", KEYED.format("timestamp", ""), {"rows_in_their_buckets": {}}, "bucket column k timestamp"),
     ("by_name", KEYED.format("varchar(9)", ""), {"rows_in_their_buckets": {}}, "bucket column k varchar(9)"),
-    ("no_wish", KEYED.format("int", ""), {SPEC_TEST: {}}, "neither in the config of a model"),
+    ("no_wish", KEYED.format("int", ""), {SPEC_TEST: {}}, "neither a model config nor arguments"),
 ]  # fmt: skip
 WRONG_ARGUMENTS: dict[str, tuple[str, dict[str, object], str]] = {
     "ratio_of_1": (SKEW, {"ratio": 1}, "a number greater than 1"),
@@ -477,6 +477,7 @@ def test_shuffles_are_counted_in_the_plan(models: Project, adaptive: str) -> Non
 
 
 def test_refs_are_deferred(models: Project, new_project: Callable[..., Project]) -> None:
+    models.keeps_artifacts = True
     models.dbt("run")
     other_project = new_project("generic_tests")
     state = ("--defer", "--state", str(models.folder / "target"))

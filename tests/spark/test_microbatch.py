@@ -161,7 +161,10 @@ def test_run_with_only_empty_batches_creates_and_keeps_the_table(events: Project
 
 # A config change and the error; dbt-core itself requires the first four.
 WRONG: list[tuple[dict[str, Any], str]] = [
-    *(({key: None}, f"Invalid `{key}` of model 'm'") for key in ("event_time", "begin", "batch_size", "partition_by")),
+    *(
+        ({key: None}, f"Model 'm' has an invalid `{key}`")
+        for key in ("event_time", "begin", "batch_size", "partition_by")
+    ),
     *(({"begin": begin}, "begin") for begin in ("2024-13-01", "2024-01-41", "yesterday", "2024-01-01T25")),
     ({"batch_size": "hour", "begin": "1900-01-01"}, "results in more than 100,000 batches"),
 ]
@@ -212,7 +215,7 @@ MONTHS = "select *, date_format(day, 'yyyy-MM') as month from {{ ref('events') }
 def test_batch_that_would_overwrite_other_batches_is_refused(events: Project) -> None:
     events.model("m", MONTHS, **MONTHLY)
     window = ("--event-time-start", "2024-01-01", "--event-time-end")
-    with pytest.raises(Failed, match=r"Invalid `partition_by` of model 'm'.\n *found: .*2 batches write to .*month="):
+    with pytest.raises(Failed, match=r"an invalid `partition_by`.\n *found: .*2 batches write to .*month="):
         events.dbt("run", *window, "2024-01-03", v="one")
     assert "m" not in events.tables()
     events.dbt("run", *window, "2024-01-02", v="one")
@@ -240,6 +243,7 @@ def test_sample_narrows_the_batches_further(events: Project) -> None:
 
 def test_deferred_input_is_filtered_to_the_batch(events: Project) -> None:
     window = ("--event-time-start", "2024-01-02", "--event-time-end", "2024-01-03")
+    events.keeps_artifacts = True
     events.dbt("run", "--select", "events", v="production")
     (events.folder / "target").rename(events.folder / "state")
     profile = (events.folder / "profiles.yml").read_text()

@@ -78,7 +78,7 @@ def test_new_columns_are_added_and_other_layouts_refused(project: Project) -> No
     project.dbt("run")
     assert project.rows("select count(*), count(n), sum(n) from {schema}.m")[0] == (330 + 480, 480, 7 * 480)
     model(project, more=", 7 as n", file_format="orc")
-    with pytest.raises(Failed, match=r"(?s)`file_format` of model 'm'.*full-refresh"):
+    with pytest.raises(Failed, match=r"(?s)Model 'm' has an invalid `file_format`.*full-refresh"):
         project.dbt("run")
     project.dbt("run", "--full-refresh")
     assert {path.suffix for path in project.files("m")} == {".orc"} and project.tables() == {"m"}

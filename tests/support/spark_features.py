@@ -15,12 +15,12 @@ SPARK = tuple(map(int, pyspark.__version__.split(".")[:2]))
 
 # The names of features in the table, and the first version that has each of them.
 SCRIPTS = "Swap, and `merge` that empties partitions, in one statement"
-WRITE_OPTIONS = "A partial overwrite of the Spark layout that leaves no option on the table"
+WRITE_OPTIONS = "A partial overwrite in the Spark layout that sets no option on the table"
 PARAMETERS = "Parameters (`:name`, `?`) in `ALTER TABLE ... CLUSTERED BY` and `SEAL BUCKETS`"
 COLLATIONS = "Columns with a collation"
-WIDER_TYPES = "A column that another tool widened (`int` to `bigint`) is read, by an ordinary scan"
+WIDER_TYPES = "An ordinary scan of a column that another tool widened (`int` to `bigint`)"
 CHECK = "`spark-bucketing check`"
-ANCIENT_DAYS = "Days before 1582 are written to Parquet by default"
+ANCIENT_DAYS = "Writing dates before 1582 to Parquet, by default"
 SINCE = {
     SCRIPTS: (4, 1),
     WRITE_OPTIONS: (4, 0),

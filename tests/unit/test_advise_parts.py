@@ -15,7 +15,6 @@ from jsonschema import Draft202012Validator
 
 from conftest import REPOSITORY
 from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof, RejectedTable, Suggestion
-from spark_bucketing.advise.advisor import AdviseRequest, ProjectContext
 from spark_bucketing.advise.catalogs import joined_catalogs, refuse_unknown
 from spark_bucketing.advise.layout_options import (
     Compatibility,
@@ -29,6 +28,7 @@ from spark_bucketing.advise.layout_options import (
 from spark_bucketing.advise.optimizer import choose
 from spark_bucketing.advise.proposal import explained, proposed
 from spark_bucketing.advise.requirements import Planned, RequiredLayout, Requirement
+from spark_bucketing.advise.subjects import AdviseRequest, ProjectContext
 from spark_bucketing.advise.table_sizes import ColumnStatistics, TableSize, read_runs, read_sizes
 from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.check.session_settings import Settings
@@ -386,7 +386,7 @@ def test_text_report_starts_with_worse_models_and_excludes_unplanned_ones() -> N
     text = file.getvalue()
     assert text.startswith("Worse: 1 model\n  worse: 0 Exchanges")
     assert "2 of 3 models" in text and "Exchanges 2 to 1, Sorts 2 to 1" in text
-    assert "Not planned, so the advice does not cover them:\n  lost: Spark says <no>" in text
+    assert "Spark could not plan these models, so the advice does not cover them:\n  lost: Spark says <no>" in text
     page = StringIO()
     write_html(ADVICE, page)
     assert "Spark says &lt;no&gt;" in page.getvalue()
@@ -426,7 +426,9 @@ def test_json_report_follows_its_schema() -> None:
 def test_table_without_candidates_is_explained() -> None:
     compatibility = Compatibility(extension=True, all_keys=False)
     explanation = explained("view", None, proposed({}, [], compatibility), [], compatibility, [])
-    assert [(one.table, "keys that are columns" in one.reason) for one in explanation.left_out] == [("view", True)]
+    assert [(one.table, "uses columns of this table as keys" in one.reason) for one in explanation.left_out] == [
+        ("view", True)
+    ]
 
 
 def test_file_size_must_be_positive() -> None:

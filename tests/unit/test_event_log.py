@@ -16,7 +16,7 @@ import pytest
 import zstandard
 from click.testing import CliRunner
 
-from spark_bucketing import session
+from spark_bucketing import hadoop
 from spark_bucketing.advise.advice import Change
 from spark_bucketing.advise.event_logs import measured_runs, ranked, unplanned_layouts, with_costs
 from spark_bucketing.check.measured_costs import with_measured_costs
@@ -226,7 +226,7 @@ def test_streams_of_other_file_systems_are_read(monkeypatch: pytest.MonkeyPatch,
     content = packed(_plain())
     path = SimpleNamespace(toString=lambda: "s3a://logs/app-1")
     system = SimpleNamespace(open=lambda _: JavaStream(content))
-    opened = partial(session._open_hadoop, system, path)
+    opened = partial(hadoop._open_hadoop, system, path)
     monkeypatch.setattr(files, "hadoop_files", lambda _: [("s3a://logs/app-1", len(content), opened)])
     found = read_measured(["s3a://logs"])
     assert len(found.runs) == 15 and found.counts.size_bytes == len(content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from dbt_projects import dbt_project
 
 from conftest import REPOSITORY
+from spark_bucketing.config.schema import KEYS, MATERIALIZATIONS
 
 
 def dbt(folder: Path, *arguments: str) -> Any:
@@ -36,7 +38,10 @@ def test_installed_package_has_no_showcase(tmp_path: Path, profile: str) -> None
         if isinstance(content, dict) and kind != "macros"
     }
     assert not any(ours.values()), ours
-    assert any(name.startswith("macro.spark_bucketing.") for name in manifest["macros"])
+    for name in MATERIALIZATIONS:
+        described = manifest["macros"][f"macro.spark_bucketing.materialization_{name}_spark"]["description"]
+        keys = {key for key, spec in KEYS.items() if name in spec.taken_by}
+        assert set(re.findall(r"^\| `(\w+)`", described, re.MULTILINE)) == keys
 
 
 def test_project_of_this_repository_has_the_showcase(tmp_path: Path) -> None:
@@ -51,7 +56,7 @@ def test_project_of_this_repository_has_the_showcase(tmp_path: Path) -> None:
         (True, "bucket=4", "found:    bucket=4"),
         (True, "buckets=4, materialized='bucketed_incremental', on_schema_change='append'", "`on_schema_change`"),
         (False, "bucket=4", None),
-        (True, "materialized='organized_table', num_files=4", "`clustered_by` of model 'm'"),
+        (True, "materialized='organized_table', num_files=4", "Model 'm' has an invalid `clustered_by`"),
         (
             True,
             "materialized='organized_incremental', clustered_by=none, num_files=4, target_file_size=7",

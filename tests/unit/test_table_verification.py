@@ -65,7 +65,11 @@ CASES = {
         ("1 file not in the file statistics, such as part-1: ", "table stats db.o --repair"),
     ),
     "wrong": (organized(State.WRONG, State.WRONG), "wrong", ("2 files whose statistics differ from the rows",)),
-    "overlapping": (organized(State.COVERED, overlaps=True), "wrong", ("overlaps another file's", "--full-refresh")),
+    "overlapping": (
+        organized(State.COVERED, overlaps=True),
+        "wrong",
+        ("overlaps the range of another file", "--full-refresh"),
+    ),
 }
 
 

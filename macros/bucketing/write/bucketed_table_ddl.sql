@@ -1,9 +1,8 @@
 {#-
   Returns CREATE TABLE for an empty bucketed table, or for an organized table if the layout has no bucket columns.
 
-  Each build has an id in a table property, which survives renames and identifies the build. With `location_root`, the id is also the name
-  of the directory below location_root/alias. The previous build keeps its files until the new table is complete, and renaming the table moves no
-  data.
+  A table property stores the id of each build, which renames do not change. With `location_root`, the id is also the name of the directory below
+  location_root/alias. The previous build keeps its files until the new table is complete, and renaming the table moves no data.
 -#}
 {% macro bucketed_table_ddl(relation, columns, layout) -%}
   {%- set version = spark_bucketing.bucketing_versions().get(layout.bucket_hash) -%}
@@ -47,7 +46,7 @@
 {%- endmacro %}
 
 
-{#- Returns the columns with bucket and sort columns in lower case; see resolve_layout(). Columns of an existing table may have another case. -#}
+{#- Returns the columns with bucket and sort columns in lower case; see resolve_layout(). In an existing table, their case may differ. -#}
 {% macro spelled_for_hive(columns, layout) -%}
   {%- set keys = (layout.clustered_by + layout.sorted_by) | map('lower') | list -%}
   {%- set spelled = [] -%}
@@ -59,8 +58,8 @@
 
 
 {#-
-  Returns the storage clause of a Hive table. STORED AS accepts no options, and without maxRecordsPerFile=0, a session setting could split
-  buckets.
+  Returns the storage clause of a Hive table, because STORED AS accepts no options. Without the option maxRecordsPerFile=0, a session setting
+  could split buckets.
 -#}
 {% macro hive_storage_clause(layout) -%}
   {%- set classes = {

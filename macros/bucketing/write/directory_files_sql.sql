@@ -1,4 +1,4 @@
-{#- Returns a query for the files below a directory, as `path`. Opens none of the files. -#}
+{#- Returns a query for the files below a directory, with the column `path`. The query opens no files. -#}
 {% macro directory_files_sql(location, since=0) -%}
   select input_file_name() as path from {{ spark_bucketing.files_source(location) }}
   where modificationTime >= timestamp_micros({{ since }})
@@ -13,7 +13,7 @@
   {%- if not execute or spark_bucketing.has_query_options() -%}
     {{ return('binaryFile.' ~ spark_bucketing.quote_identifier(location) ~ " with ('recursiveFileLookup' = 'true')") }}
   {%- endif -%}
-  {#- Several models of a run may share a session. -#}
+  {#- Several models in a run may share a session. -#}
   {%- set view = 'spark_bucketing_files_' ~ local_md5(model.unique_id) -%}
   {% do spark_bucketing.execute_sql('create or replace temporary view ' ~ view ~ ' using binaryFile options '
       ~ spark_bucketing.property_list({'path': location, 'recursiveFileLookup': true}), defines=view) %}

@@ -1,14 +1,14 @@
 {#-
   Inserts rows so that each bucket of each partition with rows gets exactly one file.
 
-  The hint wraps a subquery, because in a UNION it would apply only to the first branch. Bucket and partition columns already have the
-  table's types in this subquery, so that the shuffle and the writer hash the same values. With the session extension, Spark does all of this itself.
+  The hint wraps a subquery, because in a UNION it would apply only to the first branch. In this subquery, bucket and partition columns already
+  have the table's types, so that the shuffle and the writer hash the same values. With the session extension, Spark distributes the rows itself.
 
   relation: relation of the bucketed table
   source: string, SQL of a relation or of a query in parentheses
   columns: list of {name, type, expression} of the table; `expression` is SQL over the source
   layout: dict, from resolve_layout()
-  overwrite: bool, whether to replace the partitions of the source's rows
+  overwrite: bool, whether to replace the partitions for which the source has rows
 -#}
 {% macro insert_bucketed(relation, source, columns, layout, overwrite=false) -%}
   {%- set ordered = spark_bucketing.order_columns(columns, layout.partition_by) -%}

@@ -1,4 +1,4 @@
-{#- Returns INSERT INTO or INSERT OVERWRITE up to the query. Overwrites only the partitions for which the query returns rows. -#}
+{#- Returns the INSERT INTO or INSERT OVERWRITE clause, without the query. INSERT OVERWRITE replaces only partitions for which the query has rows. -#}
 {% macro insert_clause(relation, layout, overwrite) -%}
   {%- set dynamic = overwrite and layout.bucket_hash == 'spark' and spark_bucketing.needs_dynamic_option(relation) -%}
   insert {{ 'overwrite' if overwrite else 'into' }} table {{ spark_bucketing.quote_relation(relation) }}
@@ -14,8 +14,8 @@
 {#-
   Returns whether an INSERT OVERWRITE needs the option for dynamic partition overwrite. Spark rejects the option if the table also has it.
 
-  Before Spark 4.0, a statement cannot have options. In that case, sets the option on the table, because a session setting would affect other
-  statements and would persist after a failure. Tables in the Hive layout always overwrite dynamically.
+  Before Spark 4.0, a statement cannot have options. The macro then sets the option on the table. A session setting would affect other statements,
+  and would persist after a failure. In the Hive layout, overwrites are always dynamic.
 -#}
 {% macro needs_dynamic_option(relation) -%}
   {%- set is_set = spark_bucketing.table_layout(relation).overwrites_dynamically -%}

@@ -1,8 +1,8 @@
 {#-
   Returns a select list for columns with optional expressions.
 
-  Empty strings and `__HIVE_DEFAULT_PARTITION__` in a partition column become NULL. Spark and Hive store them in the same partition as NULL,
-  so they must be written by the same task and recognized as touched.
+  In partition columns, converts empty strings and `__HIVE_DEFAULT_PARTITION__` to NULL. Spark and Hive store all three in the same partition, so
+  the same task must write them, and all of them must make this partition a touched partition.
 -#}
 {% macro select_list(columns, partition_by) -%}
   {%- set partition_names = partition_by | map('lower') | list -%}

@@ -1,9 +1,9 @@
 {#-
-  Raises an error unless every bucket has at most one file. Checks file names without opening files, and runs before a new table replaces
-  the old one. If the session extension is enabled, a single query reads the seals, and only unsealed files are listed.
+  Raises an error unless every bucket has at most one file. The macro runs before a new table replaces the old table. It checks file names without
+  opening files. With the session extension, a single query reads the seals, and the macro lists only unsealed files.
 
   before: dict, from before_write(), to check only newer files; none for all files
-  source: string, SQL whose partitions were replaced, to check only these; none for all partitions
+  source: string, SQL for the new rows, to check only their partitions; none for all partitions
   staged: relation of the staging table with the same rows; none if the next run replaces all rows
   build: string, id of this run's build, which the table must still have; none if the run did not build the table
 -#}
@@ -39,8 +39,8 @@
   {%- if found -%}
     {% do exceptions.raise_compiler_error(
         "Model '" ~ model.name ~ "' was not written as one file per bucket:\n  " ~ found | join('\n  ')
-        ~ "\nThe table has all of its rows, but its files do not match its bucket spec. A known cause is another statement of the same"
-        ~ ' session that read ' ~ relation ~ ' during the write. ' ~ ('The rows are also in ' ~ staged ~ ', and the next run first writes them again from there.'
+        ~ "\nThe table has all of its rows, but its files do not match its bucket spec. A known cause is another statement in the same"
+        ~ ' session that read ' ~ relation ~ ' during the write. ' ~ ('The rows are also in ' ~ staged ~ ', from which the next run writes them again.'
         ~ ' An `append` model that does not filter existing rows then adds its new rows twice; `spark-bucketing table rewrite` adds no rows.'
         if staged else 'Run the model again.')) %}
   {%- endif -%}
@@ -48,8 +48,8 @@
 
 
 {#-
-  Returns a query for the partitions that are not sealed, have several files in a bucket, or belong to another build: location, name and
-  build. An unpartitioned table counts as one partition.
+  Returns a query for the partitions that are not sealed, have several files in a bucket, or belong to another build. The columns are location, name
+  and build. An unpartitioned table counts as one partition.
 -#}
 {% macro unsealed_sql(relation, several=true, build=none) -%}
   select location, partition{{ ', build' if build }} from bucket_specs({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
@@ -57,7 +57,7 @@
 {%- endmacro %}
 
 
-{#- Returns the location of a table. For a table that this run created, no query is necessary. -#}
+{#- Returns the location of a table. If this run created the table, the macro needs no query. -#}
 {% macro table_location(relation, layout) -%}
   {%- set made = not layout.location_root and spark_bucketing.quote_relation(relation) in context.get('__spark_bucketing_made', {}) -%}
   {{ return(spark_bucketing.default_location(relation) if made else spark_bucketing.table_layout(relation).location) }}

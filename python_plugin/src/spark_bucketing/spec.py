@@ -51,6 +51,11 @@ class BucketSpec:
         )
 
 
+def are_compatible(one: int, other: int) -> bool:
+    """Return whether tables with these numbers of buckets can be joined bucket by bucket."""
+    return max(one, other) % min(one, other) == 0
+
+
 @dataclass(frozen=True)
 class Description:
     """The output of DESCRIBE TABLE EXTENDED for a table."""

@@ -41,13 +41,13 @@ def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str])
     others = [str(key) for key in bucketing if key != "allow"] if isinstance(bucketing, Mapping) else []
     if others or not isinstance(bucketing, Mapping) or not isinstance(slugs, list):
         raise ProjectError(
-            f"Invalid `meta.bucketing` of model {model!r}.\n  found:    {others[0] if others else bucketing}\n"
+            f"Model {model!r} has an invalid `meta.bucketing`.\n  found:    {others[0] if others else bucketing}\n"
             "  expected: only the key `allow`, with a list of reasons\n"
             "  instead:  bucketing: {allow: [bucket-count-mismatch]}"
         )
     if unknown := [str(slug) for slug in slugs if not isinstance(slug, str) or slug not in known]:
         raise ProjectError(
-            f"Invalid `meta.bucketing.allow` of model {model!r}.\n  found:    {unknown[0]}\n"
+            f"Model {model!r} has an invalid `meta.bucketing.allow`.\n  found:    {unknown[0]}\n"
             f"  expected: reasons that check can report: {', '.join(sorted(known))}\n"
             "  instead:  choose one of them; `spark-bucketing explain` describes each reason"
         )

@@ -24,7 +24,7 @@ def doctor(form: str, place: Place) -> None:
     Checks the versions of dbt, the dbt package and Spark, the session extension, the metastore, and settings that
     prevent Spark from writing or using buckets. Changes nothing.
 
-    Exit codes: 0 clean, 1 findings, 2 could not run, or a check is inconclusive.
+    Exit codes: 0 clean, 1 findings, 2 the command could not run, or a check is inconclusive.
     """
     target = read_target(place)
     with progress_line() as line, connected(target, line) as warehouse:

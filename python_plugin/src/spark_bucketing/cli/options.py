@@ -71,7 +71,7 @@ def project_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     for option in (
         click.option(
-            "--target", "-t", envvar="DBT_TARGET", help="Target in the profile; the default is the profile's default."
+            "--target", "-t", envvar="DBT_TARGET", help="Target in the profile; defaults to the profile's own default."
         ),
         click.option(
             "--profiles-dir",

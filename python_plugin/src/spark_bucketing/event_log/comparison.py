@@ -14,10 +14,10 @@ Verdict = Literal["gained", "lost", "no difference", "too few runs"]
 LEAST_RUNS = 4
 MOST_CHANCE = 0.05
 RULE = (
-    f"A verdict needs at least {LEAST_RUNS} runs before and after. It is `gained` or `lost` where a two-sided "
-    f"Mann-Whitney test finds a chance of at most {MOST_CHANCE:.0%} that the runs differ by noise alone."
+    f"A verdict needs at least {LEAST_RUNS} runs before and {LEAST_RUNS} runs after. It is `gained` or `lost` if a "
+    f"two-sided Mann-Whitney test gives a p-value of at most {MOST_CHANCE:.0%}."
 )
-# What is compared, from a run.
+# The compared measures of a run.
 MEASURES: Mapping[str, Callable[[Run], float]] = {
     "seconds": lambda run: run.seconds,
     "shuffle_bytes": lambda run: run.shuffle_bytes,
@@ -29,7 +29,7 @@ MEASURES: Mapping[str, Callable[[Run], float]] = {
 
 @dataclass(frozen=True)
 class Difference:
-    """One measure of the runs before and after."""
+    """One measure of a node's runs before and after."""
 
     before: tuple[float, ...]
     after: tuple[float, ...]
@@ -46,7 +46,7 @@ class Difference:
 
     @property
     def verdict(self) -> Verdict:
-        """Return whether less is used after, beyond the noise between runs."""
+        """Return whether the measure decreased or increased by more than noise."""
         if min(len(self.before), len(self.after)) < LEAST_RUNS:
             return "too few runs"
         if chance_of_noise(self.before, self.after) > MOST_CHANCE or self.saved == 0:
@@ -56,7 +56,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class ComparedNode:
-    """A node that ran before and after."""
+    """A node that ran successfully before and after."""
 
     node: str
     differences: Mapping[str, Difference]  # by measure
@@ -74,12 +74,12 @@ class CostlyTable:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All nodes that ran before and after."""
+    """All nodes that ran successfully before and after."""
 
     before: Measured
     after: Measured
-    nodes: tuple[ComparedNode, ...]  # the largest saving of time first
-    total: ComparedNode | None  # complete invocations; None if there is none on one side
+    nodes: tuple[ComparedNode, ...]  # sorted by saved time, largest first
+    total: ComparedNode | None  # sums of complete invocations; None if there is none before or after
     costly: tuple[CostlyTable, ...]
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
@@ -114,7 +114,7 @@ def _invocations(measured: Measured, nodes: Sequence[str]) -> list[Run]:
         if nodes and len(group) == len(nodes):
             total = Run(0, 0)
             for run in group.values():
-                # The sum of times, because models may run at the same time.
+                # Add the times, because models may run at the same time.
                 total.ended += run.ended - run.started
                 for name in ("task_ms", "shuffle_bytes", "spill_bytes", "write_ms"):
                     setattr(total, name, getattr(total, name) + getattr(run, name))
@@ -123,10 +123,9 @@ def _invocations(measured: Measured, nodes: Sequence[str]) -> list[Run]:
 
 
 def _costly(before: Measured, after: Measured, nodes: Mapping[str, ComparedNode]) -> tuple[CostlyTable, ...]:
-    """Return the bucketed tables that cost more task time than they save, the largest net cost first.
+    """Return the bucketed tables that cost more task time than they save, with the largest net cost first.
 
-    A reader's saving is shared between the bucketed tables that it reads. Savings and costs that may be noise count as
-    zero.
+    If a reader reads several bucketed tables, they share its savings. Savings and costs that may be noise count as 0.
     """
     read: dict[str, list[str]] = {}
     for table, readers in after.bucketed.items():
@@ -156,7 +155,7 @@ def _certain(node: ComparedNode) -> float:
 
 
 def chance_of_noise(before: Sequence[float], after: Sequence[float]) -> float:
-    """Return the two-sided p-value of the Mann-Whitney test, by its normal approximation with corrections for ties."""
+    """Return the two-sided p-value of the Mann-Whitney test: its normal approximation with corrections for ties."""
     ordered = sorted([*before, *after])
     # Equal values share the mean of their ranks.
     ranks = {value: ordered.index(value) + (ordered.count(value) + 1) / 2 for value in set(ordered)}

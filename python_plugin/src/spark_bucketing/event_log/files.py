@@ -11,12 +11,12 @@ from typing import IO, Any
 
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.codecs import decompressed
-from spark_bucketing.session import hadoop_files
+from spark_bucketing.hadoop import hadoop_files
 
 # eventlog_v2_<application>/events_<number>_<application>
 _ROLLING = re.compile(r"events_(\d+)_(?P<application>.+?)(\.[a-z0-9]+)*$")
 _OTHER = re.compile(r"^[._]|^appstatus_|\.(crc|tmp)$")
-# A longer line is damaged; the limit keeps memory constant.
+# A longer line is damaged. This limit keeps memory use constant.
 _LONGEST_LINE = 64 << 20
 OnBytes = Callable[[int, int], None]
 
@@ -32,7 +32,7 @@ class LogFile:
 
 @dataclass
 class ReadCounts:
-    """What was read."""
+    """Numbers of files, lines and damaged parts that were read."""
 
     files: int = 0
     size_bytes: int = 0
@@ -48,13 +48,13 @@ class ReadCounts:
         broken = [
             (self.broken_lines, "broken lines were skipped"),
             (self.truncated_files, "files end in the middle of a line or a compressed block"),
-            (self.unfinished, "statements have no end in the logs and do not count"),
+            (self.unfinished, "statements do not end in the logs and do not count"),
         ]
         return [f"{number:,} {text}." for number, text in broken if number]
 
 
 def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
-    """Return the files of each event log; a rolling log has several, in order.
+    """Return the files of each event log, in order; a rolling log has several files.
 
     Raises:
         EventLogError: a path does not exist, or contains no event log.
@@ -102,9 +102,9 @@ def read_lines(files: Sequence[LogFile], counts: ReadCounts, on_bytes: OnBytes =
     Args:
         files: the files of the log, in order.
         counts: receives the number of files and lines.
-        on_bytes: called now and then with the bytes read of the current file and its size.
+        on_bytes: called at intervals with the number of bytes read from the current file, and its size.
     """
-    # What damaged files raise: gzip EOFError and BadGzipFile, lz4 EOFError, zstd ZstdError.
+    # Damaged files raise these errors: gzip EOFError and BadGzipFile, lz4 EOFError, zstd ZstdError.
     from zstandard import ZstdError
 
     damaged: tuple[type[Exception], ...] = (EOFError, zlib.error, ZstdError)

@@ -1,4 +1,4 @@
-"""Sum the statements of event logs by run of a dbt node, and by table and keys."""
+"""Sum the costs of statements in event logs, by run of a dbt node and by table and keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_bucketing.units import count
 
 OnProgress = Callable[[str], None]
 AD_HOC = ""
-"""The node of statements that are not dbt's."""
+"""The node of statements that dbt did not send."""
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Return the time from the start of the first statement to the end of the last one."""
+        """Return the seconds from the start of the first statement to the end of the last statement."""
         return (self.ended - self.started) / 1000
 
     def add(self, statement: Statement) -> None:
@@ -44,7 +44,7 @@ class Run:
 
 @dataclass(frozen=True)
 class RunKey:
-    """The identity of a run: the Spark application, the invocation of dbt, and the node."""
+    """The identity of a run: the Spark application, the dbt invocation, and the node."""
 
     application: str
     invocation: str
@@ -53,18 +53,18 @@ class RunKey:
 
 @dataclass
 class Measured:
-    """Everything that event logs say about models and tables."""
+    """All information in event logs about models and tables."""
 
     counts: ReadCounts = field(default_factory=ReadCounts)
     runs: dict[RunKey, Run] = field(default_factory=dict)
     operators: dict[tuple[str, MeasuredOperator], dict[Keys, Cost]] = field(default_factory=dict)  # by node
     bucketed: dict[str, set[str]] = field(default_factory=dict)  # nodes that read a table as bucketed, by table
     readers: dict[str, set[str]] = field(default_factory=dict)
-    writers: dict[str, str] = field(default_factory=dict)  # node that writes each table
-    ad_hoc: int = 0  # statements of others that shuffled or sorted
+    writers: dict[str, str] = field(default_factory=dict)  # the node that writes each table
+    ad_hoc: int = 0  # number of statements outside dbt that shuffled or sorted
 
     def runs_of(self, node: str) -> list[Run]:
-        """Return the successful runs of a node, the oldest first."""
+        """Return the successful runs of a node, with the oldest first."""
         found = [run for key, run in self.runs.items() if key.node == node and not run.failed]
         return sorted(found, key=lambda run: run.started)
 
@@ -74,12 +74,12 @@ class Measured:
 
     @property
     def summary(self) -> str:
-        """Say what was read, and what is missing."""
+        """Summarize the logs that were read, and the data that they lack."""
         read = f"{count(self.counts.files, 'file')}, {count(len(self.runs), 'run')} of models"
         return " ".join([f"{read}, {self.ad_hoc:,} other statements that shuffle or sort.", *self.counts.warnings])
 
     def costs(self, node: str | None = None) -> dict[Keys, Cost]:
-        """Return the costs by table and keys, of one node or of all statements."""
+        """Return the costs by table and keys, for one node or for all statements."""
         found: dict[Keys, Cost] = {}
         for (name, _), costs in self.operators.items():
             if node is None or name == node:
@@ -99,7 +99,7 @@ def read_measured(paths: Sequence[str], on_progress: OnProgress = lambda _: None
     total = sum(file.size_bytes for files in logs for file in files)
 
     def show(of_file: int, size: int) -> None:
-        # A file counts as read when its reading starts.
+        # A file counts as read as soon as reading starts.
         done = found.counts.size_bytes - size + of_file
         on_progress(f"reading event logs {_bar(done / max(total, 1))}")
 
@@ -116,8 +116,8 @@ def _bar(share: float, width: int = 30) -> str:
 def _add(found: Measured, ended: Iterable[Statement]) -> None:
     """Add the statements of one application.
 
-    Without an invocation id in the query comment, a new invocation starts with a statement of dbt without a node, such
-    as its list of schemas, after statements with a node.
+    If the query comment has no invocation id, a new invocation starts with a dbt statement that follows statements with
+    a node but has no node itself, such as the listing of schemas.
     """
     number, in_nodes = 0, False
     for statement in ended:

@@ -1,4 +1,4 @@
-"""Fold the events of one Spark application into its SQL statements and their costs."""
+"""Reduce the events of one Spark application to its SQL statements and their costs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from spark_bucketing.event_log.files import ReadCounts
 from spark_bucketing.event_log.plan_costs import Cost, Keys, MeasuredOperator, bucketed_tables, operator_costs
 
-# The events that matter, by the start of their lines. Most lines are of other events, such as SparkListenerTaskEnd.
+# The relevant events, by the start of their lines. Most lines contain other events, such as SparkListenerTaskEnd.
 _EVENT = re.compile(
     rb'\{"Event":"(?:org\.apache\.spark\.sql\.execution\.ui\.)?SparkListener'
     rb"(ApplicationStart|SQLExecutionStart|SQLExecutionEnd|SQLAdaptiveExecutionUpdate|JobStart|StageCompleted)\""
 )
 _EXECUTION = re.compile(rb'"executionId":(\d+)')
-# The command that writes names its table: `spark_catalog`.`db`.`table`
+# A write command names its table: `spark_catalog`.`db`.`table`
 _WRITE = re.compile(r"(?:Insert|AsSelect)\w*.*?Arguments: [^\n]*?(`[^`\n]+`(?:\.`[^`\n]+`)+)", re.S)
 _INTERMEDIATE = re.compile(r"__dbt_(backup|staged|tmp|input|plan|files|touched|trash)$")
 _COMMENT = re.compile(r'"app": "dbt"')
@@ -32,19 +32,19 @@ _OUTPUT = "internal.metrics.output.bytesWritten"
 
 @dataclass
 class Statement:
-    """A SQL statement that ended, including the executions that it started."""
+    """A finished SQL statement, including the executions that it started."""
 
     application: str
     started: int  # milliseconds since 1970
     ended: int = 0
     node: str = ""  # dbt's unique id, from the query comment
-    invocation: str = ""  # dbt's invocation id, if the query comment has it
+    invocation: str = ""  # dbt's invocation id, if the query comment contains it
     by_dbt: bool = False
     written: str = ""  # the table that it writes
     failed: bool = False
     task_ms: int = 0  # run time of all tasks
     shuffle_bytes: int = 0  # bytes that tasks wrote for shuffles
-    spill_bytes: int = 0  # bytes of rows in memory that tasks spilled
+    spill_bytes: int = 0  # in-memory bytes of the rows that tasks spilled
     write_ms: int = 0  # run time of the tasks in stages that write files
     operators: list[tuple[MeasuredOperator, dict[Keys, Cost]]] = field(default_factory=list)
     bucketed: set[str] = field(default_factory=set)  # tables that it reads as bucketed
@@ -69,7 +69,7 @@ class _Application:
     def fold(self, event: str, line: bytes) -> Statement | None:
         """Apply an event, and return the statement that it ends."""
         if event == "SQLAdaptiveExecutionUpdate":
-            # Only the last plan counts, so parse it at the end.
+            # Only the last plan counts, so the code parses it at the end.
             number = _EXECUTION.search(line)
             if number and int(number[1]) in self.executions:
                 self.executions[int(number[1])].update = line
@@ -107,7 +107,7 @@ class _Application:
         execution = (data.get("Properties") or {}).get("spark.sql.execution.id")
         if execution is not None:
             for stage in data["Stage IDs"]:
-                # A later job lists the stages whose shuffle files it reuses.
+                # A later job also lists the stages whose shuffle files it reuses.
                 self.stages.setdefault(int(stage), int(execution))
 
     def _stage(self, data: Any) -> None:
@@ -167,7 +167,7 @@ def _number(value: object) -> int:
 
 
 def statements(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[Statement]:
-    """Yield the statements of one application when they end; count broken lines and statements without an end."""
+    """Yield each statement of one application when it ends; count broken lines and unfinished statements."""
     application = _Application(counts)
     for line in lines:
         matched = _EVENT.match(line)

@@ -149,7 +149,8 @@ def file_config(config: Mapping[str, Any], counts: Mapping[str, object], model: 
 
 def _error(model: str, setting: str, found: object, expected: str, instead: str) -> ProjectError:
     return ProjectError(
-        f"Invalid `{setting}` of model '{model}'.\n  found:    {found}\n  expected: {expected}\n  instead:  {instead}"
+        f"Model '{model}' has an invalid `{setting}`.\n"
+        f"  found:    {found}\n  expected: {expected}\n  instead:  {instead}"
     )
 
 

@@ -35,7 +35,7 @@ def bytes_text(number: float) -> str:
 
 
 def cost_text(cost: Cost) -> str:
-    """Describe what event logs say that shuffles and sorts cost."""
+    """Describe the cost of shuffles and sorts according to event logs."""
     shuffled, spilled = size(cost.shuffle_bytes), size(cost.spill_bytes)
     return f"{shuffled} shuffled, {spilled} spilled, {cost.task_ms / 3_600_000:,.2f} task hours"
 
@@ -73,7 +73,7 @@ def _models(advice: Advice) -> Iterator[str]:
         yield from (f"  {proof_text(one)}" for one in sorted(better, key=lambda one: (-one.gain, one.model)))
     unknown = [one for one in advice.proof if one.error]
     if unknown:
-        yield "\nNot planned, so the advice does not cover them:"
+        yield "\nSpark could not plan these models, so the advice does not cover them:"
         yield from (f"  {one.model}: {one_line(one.error)[:300]}" for one in unknown)
 
 
@@ -93,7 +93,7 @@ def _not_touched(advice: Advice) -> Iterator[str]:
         )
     lines = list(_left_out(advice.left_out))
     if lines:
-        yield "\nLeft out:"
+        yield "\nRejected:"
         yield from lines[:_MOST_LEFT_OUT]
         if len(lines) > _MOST_LEFT_OUT:
             yield f"  and {len(lines) - _MOST_LEFT_OUT:,} more (--format json shows all)"
@@ -139,7 +139,7 @@ def _totals(advice: Advice) -> Iterator[str]:
         yield f"  net savings: {bytes_text(advice.bytes('before') - advice.bytes('after') - advice.write_cost)}"
     if advice.refusals:
         refused = count(len(advice.refusals), "config")
-        yield f"  these figures assume manual changes to {refused}, which could not be edited"
+        yield f"  these figures assume that you edit {refused} by hand"
 
 
 def _planned(planned: Planned | None) -> str:
@@ -156,4 +156,4 @@ def _explained(found: Explanation) -> Iterator[str]:
         yield f"    net savings on its own {bytes_text(one.alone)}, with the other specs {bytes_text(one.beside)}"
         yield f"    used by {', '.join(one.serves) or 'no query'}"
     for left in found.left_out:
-        yield f"  left out{' by ' + ', '.join(left.keys) if left.keys else ''}: {left.reason}"
+        yield f"  rejected{' by ' + ', '.join(left.keys) if left.keys else ''}: {left.reason}"

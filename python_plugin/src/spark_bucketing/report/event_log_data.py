@@ -86,14 +86,14 @@ def short(node: str) -> str:
 
 
 def lines(comparison: Comparison) -> Iterator[str]:
-    """Return what follows the table: costly models, missing models, warnings and the rule."""
+    """Return the lines below the table: costly models, models that are not compared, warnings and the rule."""
     if not comparison.nodes:
         yield "No model ran successfully both before and after."
     for costly in comparison.costly:
         yield costly_text(costly)
     for names, when in ((comparison.only_before, "before"), (comparison.only_after, "after")):
         if names:
-            yield f"Only {when}, so not compared: {', '.join(map(short, names))}"
+            yield f"Not compared, because they ran only {when}: {', '.join(map(short, names))}"
     for when, measured in (("Before", comparison.before), ("After", comparison.after)):
         yield f"{when}: {logs_text(measured)}"
     yield RULE
@@ -102,13 +102,13 @@ def lines(comparison: Comparison) -> Iterator[str]:
 def costly_text(one: CostlyTable) -> str:
     """Explain that a bucketed model costs more than it saves."""
     return (
-        f"{short(one.node)} costs {one.cost_seconds:,.1f} more task seconds per build and saves its readers "
-        f"{one.saved_seconds:,.1f}. Set materialized='table' for it."
+        f"Each build of {short(one.node)} costs {one.cost_seconds:,.1f} more task seconds, and saves its readers "
+        f"{one.saved_seconds:,.1f}. Set materialized='table' in this model."
     )
 
 
 def logs_text(measured: Measured) -> str:
-    """Say what was read, and what is missing."""
+    """Summarize the logs that were read, and the data that they lack."""
     counts = measured.counts
     text = f"{count(counts.files, 'file')}, {size(counts.size_bytes)}, {count(len(measured.runs), 'run')}."
     return " ".join([text, *counts.warnings])

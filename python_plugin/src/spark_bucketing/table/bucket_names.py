@@ -19,6 +19,6 @@ _PATTERNS: dict[BucketHash, re.Pattern[str]] = {
 
 
 def bucket_of(file_name: str, bucket_hash: BucketHash) -> int | None:
-    """Return the bucket id in a file name of this layout, without the directory; None if there is none."""
+    """Return the bucket id in a file name without its directory, for a bucket hash; None if there is no id."""
     match = _PATTERNS[bucket_hash].fullmatch(file_name)
     return int(match[1]) if match else None

@@ -21,13 +21,13 @@ _LIST = 2
 def select_partitions(
     warehouse: Warehouse, table: Table, where: str | None
 ) -> tuple[tuple[Partition, ...], frozenset[str]]:
-    """Return the partitions that a SQL predicate selects; all partitions without a predicate.
+    """Return the partitions that a SQL predicate selects; without a predicate, return all partitions.
 
     Spark evaluates the predicate over the partition values only, so it may use any Spark function.
 
     Returns:
-        The partitions, and the names of partitions that an INSERT cannot address. Spark would write their values
-        differently, such as 0.10 in a double column or month=01 in an int column, which other engines write.
+        The partitions, and the names of partitions that an INSERT cannot address. Other engines wrote their values in
+        a form that Spark would not write, such as 0.10 in a double column or month=01 in an int column.
 
     Raises:
         TableError: the predicate is invalid or uses other columns.

@@ -75,7 +75,7 @@ def target_of(table: Table) -> BucketSpec:
     lenient = [key for key, value in table.options.items() if key.lower() in _LENIENT and value.lower() == "true"]
     if lenient:
         raise TableError(
-            f"Table {table.name} is read with its option {', '.join(f'{key}=true' for key in lenient)}, which skips "
+            f"Table {table.name} has the option {', '.join(f'{key}=true' for key in lenient)}, which skips "
             "unreadable files: a rewrite would lose their rows. Nothing was changed. Expected a table without this "
             f"option. Run ALTER TABLE {table.name} SET SERDEPROPERTIES "
             f"{sql.properties(dict.fromkeys(lenient, 'false'))}"
@@ -187,7 +187,7 @@ class Rewriter:
                 staged,
                 self._filled(staged, self._table.partitions),
                 f"An earlier run crashed while it replaced {there} of {self._table.name}, and another job "
-                "has written to the table since. Nothing was changed",
+                "has since written to the table. Nothing was changed",
                 f"the same number of rows, or none. Make sure that the table has all rows, and drop {staged.name}.",
                 or_none=True,
             )

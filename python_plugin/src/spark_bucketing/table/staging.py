@@ -1,4 +1,4 @@
-"""Manage the staging table that holds the new rows of partitions; see docs/explanation/replacing-rows.md.
+"""Manage the staging table with the new rows of partitions; see docs/explanation/replacing-rows.md.
 
 The dbt macros use the same name and properties, so dbt and this command can complete each other's interrupted runs.
 CREATE TABLE AS SELECT creates the staging table. After the client has compared row counts, it sets a property with the
@@ -21,9 +21,9 @@ from spark_bucketing.table.model import Table
 from spark_bucketing.table.warehouse import Warehouse
 
 PURPOSE, REPLACES, EMPTIES = "bucketing.staging", "bucketing.replaces", "bucketing.staging_empties"
-# The staged rows are unchanged rows of the table; any other purpose means new rows.
+# The staged rows are unchanged rows of the table. With any other purpose, they are new rows.
 SAME_ROWS = "rewrite"
-# False in the marker row of a partition, which may be its only row.
+# False in the placeholder row of a partition, which may be its only row.
 _IS_ROW = "__dbt_row"
 # The metastore's limit on name length.
 _LONGEST_NAME = 128
@@ -159,7 +159,7 @@ def complete_staging(warehouse: Warehouse, table: Table, left: Table) -> Staging
 
 
 def _replaced(warehouse: Warehouse, table: Table) -> str:
-    """Return the target of staged rows, as the macros do: table, columns, and the time zone of partition values."""
+    """Identify the target of staged rows, as the macros do: table, columns, and time zone of partition values."""
     names = [column.name for column in (*table.all_columns, *table.columns)]
     columns = hashlib.md5(", ".join(names).lower().encode(), usedforsecurity=False).hexdigest()
     by_time = any(column.type == "timestamp" for column in table.columns)
