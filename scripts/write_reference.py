@@ -1,4 +1,4 @@
-"""Generate files from the sources: pages in docs/reference/, the macro with the config schema, and the descriptions for dbt docs."""
+"""Generate docs/reference/, the macro with the config schema, and the descriptions for dbt docs, from the sources."""
 
 from __future__ import annotations
 

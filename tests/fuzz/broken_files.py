@@ -96,7 +96,7 @@ class Files:
             shutil.copy2(path, path.with_name(f"{path.name[:5]}_0_again_{number}"))
 
     def _rename_of_all(self, files: list[Path]) -> None:
-        """Rename every file to the next bucket."""
+        """Give every file the bucket id of the next bucket."""
         for number, path in enumerate(files):
             _move(path, path.with_name(f"{(int(path.name[:5]) + 1) % self.buckets:05d}_0_next_{number}"))
 

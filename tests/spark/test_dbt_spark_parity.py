@@ -1,4 +1,4 @@
-"""Tests that types, docs, constraints and keys work as in dbt-spark, or fail with a reason before any write."""
+"""Tests that types, docs, constraints and keys work as in dbt-spark, or cause an error before any write."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from test_organized_table import TABLE
 from conftest import Project
 
 AT_MOST, BETWEEN = "files_at_most", "file_sizes_between"
-# Expected failures for two tables: one unpartitioned with 4 files of about 41 KB, one with 5, 2 and 1 files up to 8 KB.
+# Expected failures for two tables: an unpartitioned one with 4 files of about 41 KB, and one whose partitions have 5, 2
+# and 1 files of up to 8 KB.
 TESTS: list[tuple[str, str, dict[str, object], int]] = [
     ("whole", AT_MOST, {"n": 4}, 0),
     ("whole", AT_MOST, {"n": 3}, 1),

@@ -398,7 +398,7 @@ def test_unbucketed_table_fails_with_a_message(good: Project, results: dict[str,
         assert "a table without buckets" in rows_of(good, result)[0].problem
 
 
-# A property's correct and wrong value, and both values as the message shows them.
+# The correct and the wrong value of a property, and both values in the notation of the message.
 SPEC: dict[str, tuple[object, object, str, str]] = {
     "clustered_by": (["k"], ["k", "v"], "k, v", "k"),
     "buckets": (4, 8, "8", "4"),

@@ -1,4 +1,4 @@
-"""Tests of tables with mixed bucket specs: Spark uses buckets with compatible specs, and an ordinary scan otherwise."""
+"""Tests that Spark uses the buckets of tables with compatible mixed specs, and an ordinary scan for other tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of write plans with the extension: they have at most one shuffle, and some writes are refused."""
+"""Tests that write plans with the extension have at most one shuffle, and that unsupported writes are refused."""
 
 from __future__ import annotations
 

@@ -80,8 +80,8 @@ def badness(operator: OperatorResult | None, finding: Finding) -> Badness:
 def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Baseline) -> Report:
     """Mark accepted findings; a model's meta takes precedence over the baseline.
 
-    A baseline accepts a finding that is no worse than when the baseline was written. It does not accept a shuffle where
-    it contains only a sort.
+    A baseline accepts a finding that is no worse than when the baseline was written. It does not accept a shuffle
+    where the baseline contains only a sort.
     """
     left = {key: sorted(values) for key, values in baseline.items()}
 

@@ -97,7 +97,7 @@ class Checker:
         return result
 
     def _described(self, plan: PhysicalPlan, sizes: Mapping[str, int]) -> Mapping[str, TableFacts]:
-        """Return facts about a plan's tables, with partitions of tables in ordinary scans; Spark fills in sizes."""
+        """Return facts about a plan's tables, with partitions of tables in ordinary scans, and with Spark's sizes."""
         ordinary = {node.table for node in plan.walk() if node.table and note_of(node).objection}
         found = self.facts.of(plan.tables)
         found |= {name: self.facts.with_partitions(found[name]) for name in ordinary & found.keys()}

@@ -154,7 +154,7 @@ def _side(
 
 
 def _is_run(node: PlanNode) -> bool:
-    """Return whether the nodes below this one run on its behalf."""
+    """Return whether Spark runs the nodes below a node for this node."""
     return node.operator != REUSED
 
 

@@ -40,7 +40,7 @@ def _fix(sql: str, start: int, column: exp.Expr) -> Fix | None:
 
 
 def redundant_moves(statement: exp.Expr, sql: str) -> Iterator[Problem]:
-    """Find shuffles and sorts in the outermost SELECT of a bucketed model, which the write repeats."""
+    """Find shuffles and sorts that the write repeats, in the outermost SELECT of a bucketed model."""
     if not isinstance(statement, exp.Query) or any(statement.args.get(part) for part in ("limit", "offset")):
         return
     if statement.args.get("order"):

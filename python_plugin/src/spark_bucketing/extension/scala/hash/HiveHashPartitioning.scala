@@ -56,7 +56,7 @@ object HiveHashPartitioning {
  *
  * Join keys have the same type on both sides, so equal keys have equal hashes. A key that Spark casts is not a bucket column,
  * because an INT and a BIGINT of equal value can have different hashes. Two sides are compatible if they have the same hash
- * and their bucket columns occur at the same positions of the join keys.
+ * and their bucket columns occur at the same positions among the join keys.
  */
 case class HiveHashShuffleSpec(partitioning: HiveHashPartitioning, distribution: ClusteredDistribution)
     extends ShuffleSpec {

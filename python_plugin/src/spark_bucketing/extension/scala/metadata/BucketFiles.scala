@@ -21,7 +21,7 @@ object BucketFiles {
   private val TransactionName = """^bucket_(\d{1,9})(?:_\d+)?$""".r
   private val SparkName = """^part-.*_(\d{1,9})(?:\..*)?$""".r
 
-  /** Returns the bucket id in a file name, which has a different position in each layout. */
+  /** Returns the bucket id in a file name. Its position in the name depends on the layout. */
   def bucketOf(name: String, hash: BucketHash): Option[Int] =
     if (hash.inHiveLayout) bucketOfHiveName(name).orElse(matched(TransactionName, name)) else matched(SparkName, name)
 
