@@ -210,12 +210,12 @@ REFUSED = [
     ("alter table times partition (p = 1) not clustered", "found no partitions"),
     ("alter table plain partition (p = 1) clustered by (k) into 8 buckets", "plain table.*without PARTITION"),
     ("select * from bucket_specs('nothing')", "TABLE_OR_VIEW_NOT_FOUND"),
-    ("select * from bucket_specs('a_view')", "the view `spark_catalog`.`alter_buckets`.`a_view`.*that it reads"),
-    ("select * from bucket_specs('new_rows')", "provided: the temporary view `new_rows`.*that it reads"),
+    ("select * from bucket_specs('a_view')", "the view `spark_catalog`.`alter_buckets`.`a_view`.*that the view reads"),
+    ("select * from bucket_specs('new_rows')", "cannot read the temporary view `new_rows`.*that the temporary view reads"),
     ("select * from bucket_specs('no_schema.t')", "TABLE_OR_VIEW_NOT_FOUND|SCHEMA_NOT_FOUND"),
     ("select * from bucket_specs('a b')", "PARSE_SYNTAX_ERROR"),
-    ("select * from bucket_specs()", "provided: none"),
-    ("select * from bucket_specs(1)", "provided: 1"),
+    ("select * from bucket_specs()", "found none"),
+    ("select * from bucket_specs(1)", "found 1"),
 ]
 
 
