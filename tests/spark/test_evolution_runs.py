@@ -105,7 +105,7 @@ OTHERS = sorted({f"{before}_{strategy}" for before in ("bucketed", "plain") for 
 
 
 class History:
-    """Tables that runs of every strategy wrote with changing specs, and the observations after each run."""
+    """Tables that every strategy writes with changing specs, and the observations after each run."""
 
     def __init__(self, project: Project, cases: list[str]) -> None:
         self.project, self.cases = project, cases

@@ -249,7 +249,7 @@ def test_timestamps_in_orc_are_not_used_as_ranges(project: Project, extension: N
     assert len(frame.collect()) == 1 and read_files(frame) == len(data_files(project, "m")) > 1
 
 
-# For each type, values and literals to compare, including equal values in different notation and special orders.
+# For each type, values and literals to compare, including equal values in different notation and special sort orders.
 COMPARED = {
     "text": (
         "case id % 7 when 0 then '' when 1 then concat('x', repeat(' ', cast(id % 3 as int))) else concat(char(cast(65 + id % 60 as int)), id) end",

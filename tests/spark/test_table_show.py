@@ -113,7 +113,7 @@ def test_each_partition_has_its_own_files(project: Project) -> None:
 
 
 def days(project: Project, buckets: int) -> str:
-    """Create a Hive-layout table partitioned by day."""
+    """Create a table in the Hive layout that is partitioned by day."""
     clustered = f"partitioned by (day string) clustered by (k) sorted by (k) into {buckets} buckets"
     project.spark.sql(f"create table {project.table('t')} (k bigint) {clustered} stored as parquet")
     return project.table("t")

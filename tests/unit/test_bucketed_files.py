@@ -13,7 +13,7 @@ EIGHT = replace(SPEC, num_buckets=8)
 
 
 def table(*files: tuple[str, int], partitioned: bool = False) -> BucketedFiles:
-    """Return a table of four buckets with these files below its directory."""
+    """Return a table with four buckets and with these files below its directory."""
     found = tuple(DataFile(f"file:///wh/t/{path}", rows) for path, rows in files)
     return BucketedFiles("t", SPEC, "parquet", partitioned, found)
 

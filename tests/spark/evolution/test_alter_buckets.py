@@ -1,4 +1,4 @@
-"""ALTER TABLE ... CLUSTERED BY and NOT CLUSTERED change the spec everywhere, and existing partitions keep theirs."""
+"""Tests that ALTER TABLE ... CLUSTERED BY and NOT CLUSTERED change the table's spec and keep partitions' specs."""
 
 from __future__ import annotations
 
@@ -211,7 +211,10 @@ REFUSED = [
     ("alter table plain partition (p = 1) clustered by (k) into 8 buckets", "plain table.*without PARTITION"),
     ("select * from bucket_specs('nothing')", "TABLE_OR_VIEW_NOT_FOUND"),
     ("select * from bucket_specs('a_view')", "the view `spark_catalog`.`alter_buckets`.`a_view`.*that the view reads"),
-    ("select * from bucket_specs('new_rows')", "cannot read the temporary view `new_rows`.*that the temporary view reads"),
+    (
+        "select * from bucket_specs('new_rows')",
+        "cannot read the temporary view `new_rows`.*that the temporary view reads",
+    ),
     ("select * from bucket_specs('no_schema.t')", "TABLE_OR_VIEW_NOT_FOUND|SCHEMA_NOT_FOUND"),
     ("select * from bucket_specs('a b')", "PARSE_SYNTAX_ERROR"),
     ("select * from bucket_specs()", "found none"),

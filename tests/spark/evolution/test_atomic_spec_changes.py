@@ -116,7 +116,7 @@ def test_change_of_many_partitions_can_be_repeated_after_a_failed_batch(tables: 
 
 
 def test_later_of_two_concurrent_statements_wins_and_rows_stay_correct(tables: Tables) -> None:
-    """SET TBLPROPERTIES reads the table and writes it back a moment later."""
+    """SET TBLPROPERTIES reads the table's metadata, and writes it back a moment later."""
 
     def write_back_old_table(client: Any, call: Callable[[], Any]) -> Any:
         before = client.getTable(DATABASE, "t")

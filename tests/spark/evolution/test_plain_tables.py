@@ -1,4 +1,4 @@
-"""ALTER TABLE ... CLUSTERED BY turns an unbucketed Spark table into a Hive-layout table without a rewrite."""
+"""Tests that ALTER TABLE ... CLUSTERED BY gives an unbucketed Spark table the Hive layout without a rewrite."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ CASES = {
         replace_rows("801, 1L, 900L"), problem="a row of bucket 1 in a file of bucket 0: 00000_0_part"
     ),
     "file names without bucket ids": Case(rename_files(r"part-\1"), problem="no bucket id in the file name: part-0000"),
-    "Spark-layout file names": Case(rename_files(r"part-\1-x_\1.c000"), problem="no bucket id in the file name"),
+    "file names of the Spark layout": Case(rename_files(r"part-\1-x_\1.c000"), problem="no bucket id in the file name"),
     "bucket ids out of range": Case(
         rename_files(r"00008_0_\1"), problem="a file of bucket 8, but the spec has 8 buckets"
     ),

@@ -25,7 +25,7 @@ Candidates = tuple[Candidate, ...]
 
 
 def set_to(settings: Mapping[str, str]) -> Candidate:
-    """Change settings."""
+    """Propose changing settings."""
     return Candidate("setting", f"Set {' and '.join(f'{name}={value}' for name, value in settings.items())}.", settings)
 
 

@@ -45,7 +45,7 @@ Rows = Callable[[str], Sequence[Mapping[str, Any]]]
 
 
 class Shape(NamedTuple):
-    """The planned table."""
+    """The numbers of partitions and files of the planned table."""
 
     partitions: int
     files: int  # number of files per partition

@@ -23,7 +23,7 @@ _UNITS = {unit: 1024**power for power, unit in enumerate(("", "Ki", "Mi", "Gi", 
 # For a table of unknown size, Spark assumes 8 EiB (spark.sql.defaultSizeInBytes). This size and all larger sizes mean
 # that the size is unknown.
 NO_SIZE = 1024**6
-# Operators between a scan and the first join or union. A size above a join is a product of sizes, which is useless.
+# Operators between a scan and the first join or union. Spark's size above a join is only a product of sizes.
 _OF_ONE_SCAN = ("Project", "Filter")
 
 # FileScan parquet spark_catalog.d.t[k#1] ..., Location: InMemoryFileIndex(2 paths)[file:/d.db/t/ds=1,
