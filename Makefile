@@ -55,7 +55,7 @@ evolution: setup ## Change the buckets of the showcase's flights_by_month with d
 corrections: setup ## Merge a week of late corrections into an organized table of flights, and show which files change
 	@$(BIN)/python scripts/evolution/corrections.py
 
-test: lint ## Run all linters and all tests except the long ones
+test: lint ## Run all linters, and all tests except the long tests
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(HERE) tests
 
 test-quick: setup ## Run the quick linters and the tests without Spark, in less than two minutes

@@ -26,7 +26,7 @@ def test_rewrite_changes_only_the_selected_partitions(tables: SpecEvolution, sto
         tables.said("rewrite", "rewritten", "--where", "ds < 'b'")
     assert tables.record("rewritten") == sealed(a=8, b=6, c=8)
     assert tables.sums("rewritten") == rows
-    assert "1 partition rewritten in the table's spec, 2 already had it" in tables.said("rewrite", "rewritten")
+    assert "1 partition rewritten in the table's spec, 2 already in this spec" in tables.said("rewrite", "rewritten")
     assert "0 partitions rewritten" in tables.said("rewrite", "rewritten")
     none = tables.said("rewrite", "rewritten", "--where", "ds > 'c'")
     assert none == f"{DB}.rewritten: none of 3 partitions matches --where.\n"
@@ -102,7 +102,7 @@ def test_unreadable_file_prevents_the_rewrite_of_its_partition(tables: SpecEvolu
     tables.sql("alter table corrupt set serdeproperties ('ignoreCorruptFiles' = 'true')")
     with tables.settings({"spark.sql.files.ignoreCorruptFiles": "true"}):
         rows = tables.sums("corrupt")
-        assert "is read with its option ignoreCorruptFiles=true" in tables.said("rewrite", "corrupt", code=2)
+        assert "has the option ignoreCorruptFiles=true" in tables.said("rewrite", "corrupt", code=2)
         tables.sql("alter table corrupt set serdeproperties ('ignoreCorruptFiles' = 'false')")
         assert path.name in tables.said("rewrite", "corrupt", code=2)
         assert path.read_bytes() == b"broken"
@@ -121,7 +121,7 @@ def test_files_from_a_stock_insert_are_compacted(tables: SpecEvolution) -> None:
     tables.said("seal", "added")
     assert tables.record("added")["ds=a"][:2] == ("sealed", 8)
     dry = tables.said("rewrite", "added", "--dry-run")
-    assert "files of a bucket" in dry and "1 partition to rewrite" in dry
+    assert "files per bucket" in dry and "1 partition to rewrite" in dry
     tables.said("rewrite", "added", "--where", "ds = 'a'")
     tables.assert_whole("added", rows, a=8, b=8)
 

@@ -245,7 +245,7 @@ def test_invalid_config_affects_only_its_own_table(config: dict[str, Any]) -> No
     node = source("source.p.a", "s.a", bucketing=config)
     stub, _ = stub_of(node)
     stub.create(node)
-    assert "Invalid" in stub.missing["s.a"]
+    assert "has an invalid" in stub.missing["s.a"]
 
 
 def test_unexpected_error_does_not_affect_other_stub_tables() -> None:

@@ -269,8 +269,8 @@ def test_text_starts_with_the_largest_problem_and_omits_accepted_findings() -> N
     assert "models/marts/joined.sql:12  3.0 TiB" in text
     assert "fix (then sort-free): Give model users buckets=64 and rebuild it." in text
     assert "unknown  broken" in text and "[TABLE_OR_VIEW_NOT_FOUND]" in text
-    assert "not reached: last" in text
-    assert "1 error, 2 warnings, 1 note, 1 in the baseline, 1 allowed, 2 unknown, 1 not reached." in text
+    assert "not checked: last" in text
+    assert "1 error, 2 warnings, 1 note, 1 in the baseline, 1 allowed, 2 unknown, 1 not checked." in text
 
 
 def test_text_merges_findings_of_both_sides_of_a_join() -> None:

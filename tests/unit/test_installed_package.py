@@ -74,5 +74,5 @@ def test_parsing_reports_config_errors_if_the_package_may_name_tables(
     config = config if "materialized" in config else f"materialized='bucketed_table', {config}"
     config = config if "clustered_by" in config else f"clustered_by=['k'], {config}"
     found = parsed(tmp_path, f"{{{{ config(alias='n', {config}) }}}} select 1 as k")
-    assert (str(found.exception) if found.exception else "").count(message or "Invalid") == bool(message)
+    assert (str(found.exception) if found.exception else "").count(message or " has an invalid ") == bool(message)
     assert message or found.result.nodes["model.p.m"].alias == "n"

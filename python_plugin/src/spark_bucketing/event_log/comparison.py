@@ -14,8 +14,8 @@ Verdict = Literal["gained", "lost", "no difference", "too few runs"]
 LEAST_RUNS = 4
 MOST_CHANCE = 0.05
 RULE = (
-    f"A verdict needs at least {LEAST_RUNS} runs before and {LEAST_RUNS} runs after. It is `gained` or `lost` if a "
-    f"two-sided Mann-Whitney test gives a p-value of at most {MOST_CHANCE:.0%}."
+    f"A verdict needs at least {LEAST_RUNS} runs before and {LEAST_RUNS} runs after. It is `gained` or `lost` if the "
+    f"p-value of a two-sided Mann-Whitney test is at most {MOST_CHANCE:.0%}."
 )
 # The compared measures of a run.
 MEASURES: Mapping[str, Callable[[Run], float]] = {
@@ -41,7 +41,7 @@ class Difference:
 
     @property
     def saved(self) -> float:
-        """Return the decrease of the median."""
+        """Return the decrease in the median."""
         return self.medians[0] - self.medians[1]
 
     @property
@@ -79,7 +79,7 @@ class Comparison:
     before: Measured
     after: Measured
     nodes: tuple[ComparedNode, ...]  # sorted by saved time, largest first
-    total: ComparedNode | None  # sums of complete invocations; None if there is none before or after
+    total: ComparedNode | None  # sums of complete invocations; None without complete invocations before and after
     costly: tuple[CostlyTable, ...]
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]

@@ -81,7 +81,7 @@ def _type(key: str, name: str, kind: str, values: Mapping[str, Any]) -> Iterator
         yield Violation(key, found, "a column of a simple type", "choose another column")
     elif key in ("range_by", "implicit_partition_by") and base not in RANGE_TYPES:
         expected = "a column of a numeric, string, date, timestamp or boolean type without a collation"
-        yield Violation(key, found, expected, "choose another column, or cast this one in the model")
+        yield Violation(key, found, expected, "choose another column, or cast this column in the model")
 
 
 def _cast(name: str, base: str) -> str:
