@@ -151,6 +151,8 @@ class Project:
 
     def __init__(self, folder: Path, schema: str, spark: SparkSession) -> None:
         self.folder, self.schema, self.spark = folder, schema, spark
+        # Whether runs write manifest.json and run_results.json, which takes longer than parsing.
+        self.keeps_artifacts = False
         self.place = ["--project-dir", str(folder), "--profiles-dir", str(folder)]
 
     def write(self, path: str, text: str) -> None:
@@ -185,6 +187,7 @@ class Project:
         from dbt.cli.main import dbtRunner
 
         options = ["--quiet", "--no-use-colors", "--no-send-anonymous-usage-stats", "--vars", yaml.safe_dump(variables)]
+        options += [] if self.keeps_artifacts else ["--no-write-json"]
         outcome = dbtRunner().invoke([*arguments, *self.place, *options])
         results = list(getattr(outcome.result, "results", None) or [])
         failures = [

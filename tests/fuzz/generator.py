@@ -15,6 +15,8 @@ from pyspark.errors import AnalysisException
 
 # The share of tables with mixed bucket specs; most of them are damaged.
 EVOLVED = float(os.environ.get("EVOLVED", "0.3"))
+# The start of the layouts to generate: `hive2` for tables of bucketing version 2 only; all layouts by default.
+LAYOUT = os.environ.get("LAYOUT", "")
 COLUMNS = {
     "k": ("int", "if(id % 23 = 0, null, cast(pmod(id * {a} + {b}, {m}) - 20 as int))"),
     "t": ("string", "if(id % 19 = 0, null, concat(if(id % 4 = 0, ' ', ''), 'é', pmod(id * {b} + {a}, {m})))"),
@@ -108,7 +110,8 @@ class Generator:
         pick = self.random
         keys = tuple(dict.fromkeys(pick.choice(KEYS) for _ in range(pick.choice((1, 1, 1, 2)))))
         evolves = pick.random() < EVOLVED
-        layout, partitioned = pick.choice(EVOLVABLE if evolves else LAYOUTS), evolves or pick.random() < 0.3
+        layouts = [layout for layout in (EVOLVABLE if evolves else LAYOUTS) if layout.startswith(LAYOUT)]
+        layout, partitioned = pick.choice(layouts), evolves or pick.random() < 0.3
         hive = layout in EVOLVABLE
         breakage = pick.choice(BREAKAGES) if hive else "none"
         breakages = SEAL_BREAKAGES[:9] if not hive else SEAL_BREAKAGES + PARTITION_BREAKAGES * partitioned

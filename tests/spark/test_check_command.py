@@ -45,6 +45,7 @@ def checked(project: Project, *arguments: str) -> dict[str, dict[str, Any]]:
 def built(new_project: Callable[..., Project]) -> Project:
     """Build a project of a few bucketed tables, and models whose joins use the buckets or do not."""
     project = new_project()
+    project.keeps_artifacts = True
     project.write("seeds/people.csv", "user_id,born\n1,2000-01-01\n2,1990-05-05\n")
     bucketed = {"materialized": "bucketed_table", "bucket_hash": "spark", "clustered_by": "user_id"}
     project.model("clicks", "select id as user_id, 'u' as url from range(100)", buckets=4, **bucketed)

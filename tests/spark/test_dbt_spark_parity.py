@@ -160,6 +160,7 @@ def test_catalog_has_sizes_as_with_stock_dbt_spark(project: Project) -> None:
     project.model("stock", "select id as k from range(100)", materialized="table", file_format="parquet")
     for bucket_hash in ("hive", "spark"):
         project.model(bucket_hash, "select id as k from range(100)", **TABLE, bucket_hash=bucket_hash)
+    project.keeps_artifacts = True
     project.dbt("run")
     project.dbt("docs", "generate")
     catalog = json.loads((project.folder / "target" / "catalog.json").read_text())["nodes"]

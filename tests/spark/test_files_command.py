@@ -10,9 +10,6 @@ from commands import command
 from test_organized_table import SKEWED, TABLE, rows_of_files
 
 from conftest import Project
-from spark_bucketing.organize.murmur3 import hash_of, hash_of_int, shuffle_keys
-
-TEXTS = ["", "a", "ab", "abc", "abcd", "é", "日本", "😀😀x", "2024-01-31"]
 
 
 def plan_files(project: Project, *arguments: str) -> dict[str, Any]:
@@ -22,21 +19,9 @@ def plan_files(project: Project, *arguments: str) -> dict[str, Any]:
     return data
 
 
-def test_hash_and_keys_equal_sparks(project: Project) -> None:
-    texts = ", ".join(f"('{text}', {number * 10**12 - 3}L)" for number, text in enumerate(TEXTS))
-    for text, number, hashed, of_int in project.rows(
-        f"select t, n, hash(t, n, null), hash(cast(pmod(n, 2147483647) as int)) from values {texts} as v(t, n)"
-    ):
-        assert hash_of(text, number, None) == hashed
-        assert hash_of_int(number % 2147483647) == of_int
-    found = project.rows(
-        "select pmod(hash(k), 365) from (select explode(array({})) as k)".format(", ".join(map(str, shuffle_keys(365))))
-    )
-    assert sorted(row[0] for row in found) == list(range(365))
-
-
 def test_plan_predicts_the_files_of_a_run(project: Project) -> None:
     for size in ({"rows_per_file": 60}, {"target_file_size": "1KiB"}, {"num_files": 9}, {"files_per_partition": 18}):
+        project.keeps_artifacts = True
         project.model("m", SKEWED, **TABLE, partition_by=["ds"], **size)
         if "target_file_size" in size:
             result = command(

@@ -477,6 +477,7 @@ def test_shuffles_are_counted_in_the_plan(models: Project, adaptive: str) -> Non
 
 
 def test_refs_are_deferred(models: Project, new_project: Callable[..., Project]) -> None:
+    models.keeps_artifacts = True
     models.dbt("run")
     other_project = new_project("generic_tests")
     state = ("--defer", "--state", str(models.folder / "target"))

@@ -243,6 +243,7 @@ def test_sample_narrows_the_batches_further(events: Project) -> None:
 
 def test_deferred_input_is_filtered_to_the_batch(events: Project) -> None:
     window = ("--event-time-start", "2024-01-02", "--event-time-end", "2024-01-03")
+    events.keeps_artifacts = True
     events.dbt("run", "--select", "events", v="production")
     (events.folder / "target").rename(events.folder / "state")
     profile = (events.folder / "profiles.yml").read_text()

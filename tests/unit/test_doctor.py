@@ -12,6 +12,7 @@ import pytest
 from spark_bucketing.doctor.diagnosis import Diagnosis
 from spark_bucketing.doctor.installed import examine_installed
 from spark_bucketing.doctor.server import SETTINGS, examine_server
+from spark_bucketing.doctor.trino import examine_tables
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.table.warehouse import Warehouse
 
@@ -132,3 +133,30 @@ def test_dbt_package_and_plugin_must_have_the_same_version(tmp_path: Path, text:
     found = {one.subject: one for one in examine_installed(tmp_path)}["dbt package"]
     assert found.state == state
     assert state != "wrong" or ("0.0.9" in found.found and "0.1.0" in found.found and "revision" in found.instead)
+
+
+def described_tables(**tables: str) -> list[Diagnosis]:
+    """Return the diagnoses of a schema with these tables, by name and the text of SHOW TABLE EXTENDED."""
+    answers: dict[str, list[dict[str, Any]]] = {
+        "show schemas like 'shop'": [{"namespace": "shop"}],
+        "show table extended in `shop` like '*'": [
+            {"tableName": name, "information": text} for name, text in tables.items()
+        ],
+        "show schemas like 'none'": [],
+    }
+    assert not list(examine_tables(Warehouse(answers.__getitem__), "none"))
+    return list(examine_tables(Warehouse(answers.__getitem__), "shop"))
+
+
+HIVE = "Type: MANAGED\nProvider: hive\nNum Buckets: 8\nBucket Columns: [`k`]\n"
+SPARK = HIVE.replace("Provider: hive", "Provider: parquet")
+
+
+def test_doctor_names_tables_whose_buckets_trino_ignores() -> None:
+    comments = "Type: MANAGED\nProvider: parquet\nComment: see\nNum Buckets: 8\n"
+    assert described_tables(view="Type: VIEW\n", plain=comments) == []
+    (fine,) = described_tables(a=HIVE, b=HIVE, plain=comments)
+    assert (fine.state, fine.found, fine.instead) == ("ok", "reads 2 tables of shop as bucketed", "")
+    (some,) = described_tables(a=HIVE, **dict.fromkeys("vwxyz", SPARK))
+    assert some.state == "ok" and "hive2" in some.instead
+    assert some.found.startswith("reads 1 table of shop as bucketed, but not v, w, x and 2 more, because")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from dbt_projects import dbt_project
 
 from conftest import REPOSITORY
+from spark_bucketing.config.schema import KEYS, MATERIALIZATIONS
 
 
 def dbt(folder: Path, *arguments: str) -> Any:
@@ -36,7 +38,10 @@ def test_installed_package_has_no_showcase(tmp_path: Path, profile: str) -> None
         if isinstance(content, dict) and kind != "macros"
     }
     assert not any(ours.values()), ours
-    assert any(name.startswith("macro.spark_bucketing.") for name in manifest["macros"])
+    for name in MATERIALIZATIONS:
+        described = manifest["macros"][f"macro.spark_bucketing.materialization_{name}_spark"]["description"]
+        keys = {key for key, spec in KEYS.items() if name in spec.taken_by}
+        assert set(re.findall(r"^\| `(\w+)`", described, re.MULTILINE)) == keys
 
 
 def test_own_project_has_the_showcase(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_details_are_read_by_key() -> None:
     assert join.expressions("Left keys") == ("k#35",)
     exchange = next(node for node in join.walk() if node.operator == "Exchange")
     assert exchange.shuffle is not None
-    assert (exchange.shuffle.kind, exchange.shuffle.keys, exchange.shuffle.partitions) == ("hash", ("#35",), 16)
+    assert (exchange.shuffle.kind, exchange.shuffle.keys, exchange.shuffle.partitions) == ("spark", ("#35",), 16)
     assert not exchange.shuffle.requested
 
 

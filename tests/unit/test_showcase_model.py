@@ -35,3 +35,15 @@ def test_model_that_cannot_be_edited_is_an_error(without: str) -> None:
     model = Path(REPOSITORY, MODEL).read_text().replace(without, "")
     with pytest.raises(ProjectError, match=r"flights_by_month.sql has no .* Expected both"):
         edited(model, {})
+
+
+def test_plain_models_of_the_demo_build_ordinary_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(REPOSITORY / "scripts"))
+    from demo import plain
+
+    models = {path.stem: path.read_text() for path in (REPOSITORY / "models").rglob("*.sql")}
+    changed = {name: plain(text) for name, text in models.items() if plain(text) != text}
+    assert len(changed) == 11 and "clustered_by" in models["planes"]
+    for text in changed.values():
+        assert "materialized='table'" in text
+        assert not any(key in text for key in ("bucketed_", "clustered_by", "sorted_by", "buckets=", "bucket_hash"))

@@ -9,7 +9,8 @@
   {%- endif -%}
   {%- set ours = node.config.materialized in ['bucketed_table', 'bucketed_incremental'] -%}
   {%- set config = spark_bucketing.model_config(node) if ours else node.config -%}
-  {%- set bucket_hash = config.bucket_hash if ours else 'spark' -%}
+  {%- set bucket_hash = config.bucket_hash if ours else spark_bucketing.config_value('bucket_hash',
+      spark_bucketing.config_schema()['keys']['bucket_hash'], config.get('bucket_hash') or 'spark', node) -%}
   {%- set layout = {
       'bucket_hash': bucket_hash,
       'buckets': config.get('buckets'),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -31,12 +29,45 @@ def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession
         try:
             with _stderr_into(log):
                 builder = SparkSession.builder.enableHiveSupport() if hive else SparkSession.builder
-                session = builder.config(map=dict(settings)).getOrCreate()
+                # An event log of these statements would count as a workload.
+                session = builder.config(map={**settings, "spark.eventLog.enabled": "false"}).getOrCreate()
         except Exception as error:
             raise SparkError(f"Spark did not start. {_reason(error)}\n{_tail(log)}".rstrip()) from error
     with spark_call("The metastore does not answer."):
         session.sql("show databases").collect()
     return session
+
+
+def active() -> SparkSession | None:
+    """Return the session of this thread; None if Spark is not running."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
+
+
+@contextmanager
+def local_session() -> Iterator[SparkSession]:
+    """Yield this process's session, or else start a local Spark without a metastore that stops after the block.
+
+    Raises:
+        SparkError: Spark does not start.
+    """
+    if session := active():
+        yield session
+        return
+    with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as folder:
+        settings = {
+            "spark.sql.warehouse.dir": folder,
+            "spark.sql.shuffle.partitions": "2",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+        session = open_session(settings, hive=False)
+        session.sparkContext.setLogLevel("OFF")
+        try:
+            yield session
+        finally:
+            session.stop()
 
 
 def open_beside(
@@ -246,57 +277,3 @@ def _java_messages(error: Exception) -> Iterator[str]:
     while cause is not None:
         yield str(cause.getMessage())
         cause = cause.getCause()
-
-
-def hadoop_files(path: str) -> list[tuple[str, int, Callable[[], IO[bytes]]]]:
-    """List the files below a path of any file system that Spark knows, such as s3a://logs/ or hdfs://name/logs/.
-
-    Returns: the path and the bytes of each file, and a function that opens it as a buffered stream.
-
-    Raises:
-        SparkError: the path does not exist, or Spark cannot read it.
-    """
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession() or open_session({}, hive=False)
-    context = session.sparkContext
-    with spark_call(f"Spark cannot list {path}."):
-        root = context._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
-        system = root.getFileSystem(context._jsc.hadoopConfiguration())
-        found: list[tuple[str, int, Callable[[], IO[bytes]]]] = []
-        entries = system.listFiles(root, True)
-        while entries.hasNext():
-            entry = entries.next()
-            file = entry.getPath()
-            found.append((file.toString(), int(entry.getLen()), partial(_open_hadoop, system, file)))
-    return found
-
-
-def _open_hadoop(system: Any, path: Any) -> IO[bytes]:
-    with spark_call(f"Spark cannot open {path.toString()}."):
-        return io.BufferedReader(_HadoopStream(system.open(path)), 4 << 20)
-
-
-class _HadoopStream(io.RawIOBase):
-    """An input stream of Hadoop."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream, self._read = stream, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        with spark_call("Spark cannot read the file."):
-            found = bytes(self._stream.readNBytes(len(buffer)))
-        buffer[: len(found)] = found
-        self._read += len(found)
-        return len(found)
-
-    def tell(self) -> int:
-        return self._read
-
-    def close(self) -> None:
-        if not self.closed:
-            self._stream.close()
-        super().close()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 BucketHash = Literal["hive", "hive2", "spark"]
+HASHES: tuple[BucketHash, ...] = get_args(BucketHash)
 # The hashes of the Hive layout, by the table property bucketing_version. A table without it has version 1.
 HASH_OF_VERSION: Mapping[str, BucketHash] = {"1": "hive", "2": "hive2"}
 VERSION_OF_HASH: Mapping[str, str] = {bucket_hash: version for version, bucket_hash in HASH_OF_VERSION.items()}
+# The hashes of the buckets that stock Spark writes.
+STOCK_HASHES: tuple[BucketHash, ...] = ("hive", "spark")
 VERSION_PROPERTY = "bucketing_version"
 
 _QUOTED_NAME = re.compile("`((?:[^`]|``)+)`")
@@ -49,6 +52,11 @@ class BucketSpec:
             sort_columns=_names(details.get("Sort Columns", "")),
             bucket_hash=_stated_hash(details),
         )
+
+
+def are_compatible(one: int, other: int) -> bool:
+    """Return whether tables with these numbers of buckets can be joined bucket by bucket."""
+    return max(one, other) % min(one, other) == 0
 
 
 @dataclass(frozen=True)

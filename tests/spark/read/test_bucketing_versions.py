@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from bucketed_tables import VERSION_2, Sealed, Tables, assert_bucketed
 from partition_specs import refused
@@ -47,10 +49,23 @@ def set_version(tables: Tables, name: str, version: str | None) -> None:
         (JOIN.format("two", "wide"), 1),
         ("select k, count(*) from (select k from one union all select k from two) group by k", 1),
         ("select k, count(*) from (select k from two union all select k from two where v > 9) group by k", 0),
+        # The other side is shuffled by the hash of this version.
+        ("select two.k, v, n from two join (select cast(id as int) as k, id as n from range(50)) using (k)", 1),
+        (GROUP.replace("from t", "from two"), 0),
     ],
 )
 def test_only_tables_of_one_version_and_key_type_match(tables: Tables, query: str, exchanges: int) -> None:
     assert tables.read(query).shape.exchanges == exchanges
+
+
+@pytest.mark.parametrize(
+    ("where", "buckets"), [("k = 5", 1), ("k in (1, 9, 17)", 2), ("k is null", 1), ("k > 5", None)]
+)
+def test_filter_prunes_buckets_of_version_2(tables: Tables, where: str, buckets: int | None) -> None:
+    found = re.search(
+        r"SelectedBucketsCount: (\d+) out of", tables.read(f"select * from two where {where}", empty="null" in where)
+    )
+    assert (found and int(found[1])) == buckets
 
 
 def test_join_of_int_with_bigint_by_bucket_would_lose_rows(tables: Tables) -> None:

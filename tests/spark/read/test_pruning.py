@@ -17,7 +17,7 @@ ROWS = (
 )
 
 
-@pytest.fixture(scope="module", params=["1", "2"], ids=["v1", "v2"])
+@pytest.fixture(scope="module", params=["1", pytest.param("2", marks=pytest.mark.long)], ids=["v1", "v2"])
 def bucketing_version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -11,7 +11,7 @@ from spark_bucketing.advise.requirements import RequiredLayout, Requirement
 from spark_bucketing.advise.table_sizes import TableSize
 from spark_bucketing.config.schema import HIVE_TYPES, SPARK_TYPES, base_type
 from spark_bucketing.plan.whatif import HypotheticalTable
-from spark_bucketing.spec import BucketHash, BucketSpec
+from spark_bucketing.spec import BucketHash, BucketSpec, are_compatible
 
 # A bucket may differ from the target file size by this factor, so that the specs of joined tables can match.
 _STRETCH = 4
@@ -93,8 +93,8 @@ class Compatibility:
             [side.keys.index(column.lower()) for column in spec.bucket_columns]
             for spec, side in zip((one, other), sides, strict=True)
         ]
-        numbers = sorted((one.num_buckets, other.num_buckets))
-        fit = numbers[1] % numbers[0] == 0 if self.extension and not requirement.united else numbers[0] == numbers[1]
+        same = one.num_buckets == other.num_buckets
+        fit = same or (self.extension and not requirement.united and are_compatible(one.num_buckets, other.num_buckets))
         return places[0] == places[1] and fit and one.bucket_hash == other.bucket_hash
 
     def gain(self, requirement: RequiredLayout, specs: Sequence[BucketSpec | None]) -> float:

@@ -8,7 +8,7 @@ from functools import partial
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, map_findings
 from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.event_log.plan_costs import Cost
-from spark_bucketing.units import count, size
+from spark_bucketing.units import count
 
 
 def with_measured_costs(report: Report, measured: Measured, relations: dict[str, str]) -> Report:
@@ -37,6 +37,5 @@ def _with_cost(measured: Measured, node: str, operator: OperatorResult, finding:
             total.add(cost)
     if total == Cost():
         return finding
-    shuffled, spilled = size(total.shuffle_bytes // runs), size(total.spill_bytes // runs)
-    text = f"{shuffled} shuffled, {spilled} spilled, {total.task_ms / runs / 1000:,.2f} task seconds"
-    return replace(finding, message=f"{finding.message}\nMeasured per run, in {count(runs, 'run')}: {text}.")
+    mean = Cost(total.shuffle_bytes // runs, total.spill_bytes // runs, total.task_ms / runs)
+    return replace(finding, message=f"{finding.message}\nMeasured per run, in {count(runs, 'run')}: {mean}.")

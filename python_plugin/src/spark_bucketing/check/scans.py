@@ -11,13 +11,13 @@ from spark_bucketing.check.session_settings import BUCKETING, ORDERING, Settings
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.explain_cost import Folders, scan_key
 from spark_bucketing.plan.whatif import HypotheticalTable
-from spark_bucketing.spec import BucketSpec
+from spark_bucketing.spec import HASHES, BucketSpec
 from spark_bucketing.table.compatibility import Merging
 from spark_bucketing.table.model import Partition, Table, one_spelling
 
 # Bucketed: true (8 Hive buckets, sorted)     Bucketed: false [not-sealed] (no seal in the metastore)
 _NOTE = re.compile(r"^(?P<bucketed>true|false)(?: \[(?P<code>[a-z-]+)\])?(?: \((?P<words>.*)\))?$", re.DOTALL)
-_NUMBER = re.compile(r"^(?P<buckets>\d+) (?:Hive2?|Spark) buckets")
+_NUMBER = re.compile(rf"^(?P<buckets>\d+) (?:{'|'.join(map(str.capitalize, HASHES))}) buckets")
 # EXPLAIN codes that give the reason for an ordinary scan; with other codes, the query does not need buckets.
 SEAL_CODES = ("not-sealed", "seal-broken", "seal-unreadable", "columns-changed")
 MIXED_CODES = ("mixed-specs",)

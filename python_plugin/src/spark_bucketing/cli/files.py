@@ -10,17 +10,20 @@ import click
 
 from spark_bucketing.check.artifacts import CheckRequest, Project
 from spark_bucketing.check.project_check import in_folder
-from spark_bucketing.cli.open_warehouse import connected
+from spark_bucketing.cli.open_warehouse import connected, local_spark
 from spark_bucketing.cli.options import FORMAT, READ_FILE, SOME, integer_of, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.config.schema import KEYS
 from spark_bucketing.organize.file_plan import Overrides, plan_model
-from spark_bucketing.organize.simulation import Shape
+from spark_bucketing.organize.simulation import Shape, by_column_salted
+from spark_bucketing.organize.simulation import simulate as simulated
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.report.files import write_plan, write_simulation
 
 _MOST_FILES = int(KEYS["num_files"].maximum or 0)
+# Scales of by_column_salted to compare.
+_SCALES = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 _POSITIVE = click.IntRange(min=1)
 
 
@@ -43,9 +46,9 @@ def files() -> None:
 def simulate(partitions: int, each: int, scale: float, form: str) -> None:
     """Simulate how each strategy spreads rows over tasks: idle tasks, collisions, and files written.
 
-    Computes Spark's hash without starting Spark. Efficiency is the number of tasks with rows, divided by the number of
-    planned files. A collision is a task with rows for at least two files. A serious collision is a task with rows for
-    at least three files. Both figures are shares of the tasks with rows.
+    Starts a local Spark to compute the hashes. Efficiency is the number of tasks with rows, divided by the number
+    of planned files. A collision is a task with rows for at least two files. A serious collision is a task with rows
+    for at least three files. Both figures are shares of the tasks with rows.
     """
     if math.isnan(scale):
         raise click.BadParameter("not a number. Expected a number from 0.01 to 100.", param_hint="--scale")
@@ -53,7 +56,11 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
         raise click.BadParameter(
             f"the table needs more than {_MOST_FILES:,} tasks. Expected fewer partitions or files, or a smaller scale."
         )
-    write_simulation(Shape(partitions, each, scale), form, standard_output(form))
+    shape = Shape(partitions, each, scale)
+    with progress_line() as line, local_spark(line) as rows:
+        spreads = simulated(shape, rows)
+        scaled = by_column_salted(shape, sorted({*_SCALES, scale}), rows)
+    write_simulation(shape, spreads, scaled, form, standard_output(form))
 
 
 @files.command()

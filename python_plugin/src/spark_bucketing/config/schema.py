@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from spark_bucketing.spec import BucketHash
+from spark_bucketing.spec import HASHES, STOCK_HASHES, VERSION_OF_HASH, BucketHash
 
 Type = Literal["columns", "integer", "number", "size", "choice", "mapping", "text", "date", "boolean", "any"]
 
@@ -26,7 +26,12 @@ INCREMENTAL = ("bucketed_incremental", "organized_incremental")
 HIVE_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date")
 SPARK_TYPES = (*HIVE_TYPES, "varchar", "char", "binary", "timestamp", "timestamp_ntz")
 BUCKET_TYPES: Mapping[BucketHash, tuple[str, ...]] = {
-    name: SPARK_TYPES if name == "spark" else HIVE_TYPES for name in get_args(BucketHash)
+    name: HIVE_TYPES if name in VERSION_OF_HASH else SPARK_TYPES for name in HASHES
+}
+#: The types whose bucket a SQL expression computes exactly as the writer does. In version 2, equal floating-point
+#: numbers can have different hashes.
+HASHED_TYPES: Mapping[BucketHash, tuple[str, ...]] = {
+    name: (*types, "float", "double") if name in STOCK_HASHES else types for name, types in BUCKET_TYPES.items()
 }
 #: Types for which the file statistics contain minimum and maximum.
 RANGE_TYPES = (*HIVE_TYPES, "float", "double", "timestamp", "timestamp_ntz")
@@ -161,7 +166,7 @@ KEYS: Mapping[str, Key] = {
         "choice", "`hive` writes the Hive layout with `bucketing_version` 1, `hive2` with version 2, and `spark` the "
         "Spark layout. `hive2` requires the session extension. "
         "See [which layout](../how-to/choose-buckets.md#choose-the-layout).", BUCKETED,
-        default="hive", choices=get_args(BucketHash), misspellings=("hash_function", "bucketing_hash", "bucketing"),
+        default="hive", choices=HASHES, misspellings=("hash_function", "bucketing_hash", "bucketing"),
     ),
     "write_tasks": Key(
         "integer", "Number of tasks that write the table.", BUCKETED, shown_default="[see below](#write-tasks)",

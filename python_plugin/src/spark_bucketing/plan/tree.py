@@ -18,7 +18,7 @@ from spark_bucketing.plan.expression_lists import (
     elements,
     named_expressions,
 )
-from spark_bucketing.spec import BucketHash
+from spark_bucketing.spec import HASHES, BucketHash
 
 JOINS = ("SortMergeJoin", "ShuffledHashJoin", "BroadcastHashJoin", "BroadcastNestedLoopJoin", "CartesianProduct")
 AGGREGATES = ("HashAggregate", "SortAggregate", "ObjectHashAggregate")
@@ -27,16 +27,16 @@ REUSED = "ReusedExchange"
 # Tables in this catalog and in another one may have the same schema and name.
 SESSION_CATALOG = "spark_catalog."
 _SHUFFLE = re.compile(r"^(?P<how>.*), (?P<origin>[A-Z_]+), \[plan_id=\d+\].*$", re.DOTALL)
-_HASH = re.compile(r"^(?P<kind>hive2?)?hashpartitioning\((?P<keys>.*), (?P<n>\d+)\)$", re.DOTALL)
-
-_HASHES: Mapping[str, BucketHash] = {"hash": "spark", "hive": "hive", "hive2": "hive2"}
+# Spark's own hash has no prefix in Spark's plans.
+_HASHES: Mapping[str, BucketHash] = {name.replace("spark", "") + "hashpartitioning": name for name in HASHES}
+_HASH = re.compile(rf"^(?P<name>{'|'.join(_HASHES)})\((?P<keys>.*), (?P<n>\d+)\)$", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Shuffle:
     """The partitioning of an Exchange."""
 
-    kind: str  # hash, hive, hive2, range, round robin, single, or unknown
+    kind: str  # a bucket hash, range, round robin, single, or unknown
     keys: tuple[str, ...] = ()  # canonical expressions of a hash partitioning
     partitions: int | None = None  # number of partitions, if Spark prints it
     requested: bool = False  # whether a hint or REPARTITION requested it, instead of an operator
@@ -44,7 +44,7 @@ class Shuffle:
     @property
     def bucket_hash(self) -> BucketHash | None:
         """Return the hash of the shuffle; None if it is not by hash."""
-        return _HASHES.get(self.kind)
+        return next((name for name in HASHES if name == self.kind), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +231,7 @@ def _shuffle(text: str) -> Shuffle:
     how, requested = found["how"], found["origin"] != "ENSURE_REQUIREMENTS"
     if hashed := _HASH.match(how):
         keys = elements(f"[{hashed['keys']}]", None) or ()
-        return Shuffle(hashed["kind"] or "hash", tuple(canonical(key) for key in keys), int(hashed["n"]), requested)
+        return Shuffle(_HASHES[hashed["name"]], tuple(canonical(key) for key in keys), int(hashed["n"]), requested)
     for start, kind in (("rangepart", "range"), ("RoundRobin", "round robin"), ("SinglePartition", "single")):
         if how.startswith(start):
             return Shuffle(kind, requested=requested)

@@ -11,23 +11,21 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_bucketing.organize.file_plan import FilePlan, PlannedPartition
-from spark_bucketing.organize.simulation import CROWDED, Shape, Spread, by_column_salted, simulate
+from spark_bucketing.organize.simulation import CROWDED, Shape, Spread
 from spark_bucketing.report.formatting import size
 from spark_bucketing.report.output import console_on, write_json
 from spark_bucketing.units import count
 
-_SCALES = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 _BAR = 40
 # Marks for tasks with rows for 0, 1, 2, 3, and 4 or more files: characters for a pipe, colors for a terminal.
 _MARKS = (("·", "dim"), ("█", "green"), ("▓", "yellow"), ("▒", "red"), ("░", "red"))
 _MOST_PARTITIONS = 20
 
 
-def write_simulation(shape: Shape, form: str, file: TextIO) -> None:
-    """Write the numbers of files that each strategy creates for a table, also for by_column_salted at other scales."""
-    spreads = simulate(shape)
-    scales = sorted({*_SCALES, shape.scale})
-    scaled = {scale: by_column_salted(shape._replace(scale=scale)) for scale in scales}
+def write_simulation(
+    shape: Shape, spreads: Mapping[str, Spread], scaled: Mapping[float, Spread], form: str, file: TextIO
+) -> None:
+    """Write the numbers of files that each strategy creates, and those of by_column_salted at several scales."""
     if form == "json":
         by_scale = [{"scale": scale, **_data(spread)} for scale, spread in scaled.items()]
         strategies = {name: _data(spread) for name, spread in spreads.items()}

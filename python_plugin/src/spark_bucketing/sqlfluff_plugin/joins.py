@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_bucketing.config.schema import base_type
-from spark_bucketing.spec import hash_name
+from spark_bucketing.config.schema import HIVE_TYPES, base_type
+from spark_bucketing.spec import are_compatible, hash_name
 from spark_bucketing.sqlfluff_plugin.inputs import Inputs, conjuncts, offset_of, type_of
 from spark_bucketing.sqlfluff_plugin.problems import Problem
 from spark_bucketing.sqlfluff_plugin.relation_layouts import Layout, Place
 
 # Types whose hashes differ. Any other type is converted to one of these or is not certain enough to compare.
-_HASHED = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date", "timestamp")
+_HASHED = (*HIVE_TYPES, "timestamp")
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class JudgedJoin:
             one, other = sorted((here, there), key=lambda layout: layout.bucket_hash)
             rule, instead = "hash-mismatch", "Choose one bucket_hash"
             text = f"{one.table} has {hash_name(one.bucket_hash)} and {other.table} has {hash_name(other.bucket_hash)}"
-        elif max(here.num_buckets, there.num_buckets) % min(here.num_buckets, there.num_buckets):
+        elif not are_compatible(here.num_buckets, there.num_buckets):
             rule, instead = "bucket-count-mismatch", "Use powers of two"
             counts = f"{here.table} has {here.num_buckets} buckets and {there.table} has {there.num_buckets}"
             text = f"{counts}, and neither number is a multiple of the other"

@@ -40,7 +40,7 @@ from spark_bucketing.sqlfluff_plugin.selects import (
     is_total,
     own_nodes,
     sent_by_hint,
-)
+)  # fmt: skip
 from spark_bucketing.sqlfluff_plugin.violations import OutputColumns
 
 # The largest depth of views over views to follow.
@@ -135,12 +135,10 @@ class Query:
 
     def _table(self, parts: tuple[str, ...]) -> Relation:
         table = self._own if parts == (THIS,) else self._project.table(parts)
-        if table is None:
+        if table is None or (table.query is not None and self._depth == _DEPTH):
             return UNKNOWN_RELATION
         if table.query is None:
             return relation_of_table(table)
-        if self._depth == _DEPTH:
-            return UNKNOWN_RELATION
         # Problems inside a view are reported in the view's own file.
         inside = Query(table.query, self._project, depth=self._depth + 1).relation
         return replace(inside, layout=None if inside.layout and inside.layout.spoiled else inside.layout)

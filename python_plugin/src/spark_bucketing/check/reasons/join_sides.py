@@ -8,7 +8,7 @@ from spark_bucketing.check.reasons.phrases import buckets, purpose
 from spark_bucketing.check.reasons.reason import Explanation, reason
 from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import ALIGNMENT, ALL_KEYS, COALESCE, COALESCE_RATIO, SHUFFLE_PARTITIONS
-from spark_bucketing.spec import hash_name
+from spark_bucketing.spec import are_compatible, hash_name
 
 
 @reason("the join has more keys than bucket columns, which a setting forbids", of="table")
@@ -90,7 +90,7 @@ def bucket_coalescing_disabled(exchange_or_sort: ExchangeOrSort, table: Bucketed
     if not here or not there or here.kind != there.kind or here.table is None or there.table is None:
         return None
     few, many = sorted((here.number, there.number))
-    if few == many or many % few:
+    if few == many or not are_compatible(few, many):
         return None
     ratio, limit = many // few, exchange_or_sort.query.settings.number(COALESCE_RATIO)
     over = f", and {ratio} is above {COALESCE_RATIO}={limit}" if ratio > limit else ""
