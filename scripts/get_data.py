@@ -65,8 +65,9 @@ def unpack(source: Path, table: str, target: Path) -> bool:
 def main() -> None:
     """Unpack each table into a separate directory, and print a summary."""
     source, data = package_data(), DEMO / "data"
-    # Java creates temporary files in this directory, but does not create the directory.
-    (DEMO / "tmp").mkdir(parents=True, exist_ok=True)
+    # Java creates temporary files, and Spark event logs, only in directories that exist.
+    for folder in ("tmp", "events/bucketed"):
+        (DEMO / folder).mkdir(parents=True, exist_ok=True)
     copied = [unpack(source, table, data / table / f"{table}.csv") for table in TABLES]
     where = os.path.relpath(data)
     print(f"Unpacked {sum(copied)} tables into {where}." if any(copied) else f"The data in {where} is complete.")

@@ -10,6 +10,7 @@ from typing import Any
 
 from reference.markdown import table
 from spark_bucketing.config import rules, schema
+from spark_bucketing.spec import HASHES, STOCK_HASHES, VERSION_OF_HASH, BucketHash
 from spark_bucketing.units import SIZE_PATTERN
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
@@ -46,7 +47,7 @@ def macro() -> str:
         "materializations": list(schema.MATERIALIZATIONS),
         "incremental": list(schema.INCREMENTAL),
         "other_keys": list(schema.OTHER_KEYS),
-        "bucket_types": _literal(schema.BUCKET_TYPES),
+        "hashes": {name: _hash(name) for name in HASHES},
         "range_types": list(schema.RANGE_TYPES),
     }
     lines = [f"    {name!r}: {value!r},\n" for name, value in parts.items()]
@@ -58,6 +59,15 @@ def macro() -> str:
     lines += ["    'disjoint': [\n", *(f"      {_rule(rule)!r},\n" for rule in rules.DISJOINT), "    ],\n"]
     lines += ["    'rules': [\n", *(f"      {_rule(rule)!r},\n" for rule in rules.RULES), "    ],\n"]
     return HEAD + "".join(lines) + TAIL
+
+
+def _hash(name: BucketHash) -> dict[str, object]:
+    return {
+        "version": VERSION_OF_HASH.get(name),
+        "stock": name in STOCK_HASHES,
+        "types": list(schema.BUCKET_TYPES[name]),
+        "hashed_types": list(schema.HASHED_TYPES[name]),
+    }
 
 
 def _key(key: schema.Key) -> dict[str, object]:

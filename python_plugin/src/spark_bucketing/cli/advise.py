@@ -10,7 +10,7 @@ import click
 from spark_bucketing.advise.advisor import advise_project
 from spark_bucketing.advise.subjects import MIB, AdviseRequest
 from spark_bucketing.check.artifacts import CheckRequest
-from spark_bucketing.cli.options import OUTPUT, READ_FILE, SIZE, SOME, format_of, project_options
+from spark_bucketing.cli.options import OUTPUT, READ_FILE, SIZE, SOME, event_log, format_of, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import COULD_NOT_RUN, ProjectError
@@ -48,6 +48,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 @click.option(
     "--event-log",
     "event_logs",
+    type=event_log,
     metavar="PATH",
     multiple=True,
     help="Rank tables by measured costs and count runs from this event log or directory of event logs. Repeatable.",

@@ -15,7 +15,7 @@ from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.check.outcome import FailOn, exit_code
 from spark_bucketing.check.project_check import check_project
 from spark_bucketing.check.results import Report
-from spark_bucketing.cli.options import FOLDER, OUTPUT, READ_FILE, WRITTEN_FILE, project_options
+from spark_bucketing.cli.options import FOLDER, OUTPUT, READ_FILE, WRITTEN_FILE, event_log, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import CLEAN, ProjectError
@@ -133,6 +133,7 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
 @click.option(
     "--event-log",
     "event_logs",
+    type=event_log,
     metavar="PATH",
     multiple=True,
     help="Add the measured cost per run to findings, from this event log or directory of event logs. Repeatable.",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from spark_bucketing.cli.options import OUTPUT, format_of
+from spark_bucketing.cli.options import OUTPUT, event_log, format_of
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import ProjectError
@@ -22,6 +22,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 @click.option(
     "--before",
     "before",
+    type=event_log,
     metavar="PATH",
     multiple=True,
     required=True,
@@ -30,6 +31,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 @click.option(
     "--after",
     "after",
+    type=event_log,
     metavar="PATH",
     multiple=True,
     required=True,

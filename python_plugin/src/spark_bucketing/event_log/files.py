@@ -12,6 +12,7 @@ from typing import IO, Any
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.codecs import decompressed
 from spark_bucketing.hadoop import hadoop_files
+from spark_bucketing.units import count
 
 # eventlog_v2_<application>/events_<number>_<application>
 _ROLLING = re.compile(r"events_(\d+)_(?P<application>.+?)(\.[a-z0-9]+)*$")
@@ -45,12 +46,12 @@ class ReadCounts:
     @property
     def warnings(self) -> list[str]:
         """Return a sentence for each kind of missing data."""
-        broken = [
-            (self.broken_lines, "broken lines were skipped"),
-            (self.truncated_files, "files end in the middle of a line or a compressed block"),
-            (self.unfinished, "statements do not end in the logs and do not count"),
+        skipped = [
+            (self.broken_lines, "Skipped {}.", "broken line"),
+            (self.truncated_files, "Read {} up to a damaged or missing end.", "file"),
+            (self.unfinished, "Ignored {} without an end.", "statement"),
         ]
-        return [f"{number:,} {text}." for number, text in broken if number]
+        return [text.format(count(number, noun)) for number, text, noun in skipped if number]
 
 
 def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
@@ -61,7 +62,7 @@ def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
     """
     logs: dict[str, list[LogFile]] = {}
     for path in paths:
-        files = _remote(path) if "://" in path and not path.startswith("file://") else _local(path)
+        files = _remote(path) if "://" in path else _local(path)
         found = [file for file in files if not _OTHER.search(file.path.rsplit("/", 1)[-1])]
         if not found:
             raise EventLogError(
@@ -82,7 +83,7 @@ def _number(file: LogFile) -> int:
 
 
 def _local(path: str) -> list[LogFile]:
-    root = Path(path.removeprefix("file://"))
+    root = Path(path)
     if not root.exists():
         raise EventLogError(
             f"The event log {path} does not exist.\n  found:    no file or directory\n"

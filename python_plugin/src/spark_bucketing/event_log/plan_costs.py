@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from spark_bucketing.units import size
+
 Plan = Mapping[str, Any]
 """Spark's SparkPlanInfo as JSON: nodeName, simpleString, children, metrics."""
 Kind = Literal["join", "aggregate", "window", "other"]
@@ -29,16 +31,20 @@ class Cost:
     spill_bytes: int = 0  # in-memory bytes of the rows that Sorts spilled
     task_ms: float = 0.0  # time of tasks for writing shuffle files, waiting for them, and sorting
 
+    def __str__(self) -> str:
+        seconds = self.task_ms / 1000
+        time = f"{seconds / 3600:,.1f} task hours" if seconds >= 3600 else f"{seconds:,.1f} task seconds"
+        return f"{size(self.shuffle_bytes)} shuffled, {size(self.spill_bytes)} spilled, {time}"
+
     def add(self, other: Cost) -> None:
         """Add another cost."""
-        self.shuffle_bytes += other.shuffle_bytes
-        self.spill_bytes += other.spill_bytes
-        self.task_ms += other.task_ms
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
 
 
 @dataclass(frozen=True)
 class Keys:
-    """The columns of one table by which an operator shuffles or sorts."""
+    """The columns of one table that an operator uses as shuffle or sort keys."""
 
     table: str  # qualified name
     columns: tuple[str | None, ...]  # the column of each key; None if a key is not a column

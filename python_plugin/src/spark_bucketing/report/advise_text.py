@@ -8,7 +8,6 @@ from typing import TextIO
 from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof, RejectedTable
 from spark_bucketing.advise.requirements import Planned
 from spark_bucketing.edits import unified_diff
-from spark_bucketing.event_log.plan_costs import Cost
 from spark_bucketing.report.formatting import one_line, size, some
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.units import count
@@ -32,12 +31,6 @@ def spec_text(spec: BucketSpec | None) -> str:
 def bytes_text(number: float) -> str:
     """Format a number of bytes, which may be negative."""
     return ("-" if number < 0 else "") + size(round(abs(number)))
-
-
-def cost_text(cost: Cost) -> str:
-    """Describe the cost of shuffles and sorts according to event logs."""
-    shuffled, spilled = size(cost.shuffle_bytes), size(cost.spill_bytes)
-    return f"{shuffled} shuffled, {spilled} spilled, {cost.task_ms / 3_600_000:,.2f} task hours"
 
 
 def proof_text(one: QueryProof) -> str:
@@ -79,9 +72,10 @@ def _models(advice: Advice) -> Iterator[str]:
 
 def _measured(advice: Advice) -> Iterator[str]:
     if advice.event_logs:
-        yield f"\nMeasured by Spark, from event logs ({advice.event_logs}):"
+        yield "\nMeasured by Spark over all runs:"
         for one in advice.measured[:_MOST_LEFT_OUT]:
-            yield f"  {one.table} by {', '.join(one.columns)}: {cost_text(one.cost)}"
+            yield f"  {one.table} by {', '.join(one.columns) or 'expressions'}: {one.cost}"
+        yield f"  Event logs: {advice.event_logs}"
 
 
 def _not_touched(advice: Advice) -> Iterator[str]:
@@ -122,7 +116,7 @@ def _change(change: Change) -> Iterator[str]:
     yield f"  estimate: saves {bytes_text(change.gain)}, writing costs {bytes_text(change.write_cost)} more"
     yield f"  rewrites {size(change.rewritten_bytes)} of {size(change.size_bytes)}; {change.how}"
     if change.measured:
-        yield f"  measured: {cost_text(change.measured)}"
+        yield f"  measured: {change.measured}"
     for lost in change.lost:
         yield f"  no longer bucketed for {lost}"
 
