@@ -118,7 +118,7 @@ REFUSED = [
     ("nowhere", ("show", f"{DB}.nowhere"), f"Table {DB}.nowhere does not exist"),
     ("view", ("show", f"{DB}.a_view"), "is a view"),
     ("unpartitioned", ("rewrite", f"{DB}.one"), "has no partitions"),
-    ("spark layout", ("rewrite", f"{DB}.spark"), "4 buckets of the Spark layout"),
+    ("spark layout", ("rewrite", f"{DB}.spark"), "4 buckets in the Spark layout"),
     ("nothing to seal", ("seal", f"{DB}.nowhere"), f"Table {DB}.nowhere does not exist"),
     ("seal plain", ("seal", f"{DB}.plain"), "found a table without buckets"),
     ("seal other column", ("verify", f"{DB}.refused", "--deep", "--where", "k = 1"), "partition columns ds"),
