@@ -1,4 +1,4 @@
-"""Tests of `advise` on a real Spark: live and applied to a project that dbt built, and offline."""
+"""Tests of `advise` on a real Spark: live and applied, on a project that dbt built, and offline."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_live_advice_matches_the_tables_built_after_apply(
     assert "only 2 distinct values" in few["bit",]
     assert report["applied"] and report["total"]["planned"] == report["total"]["models"] == 8
     project.dbt("run", "--full-refresh")
-    # The plans of the proposal are now Spark's real plans.
+    # Spark's real plans are now the plans in the proposal.
     again = advise(project)
     assert again["changes"] == []
     for when in ("exchanges", "sorts"):
@@ -116,7 +116,7 @@ def test_column_statistics_from_analyze_are_used(spark: SparkSession, tmp_path: 
     assert found["few"].distinct == 3 and found["k"].distinct == pytest.approx(10000, rel=0.1)
     assert found["gaps"].largest == pytest.approx(0.25) and found["lopsided"].largest == pytest.approx(0.5, abs=0.02)
     assert found["few"].largest == pytest.approx(1 / 3, abs=0.02) and found["k"].largest == 0 and "nowhere" not in found
-    # A sample gives the same result, with one query per column.
+    # Sampling gives the same result, with one query per column.
     sampled = column_facts(planner, one, names, profile=True).columns
     assert sampled["few"] == ColumnStatistics(3, 0.3334)
     assert sampled["gaps"] == ColumnStatistics(7501, 0.25) and sampled["lopsided"].largest == 0.5
@@ -129,7 +129,7 @@ def test_column_statistics_from_analyze_are_used(spark: SparkSession, tmp_path: 
 
 @pytest.fixture
 def offline(tmp_path: Path) -> Path:
-    """Create a project whose catalog.json has the sizes; none of its tables exists."""
+    """Create a project whose catalog.json has the sizes, and whose tables do not exist."""
     project = dbt_project(tmp_path / "p")
     columns = [{"name": name, "data_type": "bigint"} for name in ("k", "j", "v")]
     source = {"name": "raw", "schema": "raw", "tables": [{"name": "big", "columns": columns}]}
@@ -221,7 +221,7 @@ def test_offline_finds_keys_through_unions_partial_join_keys_and_casts(offline: 
         if one["before"]
     }
     assert configs["a"] == configs["b"] and plans["u0"] == (1, 0, 1)
-    # The aggregate has only one of the join's keys, and the join requires their order.
+    # The aggregate has only one of the join's keys, and the join requires both in order.
     assert configs["events"]["clustered_by"] == configs["visits"]["clustered_by"] == ["k"]
     assert configs["events"]["sorted_by"] == configs["visits"]["sorted_by"] == ["k", "j"]
     assert plans["s0"] == (2, 0, 0) and plans["g0"] == (1, 0, 0)

@@ -1,4 +1,4 @@
-"""Tests that every invalid config is an error that names the model, the value and what to write instead."""
+"""Tests that every invalid config is an error that names the model, the value and the correct value."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def messages(new_project: Callable[..., Project]) -> dict[str, str]:
-    """Return dbt's message for each invalid model; the empty name has the statements that dbt sent."""
+    """Return dbt's message for each invalid model; the empty name maps to the statements that dbt sent."""
     project = new_project()
     for name, case in CASES.items():
         project.model(name, case.get("sql", SQL), **case["config"])

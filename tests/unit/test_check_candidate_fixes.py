@@ -1,4 +1,4 @@
-"""The texts of suggested changes, which contain commands to copy."""
+"""Tests of the texts of suggested changes, which contain commands to copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results of doctor for a server and for the local installation."""
+"""Tests of doctor's results for a server and for the local installation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def examined(
     catalog: str = "hive",
     settings: Mapping[str, str] = NAMED,
 ) -> dict[str, Diagnosis]:
-    """Return the diagnoses of a server with these answers, by subject; an empty `extension` means none is loaded."""
+    """Return the diagnoses for a server with these answers, by subject; no extension if `extension` is empty."""
     if extension is None:
         extension = described(spark=version.partition(" ")[0])
     answers: dict[str, list[dict[str, Any]]] = {
@@ -44,7 +44,7 @@ def examined(
     return {one.subject: one for one in examine_server(Warehouse(answers.__getitem__))}
 
 
-def test_correct_server_has_no_findings() -> None:
+def test_correctly_configured_server_has_no_findings() -> None:
     found = examined()
     assert {one.state for one in found.values()} == {"ok"} and not any(one.instead for one in found.values())
     assert found["metastore"].found == "Hive, client version 2.3.10"
@@ -63,7 +63,7 @@ def test_correct_server_has_no_findings() -> None:
         ("4.4.0", "unknown", ""),
     ],
 )
-def test_versions_of_spark(version: str, state: str, said: str) -> None:
+def test_spark_version_is_diagnosed(version: str, state: str, said: str) -> None:
     found = examined(version=version)["Spark"]
     assert (found.state, found.found.partition(",")[0].partition(";")[0]) == (state, version) and said in found.found
     assert bool(found.instead) == (state != "ok")
@@ -75,7 +75,7 @@ def test_scripts_can_be_enabled_and_disabled() -> None:
     assert "SQL scripts are not available" in examined(settings={scripts: "false"})["Spark"].found
 
 
-def test_missing_extension() -> None:
+def test_missing_extension_is_diagnosed() -> None:
     named, missing = (examined(extension="", settings=of)["session extension"] for of in (NAMED, {}))
     assert (named.state, missing.state) == ("wrong", "wrong")
     assert "the jar is missing" in named.found and "not loaded" in missing.found
@@ -92,7 +92,7 @@ def test_missing_extension() -> None:
         ("Class: com.theirs.BucketSpecs", "wrong", "unknown version"),
     ],
 )
-def test_jar_of_another_release_or_for_another_spark(description: str, state: str, said: str) -> None:
+def test_jar_for_another_release_or_another_spark_is_diagnosed(description: str, state: str, said: str) -> None:
     found = examined(extension=description)["session extension"]
     assert found.state == state and said in found.found
     assert ("extension build" in found.instead) == (state != "ok")
@@ -113,7 +113,7 @@ def test_setting_without_effect_on_buckets_is_not_a_finding() -> None:
     assert loose.state == "ok" and "silently" in loose.found
 
 
-def test_other_engines_and_other_catalogs() -> None:
+def test_other_engines_and_catalogs_are_diagnosed() -> None:
     plugins = {"spark.plugins": "org.apache.spark.CometPlugin"}
     assert examined(settings=plugins)["spark.plugins=org.apache.spark.CometPlugin"].state == "wrong"
     assert examined(catalog="in-memory")["metastore"].state == "wrong"

@@ -1,4 +1,4 @@
-"""File counts of partitions, and the options of `files simulate`."""
+"""Tests of the file counts of partitions, and of the options of `files simulate`."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def test_file_count_depends_on_the_rows_of_each_partition(
     assert files_of_partitions(FileCount(setting, value), [700, 183, 17], bytes_per_row) == files
 
 
-def test_no_partitions_have_no_files() -> None:
+def test_table_without_partitions_has_no_files() -> None:
     assert files_of_partitions(FileCount("num_files", 4), []) == []
-    with pytest.raises(ValueError, match="not known"):
+    with pytest.raises(ValueError, match="unknown"):
         files_of_partitions(FileCount("target_file_size", 4), [1])
 
 

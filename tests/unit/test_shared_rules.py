@@ -1,4 +1,4 @@
-"""Rules that the macros, Python and the session extension share, as cases that each of them must pass."""
+"""Tests of the rules that the macros, Python and the session extension share, with the same cases for all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAIN_REFUSED = ("float", "double", "void")
 
 
 @pytest.mark.parametrize("case", TYPES, ids=lambda case: case["type"])
-def test_types_of_bucket_columns(case: dict[str, Any]) -> None:
+def test_macros_and_python_accept_the_same_types_of_bucket_columns(case: dict[str, Any]) -> None:
     of_macros = Macros({}).config_schema()["bucket_types"]
     assert set(of_macros) == {*VERSION_OF_HASH, "spark"}
     for bucket_hash, types in BUCKET_TYPES.items():
@@ -49,7 +49,7 @@ def test_numbers_of_buckets_are_compatible_if_one_is_a_multiple(one: int, other:
 
 
 def expected_hash(config: dict[str, Any]) -> Any:
-    """Return the hash that the test bucket_spec_matches_config expects of a model with this config."""
+    """Return the hash that the generic test bucket_spec_matches_config expects for a model with this config."""
     node = {"name": "m", "config": {"clustered_by": ["k"], "buckets": 8, **config}}
     macros = Macros({"attached_node": "m"})
     macros._context["graph"] = {"nodes": {"m": node}}
@@ -65,11 +65,11 @@ def expected_hash(config: dict[str, Any]) -> Any:
         ({"materialized": "table", "bucket_hash": "hive"}, "hive"),
     ],
 )
-def test_expected_hash_is_the_configured_one(config: dict[str, Any], bucket_hash: str) -> None:
+def test_expected_hash_is_the_configured_hash(config: dict[str, Any], bucket_hash: str) -> None:
     assert expected_hash(config) == bucket_hash
 
 
 @pytest.mark.parametrize("materialized", ["bucketed_table", "table"])
-def test_unknown_hash_is_an_error_and_never_sparks(materialized: str) -> None:
+def test_unknown_hash_is_an_error_and_never_the_spark_hash(materialized: str) -> None:
     with pytest.raises(CompilerError, match="found:    murmur3"):
         expected_hash({"materialized": materialized, "bucket_hash": "murmur3"})

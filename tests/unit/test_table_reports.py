@@ -1,4 +1,4 @@
-"""The report of table layouts as text and JSON."""
+"""Tests of the report on table layouts, as text and as JSON."""
 
 import io
 import json

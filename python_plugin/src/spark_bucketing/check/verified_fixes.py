@@ -18,7 +18,7 @@ from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
 
 # Settings that another candidate may need in order to have an effect.
 _ALONG = ({ORDERING: "true"}, {ALL_KEYS: "false"})
-_UNTRIED = " Fixes could not be tested, because no Spark for hypothetical tables is available."
+_UNTRIED = " Fixes could not be tested, because Spark could not start for hypothetical tables."
 _DIFFERS = " Fixes could not be tested, because Spark plans this query differently over empty tables."
 
 
@@ -47,11 +47,11 @@ class PlannedQuery:
 class HypotheticalQuery:
     """A query over hypothetical copies of the tables that it reads."""
 
-    whatif: WhatIf  # the planner
-    sql: str  # text of the query
-    settings: Settings  # settings of its session
+    whatif: WhatIf  # plans queries over hypothetical tables
+    sql: str  # the query's text
+    settings: Settings  # the session's settings
     facts: Mapping[str, TableFacts]  # facts about its tables
-    tables: Mapping[str, HypotheticalTable]  # the tables as they are planned
+    tables: Mapping[str, HypotheticalTable]  # the hypothetical copies
     # Settings that make Spark plan empty tables like the real ones.
     session: Mapping[str, str] = field(default_factory=dict)
     counts: PlanCounts | None = None  # Exchanges and Sorts of the unchanged query, once known
@@ -69,7 +69,7 @@ class HypotheticalQuery:
         return self._planned[key]
 
     def known(self, judged: Sequence[OperatorResult], counts: PlanCounts) -> None:
-        """Store the plan of the unchanged query, which was made over the same tables."""
+        """Store the plan of the unchanged query over the same tables."""
         self._planned[()] = PlannedQuery(tuple(judged), counts)
 
     def forget(self) -> None:
@@ -138,7 +138,7 @@ class Proposals:
         return replace(finding, message=finding.message + hint, candidates=())
 
     def _fix(self, candidates: Candidates, base: PlannedQuery, place: int) -> Fix | None:
-        """Return a fix if the candidates improve the operator and harm no other one; try further settings if needed."""
+        """Return a fix if the candidates improve the operator and harm no other operator; add settings if necessary."""
         for along in ({}, *_ALONG):
             if along and not self._may_go_along(along, candidates):
                 continue
@@ -159,7 +159,7 @@ class Proposals:
         return ORDERING not in along or not (settings.extension or any(c.kind == "extension" for c in candidates))
 
     def _by_two(self, candidate: Candidate, base: PlannedQuery, place: int) -> Fix | None:
-        """Combine a candidate with one that becomes possible after it, such as saving the sort on the other side.
+        """Combine a candidate with another that it makes possible, such as saving the sort on the other side.
 
         Combine them only if neither helps alone; a candidate that helps alone is a fix for another finding.
         """

@@ -35,7 +35,7 @@ def side_not_bucketed(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     named = (plain,) if plain else tables
     here = f"{series(named)} {'are' if len(named) > 1 else 'is'} not bucketed"
     if not named:
-        here = "This side of the join reads no table"
+        here = "This side of the join does not read a table"
     there = f"; {other.name} has {buckets(other.spec)}" if other else ""
     return Explanation(f"{here}, and is {purpose(exchange_or_sort)}{there}.", tables, match_other(exchange_or_sort))
 
@@ -161,7 +161,7 @@ def too_few_buckets(_: ExchangeOrSort, table: BucketedScan) -> Explanation | Non
 
     **Best practice**
 
-    Use more buckets of 128 to 512 MB, and at least one per core. `spark-bucketing table show` shows sizes.
+    Use more buckets: at least one per core, of 128 to 512 MB each. `spark-bucketing table show` shows their sizes.
     """
     if table.note.code not in TASK_CODES:
         return None

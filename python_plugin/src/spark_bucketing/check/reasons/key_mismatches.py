@@ -1,4 +1,4 @@
-"""Reasons in the keys of an operator, or in operators between the table and that operator."""
+"""Reasons that lie in an operator's keys, or in operators between the table and that operator."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from spark_bucketing.check.session_settings import MERGE_FILES, ORDERING
 
 @reason("several buckets are combined, which loses their order", SORT, of="table")
 def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """Spark combines several buckets by reading them one after the other, so it must sort them again.
+    """Spark combines several buckets by reading them one after another, so it must sort them again.
 
     **Anti-pattern**
 
@@ -41,7 +41,7 @@ def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: Bucketed
     merging = (set_to({MERGE_FILES: "64"}),) if table.by_extension else let_extension_read(table)
     return Explanation(
         f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}. Spark reads "
-        f"{here.number // there.number} sorted files one after the other and sorts them again.",
+        f"{here.number // there.number} sorted files one after another and sorts them again.",
         (here.table, there.table),
         (*match_either(exchange_or_sort), *merging),
     )
@@ -160,7 +160,7 @@ def ordering_not_preserved(exchange_or_sort: ExchangeOrSort, table: BucketedScan
 
     **Best practice**
 
-    Usually, nothing is necessary, because a sort without a shuffle is cheap. The extension merges sorted inputs of a
+    Usually, you need no change, because a sort without a shuffle is cheap. The extension merges the sorted inputs of a
     union.
     """
     node = exchange_or_sort.disordered_at
@@ -180,7 +180,7 @@ def unordered_input(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Remove the shuffle below, and the sort disappears as well.
+    Remove the shuffle below. Spark then needs no sort, either.
     """
     if exchange_or_sort.read and any(found.table for found in exchange_or_sort.partitionings):
         return None

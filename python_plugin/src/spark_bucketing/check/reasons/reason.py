@@ -15,7 +15,7 @@ from spark_bucketing.check.results import Candidate, Level
 class Reason:
     """A reason for an Exchange or a Sort in a plan, or for a finding about the whole project."""
 
-    slug: str  # its name, which users write to allow it
+    slug: str  # its name, with which users allow it
     summary: str  # one line for lists
     documentation: str  # explanation, **Anti-pattern** and **Best practice**
     about: tuple[str, ...]  # the values of ExchangeOrSort.about that it explains
