@@ -60,7 +60,7 @@ class Measured:
 
     @property
     def number_of_runs(self) -> int:
-        """Return the number of all runs, including failed ones."""
+        """Return the number of all runs, including failed runs."""
         return sum(map(len, self.runs.values()))
 
     @property
