@@ -7,16 +7,18 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+import zstandard
 from click.testing import CliRunner
 
 from conftest import REPOSITORY
 from spark_bucketing.cli import main
 from spark_bucketing.event_log.comparison import Difference, chance_of_noise, compare
-from spark_bucketing.event_log.measured import Measured, Run
+from spark_bucketing.event_log.measured import Measured, Run, read_measured
 from spark_bucketing.event_log.statements import Work
 from spark_bucketing.report.event_log_data import rows, write_text
 
 CASE = REPOSITORY / "tests" / "cases" / "event_logs" / "tpch_plain.zstd"
+SHOP = ("customers", "orders", "revenue")
 
 
 def test_verdict_requires_a_difference_beyond_noise() -> None:
@@ -62,6 +64,18 @@ def test_models_without_a_query_comment_are_identified_by_their_tables() -> None
     found = compare(before, after)
     assert [node.node for node in found.nodes] == ["model.p.r", "model.p.t"] and found.only_before == ()
     assert len(found.costly) == 1 and found.total is not None
+
+
+def test_logs_with_and_without_a_query_comment_are_runs_of_the_same_models(tmp_path: Path) -> None:
+    content = zstandard.ZstdDecompressor().stream_reader(CASE.with_name("spark_3.5.zstd").read_bytes()).read()
+    (tmp_path / "app-2").write_bytes(content)
+    (tmp_path / "app-1").write_bytes(content.replace(b"node_id", b"no").replace(b"local-1", b"local-0"))
+    both = read_measured([str(tmp_path)])
+    assert both.nodes() == sorted(f"{kind}.shop.{name}" for kind in ("model", "table") for name in SHOP)
+    found = compare(both, both)
+    # Without the comment, each application is one run.
+    runs = {node.node: len(node.differences["seconds"].before) for node in found.nodes}
+    assert runs == {f"model.shop.{name}": 3 for name in SHOP} and found.only_before == ()
 
 
 def test_tests_and_hooks_are_not_compared() -> None:
