@@ -1,12 +1,14 @@
 package org.apache.spark.sql.bucketing
 package dml
 
+import scala.util.Try
+
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.{Assignments, Compat}
 import org.apache.spark.sql.bucketing.metadata.{FileStatistics, PartitionSpecs}
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -30,10 +32,18 @@ case class ChangeRows(
   override protected def withNewChildrenInternal(newTarget: LogicalPlan, newSource: LogicalPlan): LogicalPlan =
     copy(target = newTarget, source = newSource)
 
+  override def producedAttributes: AttributeSet = outputSet
+
   def relation: LogicalRelation = target.collectFirst { case relation: LogicalRelation => relation }.get
   def table: CatalogTable = relation.catalogTable.get
   def files: HadoopFsRelation = relation.relation.asInstanceOf[HadoopFsRelation]
   def isMerge: Boolean = !source.isInstanceOf[OneRowRelation]
+
+  /** Whether only one source row may match a row of the target. The actions for other statements do not depend on the source row. */
+  def needsOneMatch: Boolean = matched match {
+    case Seq() | Seq(DeleteAction(None)) => false
+    case _ => true
+  }
 }
 
 /** Replaces statements on organized tables, which Spark's analyzer has resolved completely and its planner rejects. */
@@ -88,12 +98,13 @@ case class PlanRowChanges(session: SparkSession) extends SparkStrategy {
 /** Runs a statement: finds the touched files, writes the changed files, and commits them. */
 case class ChangeRowsCommand(statement: ChangeRows, override val output: Seq[Attribute])(session: SparkSession) extends LeafRunnableCommand {
 
-  private lazy val explained = TouchedFiles.explain(session, statement)
+  // Spark also prints the plan when it runs, where an error must not hide the statement's own error.
+  private lazy val explained = Try(TouchedFiles.explain(session, statement)).toOption
 
-  override def innerChildren: Seq[QueryPlan[_]] = Seq(explained._2)
+  override def innerChildren: Seq[QueryPlan[_]] = explained.map(_._2).toSeq
 
   override def simpleString(maxFields: Int): String =
-    s"ChangeRows ${statement.table.identifier.unquotedString}, ${explained._1}"
+    s"ChangeRows ${statement.table.identifier.unquotedString}${explained.fold("")(", " + _._1)}"
 
   override def run(session: SparkSession): Seq[Row] = {
     val counts = RowChanges(session, statement).run()

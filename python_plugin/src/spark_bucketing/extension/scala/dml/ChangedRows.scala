@@ -7,11 +7,11 @@ import org.apache.spark.sql.bucketing.read.FileStatisticsColumns
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.{Inner, LeftAnti, LeftOuter}
+import org.apache.spark.sql.catalyst.plans.{ExistenceJoin, Inner, LeftAnti, LeftOuter}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.datasources.{FileIndex, HadoopFsRelation, LogicalRelation, PartitionDirectory}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{IntegerType, MapType, StringType, StructType}
+import org.apache.spark.sql.types.{BooleanType, IntegerType, MapType, StringType, StructType}
 
 /**
  * Rows of a source, stored for the duration of a statement.
@@ -170,8 +170,14 @@ class ChangedRows(statement: ChangeRows, columns: FileStatisticsColumns, source:
     Project(Seq(file, acted.action, Alias(ChangedRows.hash(rows.output.init), "hash")()), acted.plan)
   }
 
-  private def withSource(rows: LogicalPlan): (LogicalPlan, Expression) = source.fold[(LogicalPlan, Expression)](rows -> statement.condition) { of =>
-    Join(rows, of.plan, LeftOuter, Some(statement.condition), JoinHint.NONE) -> IsNotNull(of.id)
+  /** Joins rows of the target with the source. Returns at most one row for each of them, and whether it matches. */
+  private def withSource(rows: LogicalPlan): (LogicalPlan, Expression) = source match {
+    case None => rows -> statement.condition
+    case _ if actions.isEmpty => rows -> Literal.FalseLiteral
+    case Some(of) if statement.needsOneMatch => Join(rows, of.plan, LeftOuter, Some(statement.condition), JoinHint.NONE) -> IsNotNull(of.id)
+    case Some(of) =>
+      val exists = AttributeReference("exists", BooleanType, nullable = false)()
+      Join(rows, of.plan, ExistenceJoin(exists), Some(statement.condition), JoinHint.NONE) -> exists
   }
 
   private case class Acted(plan: LogicalPlan, action: Attribute)

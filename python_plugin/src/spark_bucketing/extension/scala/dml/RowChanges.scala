@@ -34,7 +34,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows) extends Logg
     val replacement = new FileReplacement(session, table)
     replacement.recover()
     val seen = replacement.last
-    val snapshot = TableSnapshot.now(session, table)
+    val snapshot = TableSnapshot.now(session, table, statement.files)
     val stored = new Stored(session)
     try {
       val touching = new TouchedFiles(session, statement, snapshot, stored)

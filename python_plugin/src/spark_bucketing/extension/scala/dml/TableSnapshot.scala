@@ -6,9 +6,10 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.metadata.{FileStatistics, FileStats}
-import org.apache.spark.sql.bucketing.read.{FileStatisticsColumns, OrganizedFiles}
+import org.apache.spark.sql.bucketing.read.{FileStatisticsColumns, OrganizedFiles, SealedSpecs}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.types.{DataType, DoubleType, FloatType}
 
 /**
@@ -49,9 +50,11 @@ object TableSnapshot {
 
   private val DefaultSize = 128L << 20
 
-  def now(session: SparkSession, table: CatalogTable): TableSnapshot = {
+  def now(session: SparkSession, table: CatalogTable, relation: HadoopFsRelation): TableSnapshot = {
     val columns = FileStatisticsColumns(table)
-    val statistics = FileStatistics.read(session, new Path(table.location), table.partitionColumnNames.size)
+    // As for queries, statistics do not count if this session may read other values.
+    val isSame = SealedSpecs.otherColumns(relation).isEmpty && columns.organized.forall(column => OrganizedFiles.isTheSameForAll(table, column.dataType))
+    val statistics = if (isSame) FileStatistics.read(session, new Path(table.location), table.partitionColumnNames.size) else None
     val listed = for (directory <- OrganizedFiles.now(session, table); file <- directory.files) yield (directory.values, file.fileStatus)
     listed.groupBy(_._2.getPath).collectFirst { case (path, of) if of.size > 1 => path.getParent -> of.size }.foreach { case (folder, number) =>
       throw Compat.refusal(s"Cannot change rows of ${table.identifier.quotedString}: found $number partitions in the folder $folder. Expected a separate " +

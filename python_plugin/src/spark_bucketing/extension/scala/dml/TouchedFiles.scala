@@ -46,7 +46,7 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
     val found = collect(pairs.fold(rows.changes(files))(rows.oncePerRow), at = 3) { (changes, row) =>
       changes.change(row.getInt(0), row.getInt(1), row.getLong(2))
     }
-    if (found.isAmbiguous && needsOneMatch) throw QueryExecutionErrors.mergeCardinalityViolationError()
+    if (found.isAmbiguous && statement.needsOneMatch) throw QueryExecutionErrors.mergeCardinalityViolationError()
     if (statement.notMatched.nonEmpty) pairs.foreach(of => found.add(collect(rows.insertions(of), at = 1)((changes, _) => changes.insert())))
     Touched(ranges(found), RowCounts(found.updated, found.deleted, found.inserted), pairs)
   }
@@ -66,12 +66,6 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
 
   private def refused(found: String, expected: String, instead: String) = Compat.refusal(s"Cannot merge into " +
     s"${snapshot.table.identifier.quotedString}: found $found; the table is unchanged. Expected $expected. Instead: $instead.")
-
-  /** Several source rows may match a row that any match deletes. */
-  private def needsOneMatch: Boolean = statement.matched match {
-    case Seq() | Seq(DeleteAction(None)) => false
-    case _ => true
-  }
 
   /** Counts rows in tasks, and adds the counts on the driver. The columns from a position on are the place of a new row, if the action adds one. */
   private def collect(plan: LogicalPlan, at: Int)(count: (Changes, InternalRow) => Boolean): Changes = {
@@ -155,7 +149,7 @@ object TouchedFiles {
 
   /** Describes how a statement finds its files: a text about pruned files, and the plan of the join. Runs no query. */
   def explain(session: SparkSession, statement: ChangeRows): (String, SparkPlan) = {
-    val snapshot = TableSnapshot.now(session, Compat.current(session, statement.table))
+    val snapshot = TableSnapshot.now(session, Compat.current(session, statement.table), statement.files)
     val touching = new TouchedFiles(session, statement, snapshot, new Stored(session, runs = false))
     val found = touching.fitting
     val plan = if (statement.isMerge) touching.rows.matches(found) else touching.rows.changes(found)
