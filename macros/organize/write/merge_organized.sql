@@ -95,8 +95,10 @@
 
 {#- Returns an id of the run's rows. If the client crashes after the merge, the checks of the next run would reject its rows. -#}
 {% macro id_of_rows(merge, new_rows) -%}
-  {%- set hashed = spark_bucketing.hashed_columns(spark_bucketing.columns_named(merge.columns, merge.unique_key + spark_bucketing.updated_columns(merge)), {'partition_by': []}) -%}
-  {{ return(run_query("select count(*) || ' rows ' || coalesce(sum(cast(xxhash64(" ~ hashed ~ ', `__spark_bucketing_delete`) as decimal(38, 0))), 0) from ' ~ new_rows).rows[0][0]) }}
+  {%- set columns = spark_bucketing.columns_named(merge.columns, merge.unique_key + spark_bucketing.updated_columns(merge)) -%}
+  {%- set hashed = spark_bucketing.hashed_columns(columns, {'partition_by': []}) -%}
+  {%- set sum = 'coalesce(sum(cast(xxhash64(' ~ hashed ~ ', `__spark_bucketing_delete`) as decimal(38, 0))), 0)' -%}
+  {{ return(run_query("select count(*) || ' rows ' || " ~ sum ~ ' from ' ~ new_rows).rows[0][0]) }}
 {%- endmacro %}
 
 
@@ -141,7 +143,8 @@
 
 
 {% macro warn_about_unknown_files(relation) -%}
-  {%- set files = run_query('select count(*) from file_statistics(' ~ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) ~ ') where rows is null').rows[0][0] | int -%}
+  {%- set name = spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) -%}
+  {%- set files = run_query('select count(*) from file_statistics(' ~ name ~ ') where rows is null').rows[0][0] | int -%}
   {%- if files -%}
     {% do exceptions.warn("Model '" ~ model.name ~ "': the file statistics do not cover " ~ '{:,}'.format(files) ~ ' files of ' ~ relation
         ~ '. Another writer added these files, or the statistics are damaged. Every merge reads them, and new files may overlap with them. Rebuild the statistics with '
