@@ -54,7 +54,8 @@ def test_damaged_record_of_a_finished_replacement_is_ignored(table: OrganizedTab
         expected = merged(table.expected(), upserts, [])
         table.crash(table.stage(upserts, []), "done", how)
         assert table.read() == expected and table.recover() == "nothing"
-    table.merge(upserts, [3])
+    table.stage(upserts, [3])
+    table.replace()
     assert table.read() == table.learn() == merged(expected, [], [3])
 
 
@@ -79,7 +80,8 @@ def test_damaged_file_statistics_are_ignored(table: OrganizedTable, how: str) ->
     row = table.expected()[7]
     assert table.read(condition=f"o = {row[1]}") == [one for one in table.expected() if one[1] == row[1]]
     expected = merged(table.expected(), [(7, 500, 1, "a")], [8])
-    table.merge([(7, 500, 1, "a")], [8])
+    table.stage([(7, 500, 1, "a")], [8])
+    table.replace()
     assert table.read() == table.learn() == expected
 
 
