@@ -43,7 +43,7 @@ machine:
 	@command -v $(PYTHON) >/dev/null || { echo "'$(PYTHON)' was not found. Install Python 3.10 or newer, or set PYTHON." >&2; exit 1; }
 	@$(PYTHON) scripts/check_machine.py
 
-demo: setup ## Build the showcase without and with buckets on an embedded Spark, show its tables and what the buckets saved
+demo: setup ## Build the showcase without and with buckets on an embedded Spark, and show its tables and the savings
 	@$(BIN)/python scripts/get_data.py
 	@$(BIN)/spark-bucketing extension build --output $(EXTENSION) >/dev/null
 	@$(BIN)/python scripts/demo.py plain
@@ -129,7 +129,7 @@ bench-merges: setup ## Compare merges into an organized table with rewrites of p
 bench-lint: setup ## Compare the sqlfluff rules with `check` on random models, and time both: MODELS=500
 	@$(BIN)/python benchmarks/lint_models.py --models $(or $(MODELS),500)
 
-bench-hashes: setup ## Compare the time of Hive's bucketing version 2 with version 1: ROWS=5000000
+bench-hashes: setup ## Compare the times of Hive's bucketing versions 1 and 2: ROWS=5000000
 	@$(BIN)/python benchmarks/hashes.py --rows $(or $(ROWS),5000000)
 
 lint: setup ## Check style, types, imports, SQL, spelling and links in the documentation

@@ -1,4 +1,4 @@
-"""Compare the time of Hive's hash of bucketing version 2 with version 1: `make bench-hashes`.
+"""Compare the times of Hive's hashes in bucketing versions 1 and 2: `make bench-hashes`.
 
 The queries compute the bucket of every key, shuffle the keys by bucket, and write a bucketed table. The keys are in
 memory, and each version takes its turn.
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BUCKETS = 64
-# SQL of a key, by its type and description. Texts of 36 characters are as long as a UUID.
+# The type and the SQL of each key, by its description. A text with 36 characters is as long as a UUID.
 KEYS = {
     "bigint": ("bigint", "xxhash64(id)"),
     "string of 8 characters": ("string", "substr(md5(cast(id as string)), 1, 8)"),
     "string of 36 characters": ("string", "concat(md5(cast(id as string)), 'abcd')"),
 }
 VERSIONS = {"hive": "1", "hive2": "2"}
-# The slowest accepted ratio of version 2 to version 1.
+# The highest accepted ratio of the times of version 2 and version 1.
 GOAL = 1.3
 
 
 def read_keys(spark: SparkSession, _: str) -> None:
-    """Read every key without a hash, so that its time can be subtracted."""
+    """Read every key without a hash, so that the benchmark can subtract this time."""
     spark.sql("select sum(length(cast(k as string))) from keys").collect()
 
 
@@ -86,7 +86,7 @@ def medians(spark: SparkSession, run: Callable[[SparkSession, str], None], runs:
 
 
 def main() -> int:
-    """Print the times of both versions; return 1 if version 2 is slower than the goal."""
+    """Print the times of both versions; return 1 if a ratio exceeds the goal."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=5_000_000, help="number of keys")
     parser.add_argument("--runs", type=int, default=5, help="timed runs of each statement and version")

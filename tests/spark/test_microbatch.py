@@ -219,7 +219,7 @@ def test_batch_that_would_overwrite_other_batches_is_refused(events: Project) ->
         events.dbt("run", *window, "2024-01-03", v="one")
     assert "m" not in events.tables()
     events.dbt("run", *window, "2024-01-02", v="one")
-    with pytest.raises(Failed, match=r"the partition 2024-01 has 100 row.s. outside of the batch from 2024-01-02 00"):
+    with pytest.raises(Failed, match=r"the partition 2024-01 has 100 row.s. outside the batch from 2024-01-02 00"):
         events.dbt("run", "--event-time-start", "2024-01-02", "--event-time-end", "2024-01-03", v="two")
     assert days(events) == {"01": ("one", 100)}
     events.dbt("run", *window, "2024-01-02", v="again")

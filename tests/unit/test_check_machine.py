@@ -48,7 +48,7 @@ def test_without_supported_java_the_message_says_how_to_install_it(
         java(tmp_path, says)
     result = check(tmp_path)
     assert result.returncode == 1
-    assert f"Java 17 or newer is needed; {tmp_path}/bin/java {found}." in result.stderr
+    assert f"Java 17 or newer is required; {tmp_path}/bin/java {found}." in result.stderr
     assert all(tool in result.stderr for tool in ("apt-get install", "dnf install", "brew install"))
 
 

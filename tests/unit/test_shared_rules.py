@@ -13,7 +13,7 @@ from spark_bucketing.config.schema import BUCKET_TYPES, base_type
 from spark_bucketing.spec import VERSION_OF_HASH, are_compatible
 
 TYPES = yaml.safe_load((REPOSITORY / "tests" / "cases" / "shared" / "bucket_types.yml").read_text())
-# Types that every layout refuses, each for its own reason.
+# Types that every layout refuses, each for a different reason.
 PLAIN_REFUSED = ("float", "double", "void")
 
 
@@ -34,7 +34,7 @@ def test_run_refuses_other_types_of_bucket_columns(case: dict[str, Any], bucket_
     if case["spark" if bucket_hash == "spark" else "hive"]:
         validate(column, bucket_hash)
         return
-    with pytest.raises(CompilerError, match=r"'m' has an invalid `clustered_by`\.\n  found:    k ") as error:
+    with pytest.raises(CompilerError, match=r"Model 'm' has an invalid `clustered_by`\.\n  found:    k ") as error:
         validate(column, bucket_hash)
     # The Spark layout is a remedy only where it accepts the type.
     assert ("or bucket_hash='spark'" in str(error.value)) == case["spark"]

@@ -4,7 +4,7 @@
 {%- endmacro %}
 
 
-{#- Returns the types whose bucket a SQL expression computes exactly as the writer does. -#}
+{#- Returns the types for which a SQL expression computes the same bucket as the writer. -#}
 {% macro hashed_types(bucket_hash) -%}
   {{ return(spark_bucketing.config_schema().hashes[bucket_hash].hashed_types) }}
 {%- endmacro %}

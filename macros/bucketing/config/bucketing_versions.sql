@@ -8,7 +8,7 @@
 {%- endmacro %}
 
 
-{#- Returns the hash that a table of the Hive layout states. Readers take an unknown version for 1, and compare it again themselves. -#}
+{#- Returns the hash for the stated version of a table in the Hive layout. An unknown version counts as 1; callers compare the version themselves. -#}
 {% macro stated_hash(bucketing_version) -%}
   {%- set names = dict(zip(spark_bucketing.bucketing_versions().values(), spark_bucketing.bucketing_versions())) -%}
   {{ return(names.get(bucketing_version | trim, names['1'])) }}

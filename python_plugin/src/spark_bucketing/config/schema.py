@@ -28,7 +28,7 @@ SPARK_TYPES = (*HIVE_TYPES, "varchar", "char", "binary", "timestamp", "timestamp
 BUCKET_TYPES: Mapping[BucketHash, tuple[str, ...]] = {
     name: HIVE_TYPES if name in VERSION_OF_HASH else SPARK_TYPES for name in HASHES
 }
-#: The types whose bucket a SQL expression computes exactly as the writer does. In version 2, equal floating-point
+#: The types for which a SQL expression computes the same bucket as the writer. In version 2, equal floating-point
 #: numbers can have different hashes.
 HASHED_TYPES: Mapping[BucketHash, tuple[str, ...]] = {
     name: (*types, "float", "double") if name in STOCK_HASHES else types for name, types in BUCKET_TYPES.items()

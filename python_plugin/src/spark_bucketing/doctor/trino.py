@@ -1,4 +1,4 @@
-"""Check which bucketed tables of a schema Trino reads as bucketed."""
+"""Check which bucketed tables in a schema Trino reads as bucketed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HIVE = re.compile(r"^Provider: hive$", re.MULTILINE)
 
 
 def examine_tables(warehouse: Warehouse, schema: str) -> Iterator[Diagnosis]:
-    """Check the bucketed tables of a schema; yield nothing if it has none or does not exist.
+    """Check the bucketed tables in a schema; yield nothing if it has no such tables or does not exist.
 
     Raises:
         SparkError: Spark does not answer.
@@ -39,6 +39,6 @@ def examine_tables(warehouse: Warehouse, schema: str) -> Iterator[Diagnosis]:
     shown = ", ".join(ignored[:3]) + (f" and {len(ignored) - 3:,} more" if len(ignored) > 3 else "")
     yield Diagnosis(
         "Trino",
-        f"{read}, but not {shown}, because tables of the Spark layout have the property {PROVIDER_PROPERTY}",
+        f"{read}, but not {shown}, because tables in the Spark layout have the property {PROVIDER_PROPERTY}",
         instead="bucket_hash='hive' or 'hive2' for tables that Trino should read as bucketed",
     )

@@ -88,7 +88,7 @@ class Comparison:
 
 def compare(before: Measured, after: Measured) -> Comparison:
     """Compare the models that ran successfully in both sets of event logs."""
-    # Without dbt's query comment, a model is known by its table.
+    # Without dbt's query comment, the table identifies the model.
     written = [*before.writers.items(), *after.writers.items()]
     names = {f"table.{table}": node for table, node in written if not node.startswith("table.")}
     before, after = _named(before, names), _named(after, names)
