@@ -15,7 +15,7 @@ from pyspark.errors import AnalysisException
 
 # The share of tables with mixed bucket specs; most of these tables are damaged.
 EVOLVED = float(os.environ.get("EVOLVED", "0.3"))
-# The start of the layouts to generate: `hive2` for tables of bucketing version 2 only; all layouts by default.
+# The start of the layouts to generate: `hive2` for only tables in bucketing version 2; all layouts by default.
 LAYOUT = os.environ.get("LAYOUT", "")
 COLUMNS = {
     "k": ("int", "if(id % 23 = 0, null, cast(pmod(id * {a} + {b}, {m}) - 20 as int))"),
@@ -200,7 +200,7 @@ class Generator:
             self.tables.sql(f"insert into {table.name} {rows}")
         elif how == "stock" and not table.layout.startswith("hive "):
             # In the Spark layout, stock Spark distributes rows over tasks and over buckets with the same hash. It writes
-            # buckets of version 1 into tables that state version 2.
+            # buckets in version 1 into tables that state version 2.
             tasks = f"{buckets}, {by}" if table.layout.startswith("spark") else "1"
             self.tables.sql(f"stock:insert into {table.name} select /*+ REPARTITION({tasks}) */ * from ({rows})")
             if seal:

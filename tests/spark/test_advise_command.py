@@ -180,7 +180,7 @@ def test_offline_finds_keys_through_views_and_ephemeral_models(offline: Path) ->
 
 
 @pytest.mark.long
-def test_offline_advice_may_be_limited_and_explained(offline: Path) -> None:
+def test_offline_advice_can_be_limited_and_explained(offline: Path) -> None:
     within = run_offline(offline, "--format", "json", "--budget", "95GiB")
     assert sum(one["bytes"] for one in json.loads(within.stdout)["changes"]) <= 95 * GIB
     text = run_offline(offline, "--explain", "fact")
@@ -210,7 +210,7 @@ def test_offline_finds_keys_through_unions_partial_join_keys_and_casts(offline: 
     result = run_offline(offline, "--format", "json")
     assert result.returncode == 2, result.stderr
     report = json.loads(result.stdout)
-    # It makes no claim about a query that Spark cannot plan.
+    # The advice makes no claim about a query that Spark cannot plan.
     broken = next(one for one in report["models"] if one["model"] == "broken")
     assert broken["before"] is None and "no_such_function" in broken["error"]
     assert report["total"]["planned"] == report["total"]["models"] - 1

@@ -1,4 +1,4 @@
-"""A dbt project with tables of bucketing version 2: its tests, checks, table commands and metadata for Trino."""
+"""Tests of a dbt project with tables in bucketing version 2: dbt tests, checks, table commands, metadata for Trino."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TESTS = (
 
 @pytest.fixture(scope="module")
 def built(new_project: Callable[..., Project]) -> Project:
-    """Build tables of both versions and of the Spark layout, and run the generic tests."""
+    """Build tables in both versions and in the Spark layout, and run the generic tests."""
     project = new_project()
     with setting(project.spark, "spark.bucketing.enabled", "true"):
         project.model("clicks", ROWS.format("click"), buckets=8, **BUCKETED)
@@ -65,7 +65,7 @@ def test_generic_test_finds_a_changed_version(built: Project) -> None:
     assert "bucket_spec_matches_config" in failure
 
 
-def test_check_names_the_versions_and_the_fix(built: Project) -> None:
+def test_check_reports_the_versions_and_the_fix(built: Project) -> None:
     result = command(built, "check", "--format", "json")
     models: dict[str, Any] = {model["name"]: model for model in json.loads(result.stdout)["models"]}
     assert verdicts(models["good"]) == [("join", "sort-free")]
@@ -88,7 +88,7 @@ def test_doctor_names_the_table_whose_buckets_trino_ignores(built: Project) -> N
 
 
 def test_tables_in_the_hive_layout_do_not_have_sparks_provider(built: Project) -> None:
-    """Spark hides this property, so read it as Trino does, from the metastore."""
+    """Spark hides this property, so the test reads it from the metastore, as Trino does."""
     built.rows(f"create table {built.table('turned')} using parquet as select 1 as user_id")
     built.rows(f"alter table {built.table('turned')} clustered by (user_id) into 4 buckets")
     metastore = built.spark._jsparkSession.sharedState().externalCatalog().unwrapped().client()
@@ -101,13 +101,13 @@ def test_tables_in_the_hive_layout_do_not_have_sparks_provider(built: Project) -
 
 
 @pytest.mark.parametrize("arguments", [["show"], ["verify"], ["verify", "--deep"]], ids=" ".join)
-def test_table_commands_find_nothing_wrong(built: Project, arguments: list[str]) -> None:
+def test_table_commands_report_no_problem(built: Project, arguments: list[str]) -> None:
     result = command(built, "table", *arguments, "clicks", "days")
     assert result.exit_code == 0, result.output
     assert arguments != ["show"] or "hive2" in result.stdout
 
 
-def test_seal_command_says_which_version_it_found(built: Project) -> None:
+def test_seal_command_reports_the_version_of_the_rows(built: Project) -> None:
     location = built.location("users")
     for number, file in enumerate(data_files(location)):
         file.with_name(f".{file.name}.crc").unlink(missing_ok=True)

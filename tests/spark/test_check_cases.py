@@ -74,7 +74,7 @@ def checked(spark: SparkSession) -> Checked:
 
 @pytest.fixture(scope="module")
 def checked_version_2(spark: SparkSession) -> Checked:
-    """Create the tables of the cases with bucketing version 2 in place of version 1."""
+    """Create the tables of the cases with bucketing version 2 instead of version 1."""
     tables: dict[str, Any] = yaml.safe_load((FOLDER / "tables.yml").read_text())
     version_2 = {
         name: table | {"hash": "hive2"} if table.get("hash") == "hive" else table for name, table in tables.items()
@@ -85,13 +85,13 @@ def checked_version_2(spark: SparkSession) -> Checked:
 
 
 def _of_version_1(case: Case) -> bool:
-    """Return whether a case reads the Hive layout with the extension, and no table of version 2."""
+    """Return whether a case reads tables in the Hive layout with the extension, but no table in version 2."""
     tables: dict[str, Any] = yaml.safe_load((FOLDER / "tables.yml").read_text())
     hashes = {tables[name].get("hash") for name in re.findall(r"\w+", case.sql) if name in tables}
     return "hive" in hashes and "hive2" not in hashes
 
 
-# Every plan is understood; sessions with many cores have a separate test.
+# The check must understand every plan. A separate test covers sessions with many cores.
 OTHERWISE = ("unexplained", "too-few-buckets")
 
 

@@ -21,7 +21,7 @@ MODELS = {
     "events": "{{ config(materialized='organized_incremental', range_by='k', num_files=2, partition_by=['day']) }}"
     " select * from {{ ref('customers') }}",
 }
-# Three runs in one process, so that Spark starts once.
+# Three dbt runs in one process, so that Spark starts only once.
 RUNS = """
 import sys
 from dbt.cli.main import dbtRunner

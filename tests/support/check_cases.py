@@ -14,6 +14,7 @@ from bucketed_tables import Tables, settled
 from pyspark.sql import SparkSession
 
 from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.fixes import HypotheticalQuery, with_fixes
 from spark_bucketing.check.hypothetical_queries import LiveHypotheticalTables
 from spark_bucketing.check.offline import whatif_beside
 from spark_bucketing.check.results import Finding, Fix, OperatorResult
@@ -21,7 +22,6 @@ from spark_bucketing.check.scans import note_of
 from spark_bucketing.check.session_settings import SETTINGS, Settings
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.verdicts import judge
-from spark_bucketing.check.verified_fixes import HypotheticalQuery, Proposals
 from spark_bucketing.plan import parse_plan, parse_statistics
 from spark_bucketing.plan.session_planner import SessionPlanner
 from spark_bucketing.plan.tree import PlanCounts
@@ -124,7 +124,7 @@ class Checked:
         """Check a query with this session's planner, verify fixes with a separate planner, and return the results."""
         with self.asked(sql, settings) as (query, asked):
             self.query = query
-            return tuple(Proposals(asked, judge(query)).results())
+            return tuple(with_fixes(asked, judge(query)))
 
     def counts(self, sql: str, settings: Mapping[str, str]) -> tuple[PlanCounts, PlanCounts]:
         """Return the exchanges and sorts of a query in this session, and over identical hypothetical tables."""

@@ -1,4 +1,4 @@
-"""Tests of verdicts, findings, candidates and lines, on plans from a real Spark and on a few artificial plans.
+"""Tests of verdicts, findings, changes and lines, on plans from a real Spark and on a few artificial plans.
 
 The artificial plans contain operators of other engines, or have shapes that Spark does not produce in these tests.
 """
@@ -46,14 +46,14 @@ def test_multiples_of_bucket_counts_depend_on_settings() -> None:
     assert (join.verdict, join.exchanges, join.sorts) == (Verdict.ONE_SIDED, 1, 2)
     assert join.tables == ("d.s8", "d.s16")
     finding = join.findings[0]
-    # Without Spark, check cannot test candidates, and untested candidates are not fixes.
+    # Without Spark, check cannot test changes, and untested changes are not fixes.
     assert (finding.reason, finding.level, finding.fixes, finding.bytes_shuffled) == (
         "bucket-coalescing-disabled", "note", (), 8000,
     )  # fmt: skip
     assert [found.tables for found in join.findings] == [("d.s8", "d.s16"), ("d.s16",)]
-    candidates = finding.candidates
-    assert [candidate.kind for candidate in candidates] == ["setting", "extension", "bucket_spec", "bucket_spec"]
-    assert candidates[0].settings == {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"}
+    changes = finding.changes
+    assert [change.kind for change in changes] == ["setting", "extension", "bucket_spec", "bucket_spec"]
+    assert changes[0].settings == {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"}
 
 
 def test_bytes_count_only_the_columns_that_the_query_reads() -> None:

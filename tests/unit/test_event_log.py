@@ -71,7 +71,7 @@ def test_every_codec_is_decompressed(tmp_path: Path, packed) -> None:  # type: i
 
 
 @pytest.mark.parametrize("version", ["3.5", "4.1"])
-def test_logs_of_other_spark_versions(version: str) -> None:
+def test_logs_of_other_spark_versions_are_read(version: str) -> None:
     found = read_measured([str(CASE.with_name(f"spark_{version}.zstd"))])
     names = ("customers", "orders", "revenue")
     assert [len(found.runs_of(f"model.shop.{name}")) for name in names] == [2, 2, 2]
@@ -80,7 +80,7 @@ def test_logs_of_other_spark_versions(version: str) -> None:
     assert {keys.table: keys.columns for keys in revenue} == dict.fromkeys(
         ("shop.customers", "shop.orders"), ("customer_id",)
     )
-    # The costs of the two Exchanges are those of the stages.
+    # The costs of the two Exchanges equal the costs of the stages.
     total = sum(run.work.shuffle_bytes for run in found.runs_of("model.shop.revenue"))
     assert sum(cost.shuffle_bytes for cost in revenue.values()) == total > 0
     assert found.counts.warnings == []
@@ -132,7 +132,7 @@ def test_local_paths_do_not_depend_on_the_directory_of_the_project(
     assert event_log("s3a://logs/") == "s3a://logs/"
 
 
-def test_missing_log_is_an_error_before_anything_is_planned(tmp_path: Path) -> None:
+def test_missing_log_is_an_error_before_spark_plans_queries(tmp_path: Path) -> None:
     for command in ("advise", "check"):
         done = CliRunner().invoke(main, [command, "--project-dir", str(tmp_path), "--event-log", "none"])
         assert done.exit_code == 2 and "The event log none does not exist." in done.output

@@ -13,7 +13,7 @@ from spark_bucketing.config.schema import BUCKET_TYPES, base_type
 from spark_bucketing.spec import VERSION_OF_HASH, are_compatible
 
 TYPES = yaml.safe_load((REPOSITORY / "tests" / "cases" / "shared" / "bucket_types.yml").read_text())
-# Types that every layout refuses, each for its own reason.
+# Types that every layout refuses, each for a different reason.
 PLAIN_REFUSED = ("float", "double", "void")
 
 

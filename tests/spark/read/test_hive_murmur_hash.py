@@ -1,4 +1,4 @@
-"""Tests that the hash of bucketing version 2 equals the hash of Hive's classes, for random values of every type."""
+"""Tests that the hash in bucketing version 2 equals the hash of Hive's classes, for random values of every type."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.fixes import HypotheticalQuery, has_changes, untested, with_fixes
 from spark_bucketing.check.hypothetical_queries import Hypothesize
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, map_findings
 from spark_bucketing.check.scans import TableFacts, note_of
@@ -15,7 +16,6 @@ from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.check.verdicts import judge
-from spark_bucketing.check.verified_fixes import HypotheticalQuery, Proposals, has_candidates, untried
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan import PhysicalPlan, parse_plan, parse_statistics
 from spark_bucketing.plan.planner import Planner
@@ -112,13 +112,13 @@ class Checker:
         statistics = parse_statistics(explained.cost)
         query = Query(plan, self._described(plan, statistics.tables), self.settings, sql, statistics)
         judged = judge(query)
-        wanted = has_candidates(judged) or self.stub
+        wanted = has_changes(judged) or self.stub
         asked = self.hypotheses(query) if self.hypotheses and wanted else None
         if asked is None:
-            return tuple(map(untried, judged)) if self.hypotheses else judged, None
+            return tuple(map(untested, judged)) if self.hypotheses else judged, None
         if self.stub:
             asked.known(judged, plan.counts)
-        return tuple(Proposals(asked, judged, is_late).results()), asked
+        return tuple(with_fixes(asked, judged, is_late)), asked
 
 
 def _with_source(found: Finding, sql: str, raw: str) -> Finding:

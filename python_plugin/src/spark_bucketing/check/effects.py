@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from spark_bucketing.check.fixes import HypotheticalQuery
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, map_findings
-from spark_bucketing.check.verified_fixes import HypotheticalQuery
 from spark_bucketing.plan.tree import PlanCounts
 
 # These limits bound the time: Spark plans each fix of a table once for every reader of the table.

@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import cached_property
 
 from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.fixes import HypotheticalQuery
 from spark_bucketing.check.scans import TableFacts, spec_as_read
 from spark_bucketing.check.session_settings import SPARK_LAYOUT
 from spark_bucketing.check.table_facts import Facts
-from spark_bucketing.check.verified_fixes import HypotheticalQuery
 from spark_bucketing.errors import BucketingError, SparkError
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf

@@ -51,7 +51,7 @@ class OtherQuery:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Change:
     """A possible change for a finding; planning the query with it shows whether it helps."""
 
     kind: FixKind  # the kind of change
@@ -68,7 +68,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Fix(Candidate):
+class Fix(Change):
     """A change that improves an operator's verdict, alone or together with a second change."""
 
     verdict: Verdict = Verdict.SORT_FREE  # the operator's verdict with the fix
@@ -93,7 +93,7 @@ class Finding:
     # Whether the model's meta or a baseline accepts the finding, so that it does not fail a run; None if neither
     # accepts it.
     accepted: Acceptance | None = None
-    candidates: tuple[Candidate, ...] = ()  # possible changes that have not been tested
+    changes: tuple[Change, ...] = ()  # possible changes that have not been tested
     explains: tuple[int, ...] = ()  # numbers of the plan nodes that the finding explains
 
 

@@ -63,7 +63,7 @@ def _finding(exchange_or_sort: ExchangeOrSort) -> Finding:
         level="note",
         line=exchange_or_sort.query.clauses.line_of(exchange_or_sort.op),
         bytes_shuffled=0 if exchange_or_sort.is_reused else _bytes(exchange_or_sort.query, exchange_or_sort.node),
-        candidates=explanation.candidates,
+        changes=explanation.changes,
         explains=exchange_or_sort.explains,
     )
 

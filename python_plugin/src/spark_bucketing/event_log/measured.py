@@ -125,7 +125,9 @@ def _add(found: Measured, ended: Iterable[Statement]) -> None:
 
 def _add_costs(found: Measured, node: str, statement: Statement) -> None:
     if statement.written and node:
-        found.writers.setdefault(statement.written, node)
+        # A model's name is better than a table's, which runs without a query comment have.
+        if found.writers.get(statement.written, "table.").startswith("table."):
+            found.writers[statement.written] = node
         if statement.writes_buckets:
             found.bucketed.setdefault(statement.written, set())
     for table in statement.bucketed:

@@ -64,6 +64,6 @@ def project_findings(project: ProjectFacts) -> tuple[Finding, ...]:
     """Return the findings about a project as a whole."""
     found = ((reason.slug, explained) for reason in PROJECT_REASONS for explained in reason.find(project))
     return tuple(
-        Finding(slug, one.message, one.tables, one.level, tuple(Fix(**vars(each)) for each in one.candidates))
+        Finding(slug, one.message, one.tables, one.level, tuple(Fix(**vars(each)) for each in one.changes))
         for slug, one in found
     )

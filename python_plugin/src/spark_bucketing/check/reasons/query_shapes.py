@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.check.candidate_fixes import leave_out_repartition
+from spark_bucketing.check.changes import leave_out_repartition
 from spark_bucketing.check.reasons.exchanges_and_sorts import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, ExchangeOrSort
 from spark_bucketing.check.reasons.phrases import doing, series
 from spark_bucketing.check.reasons.reason import Explanation, reason

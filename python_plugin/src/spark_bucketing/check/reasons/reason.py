@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_bucketing.check.reasons.exchanges_and_sorts import EXCHANGE, ExchangeOrSort
-from spark_bucketing.check.results import Candidate, Level
+from spark_bucketing.check.results import Change, Level
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Explanation:
 
     message: str
     tables: tuple[str, ...] = ()
-    candidates: tuple[Candidate, ...] = ()
+    changes: tuple[Change, ...] = ()
     level: Level = "warning"  # level of a project finding
 
 
