@@ -25,7 +25,7 @@ JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-lint lint format docs dist clean
+.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-lint bench-hashes lint lint-types lint-sql lint-style format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,7 +43,7 @@ machine:
 	@command -v $(PYTHON) >/dev/null || { echo "'$(PYTHON)' was not found. Install Python 3.10 or newer, or set PYTHON." >&2; exit 1; }
 	@$(PYTHON) scripts/check_machine.py
 
-demo: setup ## Build the showcase without and with buckets on an embedded Spark, show its tables and what the buckets saved
+demo: setup ## Build the showcase without and with buckets on an embedded Spark, and show its tables and the savings
 	@$(BIN)/python scripts/get_data.py
 	@$(BIN)/spark-bucketing extension build --output $(EXTENSION) >/dev/null
 	@$(BIN)/python scripts/demo.py plain
@@ -59,7 +59,7 @@ evolution: setup ## Change the buckets of the showcase's flights_by_month with d
 corrections: setup ## Merge a week of late corrections into an organized table of flights, and show which files change
 	@$(BIN)/python scripts/evolution/corrections.py
 
-test: lint ## Run all linters and all tests except the long ones
+test: lint ## Run all linters, and all tests except the long tests
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(HERE) tests
 
 test-quick: setup ## Run the quick linters and the tests without Spark, in less than two minutes
@@ -95,8 +95,8 @@ test-cross-version: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Read tables tha
 cluster-test: setup ## Run dbt on a Spark cluster with a Hive metastore on PostgreSQL, and inject failures
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/cluster
 
-fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000 EVOLVED=0.3
-	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) EVOLVED=$(or $(EVOLVED),0.3) $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz
+fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000 EVOLVED=0.3 LAYOUT=hive2
+	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) EVOLVED=$(or $(EVOLVED),0.3) LAYOUT="$(LAYOUT)" $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz
 
 bench: setup ## Compare the run times of joins with and without buckets: SCALE=1
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
@@ -131,12 +131,22 @@ bench-merges: setup ## Compare merges into an organized table with rewrites of p
 bench-lint: setup ## Compare the sqlfluff rules with `check` on random models, and time both: MODELS=500
 	@$(BIN)/python benchmarks/lint_models.py --models $(or $(MODELS),500)
 
+bench-hashes: setup ## Compare the times of Hive's bucketing versions 1 and 2: ROWS=5000000
+	@$(BIN)/python benchmarks/hashes.py --rows $(or $(ROWS),5000000)
+
 lint: setup ## Check style, types, imports, SQL, spelling and links in the documentation
+	@$(MAKE) --no-print-directory --output-sync --jobs 2 lint-types lint-sql lint-style
+
+lint-types:
+	@$(BIN)/mypy --config-file $(CONFIG) $(PY)
+
+lint-sql:
+	@$(BIN)/sqlfluff lint $(SQL)
+
+lint-style:
 	@$(BIN)/ruff check --config $(CONFIG) $(PY)
 	@$(BIN)/ruff format --config $(CONFIG) --check $(PY)
-	@$(BIN)/mypy --config-file $(CONFIG) $(PY)
 	@$(BIN)/lint-imports --config $(CONFIG) --no-cache --no-logo
-	@$(BIN)/sqlfluff lint $(SQL)
 	@git ls-files ':!LICENSE' ':!scripts/retired_words.txt' | xargs $(BIN)/codespell --toml $(CONFIG) -D - -D scripts/retired_words.txt
 	@$(MKDOCS)
 

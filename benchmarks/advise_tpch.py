@@ -1,4 +1,4 @@
-"""Measure what `spark-bucketing advise --apply` gains on TPC-H as a dbt project: `make bench-advise SCALE=1`.
+"""Measure the gain of `spark-bucketing advise --apply` on TPC-H as a dbt project: `make bench-advise SCALE=1`.
 
 The 22 queries and the eight tables are models. At first, no table is bucketed. The benchmark applies the advice to a
 copy of the project, and runs both projects alternately. It reports seconds, files, the shuffle bytes that Spark

@@ -144,7 +144,7 @@ def _time_rules_alone(project: Path, file: Path, text: str) -> float:
 
 
 def _long(text: str) -> str:
-    """Return a query of 200 lines: a chain of CTEs, each joining the previous one with a table."""
+    """Return a query of 200 lines: a chain of CTEs, each of which joins the previous CTE with a table."""
     head = text[: text.index("\n")]
     parts = ["with c0 as (\n    select k, g, v\n    from {{ source('raw', 't00') }}\n)"]
     while sum(part.count("\n") + 2 for part in parts) < 190:

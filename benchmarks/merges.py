@@ -2,8 +2,8 @@
 
 Each delta changes a thousandth of the rows.
 
-The table has 200 partitions of 50 files. One delta affects 3% of the files, and another delta affects all files. dbt
-applies each delta to three tables: with `merge`, with `insert_overwrite` of the affected partitions, and with
+The table has 200 partitions of 50 files. One delta affects 3% of the files, and another delta affects all files. Each
+delta goes to three tables: with `merge`, with `insert_overwrite` of the affected partitions, and with
 `organized_table`, which rewrites all rows. The byte ratio compares the new files with the files that contained changed
 rows.
 """

@@ -185,7 +185,7 @@ def _observe_overwrites(
 
 
 def _observe_merges(spark: SparkSession, folder: Path, partitions: int, options: argparse.Namespace) -> Observations:
-    """Merge one row into the first of four files of each partition."""
+    """Merge one row into the first of the four files in each partition."""
     name = f"m{partitions}"
     rows = "select id, id div {n} as o, uuid() as v, cast(id % {n} as int) as p from range(0, {end}, 1, 4)"
     all_rows, delta = (rows.format(n=partitions, end=end * partitions) for end in (options.rows, 1))
@@ -218,7 +218,7 @@ def main() -> None:
         small = {"spark.master": "local[2]", "spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "4"}
         spark = session(folder, {**small, **extension_settings(build_jar())})
         spark.sql("create schema bench")
-        table = Table(*TITLES, title="Milliseconds (medians; maximum for one folder) and results of readers")
+        table = Table(*TITLES, title="Milliseconds (medians; maximum for one directory) and results of readers")
         for variant, replaced in {"INSERT OVERWRITE": _observe_overwrites, "merge": _observe_merges}.items():
             for partitions in options.partitions:
                 table.add_row(variant, f"{partitions}", *_cells(replaced(spark, folder, partitions, options)))

@@ -1,6 +1,6 @@
 """Build the showcase with or without buckets, and run its queries five times: `demo.py plain`, `demo.py bucketed`.
 
-Spark writes event logs, which `make demo` compares.
+Spark writes event logs, and `make demo` compares them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from get_data import DEMO
 
 ROOT = Path(__file__).parents[1]
-# Each of them reads bucketed tables and builds none.
+# Each of these models reads bucketed tables, but builds no bucketed table.
 QUERIES = ("plane_usage", "delays_by_visibility")
 MORE_RUNS = 4
 TITLES = {
@@ -60,7 +60,7 @@ def main() -> None:
     shutil.rmtree(events, ignore_errors=True)
     events.mkdir(parents=True)
     os.chdir(ROOT)
-    # profiles.yml reads the variant: it names the schema and the directory of event logs.
+    # profiles.yml uses the variant in the names of the schema and of the event log directory.
     os.environ |= {"DBT_PROJECT_DIR": str(ROOT), "DBT_PROFILES_DIR": str(ROOT), "SPARK_BUCKETING_VARIANT": variant}
     print(f"\n== {TITLES[variant]} ==\n")
     if variant == "plain":

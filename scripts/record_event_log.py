@@ -1,8 +1,9 @@
-"""Record a small event log with the Spark that Python finds first: two runs of a dbt project with a join.
+"""Record a small event log of two runs of a dbt project with a join, with the first Spark on Python's path.
 
 Usage: PYTHONPATH=.venv/spark-3.5 record_event_log.py FOLDER CASE.zstd [SETTING=VALUE ...]
 
-FOLDER receives the project and the complete log; its contents are deleted. CASE is the log without paths and hosts.
+The script deletes the contents of FOLDER, and writes the project and the complete log to it. CASE is the log without
+paths and hosts.
 """
 
 from __future__ import annotations

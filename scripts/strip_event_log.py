@@ -35,7 +35,7 @@ def stripped(value: Any) -> Any:
 
 
 def _kept(comment: str, models: list[str]) -> bool:
-    """Return whether a statement is of one of these models, or of dbt but of no model, which separates invocations."""
+    """Return whether a statement belongs to one of these models, or to no model, which separates dbt invocations."""
     return '"app": "dbt"' in comment and ("node_id" not in comment or any(f".{name}" in comment for name in models))
 
 

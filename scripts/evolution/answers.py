@@ -48,7 +48,7 @@ def ask(spark: SparkSession, query: str, extension: bool) -> Answer:
 
 
 def difference(found: Rows, expected: Rows) -> str:
-    """Count the extra and the missing rows, and show one of each."""
+    """Count extra and missing rows, and show an example of each."""
     parts = ((found - expected, "too many"), (expected - found, "missing"))
     return "; ".join(f"{count(rows.total(), 'row')} {what}, such as {next(iter(rows))}" for rows, what in parts if rows)
 

@@ -25,7 +25,7 @@ class Step:
         config: the model's new config.
         months: months of 2013 that the run writes.
         looked_at: first and last month of additional queries, which run after the queries over all months.
-        others: whether to compare also the rows of OTHERS.
+        others: whether to also compare the rows of the queries in OTHERS.
     """
 
     title: str

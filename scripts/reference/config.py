@@ -10,6 +10,7 @@ from typing import Any
 
 from reference.markdown import table
 from spark_bucketing.config import rules, schema
+from spark_bucketing.spec import HASHES, STOCK_HASHES, VERSION_OF_HASH, BucketHash
 from spark_bucketing.units import SIZE_PATTERN
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
@@ -26,14 +27,14 @@ TAIL = """  }) }}
 {%- endmacro %}
 """
 PROPERTIES_HEAD = """# Descriptions of the materializations and their config keys, for `dbt docs`.
-# Generated from python_plugin/src/spark_bucketing/config/schema.py: edit it, then run `make docs`.
+# This file is generated from python_plugin/src/spark_bucketing/config/schema.py. Edit that file, and run `make docs`.
 macros:
 """
 MEANINGS = {
-    "bucketed_table": "Builds a table whose rows are hashed into a fixed number of sorted files.",
+    "bucketed_table": "Builds a table with a fixed number of sorted files, and assigns rows to files by hash.",
     "bucketed_incremental": "Adds rows to a bucketed table, and keeps one file per bucket.",
-    "organized_table": "Builds a table with files of a chosen number or size. With `range_by`, each holds one range.",
-    "organized_incremental": "Adds rows to an organized table, and rewrites only the files that they touch.",
+    "organized_table": "Builds a table with files of a chosen number or size. With `range_by`, a file has one range.",
+    "organized_incremental": "Adds rows to an organized table, or merges them and rewrites only the touched files.",
 }
 # Fields that only the documentation uses.
 TEXTS = ("meaning", "shown_default", "expects")
@@ -46,7 +47,7 @@ def macro() -> str:
         "materializations": list(schema.MATERIALIZATIONS),
         "incremental": list(schema.INCREMENTAL),
         "other_keys": list(schema.OTHER_KEYS),
-        "bucket_types": _literal(schema.BUCKET_TYPES),
+        "hashes": {name: _hash(name) for name in HASHES},
         "range_types": list(schema.RANGE_TYPES),
     }
     lines = [f"    {name!r}: {value!r},\n" for name, value in parts.items()]
@@ -58,6 +59,15 @@ def macro() -> str:
     lines += ["    'disjoint': [\n", *(f"      {_rule(rule)!r},\n" for rule in rules.DISJOINT), "    ],\n"]
     lines += ["    'rules': [\n", *(f"      {_rule(rule)!r},\n" for rule in rules.RULES), "    ],\n"]
     return HEAD + "".join(lines) + TAIL
+
+
+def _hash(name: BucketHash) -> dict[str, object]:
+    return {
+        "version": VERSION_OF_HASH.get(name),
+        "stock": name in STOCK_HASHES,
+        "types": list(schema.BUCKET_TYPES[name]),
+        "hashed_types": list(schema.HASHED_TYPES[name]),
+    }
 
 
 def _key(key: schema.Key) -> dict[str, object]:
@@ -83,7 +93,7 @@ def _literal(value: Any) -> Any:
 
 
 def properties() -> str:
-    """Return the properties of the materializations; their texts list the keys, which are no arguments for dbt."""
+    """Return the properties of the materializations; the descriptions list the keys, which dbt has no place for."""
     return PROPERTIES_HEAD + "\n".join(
         f"  - name: materialization_{name}_spark\n    description: |\n      {MEANINGS[name]}\n\n"
         + "".join(f"      {row}\n" for row in _described(name).splitlines())
@@ -92,7 +102,7 @@ def properties() -> str:
 
 
 def _described(materialized: str) -> str:
-    """Return the keys that a materialization takes, without links, because they lead to other pages."""
+    """Return the keys that a materialization accepts, without links, because links lead to other pages."""
     rows = (
         [
             f"`{name}`",

@@ -1,4 +1,4 @@
-"""Event logs that Spark writes itself, read by `advise`, `check` and `report`."""
+"""Tests that `advise`, `check` and `report` read event logs that Spark itself writes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JOIN = "select a.url, b.name from {{ ref('clicks') }} as a join {{ ref('users') 
 
 @contextmanager
 def event_log(spark: SparkSession, folder: Path, **settings: str) -> Iterator[None]:
-    """Let Spark write an event log of the block, with these settings below spark.eventLog."""
+    """Make Spark write an event log inside the block, with these settings below spark.eventLog."""
     folder.mkdir(exist_ok=True)
     context: Any = spark.sparkContext
     jvm, scala = context._jvm, context._jsc.sc()
@@ -88,7 +88,7 @@ def test_commands_use_the_logs_of_dbt_runs_and_other_queries(
     assert "joined" in report and "too few runs" in report
 
 
-def test_check_says_what_a_finding_cost_per_run(clicks: Project, spark: SparkSession, tmp_path: Path) -> None:
+def test_check_reports_the_cost_of_a_finding_per_run(clicks: Project, spark: SparkSession, tmp_path: Path) -> None:
     rows = "select id % 500 as user_id, 'u' || id as url from range(5000)"
     clicks.model("clicks", rows, materialized="bucketed_table", clustered_by=["user_id"], buckets=4)
     with setting(spark, "spark.bucketing.read.partitionBytes", "0"):
@@ -131,7 +131,7 @@ def command_without_project(*arguments: str) -> str:
 @pytest.mark.parametrize(
     ("codec", "rolling"), [("zstd", "false"), ("lz4", "false"), ("lz4", "true"), ("snappy", "false"), ("lzf", "false")]
 )
-def test_logs_in_the_codecs_of_spark(spark: SparkSession, tmp_path: Path, codec: str, rolling: str) -> None:
+def test_logs_in_each_codec_of_spark_are_read(spark: SparkSession, tmp_path: Path, codec: str, rolling: str) -> None:
     settings = {"compress": "true", "compression_codec": codec, "rolling_enabled": rolling}
     with event_log(spark, tmp_path, **settings, rolling_maxFileSize="10m"):
         for _ in range(3):
@@ -144,7 +144,7 @@ def test_logs_in_the_codecs_of_spark(spark: SparkSession, tmp_path: Path, codec:
     assert counts.lines > 20 and counts.warnings == []
 
 
-def test_logs_in_a_file_system_of_hadoop(spark: SparkSession, tmp_path: Path) -> None:
+def test_logs_in_a_hadoop_file_system_are_read(spark: SparkSession, tmp_path: Path) -> None:
     with event_log(spark, tmp_path / "logs", compress="true", compression_codec="zstd", rolling_enabled="true"):
         spark.sql("select id % 7, count(*) from range(1000) group by 1").collect()
     conf: Any = spark.sparkContext._jsc.hadoopConfiguration()

@@ -73,7 +73,7 @@ def test_unsupported_session_fails_before_anything_changes(project: Project) -> 
             refused("another function has the name `bucket_specs`", "GenericUDFHash", "drop or rename that function")
         finally:
             spark.sql("drop temporary function bucket_specs")
-        # A full refresh rebuilds all partitions and needs no extension.
+        # A full refresh rebuilds all partitions, so it does not need the extension.
         project.dbt("run", "--full-refresh", run=1, days=days(1))
     assert sealed_specs(project, "m") == {"1": spec(8)}
     assert project.detail("m", "Num Buckets") == "8"

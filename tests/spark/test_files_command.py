@@ -36,7 +36,7 @@ def test_plan_predicts_the_files_of_a_run(project: Project) -> None:
     assert plan["measured"]["rows"] == 900 and plan["bytes"] == plan["measured"]["bytes"]
 
 
-def test_plan_explains_itself_for_any_model(project: Project) -> None:
+def test_plan_explains_the_numbers_of_files_of_any_model(project: Project) -> None:
     project.model("m", SKEWED + "-- the end", materialized="table", partition_by="ds")
     said = command(project, "files", "plan", "m", "--target-file-size", "1KiB", "--bytes-per-row", "8").output
     assert "m: 9 files for 900 rows in 3 partitions, about 7.0 KiB" in said
@@ -67,15 +67,15 @@ def test_plan_explains_itself_for_any_model(project: Project) -> None:
         (["broken", "--num-files", "2"], "nowhere"),
     ],
 )
-def test_model_without_a_plan_gets_a_message(project: Project, arguments: list[str], message: str) -> None:
+def test_model_that_cannot_be_planned_gets_an_error(project: Project, arguments: list[str], message: str) -> None:
     project.model("m", "select 1 as k", materialized="view")
     project.model("broken", "select * from nowhere", materialized="table")
     result = command(project, "files", "plan", *arguments)
     assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
 
 
-def test_plan_of_ranges_predicts_the_files_of_a_run(project: Project) -> None:
-    """NULLs of the range column have a separate file; '' and NULL of an implicit partition column differ."""
+def test_plan_of_a_table_with_ranges_predicts_the_files_of_a_run(project: Project) -> None:
+    """NULLs in the range column have a separate file; '' and NULL in an implicit partition column are different."""
     rows = "select if(id < 300, null, id) as o, if(id % 3 = 0, '', if(id % 3 = 1, null, 'x')) as s from range(600)"
     config = {**TABLE, "range_by": "o", "implicit_partition_by": "s", "rows_per_file": 30}
     project.model("m", rows, **config)

@@ -1,4 +1,4 @@
-"""Tests of incremental_strategy='microbatch': dbt-core's batches, each of which replaces its own partitions."""
+"""Tests of incremental_strategy='microbatch', where each of dbt-core's batches replaces its own partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MICROBATCH: dict[str, Any] = {
 
 @pytest.fixture
 def events(project: Project) -> Project:
-    """Create ten days of one hundred events each, and a model that copies them with the version of the source."""
+    """Create a hundred events on each of ten days, and a model that copies them with the version of the source."""
     project.model(
         "events",
         "select id as k, date_add(date'2024-01-01', cast(id % 10 as int)) as day, '{{ var('v') }}' as v from range(1000)",
@@ -37,7 +37,7 @@ def days(project: Project) -> dict[str, tuple[str, int]]:
 
 
 def written_batches(sent: list[str]) -> int:
-    """Return the batches that were written, to the table under construction or over existing partitions."""
+    """Return the number of batches written to the table under construction, or over existing partitions."""
     writes = re.compile(r"insert (overwrite table \S+`m`|into table \S+`m__dbt_tmp`)")
     return len([statement for statement in sent if writes.match(statement)])
 
@@ -95,7 +95,7 @@ def test_lookback_reprocesses_earlier_batches(project: Project, lookback: int | 
 
 
 def skipped_batches(project: Project) -> list[str]:
-    """Return the counts of skipped batches from the log, and clear the log."""
+    """Return the numbers of skipped batches from the log, and clear the log."""
     log = project.folder / "logs" / "dbt.log"
     found = re.findall(r"(\d+ of \d+) batches of \S+ have no rows", log.read_text())
     log.write_text("")
@@ -124,7 +124,7 @@ def test_batches_without_rows_are_skipped(project: Project, type_: str) -> None:
         with setting(project.spark, "spark.sql.session.timeZone", "Asia/Kolkata"), statements() as sent:
             project.dbt("run", "--event-time-start", "2024-01-01", "--event-time-end", end)
         assert written_batches(sent) == batches and skipped_batches(project) == ([said] if said else [])
-        # Strings compare as strings: a date is less than its midnight.
+        # Spark compares strings as text: a date is less than the timestamp of its midnight.
         expected = {1, 2, 3} if type_ == "string" else {0, 1, 2, 3}
         assert {row.k for row in project.rows("select k from {schema}.m")} == expected
 
@@ -219,14 +219,14 @@ def test_batch_that_would_overwrite_other_batches_is_refused(events: Project) ->
         events.dbt("run", *window, "2024-01-03", v="one")
     assert "m" not in events.tables()
     events.dbt("run", *window, "2024-01-02", v="one")
-    with pytest.raises(Failed, match=r"the partition 2024-01 has 100 row.s. outside of the batch from 2024-01-02 00"):
+    with pytest.raises(Failed, match=r"the partition 2024-01 has 100 row.s. outside the batch from 2024-01-02 00"):
         events.dbt("run", "--event-time-start", "2024-01-02", "--event-time-end", "2024-01-03", v="two")
     assert days(events) == {"01": ("one", 100)}
     events.dbt("run", *window, "2024-01-02", v="again")
     assert days(events) == {"01": ("again", 100)}
 
 
-def test_microbatch_without_its_own_event_time_warns(events: Project) -> None:
+def test_microbatch_model_without_an_event_time_column_causes_a_warning(events: Project) -> None:
     events.model("m", "select k, day as d, v from {{ ref('events') }}", **MICROBATCH | {"partition_by": ["d"]})
     window = ("--event-time-start", "2024-01-01", "--event-time-end", "2024-01-02")
     events.dbt("run", *window, v="one")

@@ -12,7 +12,7 @@ from test_organized_table import rows_of_files
 from conftest import Failed, Project
 
 MODEL: dict[str, Any] = {"materialized": "organized_incremental", "rows_per_file": 50, "partition_by": ["p"]}
-# The first run writes days 0 to 2, the second days 2 to 4, with 10, 110, 210 and more rows.
+# The first run writes days 0 to 2, and the second run days 2 to 4. The days have 10, 110, 210 and more rows.
 FIRST = "select id as k, cast(d as string) as p from (select explode(sequence(0, 2)) as d), range(300) where id < 10 + 100 * d"
 QUERY = """
     {{% if is_incremental() %}}

@@ -18,7 +18,7 @@ def statuses(project: Project, name: str) -> dict[str, str]:
 
 
 def operation(project: Project, arguments: str) -> tuple[bool, str]:
-    """Run the macro alone; return whether dbt succeeded, and its messages."""
+    """Run only the macro; return whether dbt succeeded, and dbt's messages."""
     from dbt.cli.main import dbtRunner
 
     said: list[str] = []

@@ -36,7 +36,7 @@ PYTEST = [
     "-m",
     "not long",
 ]
-# A change that makes a test hang is noticed as well.
+# A timeout counts as a noticed change.
 SECONDS = 1800
 OPPOSITES: dict[type[ast.AST], type[ast.AST]] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
@@ -45,7 +45,7 @@ OPPOSITES: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.Div: ast.Mult,
     ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
-# Changes of a line in a macro: pattern and replacement.
+# Changes to a line of a macro: pattern and replacement.
 IN_MACROS = [
     ("==", "!="), ("!=", "=="), (" < ", " >= "), (" > ", " <= "), (r"\bnot in\b", "in"), (r"\band\b", "or"),
     (r"\bor\b", "and"), (r"\bis not\b", "is"), (r"\btrue\b", "false"), (r"\bfalse\b", "true"), (r"\b(\d+)\b", r"1\1"),
@@ -62,7 +62,7 @@ class Mutant(NamedTuple):
 
 
 def mutants(path: str, text: str) -> Iterator[Mutant]:
-    """Yield the possible changes of conditions, operators, constants and statements in a file."""
+    """Yield the possible changes to conditions, operators, constants and statements in a file."""
     return _of_python(path, text) if path.endswith(".py") else _of_macros(path, text)
 
 
@@ -89,7 +89,7 @@ def _of_python(path: str, text: str) -> Iterator[Mutant]:
 
 
 def _code(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk the nodes that run; annotations do not, and nodes in f-strings have no exact position."""
+    """Walk the executed nodes, without annotations, and without nodes in f-strings, which have no exact position."""
     yield node
     for name, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:
@@ -144,7 +144,7 @@ def chosen(folder: Path, kinds: Sequence[str], number: int, seed: int) -> list[M
 
 
 def copied(folder: Path) -> None:
-    """Copy the files of the repository, and commit them, because some tests ask git for them."""
+    """Copy the files of the repository, and commit them, because some tests list them with git."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, check=True, capture_output=True, text=True)
     for name in filter(None, listed.stdout.split("\0")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -167,9 +167,9 @@ def noticed(folder: Path, tests: Sequence[str]) -> str:
 
 
 def relevant(folder: Path, tests: Sequence[str], mutant: Mutant) -> list[str]:
-    """Return the test files that can notice a change, first those that import the changed module themselves.
+    """Return the test files that can notice a change, starting with files that import the changed module directly.
 
-    Tests of a module import it, or import a module that imports it. Tests of macros run dbt or call macros.
+    Tests of a module import it directly or indirectly. Tests of macros run dbt or call macros.
     """
     files = sorted(
         path
@@ -186,7 +186,7 @@ def relevant(folder: Path, tests: Sequence[str], mutant: Mutant) -> list[str]:
 
 
 def imported(text: str) -> set[str]:
-    """Return the modules of this package that a test file imports, itself or through the helpers in tests/support."""
+    """Return the modules of this package that a test file imports, directly or through helpers in tests/support."""
     names = set()
     for found in re.finditer(r"^\s*(?:from|import) (\w[\w.]*)(?: import (.+))?", text, re.MULTILINE):
         helper = REPOSITORY / "tests" / "support" / f"{found[1]}.py"

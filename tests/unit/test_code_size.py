@@ -1,4 +1,4 @@
-"""Modules, functions and macros stay short enough to read at once."""
+"""Tests that modules, functions and macros are short enough to read at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from conftest import REPOSITORY
 
 MOST_LINES_OF_A_FILE = 300
-# Python without signature and docstring; a macro includes the SQL that it returns.
+# Lines of code: Python without signatures and docstrings, and macros with the SQL that they return.
 MOST_LINES_OF_A_FUNCTION = {".py": 50, ".sql": 100}
 MACRO = re.compile(
     r"{%-?\s*(?:macro|test|materialization)\s+(\w+).*?{%-?\s*end(?:macro|test|materialization)", re.DOTALL
@@ -27,7 +27,7 @@ def sources(*patterns: str) -> Iterator[tuple[Path, str]]:
 
 
 def functions(path: Path, text: str) -> Iterator[tuple[str, int]]:
-    """Yield the names of a file's functions or macros, and their lines of code without signature and docstring."""
+    """Yield the names of a file's functions or macros, and their lines of code without signatures and docstrings."""
     if path.suffix == ".py":
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):

@@ -1,4 +1,4 @@
-"""Edits of a model's config in YAML change only the affected lines."""
+"""Tests that edits of a model's config in YAML change only the affected lines."""
 
 import textwrap
 
@@ -49,7 +49,7 @@ def test_list_keeps_its_style() -> None:
     assert edited(FILE, clustered_by=["a", "b: c"]) == FILE.replace("- user_id\n        - ds", "- a\n        - 'b: c'")
 
 
-def test_list_becomes_a_scalar() -> None:
+def test_scalar_replaces_a_list() -> None:
     old = "clustered_by:\n        - user_id\n        - ds"
     assert edited(FILE, clustered_by="a") == FILE.replace(old, "clustered_by: a")
     assert edited(FILE, clustered_by=[]) == FILE.replace(old, "clustered_by: []")
@@ -102,7 +102,7 @@ def test_all_edits_at_once_with_crlf_and_bom() -> None:
         ),
     ],
 )
-def test_other_yaml_styles(before: str, wanted: dict[str, object], after: str) -> None:
+def test_other_yaml_styles_are_preserved(before: str, wanted: dict[str, object], after: str) -> None:
     assert edited(config(before), **wanted) == config(after)
 
 

@@ -1,4 +1,4 @@
-"""Reading event logs, and using their costs in `advise` and `check`."""
+"""Tests of reading event logs, and of their costs in `advise` and `check`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_runs_are_attributed_to_models_and_invocations() -> None:
     found = read_measured([str(CASE)])
     assert found.nodes() == ["model.tpch.orders", "model.tpch.q03", "model.tpch.q04"]
     assert all(len(found.runs_of(node)) == 5 for node in found.nodes())
-    # Stage metrics of the Spark UI.
+    # The Spark UI shows these stage metrics.
     assert {run.work.shuffle_bytes for run in found.runs_of("model.tpch.q03")} == {5234440}
     assert found.counts.warnings == []
     assert found.writers == {f"tpch.{name}": f"model.tpch.{name}" for name in ("orders", "q03", "q04")}
@@ -63,7 +63,7 @@ def test_costs_belong_to_tables_and_keys() -> None:
 
 
 @pytest.mark.parametrize("packed", [bytes, gzip.compress, zstandard.ZstdCompressor().compress, _lz4])
-def test_codecs(tmp_path: Path, packed) -> None:  # type: ignore[no-untyped-def]
+def test_every_codec_is_decompressed(tmp_path: Path, packed) -> None:  # type: ignore[no-untyped-def]
     log = tmp_path / "app-1"
     log.write_bytes(packed(_plain()))
     found = read_measured([str(log)])
@@ -71,7 +71,7 @@ def test_codecs(tmp_path: Path, packed) -> None:  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("version", ["3.5", "4.1"])
-def test_logs_of_other_spark_versions(version: str) -> None:
+def test_logs_of_other_spark_versions_are_read(version: str) -> None:
     found = read_measured([str(CASE.with_name(f"spark_{version}.zstd"))])
     names = ("customers", "orders", "revenue")
     assert [len(found.runs_of(f"model.shop.{name}")) for name in names] == [2, 2, 2]
@@ -80,13 +80,13 @@ def test_logs_of_other_spark_versions(version: str) -> None:
     assert {keys.table: keys.columns for keys in revenue} == dict.fromkeys(
         ("shop.customers", "shop.orders"), ("customer_id",)
     )
-    # The costs of the two Exchanges are those of the stages.
+    # The costs of the two Exchanges equal the costs of the stages.
     total = sum(run.work.shuffle_bytes for run in found.runs_of("model.shop.revenue"))
     assert sum(cost.shuffle_bytes for cost in revenue.values()) == total > 0
     assert found.counts.warnings == []
 
 
-def test_zstd_frames_follow_each_other(tmp_path: Path) -> None:
+def test_consecutive_zstd_frames_are_read(tmp_path: Path) -> None:
     content = _plain()
     log = tmp_path / "app-1.zstd"
     packer = zstandard.ZstdCompressor()
@@ -132,7 +132,7 @@ def test_local_paths_do_not_depend_on_the_directory_of_the_project(
     assert event_log("s3a://logs/") == "s3a://logs/"
 
 
-def test_missing_log_is_an_error_before_anything_is_planned(tmp_path: Path) -> None:
+def test_missing_log_is_an_error_before_spark_plans_queries(tmp_path: Path) -> None:
     for command in ("advise", "check"):
         done = CliRunner().invoke(main, [command, "--project-dir", str(tmp_path), "--event-log", "none"])
         assert done.exit_code == 2 and "The event log none does not exist." in done.output
@@ -209,7 +209,7 @@ def test_extension_conf_prints_the_settings_of_event_logs() -> None:
 @pytest.mark.parametrize("packed", [bytes, zstandard.ZstdCompressor().compress])
 def test_streams_of_other_file_systems_are_read(monkeypatch: pytest.MonkeyPatch, packed) -> None:  # type: ignore[no-untyped-def]
     class JavaStream(BytesIO):
-        """Has the method of Java's InputStream."""
+        """A stream with the method of Java's InputStream."""
 
         def readNBytes(self, number: int) -> bytearray:  # noqa: N802
             return bytearray(self.read(number))

@@ -1,4 +1,4 @@
-"""Comparing runs before and after bucketing."""
+"""Tests of the comparison of runs before and after bucketing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CASE = REPOSITORY / "tests" / "cases" / "event_logs" / "tpch_plain.zstd"
 SHOP = ("customers", "orders", "revenue")
 
 
-def test_verdict_needs_a_difference_beyond_noise() -> None:
+def test_verdict_requires_a_difference_beyond_noise() -> None:
     assert Difference((10, 11, 12, 13), (5, 6, 7, 8)).verdict == "gained"
     assert Difference((5, 6, 7, 8), (10, 11, 12, 13)).verdict == "lost"
     assert Difference((5, 9, 7, 12), (6, 8, 10, 7)).verdict == "no difference"
@@ -29,8 +29,8 @@ def test_verdict_needs_a_difference_beyond_noise() -> None:
     assert Difference((1, 1, 1, 1), (1, 1, 1, 1)).verdict == "no difference"
 
 
-def test_chance_is_near_the_exact_test() -> None:
-    # Exact: 2 of 70 orders of 4 and 4 runs are as extreme.
+def test_p_value_is_close_to_the_exact_test() -> None:
+    # Exact p-value: 2 of the 70 orders of 4 and 4 runs are as extreme as this one.
     assert chance_of_noise((5, 6, 7, 8), (1, 2, 3, 4)) == pytest.approx(2 / 70, abs=0.003)
 
 
@@ -43,21 +43,21 @@ def _measured(table_ms: int, reader_ms: int, bucketed: bool) -> Measured:
     return found
 
 
-def test_models_that_cost_more_than_they_save_are_named() -> None:
+def test_report_names_models_that_cost_more_than_they_save() -> None:
     plain = _measured(10_000, 10_000, bucketed=False)
     (costly,) = compare(plain, _measured(15_000, 9_000, bucketed=True)).costly
     assert (costly.node, costly.cost_seconds, costly.saved_seconds) == ("model.p.t", 5.0, 1.0)
     assert compare(plain, _measured(15_000, 4_000, bucketed=True)).costly == ()
 
 
-def test_bucketed_models_that_nobody_reads_are_named() -> None:
+def test_report_names_bucketed_models_without_readers() -> None:
     after = _measured(15_000, 9_000, bucketed=True)
     after.bucketed["s.t"].clear()
     (costly,) = compare(_measured(10_000, 10_000, bucketed=False), after).costly
     assert (costly.node, costly.saved_seconds) == ("model.p.t", 0)
 
 
-def test_models_without_a_query_comment_are_known_by_their_tables() -> None:
+def test_models_without_a_query_comment_are_identified_by_their_tables() -> None:
     before, after = _measured(10_000, 10_000, bucketed=False), _measured(15_000, 9_000, bucketed=True)
     before.runs["table.s.t"] = before.runs.pop("model.p.t")
     before.writers["s.t"] = "table.s.t"
@@ -84,7 +84,7 @@ def test_tests_and_hooks_are_not_compared() -> None:
     assert compare(_measured(10_000, 10_000, bucketed=False), after).only_after == ()
 
 
-def test_total_needs_complete_invocations() -> None:
+def test_total_requires_complete_invocations() -> None:
     plain, after = _measured(10_000, 10_000, False), _measured(5_000, 10_000, True)
     after.runs["model.p.r"]["app", "3"].failed = True
     total = compare(plain, after).total
@@ -103,7 +103,7 @@ def test_report_shows_changes_and_omits_measures_that_are_zero_everywhere() -> N
     assert "Set materialized='table' in this model." in text.getvalue()
 
 
-def test_report_command(tmp_path: Path) -> None:
+def test_report_command_writes_every_format(tmp_path: Path) -> None:
     for form in ("text", "json", "html"):
         output = tmp_path / form
         command = ["report", "--before", str(CASE), "--after", str(CASE), "--format", form, "--output", str(output)]

@@ -1,4 +1,4 @@
-"""File counts of partitions, and the options of `files simulate`."""
+"""Tests of the file counts of partitions, and of the options of `files simulate`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pytest
 from click.testing import CliRunner
+from macros import Macros
 
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
@@ -33,9 +34,9 @@ def test_file_count_depends_on_the_rows_of_each_partition(
     assert files_of_partitions(FileCount(setting, value), [700, 183, 17], bytes_per_row) == files
 
 
-def test_no_partitions_have_no_files() -> None:
+def test_table_without_partitions_has_no_files() -> None:
     assert files_of_partitions(FileCount("num_files", 4), []) == []
-    with pytest.raises(ValueError, match="not known"):
+    with pytest.raises(ValueError, match="unknown"):
         files_of_partitions(FileCount("target_file_size", 4), [1])
 
 
@@ -78,3 +79,20 @@ def test_options_override_the_number_of_files_of_any_model() -> None:
 def test_invalid_option_of_a_simulation_is_rejected(arguments: tuple[str, ...], message: str) -> None:
     result = CliRunner().invoke(main, ["files", "simulate", *arguments])
     assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("strategy", "hint", "has_key"),
+    [
+        ("coalesce", "coalesce(4)", False),
+        ("repartition", "repartition(4)", False),
+        ("by_column", "repartition(4, `ds`)", False),
+        ("by_column_salted", "repartition(6, `ds`, `__spark_bucketing_key`)", True),
+        ("by_range", "repartition_by_range(4, `__spark_bucketing_key`)", True),
+        ("exact", "repartition(4, `__spark_bucketing_key`)", True),
+    ],
+)
+def test_each_strategy_has_its_own_hint(strategy: str, hint: str, has_key: bool) -> None:
+    layout = {"file_strategy": strategy, "partition_by": ["ds"], "range_by": [], "scale_factor": 1.5}
+    found = Macros({}).write_distribution({"files": 4}, layout)
+    assert (found["hint"], "key" in found) == (hint, has_key)

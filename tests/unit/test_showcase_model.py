@@ -1,4 +1,4 @@
-"""The model that `make evolution` edits in its copy of the showcase."""
+"""Tests of the model that `make evolution` edits in its copy of the showcase."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(REPOSITORY / "scripts" / "evolution"))
 
 
-def test_showcase_model_gets_another_config_and_keeps_the_rest() -> None:
+def test_showcase_model_gets_another_config_and_no_other_change() -> None:
     from showcase import CONDITION, MODEL, edited
 
     model = (REPOSITORY / MODEL).read_text()
@@ -23,7 +23,7 @@ def test_showcase_model_gets_another_config_and_keeps_the_rest() -> None:
     assert "materialized='incremental',\n  incremental_strategy='insert_overwrite',\n" in text
     assert "partition_by=['flight_month']" in text
     assert not any(key in text for key in ("clustered_by", "buckets", "on_bucket_change", "is_incremental"))
-    # Up to the months, the query is the showcase's own.
+    # Apart from the months, the query is the same as in the showcase.
     query = model[model.index("select\n") : model.index("{% if")]
     assert text.endswith(f"{query}{CONDITION}\n")
 

@@ -5,9 +5,9 @@
   and cannot alter or rename a table whose bucket columns differ in case.
 -#}
 {% macro resolve_layout(layout, columns) -%}
-  {%- if layout.bucket_hash == 'hive2' and not spark_bucketing.extension_enabled() -%}
+  {%- if layout.clustered_by and not spark_bucketing.config_schema().hashes[layout.bucket_hash].stock and not spark_bucketing.extension_enabled() -%}
     {#- When stock Spark writes a row, it computes the bucket with version 1. No SQL expression can change this. -#}
-    {% do spark_bucketing.raise_config_error('bucket_hash', 'hive2, in a session without the session extension',
+    {% do spark_bucketing.raise_config_error('bucket_hash', layout.bucket_hash ~ ', in a session without the session extension',
         'the session extension, loaded and enabled: stock Spark writes only the buckets of bucketing version 1',
         "load the extension (spark-bucketing extension conf), or bucket_hash='hive'") %}
   {%- endif -%}

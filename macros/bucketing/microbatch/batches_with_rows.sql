@@ -52,7 +52,7 @@
 
 {#-
   Returns the start times of all batches in which an input has rows, and possibly of some other batches. Returns none if SQL cannot compute the
-  batch of a row from the type of its `event_time`.
+  batch of a row, because of the type of its `event_time`.
 
   span: dict {start, end}, the time from the start of the first batch to the end of the last batch
 -#}

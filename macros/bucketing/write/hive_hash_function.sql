@@ -6,7 +6,7 @@
 -#}
 {% macro hive_hash_function(bucket_hash='hive') -%}
   {%- set known = spark_bucketing.is_extensions_function(bucket_hash ~ '_hash', 'HiveHashOf') -%}
-  {%- if known or bucket_hash != 'hive' -%}
+  {%- if known or not spark_bucketing.config_schema().hashes[bucket_hash].stock -%}
     {{ return(bucket_hash ~ '_hash' if known else none) }}
   {%- endif -%}
   {%- set name = 'spark_bucketing_hive_hash' -%}

@@ -1,8 +1,8 @@
 {#-
   Builds an intermediate table, and swaps it in as the whole table.
 
-  The macro runs the model's query once and stores its result, because Spark reads the rows up to three times: to count, to measure and to write them.
-  Any number of tasks can then write the stored rows.
+  The macro runs the model's query once and stores its result. Spark reads the stored rows up to three times: to count, to measure and to write them.
+  Any number of tasks can write the stored rows.
 
   source: string, SQL query in parentheses
   columns: list of {name, type}

@@ -1,4 +1,4 @@
-"""Read files of any file system that Spark knows, through Hadoop's classes."""
+"""Read files in any file system that Spark supports, with Hadoop's classes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from spark_bucketing.session import active, open_session, spark_call
 
 
 def hadoop_files(path: str) -> list[tuple[str, int, Callable[[], IO[bytes]]]]:
-    """List the files below a path of any file system that Spark knows, such as s3a://logs/ or hdfs://name/logs/.
+    """List the files below a path in any file system that Spark supports, such as s3a://logs/ or hdfs://name/logs/.
 
-    Returns: the path and the bytes of each file, and a function that opens it as a buffered stream.
+    Returns: the path and the length in bytes of each file, and a function that opens the file as a buffered stream.
 
     Raises:
         SparkError: the path does not exist, or Spark cannot read it.

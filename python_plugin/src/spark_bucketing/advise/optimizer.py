@@ -60,7 +60,7 @@ def choose(choices: Choices, weights: Mapping[str, Sequence[float]] | None = Non
 
     Args:
         choices: the options and their values.
-        weights: weight of each option, per table, such as bytes to rewrite; first options weigh nothing.
+        weights: weight of each option, per table, such as bytes to rewrite; the first options have no weight.
         limit: the maximum sum of weights.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Add to findings what event logs say that they cost per run."""
+"""Add the costs per run from Spark event logs to findings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def with_measured_costs(report: Report, measured: Measured, relations: dict[str,
     """Return a report whose findings state the measured costs of a run.
 
     Args:
-        report: the findings.
-        measured: the event logs.
-        relations: table of each model by unique id, for statements without a query comment.
+        report: the report without costs.
+        measured: the costs from the event logs.
+        relations: each model's table by unique id, to identify statements without a query comment.
     """
     return replace(report, models=tuple(_with_costs(model, measured, relations) for model in report.models))
 
@@ -29,7 +29,7 @@ def _with_costs(model: ModelResult, measured: Measured, relations: dict[str, str
 
 
 def _with_cost(measured: Measured, node: str, operator: OperatorResult, finding: Finding) -> Finding:
-    """Add the costs of the finding's tables for keys that the operator names."""
+    """Add the costs of shuffling the finding's tables by keys that occur in the operator's description."""
     total, runs = Cost(), len(measured.runs_of(node))
     for keys, cost in measured.costs(node).items():
         columns = [column for column in keys.columns if column]

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from spark_bucketing.config.schema import FILE_COUNTS
-from spark_bucketing.spec import VERSION_OF_HASH, VERSION_PROPERTY
+from spark_bucketing.spec import HASH_OF_VERSION, HASHES, VERSION_OF_HASH, VERSION_PROPERTY
 
 
 class Condition(NamedTuple):
@@ -101,11 +101,14 @@ def _bucketed() -> Iterator[Rule]:
 
 def _versions() -> Iterator[Rule]:
     """Reject a table property with a version other than that of `bucket_hash`; other layouts may have version 1."""
-    version = VERSION_OF_HASH["hive2"]
-    for of_hash, expected, instead in (
-        (_is("bucket_hash", "hive2"), version, "remove 'bucketing_version'"),
-        (_is_not("bucket_hash", "hive2"), "1", f"remove 'bucketing_version'; version {version} is bucket_hash='hive2'"),
+    default = HASH_OF_VERSION["1"]
+    others = [name for name in HASHES if VERSION_OF_HASH.get(name, "1") != "1"]
+    hint = ", ".join(f"version {VERSION_OF_HASH[name]} is bucket_hash='{name}'" for name in others)
+    for of_hash, name, instead in (
+        *((_is("bucket_hash", name), name, "remove 'bucketing_version'") for name in others),
+        (_is_not("bucket_hash", *others), default, f"remove 'bucketing_version'; {hint}"),
     ):
+        expected = VERSION_OF_HASH[name]
         yield Rule(
             "tblproperties", (of_hash, _has(_VERSION), _is_not(_VERSION, expected)),
             f"{VERSION_PROPERTY} = {{tblproperties[{VERSION_PROPERTY}]}}",

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from spark_bucketing.spec import BucketHash
+from spark_bucketing.spec import HASHES, STOCK_HASHES, VERSION_OF_HASH, BucketHash
 
 Type = Literal["columns", "integer", "number", "size", "choice", "mapping", "text", "date", "boolean", "any"]
 
@@ -26,7 +26,12 @@ INCREMENTAL = ("bucketed_incremental", "organized_incremental")
 HIVE_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date")
 SPARK_TYPES = (*HIVE_TYPES, "varchar", "char", "binary", "timestamp", "timestamp_ntz")
 BUCKET_TYPES: Mapping[BucketHash, tuple[str, ...]] = {
-    name: SPARK_TYPES if name == "spark" else HIVE_TYPES for name in get_args(BucketHash)
+    name: HIVE_TYPES if name in VERSION_OF_HASH else SPARK_TYPES for name in HASHES
+}
+#: The types for which a SQL expression computes the same bucket as the writer. In version 2, equal floating-point
+#: numbers can have different hashes.
+HASHED_TYPES: Mapping[BucketHash, tuple[str, ...]] = {
+    name: (*types, "float", "double") if name in STOCK_HASHES else types for name, types in BUCKET_TYPES.items()
 }
 #: Types for which the file statistics contain minimum and maximum.
 RANGE_TYPES = (*HIVE_TYPES, "float", "double", "timestamp", "timestamp_ntz")
@@ -64,7 +69,7 @@ class Key:
     pattern: str = ""  # regular expression for text
     refused: tuple[tuple[str, str, str, str], ...] = ()  # for mappings: pattern, allowed value, expected, instead
     lenient: bool = False  # whether columns may be repeated or empty, as in dbt
-    expects: str = ""  # what a message expects, if the type does not say it
+    expects: str = ""  # the expected value for messages, if the type does not describe it
     example: str = ""  # a valid value
     misspellings: tuple[str, ...] = ()  # common wrong names, and retired names
 
@@ -161,7 +166,7 @@ KEYS: Mapping[str, Key] = {
         "choice", "`hive` writes the Hive layout with `bucketing_version` 1, `hive2` with version 2, and `spark` the "
         "Spark layout. `hive2` requires the session extension. "
         "See [which layout](../how-to/choose-buckets.md#choose-the-layout).", BUCKETED,
-        default="hive", choices=get_args(BucketHash), misspellings=("hash_function", "bucketing_hash", "bucketing"),
+        default="hive", choices=HASHES, misspellings=("hash_function", "bucketing_hash", "bucketing"),
     ),
     "write_tasks": Key(
         "integer", "Number of tasks that write the table.", BUCKETED, shown_default="[see below](#write-tasks)",
@@ -169,13 +174,13 @@ KEYS: Mapping[str, Key] = {
     ),
     **FILE_COUNTS,
     "range_by": Key(
-        "columns", "Each file holds one range of this column, and is sorted by it. Ranges of one partition do not "
+        "columns", "Each file contains one range of this column, sorted. In a partition, ranges do not "
         "overlap.", ORGANIZED, maximum=1, default=[], example="'event_time'",
         expects="one column; columns with few distinct values belong in implicit_partition_by",
         misspellings=("organized_by", "organize_by", "organised_by", "ranged_by", "zorder_by"),
     ),
     "implicit_partition_by": Key(
-        "columns", "Each file holds one combination of values of these columns. Readers see ordinary columns, not "
+        "columns", "Each file contains one combination of values in these columns. Readers see ordinary columns, not "
         "folders.", ORGANIZED, default=[], example=_COLUMNS,
         misspellings=("split_by", "splitted_by", "implicit_partitions_by"),
     ),
@@ -233,7 +238,7 @@ KEYS: Mapping[str, Key] = {
         },
     ),
     "unique_key": Key(
-        "columns", "Columns that identify a row. Without it, `merge` appends, with a warning, as in dbt.", INCREMENTAL,
+        "columns", "Columns that identify a row. Without this key, `merge` appends and warns, as in dbt.", INCREMENTAL,
         ("merge",), default=[], lenient=True, example=_COLUMNS,
     ),
     "merge_update_columns": Key("columns", "As in dbt.", INCREMENTAL, ("merge",), default=[], example=_COLUMNS),
@@ -257,11 +262,11 @@ KEYS: Mapping[str, Key] = {
         maximum=_MOST, example="1",
     ),
     "delete_when": _condition(
-        "delete", "Deletes matching rows. A full build leaves them out.", "deletes_when", "delete_if",
+        "delete", "Deletes the rows that match. A full build omits them.", "deletes_when", "delete_if",
         "delete_condition",
     ),
-    "insert_when": _condition("insert", "Rows declared new must not exist yet.", "inserts_when", "insert_if"),
-    "update_when": _condition("update", "Rows declared changed must exist.", "updates_when", "update_if"),
+    "insert_when": _condition("insert", "Rows that match must not exist yet.", "inserts_when", "insert_if"),
+    "update_when": _condition("update", "Rows that match must exist.", "updates_when", "update_if"),
     "merge_checks": Key(
         "boolean", "Compares row counts and hashes before a run replaces files.", ("organized_incremental",),
         ("merge",), default=True, example="true", misspellings=("merge_check", "checks"),

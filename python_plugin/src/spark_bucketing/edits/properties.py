@@ -1,4 +1,4 @@
-"""Edit keys of a model's config in a YAML properties file: PyYAML locates the config, ruamel.yaml edits it."""
+"""Edit keys of a model's config in a YAML properties file: PyYAML locates the config, and ruamel.yaml edits it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COMMENT = re.compile(r"(^|\s)#")
 class Properties:
     """A model in a properties file."""
 
-    text: str  # of the file
+    text: str  # text of the file
     tree: yaml.MappingNode  # the node of the model
     config: yaml.MappingNode | None  # the node of its config; None if it has no config
     values: Mapping[str, object]  # the config
@@ -78,7 +78,7 @@ def edit_properties(text: str, model: str, wanted: Mapping[str, object]) -> str:
     found = read_properties(text, model)
     node = found.config if found else None
     if found is None or node is None:
-        raise CannotEditError("Its properties have no config.")
+        raise CannotEditError("The model's YAML properties have no config.")
     different = {key: value for key, value in wanted.items() if not _holds(found.values, key, value)}
     if not different:
         return text
@@ -111,7 +111,7 @@ def _without_trailing_comments(block: str) -> str:
 
 
 def _edited(lines: list[str], wanted: Mapping[str, object]) -> list[str]:
-    """Edit the keys of a config, and keep all other lines as they are if ruamel.yaml keeps the number of lines.
+    """Edit the keys of a config; all other lines stay the same if ruamel.yaml keeps the number of lines.
 
     Args:
         lines: the config, from its key to its last value.
@@ -144,13 +144,13 @@ def _edited(lines: list[str], wanted: Mapping[str, object]) -> list[str]:
             if None not in wanted.values()
         ):
             raise CannotEditError("The value of a key in the model's YAML properties contains comments.")
-        # ruamel.yaml binds the comments before a key to the value above.
+        # ruamel.yaml attaches the comments before a key to the value above them.
         result += put + [line for line in taken if line.strip()[:1] in ("", "#") and line not in put]
     return result
 
 
 def _in_style_of(old: object, value: object) -> object:
-    """Return a value with the quotes, or the list style, of the value that it replaces."""
+    """Return a value in the style of the value that it replaces: its quotes, or its list style."""
     if isinstance(old, ScalarString) and isinstance(value, str) and "\n" not in value:
         return type(old)(value)
     if isinstance(old, CommentedSeq) and isinstance(value, CommentedSeq) and value and not old.fa.flow_style():
@@ -185,7 +185,7 @@ def _verify(before: str, after: str, model: str, wanted: Mapping[str, object]) -
     entry = data["models"][number]
     config = {key: value for key, value in entry["config"].items() if key not in wanted}
     config |= {key: value for key, value in wanted.items() if value is not None}
-    # Copied, because an alias of the entry must remain unchanged.
+    # Copy the entry, because an alias of it must remain unchanged.
     models = [*data["models"][:number], {**entry, "config": config}, *data["models"][number + 1 :]]
     expected = {**data, "models": models}
     if not same(_loaded(after), expected):
@@ -212,7 +212,7 @@ def _first_line(error: Exception) -> str:
 
 def _models(data: Any) -> list[dict[str, Any]]:
     entries = data.get("models") if isinstance(data, dict) else None
-    # dbt ignores entries without a name, but they still count in the index.
+    # dbt ignores entries without a name, but they count for the index.
     return [entry if isinstance(entry, dict) else {} for entry in entries] if isinstance(entries, list) else []
 
 
@@ -221,5 +221,5 @@ def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
         return None
     found = [value for key, value in node.value if key.value == name]
     if len(found) > 1:
-        raise CannotEditError(f"The model's properties file sets {name} twice in one place.")
+        raise CannotEditError(f"The model's properties file sets {name} twice in the same mapping.")
     return found[0] if found else None

@@ -1,4 +1,4 @@
-"""Read and write YAML with its comments, quotes and indentation."""
+"""Read and write YAML, and keep its comments, quotes and indentation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ruamel.yaml.util import load_yaml_guess_indent
 
 
 def loaded(text: str) -> tuple[YAML, Any]:
-    """Parse YAML, and return it with the editor that writes it in the same style."""
+    """Parse YAML; return ruamel.yaml's editor, which writes the same style, and the data."""
     _, indent, offset = load_yaml_guess_indent(text) if text.strip() else (None, None, None)
     sequence = indent or 4
     depths = [len(line) - len(line.lstrip()) for line in text.splitlines() if line.lstrip()[:1] not in ("", "#", "-")]

@@ -14,8 +14,8 @@ Verdict = Literal["gained", "lost", "no difference", "too few runs"]
 LEAST_RUNS = 4
 MOST_CHANCE = 0.05
 RULE = (
-    f"A verdict needs at least {LEAST_RUNS} runs before and {LEAST_RUNS} runs after. It is `gained` or `lost` if a "
-    f"two-sided Mann-Whitney test gives a p-value of at most {MOST_CHANCE:.0%}."
+    f"A verdict needs at least {LEAST_RUNS} runs before and {LEAST_RUNS} runs after. It is `gained` or `lost` if the "
+    f"p-value of a two-sided Mann-Whitney test is at most {MOST_CHANCE:.0%}."
 )
 _NO_MODELS = ("test.", "unit_test.", "operation.")
 # The compared measures of a run.
@@ -42,7 +42,7 @@ class Difference:
 
     @property
     def saved(self) -> float:
-        """Return the decrease of the median."""
+        """Return the decrease in the median."""
         return self.medians[0] - self.medians[1]
 
     @property
@@ -80,7 +80,7 @@ class Comparison:
     before: Measured
     after: Measured
     nodes: tuple[ComparedNode, ...]  # sorted by saved time, largest first
-    total: ComparedNode | None  # sums of complete invocations; None if there is none before or after
+    total: ComparedNode | None  # sums of complete invocations; None without complete invocations before and after
     costly: tuple[CostlyTable, ...]
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
@@ -88,7 +88,7 @@ class Comparison:
 
 def compare(before: Measured, after: Measured) -> Comparison:
     """Compare the models that ran successfully in both sets of event logs."""
-    # Without dbt's query comment, a model is known by its table.
+    # Without dbt's query comment, the table identifies the model.
     written = [*before.writers.items(), *after.writers.items()]
     names = {f"table.{table}": node for table, node in written if not node.startswith("table.")}
     before, after = _named(before, names), _named(after, names)

@@ -60,7 +60,7 @@ class Measured:
 
     @property
     def number_of_runs(self) -> int:
-        """Return the number of all runs, including failed ones."""
+        """Return the number of all runs, including failed runs."""
         return sum(map(len, self.runs.values()))
 
     @property
@@ -107,8 +107,8 @@ def _bar(share: float, width: int = 30) -> str:
 def _add(found: Measured, ended: Iterable[Statement]) -> None:
     """Add the statements of one application.
 
-    If the query comment has no invocation id, a new invocation starts with a dbt statement that follows statements with
-    a node but has no node itself, such as the listing of schemas.
+    If the query comment has no invocation id, a new invocation starts with a dbt statement without a node, such as the
+    listing of schemas, if statements with a node precede it.
     """
     number, in_nodes = 0, False
     for statement in ended:

@@ -44,7 +44,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Keys:
-    """The columns of one table by which an operator shuffles or sorts."""
+    """The columns of one table that an operator uses as shuffle or sort keys."""
 
     table: str  # qualified name
     columns: tuple[str | None, ...]  # the column of each key; None if a key is not a column

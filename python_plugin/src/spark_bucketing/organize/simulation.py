@@ -1,8 +1,8 @@
-"""Simulate how each file strategy spreads the rows of equal partitions over tasks; Spark computes the hashes.
+"""Simulate how each file strategy spreads the rows of equal partitions over tasks, with hashes that Spark computes.
 
-Each partition gets a fixed number of files of equal size. A *key* is a partition with a file number; ideally, one task
-writes the rows of one key. A task with rows of several keys takes longer, and a task without keys is idle. "On Spark,
-Hive, and Small Files" (Airbnb, 2018) defines the three rates, and all strategies except `exact`.
+Each partition gets a fixed number of files of equal size. A *key* is a pair of partition and file number. Ideally, each
+task writes the rows of one key. A task with rows of several keys takes longer, and a task without keys is idle. "On
+Spark, Hive, and Small Files" (Airbnb, 2018) defines the three rates, and all strategies except `exact`.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ group by tasks
 """
 
 Rows = Callable[[str], Sequence[Mapping[str, Any]]]
-"""Runs a query on Spark and returns its rows by column name."""
+"""Runs a query on Spark, and returns its rows by column name."""
 
 
 class Shape(NamedTuple):
-    """The planned table."""
+    """The numbers of partitions and files of the planned table."""
 
     partitions: int
-    files: int  # per partition
+    files: int  # number of files per partition
     scale: float = 1.0  # tasks per file with by_column_salted
 
     @property
@@ -59,12 +59,12 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Spread:
-    """The keys, files and rows of tasks; means over several sets of keys."""
+    """The keys, files and rows of tasks, as means over several sets of keys."""
 
     tasks: int
-    wanted: int  # planned files
+    wanted: int  # number of planned files
     by_keys: tuple[float, ...]  # number of tasks by number of keys; the last counts CROWDED or more
-    files: float  # written files
+    files: float  # number of written files
     largest: float  # rows of the largest task divided by rows of a planned file
 
     @property
@@ -108,7 +108,7 @@ def by_column_salted(shape: Shape, scales: Sequence[float], rows: Rows) -> Mappi
 
 
 def _scattered(shape: Shape) -> Spread:
-    """Assume that every task has rows of all partitions."""
+    """Simulate tasks that each have rows of all partitions."""
     by_keys = [0.0] * (CROWDED + 1)
     by_keys[min(shape.partitions, CROWDED)] = shape.total
     return Spread(shape.total, shape.total, tuple(by_keys), shape.total * shape.partitions, 1.0)
@@ -121,7 +121,7 @@ def _by_column(shape: Shape, rows: Rows) -> Spread:
 
 
 def _by_range(shape: Shape) -> Spread:
-    """Simulate REPARTITION_BY_RANGE(files, hash of the partition column, any order) with quantiles of a sample."""
+    """Simulate REPARTITION_BY_RANGE(files, hash of the partition column, row number) with quantiles of a sample."""
     random, tasks = Random(7), shape.total  # noqa: S311
     sample = sorted(random.random() for _ in range(min(_SAMPLED_OF_A_TASK * tasks, _MOST_SAMPLED)))
     inner = [sample[len(sample) * task // tasks] for task in range(1, tasks)]
@@ -134,7 +134,7 @@ def _by_range(shape: Shape) -> Spread:
 
 
 def _exact(shape: Shape, rows: Rows) -> Spread:
-    """Simulate REPARTITION(files, key), with one integer key per task, as the macro shuffle_keys finds them."""
+    """Simulate REPARTITION(files, key) with one integer key per task, like the keys of the macro shuffle_keys."""
     tasks = shape.total
     hashed = f"pmod(hash(cast(id as int)), {tasks})"
     found = int(rows(f"select count(distinct {hashed}) as tasks from range({40 * tasks})")[0]["tasks"])  # noqa: S608
@@ -142,24 +142,25 @@ def _exact(shape: Shape, rows: Rows) -> Spread:
 
 
 def _hashed(shape: Shape, tasks: Sequence[int], rows: Rows) -> Mapping[int, Spread]:
-    """Return the spread over each of these numbers of tasks."""
-    kept = range(1, CROWDED + 1)
-    conditions = [f"keys {'>=' if number == CROWDED else '='} {number}" for number in kept]
+    """Return the spread of the keys for each of these numbers of tasks."""
+    crowd = [f"count_if(keys {'>=' if number == CROWDED else '='} {number})" for number in range(1, CROWDED + 1)]
     query = _LOADS.format(
-        numbers=", ".join(f"avg(n{number}) as n{number}" for number in kept),
-        counts=", ".join(
-            f"count_if({condition}) as n{number}" for number, condition in zip(kept, conditions, strict=True)
-        ),
-        # With one file per partition, Spark hashes the partition column only.
+        numbers=", ".join(f"avg(n{number}) as n{number}" for number in range(CROWDED + 1)),
+        counts=", ".join(f"{text} as n{number}" for number, text in enumerate(["tasks - count(*)", *crowd])),
+        # With one file per partition, Spark hashes only the partition column.
         hashed="day, number" if shape.files > 1 else "day",
         partitions=shape.partitions,
         sets=_SETS,
         files=shape.files,
         tasks=", ".join(map(str, tasks)),
     )
-    spreads = {}
-    for row in rows(query):
-        with_keys = [float(row[f"n{number}"]) for number in kept]
-        by_keys = (row["tasks"] - sum(with_keys), *with_keys)
-        spreads[row["tasks"]] = Spread(row["tasks"], shape.total, by_keys, row["files"], row["largest"])
-    return spreads
+    return {
+        row["tasks"]: Spread(
+            row["tasks"],
+            shape.total,
+            tuple(row[f"n{number}"] for number in range(CROWDED + 1)),
+            row["files"],
+            row["largest"],
+        )
+        for row in rows(query)
+    }

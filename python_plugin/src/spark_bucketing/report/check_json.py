@@ -43,7 +43,7 @@ def _operator(model: ModelResult, operator: OperatorResult) -> dict[str, Any]:
 
 def _finding(model: str, operator: OperatorResult | None, finding: Finding) -> dict[str, Any]:
     # Only the check itself uses these fields.
-    data = {name: value for name, value in vars(finding).items() if name not in ("candidates", "explains")}
+    data = {name: value for name, value in vars(finding).items() if name not in ("changes", "explains")}
     data |= {"fingerprint": fingerprint(model, operator, finding), "fixes": [_fix(fix) for fix in finding.fixes]}
     return data
 

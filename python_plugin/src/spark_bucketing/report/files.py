@@ -118,7 +118,7 @@ def _reasons(plan: FilePlan) -> Iterator[str]:
     if plan.rows_per_file:
         yield f"rows per file: {plan.rows_per_file:,}"
     if plan.strategy not in ("exact", "by_column_salted"):
-        yield f"With {plan.strategy}, this is the number of tasks; the number of files differs: see `files simulate`"
+        yield f"{plan.strategy} writes with this number of tasks, but other numbers of files; see `files simulate`"
 
 
 def _partitions(plan: FilePlan) -> Table:

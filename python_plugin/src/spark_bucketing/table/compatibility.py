@@ -18,10 +18,10 @@ Run = tuple[Partition, ...]
 
 @dataclass(frozen=True)
 class Merging:
-    """Session settings that decide whether files of `many` buckets are read as `few` buckets."""
+    """Session settings that decide whether Spark reads files with `many` buckets as `few` buckets."""
 
     alignment: str = "auto"  # spark.bucketing.join.alignment
-    cores: int = 1  # of the cluster; fewer tasks leave cores idle
+    cores: int = 1  # number of cores in the cluster; with fewer tasks, cores are idle
     most_ratio: int = 4  # spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio
 
     def worth(self, few: int, many: int) -> bool:
@@ -35,7 +35,7 @@ class Merging:
 
 @dataclass(frozen=True)
 class Read:
-    """How one query reads partitions."""
+    """The way in which one query reads partitions."""
 
     partitions: tuple[Partition, ...]  # all partitions, in order
     spec: BucketSpec | None = None  # common spec of the bucketed scan; None for an ordinary scan

@@ -22,7 +22,7 @@ _NAMES = re.compile(r"bucketing\.(range_by|implicit_partition_by)=(\[.*?\])(?=, 
 
 
 class State:
-    """Whether the statistics cover a file."""
+    """States of a file: whether valid statistics cover it."""
 
     COVERED = "covered"
     NOT_COVERED = "not-covered"  # another writer added or replaced the file; all queries read it

@@ -24,7 +24,7 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
     """Read a table's bucket spec and the bucket specs of its partitions.
 
     Args:
-        warehouse: with an open session.
+        warehouse: a warehouse with an open session.
         name: qualified name: db.t.
 
     Raises:
@@ -96,7 +96,7 @@ def seal_table(warehouse: Warehouse, table: str, where: str | None, dry_run: boo
     """Read the keys of unsealed files, and seal the files that match the table's bucket spec.
 
     Args:
-        warehouse: with an open session.
+        warehouse: a warehouse with an open session.
         table: qualified name: db.t.
         where: a predicate on the partition columns; None for all partitions.
         dry_run: whether to write nothing.

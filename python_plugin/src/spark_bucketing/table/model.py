@@ -39,7 +39,7 @@ class Column:
 
     @property
     def is_ordered(self) -> bool:
-        """Return whether the column's values sort here as they do in Spark."""
+        """Return whether Python and Spark sort the column's values in the same order."""
         return self.is_number or self.type.lower() in ("string", "date")
 
 

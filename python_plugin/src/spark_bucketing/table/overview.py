@@ -54,7 +54,7 @@ def read_overviews(
     """Read the overviews of tables.
 
     Args:
-        warehouse: with an open session, whose settings do not change.
+        warehouse: a warehouse with an open session, whose settings do not change.
         schema: schema of tables that are named without one.
         names: names of tables; empty for all bucketed and organized tables of the schema.
         on_progress: callback for the description of the current step.
@@ -76,7 +76,7 @@ def qualified(name: str, schema: str) -> str:
     """Return the name of a table with its schema.
 
     Raises:
-        TableError: this is not a table name.
+        TableError: the name is not a valid table name.
     """
     parts = sql.parts(name)
     if not 1 <= len(parts) <= 2:

@@ -153,7 +153,7 @@ def complete_staging(warehouse: Warehouse, table: Table, left: Table) -> Staging
             f"An earlier run crashed while it replaced partitions of {table.name}, and its staged rows in "
             f"{left.name} no longer match the table. Nothing was changed. Found rows for {found}, "
             f"expected {expected}. If the table is complete without these rows, run DROP TABLE {left.name}. "
-            "This deletes the staged rows."
+            "The statement deletes the staged rows."
         )
     return _read(warehouse, table, left.name, left.properties)
 

@@ -95,7 +95,7 @@ def verify_table(
     """Run every check that applies to a table.
 
     Args:
-        warehouse: with an open session.
+        warehouse: a warehouse with an open session.
         overview: the overview of the table.
         deep: whether to read the rows of unsealed files and of organized tables.
         where: a predicate on the partition columns; selects the partitions whose rows are read.

@@ -69,7 +69,7 @@ class Warehouse:
         return bool(self.rows("show user functions like 'bucket_specs'"))
 
     def extension_description(self) -> str:
-        """Describe the extension, including its class and version; empty without the extension."""
+        """Return the description of the extension, with its class and version; empty without the extension."""
         rows = self.rows("describe function bucket_specs") if self.has_extension() else []
         return "\n".join(str(value) for row in rows for value in row.values())
 

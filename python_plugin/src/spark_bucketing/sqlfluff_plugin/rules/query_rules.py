@@ -57,7 +57,7 @@ class Rule_SparkBucketing_SB09(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB10(BucketRule, BaseRule):
-    """A join reads two tables, and neither bucket count is a multiple of the other.
+    """A join reads two tables, and neither of their bucket counts is a multiple of the other.
 
     **Anti-pattern**
 
@@ -68,7 +68,7 @@ class Rule_SparkBucketing_SB10(BucketRule, BaseRule):
 
     **Best practice**
 
-    Use powers of two everywhere, because the larger is always a multiple of the smaller.
+    Use powers of two everywhere, because the larger one is always a multiple of the smaller one.
 
     .. code-block:: sql
 

@@ -1,4 +1,4 @@
-"""The session extension agrees with the shared cases on the types of bucket columns."""
+"""Tests that the session extension agrees with the shared cases on the types of bucket columns."""
 
 from __future__ import annotations
 
