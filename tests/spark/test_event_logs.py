@@ -98,7 +98,7 @@ def test_check_reports_the_cost_of_a_finding_per_run(clicks: Project, spark: Spa
         with event_log(spark, tmp_path / "logs", rolling_enabled="false"):
             clicks.dbt("run")
             clicks.dbt("run")
-        check = command(clicks, "check", "--event-log", str(tmp_path / "logs"))
+        check = command(clicks, "check", "--fail-on", "note", "--event-log", str(tmp_path / "logs"))
     assert check.exit_code == 1, check.output
     shuffled_bytes = read_measured([str(tmp_path / "logs")]).costs("model.t.joined")
     (cost,) = (cost for keys, cost in shuffled_bytes.items() if keys.table == f"{clicks.schema}.users")
