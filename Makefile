@@ -48,7 +48,9 @@ demo: setup ## Build the showcase without and with buckets on an embedded Spark,
 	@$(BIN)/spark-bucketing extension build --output $(EXTENSION) >/dev/null
 	@$(BIN)/python scripts/demo.py plain
 	@$(BIN)/python scripts/demo.py bucketed
+	@printf '\n== The files of the bucketed tables ==\n\n'
 	@$(BIN)/spark-bucketing table show $(PROFILE)
+	@printf '\n== What the buckets cost and saved, from event logs ==\n\n'
 	@$(BIN)/spark-bucketing report --before .demo/events/plain --after .demo/events/bucketed
 
 evolution: setup ## Change the buckets of the showcase's flights_by_month with dbt run, and show the query plans

@@ -17,6 +17,10 @@ ROOT = Path(__file__).parents[1]
 # Each of these models reads bucketed tables, but builds no bucketed table.
 QUERIES = ("plane_usage", "delays_by_visibility")
 MORE_RUNS = 4
+TITLES = {
+    "plain": "Without buckets: build the tables that two models read, and build these models five times",
+    "bucketed": "With buckets: build and test the whole showcase, and build the two models as often",
+}
 _BUCKET_KEYS = re.compile(r"\n  (clustered_by|sorted_by|buckets|bucket_hash|write_tasks)=.*,")
 
 
@@ -58,6 +62,7 @@ def main() -> None:
     os.chdir(ROOT)
     # profiles.yml uses the variant in the names of the schema and of the event log directory.
     os.environ |= {"DBT_PROJECT_DIR": str(ROOT), "DBT_PROFILES_DIR": str(ROOT), "SPARK_BUCKETING_VARIANT": variant}
+    print(f"\n== {TITLES[variant]} ==\n")
     if variant == "plain":
         os.environ["SPARK_BUCKETING_MODELS"] = os.path.relpath(plain_models())
         os.environ["DBT_TARGET_PATH"] = str(DEMO / "target")
