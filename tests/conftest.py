@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 import yaml
 
@@ -44,6 +45,9 @@ QUICK_JVM = (
 # Each process of a test run has its own Spark, with a heap, generated code and a metastore database.
 GIB_PER_PROCESS = 6
 _numbers = itertools.count(1)
+# The time of one example depends on the machine's load.
+hypothesis.settings.register_profile("any load")
+hypothesis.settings.load_profile("any load")
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -70,7 +70,7 @@ VALUES = st.one_of(
 NAMES = st.sampled_from([*KEYS, "files", "bucket", "sroted_by", "owner", "num-files"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     kind=st.sampled_from(MATERIALIZATIONS),
     config=st.dictionaries(NAMES, VALUES, max_size=6),
@@ -82,7 +82,7 @@ def test_macros_and_python_agree_on_random_configs(kind: str, config: dict[str, 
     assert of_macros(given) == of_python(given)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=st.one_of(st.from_regex(SIZE_PATTERN, fullmatch=True), st.text("0123456789.eE_KMGTPiB ", max_size=8)))
 def test_macros_and_python_parse_the_same_sizes(text: str) -> None:
     try:

@@ -60,7 +60,7 @@ def expected(old: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(sql_files(), WANTED)
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_jinja_reads_the_requested_keys_and_no_other_change(
     file: tuple[str, list[tuple[str, str]]], wanted: dict[str, Any]
 ) -> None:
@@ -112,7 +112,7 @@ def yaml_files(draw: st.DrawFn) -> tuple[str, list[str]]:
 
 
 @given(yaml_files(), WANTED)
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_yaml_reads_the_requested_keys_and_no_other_change(file: tuple[str, list[str]], wanted: dict[str, Any]) -> None:
     before, comments = file
     data = yaml.safe_load(before)

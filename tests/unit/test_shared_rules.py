@@ -19,7 +19,7 @@ PLAIN_REFUSED = ("float", "double", "void")
 
 @pytest.mark.parametrize("case", TYPES, ids=lambda case: case["type"])
 def test_macros_and_python_accept_the_same_types_of_bucket_columns(case: dict[str, Any]) -> None:
-    of_macros = Macros({}).config_schema()["bucket_types"]
+    of_macros = {name: each["types"] for name, each in Macros({}).config_schema()["hashes"].items()}
     assert set(of_macros) == {*VERSION_OF_HASH, "spark"}
     for bucket_hash, types in BUCKET_TYPES.items():
         expected = case["spark" if bucket_hash == "spark" else "hive"]

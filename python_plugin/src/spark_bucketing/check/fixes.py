@@ -129,8 +129,8 @@ class _Tests:
 
     query: HypotheticalQuery
     judged: Sequence[OperatorResult]  # the operators of the query
-    base: PlannedQuery  # the unchanged query
-    place: int  # of the operator
+    base: PlannedQuery  # the plan of the unchanged query
+    place: int  # index of the operator
 
     def finding(self, finding: Finding, is_late: Callable[[], bool]) -> Finding:
         """Return a finding with the changes that fix it."""
