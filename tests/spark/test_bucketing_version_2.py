@@ -107,6 +107,20 @@ def test_table_commands_report_no_problem(built: Project, arguments: list[str]) 
     assert arguments != ["show"] or "hive2" in result.stdout
 
 
+def test_advise_buckets_an_unbucketed_table_in_the_version_of_the_others(built: Project) -> None:
+    plain = {"materialized": "table", "file_format": "parquet"}
+    built.model("plain", "select id as user_id, 'n' || id as name from range(5000)", **plain)
+    for number in range(3):
+        built.model(f"plain_users{number}", JOIN.format("plain") + f" where b.name > '{number}'", **plain)
+    built.dbt("run", "--select", "plain+")
+    result = command(built, "advise", "--format", "json", "--smallest", "1", "--target-file-size", "1KiB")
+    for path in (built.folder / "models").glob("plain*.sql"):
+        path.unlink()
+    assert result.exit_code == 0, result.output
+    changes = {change["model"]: change["config"] for change in json.loads(result.stdout)["changes"]}
+    assert changes["plain"]["bucket_hash"] == "hive2", changes
+
+
 def test_seal_command_reports_the_version_of_the_rows(built: Project) -> None:
     location = built.location("users")
     for number, file in enumerate(data_files(location)):

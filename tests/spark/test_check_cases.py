@@ -145,6 +145,33 @@ def test_cache_or_subquery_read_twice_counts_once(checked: Checked, sql: str, aq
     assert plan.counts.exchanges == 1
 
 
+CACHED = {
+    "nothing": ("select * from h1", 0),
+    "aggregate": ("select a, count(*) as n from h1 group by a", 1),
+    # Adaptive execution finds while it runs that both aggregates, and both sides of the join, have the same exchange.
+    "same side twice": (
+        "select x.a, y.a as b from (select a, count(*) as n from h1 group by a) as x "
+        "join (select a, count(*) as n from h1 group by a) as y on x.n = y.n",
+        2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("aqe", ["true", "false"])
+@pytest.mark.parametrize(("sql", "exchanges"), CACHED.values(), ids=CACHED)
+def test_plan_of_a_cached_query_is_read(checked: Checked, sql: str, exchanges: int, aqe: str) -> None:
+    spark, planner = checked.spark, SessionPlanner("", checked.spark)
+    with settled(spark, {"spark.sql.adaptive.enabled": aqe, "spark.sql.autoBroadcastJoinThreshold": "-1"}):
+        spark.sql(f"use {checked.database}")
+        spark.sql(f"cache table kept as {sql}")
+        try:
+            plans = [parse_plan(planner.explain(f"select {what} from kept").formatted) for what in ("*", "max(a)")]
+        finally:
+            spark.catalog.dropTempView("kept")
+    assert [plan.counts.exchanges for plan in plans] == [exchanges, exchanges + 1]
+    assert all(plan.tables == (f"{checked.database}.h1",) for plan in plans)
+
+
 @pytest.mark.parametrize("case", all_long_but(QUICK, CASES), ids=lambda case: f"{case.file}: {case.name}")
 def test_each_fix_changes_the_verdict_as_promised(checked: Checked, case: Case) -> None:
     applied = list(apply_fixes(checked, case.name, case.sql, case.settings, case.rewritten))

@@ -48,6 +48,24 @@ AdaptiveSparkPlan (7)
     assert [node.number for node in parse_plan(text).walk()] == [7, 4, 3, 2, 1]
 
 
+def test_cached_table_can_be_the_whole_plan() -> None:
+    """Spark adds the kinds of input and output to a scan of a cached table, after the number."""
+    text = """== Physical Plan ==
+Scan In-memory table kept (1) (columnarIn=false, columnarOut=true)
+   +- InMemoryRelation (2)
+         +- HashAggregate (4)
+            +- Scan parquet d.t (3)
+
+
+(1) Scan In-memory table kept
+Output [1]: [k#35]
+"""
+    found = parse_plan(text)
+    assert [node.number for node in found.walk()] == [1, 2, 4, 3]
+    assert (found.root.title, found.root.table, found.tables) == ("In-memory table kept", None, ("d.t",))
+    assert found.root.details == {"Output": "[k#35]"}
+
+
 def test_details_are_read_by_key() -> None:
     join = plan("bucket_counts").root.children[0]
     assert join.expressions("Left keys") == ("k#35",)

@@ -10,7 +10,7 @@ import re
 
 import pytest
 from bucketed_tables import Plan, Tables
-from spark_features import SPARK
+from spark_features import SPARK, needs_collations
 
 pytestmark = pytest.mark.usefixtures("extension", "aqe", "no_broadcast")
 
@@ -103,3 +103,26 @@ def test_rows_equal_stock_spark(tables: Tables, seed: int) -> None:
         query = f"select {keys}, {', '.join(choose.sample(FUNCTIONS, 3))} from {read} group by {keys}"
         found += count_operators(tables.read(query, empty="where false" in query))[0]
     assert found > 3 or not BY_ORDER
+
+
+COLLATED = {
+    "minimum and maximum": "select k, min(c), max(c) from collated group by k",
+    "with a hash of the rows": "select k, max(c), sort_array(collect_list(v)) from collated group by k",
+    "an expression": "select k, max(s collate UTF8_LCASE) from collated group by k",
+    "after a join": "select x.k, max(y.c) from collated x join collated y on x.k = y.k group by x.k",
+}
+
+
+@needs_collations
+@pytest.mark.parametrize("query", COLLATED.values(), ids=COLLATED)
+@pytest.mark.parametrize("mode", ["NO_CODEGEN", "FALLBACK"])
+def test_collated_strings_in_a_group_outlive_their_rows(tables: Tables, query: str, mode: str) -> None:
+    """Without generated code, Spark's aggregates refer to such strings in rows that the scan reuses."""
+    rows = (
+        "select cast(id % 3 as int), repeat(cast(id * 7 % 60 as string), int(id % 5)), 's' || id % 7, id from range(60)"
+    )
+    tables.make("collated", "k int, c string collate UTF8_LCASE, s string, v bigint", "k", 4, rows)
+    expected = tables.stock_rows(query)
+    with tables.settings({"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": mode}):
+        found, plan = tables.run(query)
+    assert found == expected and plan.shape.exchanges == 0, plan

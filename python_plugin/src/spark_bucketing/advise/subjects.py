@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.event_log.measured import Measured
-from spark_bucketing.plan.whatif import WhatIf
+from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 from spark_bucketing.spec import BucketHash
 
@@ -84,16 +85,16 @@ def subjects_of(
     subjects: dict[str, Subject] = {}
     sources: dict[str, Subject] = {}
     left_out: list[RejectedTable] = []
-    for unique_id in around.manifest.order:
-        node = around.manifest.nodes[unique_id]
-        relation = stub.relation(node)
-        name = table_name(relation) if relation else ""
-        table = whatif.table(name) if name else None
+    relations = {unique_id: stub.relation(around.manifest.nodes[unique_id]) for unique_id in around.manifest.order}
+    names = {unique_id: table_name(relation) for unique_id, relation in relations.items() if relation}
+    tables = {name: table for name in names.values() if (table := whatif.table(name))}
+    default = _default_hash(tables.values(), around.settings.extension)
+    for unique_id, name in names.items():
+        node, table = around.manifest.nodes[unique_id], tables.get(name)
         if table is None:
             continue
         facts = around.sizes.get(unique_id, TableSize())
         given = table.spec.bucket_hash if table.spec else None
-        default: BucketHash = "hive" if around.settings.extension else "spark"
         evolves = is_incremental(node) and bool(table.partition_columns) and around.settings.extension
         written = around.runs_of(node) * _written(node, facts)
         subject = Subject(table, facts, written, given or default, evolves)
@@ -104,6 +105,13 @@ def subjects_of(
         else:
             subjects[name] = subject
     return subjects, sources, left_out
+
+
+def _default_hash(tables: Iterable[HypotheticalTable], extension: bool) -> BucketHash:
+    """Return the hash for tables without buckets: the most frequent hash of the project's tables in the Hive layout."""
+    used = Counter(table.spec.bucket_hash for table in tables if table.spec and table.spec.in_hive_layout)
+    default: BucketHash = "hive" if extension else "spark"
+    return used.most_common(1)[0][0] if used and extension else default
 
 
 def _written(node: Node, facts: TableSize) -> float:

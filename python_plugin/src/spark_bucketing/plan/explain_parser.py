@@ -22,7 +22,9 @@ from spark_bucketing.errors import PlanError
 from spark_bucketing.plan.tree import PhysicalPlan, PlanNode
 
 _START = "== Physical Plan =="
-_LINE = re.compile(r"^(?P<indent>(?:[ :]  )*(?:[:+]- )?)(?:\* )?(?P<label>\S.*) \((?P<number>\d+)\)(?: \[.*\])?$")
+_LINE = re.compile(
+    r"^(?P<indent>(?:[ :]  )*(?:[:+]- )?)(?:\* )?(?P<label>\S.*) \((?P<number>\d+)\)(?: \[.*\]| \(columnarIn=.*\))?$"
+)
 _STAGE = re.compile(r"^(?P<indent>(?:[ :]  )*(?:[:+]- )?)== (?P<which>Final|Current|Initial) Plan ==$")
 _HEAD = re.compile(r"^\((?P<number>\d+)\) (?P<label>\S.*?)(?: \[codegen id : \d+\])?$")
 _DETAIL = re.compile(r"^(?P<key>[A-Z][A-Za-z]*(?: [a-zA-Z]+)*)(?: \[(?P<count>\d+)\])? ?:(?: (?P<value>.*))?$")

@@ -77,7 +77,7 @@ object BucketPlanningStrategy {
  */
 object FinalizeBucketScans extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan =
-    if (plan.exists(_.isInstanceOf[BucketScan])) BucketMerges(RemoveUnneededBucketScans(plan)) else plan
+    if (plan.exists(_.isInstanceOf[BucketScan])) CollatedAggregates(BucketMerges(RemoveUnneededBucketScans(plan))) else plan
 }
 
 /** Splits buckets last, so that other rules do not have to handle the filters that split them. */
