@@ -212,7 +212,7 @@ def _statements_of_second_model() -> Iterator[list[str]]:
 
 
 def _table(figures: Mapping[str, Mapping[str, Measurement]], rows: int) -> Table:
-    table = Table(title=f"A model of {rows:,} rows, later runs: statements, seconds, and ratio to dbt-spark")
+    table = Table(title=f"Runs after the first, {rows:,} rows: statements, seconds, and ratio to dbt-spark")
     table.add_column("materialization")
     for kind in next(iter(figures.values())):
         table.add_column(f"extension {kind}: statements", justify="right")

@@ -34,7 +34,7 @@ def page() -> str:
 
 
 def _commands(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
-    """Yield the commands below a group that are not groups themselves, in the order of their names."""
+    """Yield the leaf commands of a group, sorted by name."""
     if not isinstance(command, click.Group):
         yield path, command
         return

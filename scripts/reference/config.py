@@ -93,7 +93,10 @@ def _literal(value: Any) -> Any:
 
 
 def properties() -> str:
-    """Return the properties of the materializations; the descriptions list the keys, which dbt has no place for."""
+    """Return the properties file of the materializations.
+
+    The descriptions list the config keys, because dbt has no field for them.
+    """
     return PROPERTIES_HEAD + "\n".join(
         f"  - name: materialization_{name}_spark\n    description: |\n      {MEANINGS[name]}\n\n"
         + "".join(f"      {row}\n" for row in _described(name).splitlines())

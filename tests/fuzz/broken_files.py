@@ -68,7 +68,7 @@ class Files:
             os.utime(path)
 
     def _other_file(self, files: list[Path]) -> None:
-        """Replace a file's rows, but keep its name and time; only its size may differ."""
+        """Replace a file's rows, but keep its name; if the size stays the same, change the time, otherwise keep it."""
         path, other = self.random.choice(files), self.random.choice(files)
         same_length = other.stat().st_size == path.stat().st_size
         put(path, other.read_bytes(), path.stat().st_mtime_ns + 10**6 * same_length)

@@ -26,8 +26,8 @@ FIRST, SECOND = (f"insert into table {{t}} partition (p) {ROWS.format(p)}" for p
 MIXED = (PARTITIONED.replace("{buckets}", FOUR), FIRST, EIGHT, SECOND)
 PLAIN = (PARTITIONED.replace("{buckets}", ""), FIRST, EIGHT)
 WHOLE = (f"create table {{t}} (k bigint) {FOUR} stored as parquet", "insert into table {t} select id from range(100)")
-# Adds one unsealed file per bucket.
 REFRESH = "refresh table {t}"
+# Stock Spark adds one unsealed file per bucket.
 BY_STOCK = f"stock:insert into table {{t}} partition (p) select /*+ coalesce(1) */ * from ({ROWS.format(1)})"
 # The DDL of each table, and the failing tests with their numbers of failing rows.
 MADE: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {

@@ -38,8 +38,8 @@ def executing(act: Callable[[Callable[[str], None], str], None]) -> Iterator[Non
 def statements(crash_before: int | str | None = None, ignored: re.Pattern[str] = READS) -> Iterator[list[str]]:
     """Record the statements that dbt sends to Spark, except ignored statements.
 
-    If `crash_before` is given, raise an error instead of sending the statement with this number, or the first statement
-    with this text, and instead of sending later statements.
+    `crash_before` is the number of a statement or part of its text. The first matching statement and all later
+    statements raise an error instead of reaching Spark.
     """
     from dbt_common.exceptions import DbtRuntimeError
 

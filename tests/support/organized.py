@@ -1,4 +1,4 @@
-"""Create an organized table without dbt, and apply merges, crashes and restored backups to it."""
+"""Create an organized table without dbt, merge rows into it, simulate crashes, and restore backups."""
 
 from __future__ import annotations
 

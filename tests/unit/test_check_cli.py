@@ -119,7 +119,7 @@ def test_explain_lists_the_valid_reasons_for_an_unknown_reason() -> None:
     assert "union" in CliRunner().invoke(main, ["explain"]).output
 
 
-# The path of an existing file directly after --select is its value; after other values, it is a file to check.
+# Directly after --select, the path of an existing file is the option's value. After another value, it is a file to check.
 @pytest.mark.parametrize(
     ("arguments", "select", "exclude", "files"),
     [

@@ -1,5 +1,5 @@
 {#-
-  Raises an error for session settings with which Spark cannot write these tables. Checks only explicit settings.
+  Raises an error if session settings prevent Spark from writing these tables. Checks only explicit settings.
 
   keeps_rows: bool, whether the run rewrites rows of the existing table. If so, the run would lose all rows that Spark silently skips.
 -#}

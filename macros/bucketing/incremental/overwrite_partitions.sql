@@ -1,5 +1,5 @@
 {#-
-  Replaces the partitions of the source's rows. Spark moves the files into place only after it has written all of them.
+  Replaces the table's partitions for which the source has rows. Spark moves the files into place only after it has written all of them.
 
   The source must not read the table itself. Such a scan caches a relation without buckets, and the INSERT would then write files
   without buckets.

@@ -1,4 +1,4 @@
-{#- Converts a config value or argument (string, date, datetime or none) to a UTC datetime without time zone, or none. -#}
+{#- Converts a config value or argument (string, date or datetime) to a datetime without a time zone, which callers treat as UTC. Returns none for none. -#}
 {% macro as_datetime(value) -%}
   {%- if not value -%}
     {{ return(none) }}

@@ -20,7 +20,7 @@
 {%- endmacro %}
 
 
-{#- Returns the metadata that existing_names() found, as text: false if the relation did not exist, none if the answer may be stale. -#}
+{#- Returns the metadata that existing_names() found, as text. Returns false if the relation did not exist, and none if the answer may be stale. -#}
 {% macro known_relation(relation) -%}
   {{ return(context.get('__spark_bucketing_relations', {}).get(relation.schema ~ '.' ~ relation.identifier | lower)) }}
 {%- endmacro %}

@@ -1,6 +1,6 @@
 {#-
   Returns statements that delete a directory. SQL has no statement for it, but DROP TABLE deletes the files of a managed table in any
-  location. The second table removes the empty directory in which the first one was created.
+  location. The macro then creates and drops the table again, which removes its empty default directory.
 
   and_first: list of statements to run after the trash table owns the directory, and before it is deleted
 -#}

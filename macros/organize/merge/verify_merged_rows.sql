@@ -1,8 +1,8 @@
 {#-
   Raises an error if the new files do not contain the expected rows, before they replace the old files.
 
-  For each partition, it compares row counts and sums of hashes: old rows + new rows - replaced and deleted rows = written rows. For each
-  key, it checks that deleted keys are gone and all others occur once. It also checks that the old files match the file statistics.
+  For each partition, it compares row counts and sums of hashes: old rows + new rows - replaced and deleted rows = written rows. It also
+  checks that deleted keys are gone, that every other key of this run occurs once, and that the old files match the file statistics.
 -#}
 {% macro verify_merged_rows(merge) -%}
   {%- set layout = merge.layout -%}

@@ -1,4 +1,4 @@
-"""Tests of the effects of other statements on the seals and descriptors of partitions, and on later reads."""
+"""Tests of how statements such as ANALYZE and MSCK REPAIR affect partitions' seals and descriptors, and later reads."""
 
 from __future__ import annotations
 

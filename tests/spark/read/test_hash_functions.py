@@ -169,7 +169,7 @@ def test_functions_are_documented(spark: SparkSession) -> None:
 
 
 def test_macro_fallback_computes_the_same_buckets_as_the_function(project: Project) -> None:
-    """Hive's UDF gets values as Java types; bucket_id() compensates for the information that this conversion loses."""
+    """Spark converts values to Java types for Hive's UDF, which loses information; bucket_id() compensates for this."""
     project.spark.sql(f"create or replace temporary view odd_rows as {ODD_ROWS}")
     columns = [{"name": name, "type": sql_type} for name, sql_type in ODD_TYPES.items()]
     one_by_one = [[column] for column in columns]

@@ -146,7 +146,7 @@ def _sampled(planner: Planner, subject: Subject, column: str) -> ColumnStatistic
 
 
 def _analyzed(planner: Planner, table: str, column: str, rows: int | None) -> ColumnStatistics:
-    """Return the statistics of ANALYZE for a column, if any; the histogram reveals frequent values."""
+    """Return the statistics that ANALYZE collected for a column, if any; the histogram reveals frequent values."""
     found = [(str(row[0]), str(row[1])) for row in planner.rows(f"describe table extended {table} {sql.name(column)}")]
     values = dict(found)
     distinct, nulls = (_number(values.get(what, "")) for what in ("distinct_count", "num_nulls"))

@@ -46,7 +46,7 @@ from spark_bucketing.table import sql
 OnProgress = Callable[[str, int, int], None]
 """Takes the current step, the number of finished models, and the total number of models."""
 StartWhatIf = Callable[[bool], AbstractContextManager[WhatIf]]
-"""Takes whether the session has loaded the extension, and opens a planner for hypothetical tables."""
+"""Opens a planner for hypothetical tables. The argument says whether the session has loaded the extension."""
 
 
 def check_project(request: CheckRequest, on_progress: OnProgress = lambda *_: None) -> Report:

@@ -42,7 +42,7 @@ def base_type(kind: str) -> str:
     return re.split(r"[(<]", kind.lower())[0].strip()
 
 
-#: Valid keys of dbt and of other adapters, because a model may target several adapters.
+#: Config keys of dbt and other adapters. They are valid here because a model may target several adapters.
 OTHER_KEYS = (
     "predicates", "sort", "dist", "tags", "meta", "docs", "group", "alias", "schema", "database", "access", "enabled",
     "contract", "quoting", "grants", "packages", "materialized", "full_refresh", "persist_docs", "column_types",

@@ -212,7 +212,7 @@ def _first_line(error: Exception) -> str:
 
 def _models(data: Any) -> list[dict[str, Any]]:
     entries = data.get("models") if isinstance(data, dict) else None
-    # dbt ignores entries without a name, but they count for the index.
+    # dbt ignores entries without a name, but they still count toward the index.
     return [entry if isinstance(entry, dict) else {} for entry in entries] if isinstance(entries, list) else []
 
 

@@ -10,7 +10,7 @@ from ruamel.yaml.util import load_yaml_guess_indent
 
 
 def loaded(text: str) -> tuple[YAML, Any]:
-    """Parse YAML; return ruamel.yaml's editor, which writes the same style, and the data."""
+    """Parse YAML text; return the `YAML` instance that writes it in the same style, and the data."""
     _, indent, offset = load_yaml_guess_indent(text) if text.strip() else (None, None, None)
     sequence = indent or 4
     depths = [len(line) - len(line.lstrip()) for line in text.splitlines() if line.lstrip()[:1] not in ("", "#", "-")]

@@ -61,8 +61,8 @@ def build_jar(cache: Path | None = None) -> Path:
     if not zipfile.is_zipfile(jar):
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            # A rename is atomic only within one file system. Readers see no jar or a complete one, and concurrent
-            # builds replace each other's identical jar.
+            # A rename is atomic only within one file system. Readers see either no jar or a complete one, and
+            # concurrent builds replace each other's identical jar.
             with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as workshop:
                 versions, built = Path(workshop) / "Built.scala", Path(workshop) / "extension.jar"
                 versions.write_text(_BUILT.format(version=json.dumps(plugin), spark=json.dumps(spark.version)))

@@ -1,4 +1,4 @@
-"""Plan a model's files for `spark-bucketing files plan`: count its rows per partition, and compute their files."""
+"""Plan the files of a model for `spark-bucketing files plan`, from the row counts of its partitions."""
 
 from __future__ import annotations
 

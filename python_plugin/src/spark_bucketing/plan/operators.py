@@ -145,7 +145,10 @@ def is_operator(node: PlanNode) -> bool:
 def _side(
     keys: tuple[str, ...] | None, texts: tuple[str, ...], entry: PlanNode, before: tuple[PlanNode, ...] = ()
 ) -> Side:
-    """Return an input; its path starts with the nodes between the parts of an aggregate."""
+    """Return an input of an operator.
+
+    For an aggregate, its path starts with `before`, the nodes between the partial and final aggregates.
+    """
     way = (*before, *_way(entry))
     own = [node.number for node in takewhile(_is_run, before)]
     if len(own) == len(before):

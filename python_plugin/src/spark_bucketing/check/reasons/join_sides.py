@@ -134,7 +134,7 @@ def bucket_count_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | Non
     )
 
 
-@reason("both sides are bucketed by different keys of the join", of="table")
+@reason("the two sides are bucketed by different join keys", of="table")
 def bucket_columns_differ(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """Both sides are bucketed by keys of the join, but by different ones.
 

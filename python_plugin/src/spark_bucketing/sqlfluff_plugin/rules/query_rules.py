@@ -128,7 +128,7 @@ class Rule_SparkBucketing_SB12(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB13(BucketRule, BaseRule):
-    """A join reads two tables that are bucketed by different keys of the join.
+    """A join reads two tables that are bucketed by different join keys.
 
     **Anti-pattern**
 

@@ -10,7 +10,7 @@ abstract class StockScan(of: FileSourceScanExec)
       of.optionalNumCoalescedBuckets, of.dataFilters, of.tableIdentifier, of.disableBucketedScan,
       of.markedForSingleTaskExecution)
 
-/** A scan whose partitions must stay separate. It disables the single task that Spark may use for a small table. */
+/** A scan whose partitions must stay separate. It prevents Spark from reading a small table in a single task. */
 trait NotByOneTask extends FileSourceScanLike {
   override lazy val useSingleTaskExecution: Boolean = false
 }
