@@ -122,6 +122,20 @@ def test_runs_with_an_unfinished_statement_do_not_count(tmp_path: Path) -> None:
     assert sorted(len(found.runs_of(node)) for node in found.nodes()) == [4, 5, 5]
 
 
+def test_costs_do_not_include_failed_runs(tmp_path: Path) -> None:
+    lines = _plain().splitlines(keepends=True)
+    ends = [number for number, line in enumerate(lines) if b"SparkListenerSQLExecutionEnd" in line[:90]]
+    # The last statement is the last run of q04.
+    lines[ends[-1]] = lines[ends[-1]].replace(b'"errorMessage":""', b'"errorMessage":"No."')
+    (tmp_path / "app-1").write_bytes(b"".join(lines))
+    whole, found = read_measured([str(CASE)]), read_measured([str(tmp_path)])
+    assert len(found.runs_of("model.tpch.q04")) == 4
+    keys = Keys("tpch.orders", ("o_orderkey",))
+    for node in ("model.tpch.q04", None):
+        assert 0 < found.costs(node)[keys].shuffle_bytes < whole.costs(node)[keys].shuffle_bytes
+    assert found.costs("model.tpch.q04")[keys].shuffle_bytes * 5 == whole.costs("model.tpch.q04")[keys].shuffle_bytes * 4
+
+
 def test_local_paths_do_not_depend_on_the_directory_of_the_project(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

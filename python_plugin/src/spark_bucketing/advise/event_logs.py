@@ -31,8 +31,10 @@ def unplanned_layouts(measured: Measured, models: Collection[str]) -> tuple[Requ
     """Return the requirements of statements that are not models of the project, such as queries of BI tools."""
     return tuple(
         RequiredLayout(node or "ad-hoc query", operator.kind, sides)
-        for (node, operator), costs in measured.operators.items()
-        if operator.kind in _KINDS and node not in models
+        for node, operators in measured.operators.items()
+        if node not in models
+        for operator, costs in operators.items()
+        if operator.kind in _KINDS
         if (
             sides := tuple(_requirement(keys, cost, operator.kind) for keys, cost in costs.items() if any(keys.columns))
         )

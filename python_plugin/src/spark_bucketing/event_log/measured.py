@@ -15,6 +15,8 @@ AD_HOC = ""
 """The node of statements that dbt did not send."""
 Invocation = tuple[str, str]
 """The Spark application, and dbt's id of the invocation or a number."""
+Operators = dict[MeasuredOperator, dict[Keys, Cost]]
+"""The costs of operators by table and keys."""
 
 
 @dataclass
@@ -25,6 +27,7 @@ class Run:
     ended: int
     failed: bool = False
     work: Work = field(default_factory=Work)
+    operators: Operators = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -36,6 +39,7 @@ class Run:
         self.started, self.ended = min(self.started, statement.started), max(self.ended, statement.ended)
         self.failed |= statement.failed
         self.work.add(statement.work)
+        _add_operators(self.operators, statement.operators)
 
 
 @dataclass
@@ -44,7 +48,7 @@ class Measured:
 
     counts: ReadCounts = field(default_factory=ReadCounts)
     runs: dict[str, dict[Invocation, Run]] = field(default_factory=dict)  # by node
-    operators: dict[tuple[str, MeasuredOperator], dict[Keys, Cost]] = field(default_factory=dict)  # by node
+    ad_hoc_operators: Operators = field(default_factory=dict)  # of statements outside dbt
     bucketed: dict[str, set[str]] = field(default_factory=dict)  # by bucketed table: nodes that read it as bucketed
     writers: dict[str, str] = field(default_factory=dict)  # the node that writes each table
     ad_hoc: int = 0  # number of statements outside dbt that shuffled or sorted
@@ -69,14 +73,34 @@ class Measured:
         read = f"{count(self.counts.files, 'file')}, {count(self.number_of_runs, 'run')} of models"
         return " ".join([f"{read}, {self.ad_hoc:,} other statements that shuffle or sort.", *self.counts.warnings])
 
-    def costs(self, node: str | None = None) -> dict[Keys, Cost]:
-        """Return the costs by table and keys, for one node or for all statements."""
-        found: dict[Keys, Cost] = {}
-        for (name, _), costs in self.operators.items():
-            if node is None or name == node:
-                for keys, cost in costs.items():
-                    found.setdefault(keys, Cost()).add(cost)
+    @property
+    def operators(self) -> dict[str, Operators]:
+        """Return the operators by node, without failed runs."""
+        found = {AD_HOC: self.ad_hoc_operators}
+        for node, runs in self.runs.items():
+            for run in runs.values():
+                if not run.failed:
+                    _add_operators(found.setdefault(node, {}), run.operators.items())
         return found
+
+    def costs(self, node: str | None = None) -> dict[Keys, Cost]:
+        """Return the costs by table and keys without failed runs, for one node or for all statements."""
+        found: dict[Keys, Cost] = {}
+        for name, operators in self.operators.items():
+            if node in (None, name):
+                for costs in operators.values():
+                    _add_keys(found, costs)
+        return found
+
+
+def _add_operators(into: Operators, operators: Iterable[tuple[MeasuredOperator, dict[Keys, Cost]]]) -> None:
+    for operator, costs in operators:
+        _add_keys(into.setdefault(operator, {}), costs)
+
+
+def _add_keys(into: dict[Keys, Cost], costs: dict[Keys, Cost]) -> None:
+    for keys, cost in costs.items():
+        into.setdefault(keys, Cost()).add(cost)
 
 
 def read_measured(paths: Sequence[str], on_progress: OnProgress = lambda _: None) -> Measured:
@@ -116,14 +140,17 @@ def _add(found: Measured, ended: Iterable[Statement]) -> None:
             number, in_nodes = number + in_nodes, False
         in_nodes |= bool(statement.node)
         node = statement.node or (statement.written and f"table.{statement.written}")
-        _add_costs(found, node if node else AD_HOC, statement)
+        _add_tables(found, node if node else AD_HOC, statement)
         if node:
             invocation = statement.application, statement.invocation or str(number)
             run = Run(statement.started, statement.ended)
             found.runs.setdefault(node, {}).setdefault(invocation, run).add(statement)
+        else:
+            _add_operators(found.ad_hoc_operators, statement.operators)
+            found.ad_hoc += bool(statement.operators)
 
 
-def _add_costs(found: Measured, node: str, statement: Statement) -> None:
+def _add_tables(found: Measured, node: str, statement: Statement) -> None:
     if statement.written and node:
         # A model's name is better than a table's, which runs without a query comment have.
         if found.writers.get(statement.written, "table.").startswith("table."):
@@ -132,8 +159,3 @@ def _add_costs(found: Measured, node: str, statement: Statement) -> None:
             found.bucketed.setdefault(statement.written, set())
     for table in statement.bucketed:
         found.bucketed.setdefault(table, set()).add(node)
-    found.ad_hoc += bool(statement.operators and node == AD_HOC)
-    for operator, costs in statement.operators:
-        known = found.operators.setdefault((node, operator), {})
-        for keys, cost in costs.items():
-            known.setdefault(keys, Cost()).add(cost)
