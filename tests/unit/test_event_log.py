@@ -23,8 +23,8 @@ from spark_bucketing.cli import main
 from spark_bucketing.cli.options import event_log
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log import files
-from spark_bucketing.event_log.measured import read_measured
-from spark_bucketing.event_log.plan_costs import Keys
+from spark_bucketing.event_log.measured import Measured, Run, read_measured
+from spark_bucketing.event_log.plan_costs import Cost, Keys, MeasuredOperator
 from spark_bucketing.extension.settings import as_profile, event_log_settings
 from spark_bucketing.spec import BucketSpec
 
@@ -210,6 +210,16 @@ def test_findings_state_their_measured_costs() -> None:
     messages = [finding.message for finding in q04.operators[0].findings]
     assert messages[0].startswith("It shuffles.\nMeasured per run, in 5 runs: ") and "MiB shuffled" in messages[0]
     assert messages[1] == "No." and view.operators == (operator,)
+
+
+@pytest.mark.parametrize(("key", "measured"), [("user_id", False), ("id", True), ("`id`", True)])
+def test_costs_of_a_finding_require_whole_column_names(key: str, measured: bool) -> None:
+    run = Run(0, 1, operators={MeasuredOperator("join", ()): {Keys("s.t", ("id",)): Cost(shuffle_bytes=1024)}})
+    found = Measured(runs={"model.p.m": {("app", "1"): run}})
+    operator = OperatorResult("join", f"s.t.{key} = s.u.{key}", Verdict.SHUFFLED, findings=(Finding("x", "", ("s.t",)),))
+    report = Report((ModelResult("m", "", (operator,), unique_id="model.p.m"),))
+    (model,) = with_measured_costs(report, found, {}).models
+    assert ("Measured" in model.operators[0].findings[0].message) == measured
 
 
 def test_extension_conf_prints_the_settings_of_event_logs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -31,11 +32,18 @@ def _with_costs(model: ModelResult, measured: Measured, relations: dict[str, str
 def _with_cost(measured: Measured, node: str, operator: OperatorResult, finding: Finding) -> Finding:
     """Add the costs of shuffling the finding's tables by keys that occur in the operator's description."""
     total, runs = Cost(), len(measured.runs_of(node))
+    # inner join of db.a with db.b on db.a.id = db.b.id
+    described = (operator.description.partition(" on ")[2] or operator.description).lower()
     for keys, cost in measured.costs(node).items():
         columns = [column for column in keys.columns if column]
-        if keys.table in finding.tables and all(column in operator.description.lower() for column in columns):
+        if keys.table in finding.tables and all(_names(described, column) for column in columns):
             total.add(cost)
     if total == Cost():
         return finding
     mean = Cost(total.shuffle_bytes // runs, total.spill_bytes // runs, total.task_ms / runs)
     return replace(finding, message=f"{finding.message}\nMeasured per run, in {count(runs, 'run')}: {mean}.")
+
+
+def _names(text: str, column: str) -> bool:
+    """Return whether a text contains a column's whole name."""
+    return re.search(rf"(?<![\w-]){re.escape(column)}(?![\w-])", text) is not None
