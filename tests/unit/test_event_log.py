@@ -104,6 +104,15 @@ def test_truncated_logs_are_counted(tmp_path: Path, packed) -> None:  # type: ig
     assert 0 < found.number_of_runs < 15
 
 
+def test_damaged_gzip_files_are_counted(tmp_path: Path) -> None:
+    content = gzip.compress(_plain())
+    (tmp_path / "app-1").write_bytes(content + b"trailing")
+    found = read_measured([str(tmp_path)])
+    assert found.counts.truncated_files == 1 and found.number_of_runs == 15
+    (tmp_path / "app-1").write_bytes(content[:-8] + b"\0\0\0\0" + content[-4:])
+    assert read_measured([str(tmp_path)]).counts.truncated_files == 1
+
+
 def test_broken_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     lines = _plain().splitlines(keepends=True)
     broken = [b"garbage\n", b'{"Event":"SparkListenerJobStart"\n', b'{"Event":"SparkListenerStageCompleted"}\n']

@@ -43,7 +43,8 @@ def decompressed(stream: IO[bytes], name: str) -> io.BufferedReader:
         reader: Any = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
         return io.BufferedReader(reader, _BUFFER)
     if head.startswith(_GZIP_MAGIC):
-        return io.BufferedReader(gzip.GzipFile(fileobj=stream), _BUFFER)
+        # It buffers. A second buffer would lose the bytes before damaged ones.
+        return gzip.GzipFile(fileobj=stream)  # type: ignore[return-value]
     if head.startswith(_LZ4_MAGIC):
         return io.BufferedReader(_Blocks(_lz4_blocks(stream)), _BUFFER)
     return stream  # type: ignore[return-value]

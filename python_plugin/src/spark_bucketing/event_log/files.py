@@ -6,6 +6,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from gzip import BadGzipFile
 from pathlib import Path
 from typing import IO, Any
 
@@ -105,10 +106,11 @@ def read_lines(files: Sequence[LogFile], counts: ReadCounts, on_bytes: OnBytes =
         counts: receives the number of files and lines.
         on_bytes: called at intervals with the number of bytes read from the current file, and its size.
     """
-    # Damaged files raise these errors: gzip EOFError and BadGzipFile, lz4 EOFError, zstd ZstdError.
+    # Damaged files raise these errors: gzip EOFError, zlib.error and BadGzipFile, an OSError; lz4 EOFError; zstd
+    # ZstdError.
     from zstandard import ZstdError
 
-    damaged: tuple[type[Exception], ...] = (EOFError, zlib.error, ZstdError)
+    damaged: tuple[type[Exception], ...] = (EOFError, zlib.error, BadGzipFile, ZstdError)
     for file in files:
         counts.files += 1
         counts.size_bytes += file.size_bytes
