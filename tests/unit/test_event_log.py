@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import time
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -24,7 +25,7 @@ from spark_bucketing.cli.options import event_log
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log import files
 from spark_bucketing.event_log.measured import Measured, Run, read_measured
-from spark_bucketing.event_log.plan_costs import Cost, Keys, MeasuredOperator
+from spark_bucketing.event_log.plan_costs import Cost, Keys, MeasuredOperator, Plan, operator_costs
 from spark_bucketing.extension.settings import as_profile, event_log_settings
 from spark_bucketing.spec import BucketSpec
 
@@ -229,6 +230,21 @@ def test_costs_of_a_finding_require_whole_column_names(key: str, measured: bool)
     report = Report((ModelResult("m", "", (operator,), unique_id="model.p.m"),))
     (model,) = with_measured_costs(report, found, {}).models
     assert ("Measured" in model.operators[0].findings[0].message) == measured
+
+
+def test_time_for_reading_a_plan_grows_with_its_length() -> None:
+    def node(name: str, text: str, *children: Plan) -> Plan:
+        return {"nodeName": name, "simpleString": text, "children": children, "metrics": []}
+
+    word = "w" * 1_000_000
+    scan = node("Scan parquet s.t", f"FileScan parquet s.t[a#1L,b#2,{word}]")
+    project = node("Project", f"Project [a#1L AS c#3L, {word} AS d#4, cast(b#2 as int) AS e#5]", scan)
+    exchange = node("Exchange", f"Exchange hashpartitioning(c#3L, b#2, {word}, 4), ENSURE_REQUIREMENTS", project)
+    exchange["metrics"].append({"name": "shuffle bytes written", "accumulatorId": 1})
+    started = time.process_time()
+    ((_, costs),) = operator_costs(node("HashAggregate", "", exchange), {1: 5})
+    assert costs == {Keys("s.t", ("a", "b")): Cost(shuffle_bytes=5)}
+    assert time.process_time() - started < 2
 
 
 def test_extension_conf_prints_the_settings_of_event_logs() -> None:

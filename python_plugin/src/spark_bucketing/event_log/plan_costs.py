@@ -13,9 +13,10 @@ Plan = Mapping[str, Any]
 """Spark's SparkPlanInfo as JSON: nodeName, simpleString, children, metrics."""
 Kind = Literal["join", "aggregate", "window", "other"]
 
-# l_orderkey#12L, or a column in backticks
-_ATTRIBUTE = re.compile(r"([\w`. ()]+?)#(\d+)L?")
-_ALIAS = re.compile(r"(?:[\w`.]+)#(\d+)L? AS [^#,\]]+#(\d+)L?")
+# These expressions take linear time, even with long literals in a plan.
+# l_orderkey#12L, or a column in backticks; or other text, with an empty number
+_ATTRIBUTE = re.compile(r"([\w`. ()]+)(?:#(\d+)L?)?")
+_ALIAS = re.compile(r"[\w`.]#(\d+)L? AS [^#,\]]+#(\d+)L?")
 _KEYS = re.compile(r"(?i:hash)\w*\((.*?),? \d+\)")
 _SCAN = re.compile(r"(?:Batch)?Scan\b.*?([\w`-]+\.[\w`.-]+)\s*$")
 # Nodes that do not preserve the partitioning of rows: a table below them needs another shuffle anyway.
@@ -126,14 +127,19 @@ def _keys(node: Plan) -> Keys | None:
     else:
         matched = _KEYS.search(node["simpleString"])
         text = matched[1] if matched else ""
-    keys = [(name.strip("` "), int(number)) for name, number in _ATTRIBUTE.findall(text)]
+    keys = [number for number, _ in _attributes(text)]
     scans, same = _reachable(node)
     owners = {column: (table, name) for table, columns in scans for column, name in columns.items()}
-    columns = [owners.get(_origin(number, same)) for _, number in keys]
+    columns = [owners.get(_origin(number, same)) for number in keys]
     tables = {column[0] for column in columns if column}
     if len(tables) != 1:
         return None
     return Keys(tables.pop(), tuple(column[1] if column else None for column in columns))
+
+
+def _attributes(text: str) -> list[tuple[int, str]]:
+    """Return the numbers and names of the attributes in a text."""
+    return [(int(number), name.strip("` ")) for name, number in _ATTRIBUTE.findall(text) if number]
 
 
 def _exchange_below(node: Plan) -> Plan | None:
@@ -160,9 +166,7 @@ def _reachable(node: Plan) -> tuple[list[tuple[str, dict[int, str]]], dict[int, 
         if table:
             # FileScan parquet spark_catalog.tpch.part[p_partkey#528L,p_size#533] Batched: true, ...
             output = one["simpleString"].partition("[")[2].partition("]")[0]
-            scans.append(
-                (table, {int(number): name.strip("` ").lower() for name, number in _ATTRIBUTE.findall(output)})
-            )
+            scans.append((table, {number: name.lower() for number, name in _attributes(output)}))
         same |= {int(alias): int(number) for number, alias in _ALIAS.findall(one["simpleString"])}
         waiting += one["children"]
     return scans, same
