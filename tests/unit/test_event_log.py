@@ -123,6 +123,35 @@ def test_broken_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     assert found.number_of_runs == 15
 
 
+@pytest.mark.parametrize("kept", [300, 120, 40])
+@pytest.mark.parametrize(
+    "event", ["SQLExecutionStart", "SQLAdaptiveExecutionUpdate", "JobStart", "StageCompleted", "SQLExecutionEnd"]
+)
+def test_run_with_a_broken_line_does_not_count(tmp_path: Path, event: str, kept: int) -> None:
+    lines = _plain().splitlines(keepends=True)
+    # Execution 495 is the last run of q04; its child 496 writes the table.
+    first = next(number for number, line in enumerate(lines) if b'"executionId":495,' in line)
+    found = [number for number, line in enumerate(lines) if number > first and f"SparkListener{event}" in str(line[:90])]
+    # Spark reads only the last update of a plan.
+    number = found[-1 if event == "SQLAdaptiveExecutionUpdate" else 0]
+    lines[number] = lines[number][: min(kept, len(lines[number]) - 3)] + b"\n"
+    (tmp_path / "app-1").write_bytes(b"".join(lines))
+    measured = read_measured([str(tmp_path)])
+    assert measured.counts.broken_lines == 1
+    assert sorted(len(measured.runs_of(node)) for node in measured.nodes()) == [4, 5, 5]
+
+
+@pytest.mark.parametrize("kept", [700, 120])
+def test_run_without_the_start_of_its_statement_does_not_count(tmp_path: Path, kept: int) -> None:
+    lines = _plain().splitlines(keepends=True)
+    number = next(number for number, line in enumerate(lines) if b'"executionId":495,' in line)
+    lines[number] = lines[number][:kept] + b"\n"
+    (tmp_path / "app-1").write_bytes(b"".join(lines))
+    measured = read_measured([str(tmp_path)])
+    assert measured.counts.broken_lines == 1
+    assert sorted(len(measured.runs_of(node)) for node in measured.nodes()) == [4, 5, 5]
+
+
 def test_runs_with_an_unfinished_statement_do_not_count(tmp_path: Path) -> None:
     lines = _plain().splitlines(keepends=True)
     ends = [number for number, line in enumerate(lines) if b"SparkListenerSQLExecutionEnd" in line[:90]]

@@ -17,6 +17,9 @@ _EVENT = re.compile(
     rb"(ApplicationStart|SQLExecutionStart|SQLExecutionEnd|SQLAdaptiveExecutionUpdate|JobStart|StageCompleted)\""
 )
 _EXECUTION = re.compile(rb'"executionId":(\d+)')
+_NAMED = re.compile(rb'"(?:executionId|rootExecutionId|spark\.sql\.execution\.id)":"?(\d+)\b')
+_STAGE = re.compile(rb'"Stage ID":(\d+)\b')
+_BROKEN = (ValueError, KeyError, TypeError, AttributeError)
 # (6) Execute InsertIntoHadoopFsRelationCommand, and its lines Input and Arguments
 _WRITE = re.compile(
     r"^\(\d+\) (?:Execute )?\w*(?:Insert|AsSelect)\w*\n(?:(?:In|Out)put[^\n]*\n)*Arguments: ([^\n]*)", re.M
@@ -73,13 +76,16 @@ class _Application:
     id: str = ""
     executions: dict[int, _Execution] = field(default_factory=dict)
     stages: dict[int, int] = field(default_factory=dict)  # execution of each stage that has not completed
+    lost: set[int] = field(default_factory=set)  # executions whose start may be a broken line
 
     def fold(self, event: str, line: bytes) -> Statement | None:
         """Apply an event, and return the statement that it ends."""
         if event == "SQLAdaptiveExecutionUpdate":
             # Only the last plan counts, so the code parses it at the end.
             number = _EXECUTION.search(line)
-            if number and int(number[1]) in self.executions:
+            if number is None:
+                raise ValueError
+            if int(number[1]) in self.executions:
                 self.executions[int(number[1])].update = line
             return None
         data = json.loads(line)
@@ -95,6 +101,30 @@ class _Application:
             self.id = str(data.get("App ID") or data.get("App Name") or "")
             self.counts.applications.add(self.id)
         return None
+
+    def broken(self, line: bytes) -> Statement | None:
+        """Count a broken line, and mark the statements that it belongs to as failed.
+
+        Returns: a failed statement if the line is the start of a statement.
+        """
+        self.counts.broken_lines += 1
+        named = {int(number) for number in _NAMED.findall(line)}
+        named |= {self.stages.get(int(number), -1) for number in _STAGE.findall(line)}
+        of = named & self.executions.keys()
+        self.lost |= named - of
+        about = line.decode(errors="replace").replace('\\"', '"')
+        node, invocation = _NODE.search(about), _INVOCATION.search(about)
+        if node and not of:
+            return Statement(self.id, 0, node=node[1], invocation=invocation[1] if invocation else "", failed=True)
+        # It may belong to each running statement.
+        for number in of or self.executions:
+            self._fail(self.executions[number])
+        return None
+
+    def _fail(self, execution: _Execution) -> None:
+        execution.statement.failed = True
+        if execution.root in self.executions:
+            self.executions[execution.root].statement.failed = True
 
     def _start(self, data: Any) -> None:
         about = str(data.get("description") or "")
@@ -112,7 +142,9 @@ class _Application:
         )
         number = int(data["executionId"])
         root = data.get("rootExecutionId")
-        self.executions[number] = _Execution(number if root is None else int(root), statement, data["sparkPlanInfo"])
+        execution = _Execution(number if root is None else int(root), statement, data["sparkPlanInfo"])
+        self.executions[number] = execution
+        statement.failed = execution.root in self.lost
 
     def _job(self, data: Any) -> None:
         execution = (data.get("Properties") or {}).get("spark.sql.execution.id")
@@ -135,16 +167,20 @@ class _Application:
         }
 
     def _end(self, data: Any) -> Statement | None:
-        number = int(data["executionId"])
+        number, ended = int(data["executionId"]), int(data["time"])
         execution = self.executions.pop(number, None)
         if execution is None:
             return None
         statement = execution.statement
-        plan = json.loads(execution.update)["sparkPlanInfo"] if execution.update else execution.plan
-        statement.operators += operator_costs(plan, execution.values)
-        statement.bucketed |= bucketed_tables(plan)
-        statement.ended = int(data["time"])
+        statement.ended = ended
         statement.failed |= bool(data.get("errorMessage"))
+        try:
+            plan = json.loads(execution.update)["sparkPlanInfo"] if execution.update else execution.plan
+            statement.operators += operator_costs(plan, execution.values)
+            statement.bucketed |= bucketed_tables(plan)
+        except _BROKEN:
+            self.counts.broken_lines += 1
+            self._fail(execution)
         self.stages = {stage: one for stage, one in self.stages.items() if one != number}
         parent = self.executions.get(execution.root) if execution.root != number else None
         if parent is None:
@@ -180,14 +216,15 @@ def statements(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[Statement
     application = _Application(counts)
     for line in lines:
         matched = _EVENT.match(line)
-        if not matched:
-            counts.broken_lines += not line.startswith(b'{"Event":')
-            continue
         try:
-            ended = application.fold(matched[1].decode(), line)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            counts.broken_lines += 1
-            continue
+            if matched:
+                ended = application.fold(matched[1].decode(), line)
+            elif line.startswith(b'{"Event":') and line.endswith((b"}\n", b"}\r\n")):
+                continue
+            else:
+                ended = application.broken(line)
+        except _BROKEN:
+            ended = application.broken(line)
         if ended:
             yield ended
     counts.unfinished += len(application.executions)
