@@ -152,6 +152,20 @@ def test_run_without_the_start_of_its_statement_does_not_count(tmp_path: Path, k
     assert sorted(len(measured.runs_of(node)) for node in measured.nodes()) == [4, 5, 5]
 
 
+def test_queries_of_a_model_are_not_runs(tmp_path: Path) -> None:
+    lines = _plain().splitlines(keepends=True)
+    about = r'{\"app\": \"dbt\", \"invocation_id\": \"show\", \"node_id\": \"model.tpch.q04\"}'
+    plan = '{"nodeName":"CollectLimit","simpleString":"","children":[],"metadata":{},"metrics":[]}'
+    name = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
+    start = f'{{"Event":"{name}Start","executionId":900,"description":"{about}","sparkPlanInfo":{plan},"time":1}}\n'
+    end = f'{{"Event":"{name}End","executionId":900,"time":2,"errorMessage":""}}\n'
+    (tmp_path / "app-1").write_bytes(b"".join([*lines, start.encode(), end.encode()]))
+    found = read_measured([str(tmp_path)])
+    assert ("local-1", "show") in found.runs["model.tpch.q04"]
+    assert len(found.runs_of("model.tpch.q04")) == 5 and found.number_of_runs == 15
+    assert found.costs() == read_measured([str(CASE)]).costs() and found.counts.warnings == []
+
+
 def test_runs_with_an_unfinished_statement_do_not_count(tmp_path: Path) -> None:
     lines = _plain().splitlines(keepends=True)
     ends = [number for number, line in enumerate(lines) if b"SparkListenerSQLExecutionEnd" in line[:90]]

@@ -91,6 +91,16 @@ def test_total_requires_complete_invocations() -> None:
     assert total and len(total.differences["seconds"].after) == 3
 
 
+def test_total_and_savings_do_not_include_queries_of_models() -> None:
+    plain, after = _measured(10_000, 10_000, False), _measured(15_000, 9_000, True)
+    for found in (plain, after):
+        found.runs["model.p.t"]["app", "show"] = Run(0, 1, writes=False)
+        found.runs["model.p.r"]["app", "show"] = Run(0, 1, writes=False)
+    comparison = compare(plain, after)
+    assert comparison.total and len(comparison.total.differences["seconds"].after) == 4
+    assert comparison.costly[0].cost_seconds == 5
+
+
 def test_report_shows_changes_and_omits_measures_that_are_zero_everywhere() -> None:
     comparison = compare(_measured(10_000, 8_000, bucketed=False), _measured(20_000, 4_000, bucketed=True))
     titles, reader, table, total = rows(comparison)

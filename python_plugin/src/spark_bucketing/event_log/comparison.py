@@ -124,7 +124,7 @@ def _differences(before: Sequence[Run], after: Sequence[Run]) -> dict[str, Diffe
 
 def _invocations(measured: Measured, nodes: Sequence[str]) -> list[Run]:
     """Return the sums of the invocations that ran all of these nodes."""
-    complete = [{key for key, run in measured.runs[node].items() if not run.failed} for node in nodes]
+    complete = [{key for key, run in measured.runs[node].items() if run.counts} for node in nodes]
     found = []
     for key in sorted(set.intersection(*complete) if complete else ()):
         total = Run(0, 0)

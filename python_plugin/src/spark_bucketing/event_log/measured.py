@@ -26,8 +26,14 @@ class Run:
     started: int  # milliseconds since 1970
     ended: int
     failed: bool = False
+    writes: bool = True  # False for queries of a node without a build, such as `dbt show`
     work: Work = field(default_factory=Work)
     operators: Operators = field(default_factory=dict)
+
+    @property
+    def counts(self) -> bool:
+        """Return whether the run built the node successfully."""
+        return self.writes and not self.failed
 
     @property
     def seconds(self) -> float:
@@ -38,6 +44,7 @@ class Run:
         """Add a statement."""
         self.started, self.ended = min(self.started, statement.started), max(self.ended, statement.ended)
         self.failed |= statement.failed
+        self.writes |= statement.writes
         self.work.add(statement.work)
         _add_operators(self.operators, statement.operators)
 
@@ -55,7 +62,7 @@ class Measured:
 
     def runs_of(self, node: str) -> list[Run]:
         """Return the successful runs of a node, with the oldest first."""
-        found = [run for run in self.runs.get(node, {}).values() if not run.failed]
+        found = [run for run in self.runs.get(node, {}).values() if run.counts]
         return sorted(found, key=lambda run: run.started)
 
     def nodes(self) -> list[str]:
@@ -65,7 +72,7 @@ class Measured:
     @property
     def number_of_runs(self) -> int:
         """Return the number of all runs, including failed runs."""
-        return sum(map(len, self.runs.values()))
+        return sum(run.writes for runs in self.runs.values() for run in runs.values())
 
     @property
     def summary(self) -> str:
@@ -84,12 +91,17 @@ class Measured:
         return found
 
     def costs(self, node: str | None = None) -> dict[Keys, Cost]:
-        """Return the costs by table and keys without failed runs, for one node or for all statements."""
+        """Return the costs by table and keys: of a node's successful runs, or of all statements outside failed runs."""
+        if node is None:
+            every = list(self.operators.values())
+        elif node == AD_HOC:
+            every = [self.ad_hoc_operators]
+        else:
+            every = [run.operators for run in self.runs_of(node)]
         found: dict[Keys, Cost] = {}
-        for name, operators in self.operators.items():
-            if node in (None, name):
-                for costs in operators.values():
-                    _add_keys(found, costs)
+        for operators in every:
+            for costs in operators.values():
+                _add_keys(found, costs)
         return found
 
 
@@ -143,7 +155,7 @@ def _add(found: Measured, ended: Iterable[Statement]) -> None:
         _add_tables(found, node if node else AD_HOC, statement)
         if node:
             invocation = statement.application, statement.invocation or str(number)
-            run = Run(statement.started, statement.ended)
+            run = Run(statement.started, statement.ended, writes=statement.writes)
             found.runs.setdefault(node, {}).setdefault(invocation, run).add(statement)
         else:
             _add_operators(found.ad_hoc_operators, statement.operators)

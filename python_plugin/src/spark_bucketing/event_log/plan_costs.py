@@ -81,7 +81,7 @@ def operator_costs(plan: Plan, values: Mapping[int, int]) -> list[tuple[Measured
 
 def bucketed_tables(plan: Plan) -> set[str]:
     """Return the tables that the plan reads as bucketed."""
-    return {_table(node) for node in _nodes(plan) if _table(node) and _BUCKETED.search(node["simpleString"])}
+    return {_table(node) for node in plan_nodes(plan) if _table(node) and _BUCKETED.search(node["simpleString"])}
 
 
 def _walk(node: Plan, consumer: _Consumer, found: list[_Consumer], values: Mapping[int, int], seen: set[int]) -> None:
@@ -185,7 +185,8 @@ def _table(node: Plan) -> str:
     return matched[1].replace("`", "").lower().removeprefix("spark_catalog.") if matched else ""
 
 
-def _nodes(plan: Plan) -> Iterator[Plan]:
+def plan_nodes(plan: Plan) -> Iterator[Plan]:
+    """Yield all nodes of a plan."""
     yield plan
     for child in plan["children"]:
-        yield from _nodes(child)
+        yield from plan_nodes(child)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spark_bucketing.event_log.files import ReadCounts
-from spark_bucketing.event_log.plan_costs import Cost, Keys, MeasuredOperator, bucketed_tables, operator_costs
+from spark_bucketing.event_log.plan_costs import Cost, Keys, MeasuredOperator, bucketed_tables, operator_costs, plan_nodes
 
 # The relevant events, by the start of their lines. Most lines contain other events, such as SparkListenerTaskEnd.
 _EVENT = re.compile(
@@ -24,6 +24,8 @@ _BROKEN = (ValueError, KeyError, TypeError, AttributeError)
 _WRITE = re.compile(
     r"^\(\d+\) (?:Execute )?\w*(?:Insert|AsSelect)\w*\n(?:(?:In|Out)put[^\n]*\n)*Arguments: ([^\n]*)", re.M
 )
+# The plan nodes that write tables, also in the formats of other catalogs.
+_WRITERS = re.compile(r"Insert|AsSelect|AppendData|Overwrite|ReplaceData|WriteDelta|MergeInto")
 # The first table of these arguments: `spark_catalog`.`db`.`table`, or [Database: db, TableName: table]
 _TARGET = re.compile(r"(?:`[^`]+`\.)?`([^`]+)`\.`([^`]+)`|\[Database: ([^,\]]+), TableName: ([^\]]+)\]")
 _INTERMEDIATE = re.compile(r"__dbt_(backup|staged|tmp|input|plan|files|touched|trash)$")
@@ -53,6 +55,7 @@ class Statement:
     node: str = ""  # dbt's unique id, from the query comment
     invocation: str = ""  # dbt's invocation id, if the query comment contains it
     by_dbt: bool = False
+    writes: bool = False  # whether it writes a table, even if the table is unknown
     written: str = ""  # the table that it writes
     failed: bool = False
     work: Work = field(default_factory=Work)
@@ -131,12 +134,14 @@ class _Application:
         node, invocation = _NODE.search(about), _INVOCATION.search(about)
         write = _WRITE.search(str(data.get("physicalPlanDescription") or ""))
         arguments = write[1] if write else ""
+        writes = any(_WRITERS.search(one["nodeName"]) for one in plan_nodes(data["sparkPlanInfo"]))
         statement = Statement(
             self.id,
             int(data["time"]),
             node=node[1] if node else "",
             invocation=invocation[1] if invocation else "",
             by_dbt=_COMMENT.search(about) is not None,
+            writes=writes or write is not None,
             written=_written(arguments),
             writes_buckets=_BUCKETED_WRITE in arguments,
         )
@@ -191,6 +196,7 @@ class _Application:
 
 def _merge(into: Statement, part: Statement) -> None:
     into.work.add(part.work)
+    into.writes |= part.writes
     into.written = into.written or part.written
     into.operators += part.operators
     into.bucketed |= part.bucketed
