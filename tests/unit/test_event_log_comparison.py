@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from conftest import REPOSITORY
 from spark_bucketing.cli import main
 from spark_bucketing.event_log.comparison import Difference, chance_of_noise, compare
-from spark_bucketing.event_log.measured import Measured, Run, read_measured
+from spark_bucketing.event_log.measured import AD_HOC, Measured, Run, read_measured
 from spark_bucketing.event_log.statements import Work
 from spark_bucketing.report.event_log_data import rows, write_text
 
@@ -55,6 +55,19 @@ def test_report_names_bucketed_models_without_readers() -> None:
     after.bucketed["s.t"].clear()
     (costly,) = compare(_measured(10_000, 10_000, bucketed=False), after).costly
     assert (costly.node, costly.saved_seconds) == ("model.p.t", 0)
+
+
+def test_report_suggests_nothing_for_buckets_that_other_queries_read() -> None:
+    after = _measured(15_000, 9_000, bucketed=True)
+    after.bucketed["s.t"].add(AD_HOC)
+    comparison = compare(_measured(10_000, 10_000, bucketed=False), after)
+    (costly,) = comparison.costly
+    assert costly.ad_hoc_readers and costly.saved_seconds == 1
+    text = StringIO()
+    write_text(comparison, text)
+    shown = " ".join(text.getvalue().split())
+    assert "Queries outside dbt also read its buckets, and the report cannot compare them." in shown
+    assert "materialized" not in shown
 
 
 def test_models_without_a_query_comment_are_identified_by_their_tables() -> None:

@@ -8,7 +8,7 @@ from math import erfc, sqrt
 from statistics import median
 from typing import Literal
 
-from spark_bucketing.event_log.measured import Invocation, Measured, Run
+from spark_bucketing.event_log.measured import AD_HOC, Invocation, Measured, Run
 
 Verdict = Literal["gained", "lost", "no difference", "too few runs"]
 LEAST_RUNS = 4
@@ -71,6 +71,7 @@ class CostlyTable:
     table: str
     cost_seconds: float  # increase of the task time of one build
     saved_seconds: float  # decrease of the readers' task time, per build
+    ad_hoc_readers: bool = False  # whether queries outside dbt, whose savings are unknown, read its buckets
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def _costly(before: Measured, after: Measured, nodes: Mapping[str, ComparedNode]
             if table in tables and reader in nodes
         )
         if cost > max(saved, 0):
-            found.append(CostlyTable(builder.node, table, cost, saved))
+            found.append(CostlyTable(builder.node, table, cost, saved, AD_HOC in after.bucketed[table]))
     return tuple(sorted(found, key=lambda one: (one.saved_seconds - one.cost_seconds, one.node)))
 
 

@@ -117,10 +117,13 @@ def lines(comparison: Comparison) -> Iterator[str]:
 
 def costly_text(one: CostlyTable) -> str:
     """Explain that a bucketed model costs more than it saves."""
-    return (
-        f"Each build of {short(one.node)} costs {one.cost_seconds:,.1f} more task seconds, and saves its readers "
-        f"{one.saved_seconds:,.1f}. Set materialized='table' in this model."
-    )
+    text = f"Each build of {short(one.node)} costs {one.cost_seconds:,.1f} more task seconds, and saves its readers"
+    if one.ad_hoc_readers:
+        return (
+            f"{text} in dbt {one.saved_seconds:,.1f}. Queries outside dbt also read its buckets, and the report cannot "
+            "compare them."
+        )
+    return f"{text} {one.saved_seconds:,.1f}. Set materialized='table' in this model."
 
 
 def logs_text(measured: Measured) -> str:
