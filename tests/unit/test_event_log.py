@@ -152,6 +152,26 @@ def test_run_without_the_start_of_its_statement_does_not_count(tmp_path: Path, k
     assert sorted(len(measured.runs_of(node)) for node in measured.nodes()) == [4, 5, 5]
 
 
+def test_copies_of_a_log_are_skipped(tmp_path: Path) -> None:
+    (tmp_path / "app-1").write_bytes(_plain())
+    (tmp_path / "app-1.zstd").write_bytes(CASE.read_bytes())
+    found, once = read_measured([str(tmp_path)]), read_measured([str(CASE)])
+    assert found.runs == once.runs and found.costs() == once.costs()
+    assert found.counts.warnings == ["Skipped 1 copy of another log."]
+
+
+@pytest.mark.parametrize("other", [b'"Timestamp":1', b'"Timestamp":0,"App Attempt ID":"2"'])
+def test_attempts_of_an_application_are_different_runs(tmp_path: Path, other: bytes) -> None:
+    content = _plain().replace(b"invocation_id", b"no")
+    (tmp_path / "app-1").write_bytes(content)
+    (tmp_path / "app-2").write_bytes(content.replace(b'"Timestamp":0', other, 1))
+    found = read_measured([str(tmp_path)])
+    one = read_measured([str(tmp_path / "app-1")])
+    assert found.number_of_runs == 2 * one.number_of_runs and found.counts.warnings == []
+    work = {run.work.shuffle_bytes for run in one.runs_of("model.tpch.q03")}
+    assert {run.work.shuffle_bytes for run in found.runs_of("model.tpch.q03")} == work
+
+
 def test_queries_of_a_model_are_not_runs(tmp_path: Path) -> None:
     lines = _plain().splitlines(keepends=True)
     about = r'{\"app\": \"dbt\", \"invocation_id\": \"show\", \"node_id\": \"model.tpch.q04\"}'
@@ -161,7 +181,7 @@ def test_queries_of_a_model_are_not_runs(tmp_path: Path) -> None:
     end = f'{{"Event":"{name}End","executionId":900,"time":2,"errorMessage":""}}\n'
     (tmp_path / "app-1").write_bytes(b"".join([*lines, start.encode(), end.encode()]))
     found = read_measured([str(tmp_path)])
-    assert ("local-1", "show") in found.runs["model.tpch.q04"]
+    assert "show" in {invocation for _, invocation in found.runs["model.tpch.q04"]}
     assert len(found.runs_of("model.tpch.q04")) == 5 and found.number_of_runs == 15
     assert found.costs() == read_measured([str(CASE)]).costs() and found.counts.warnings == []
 

@@ -42,6 +42,7 @@ class ReadCounts:
     broken_lines: int = 0
     truncated_files: int = 0
     unfinished: int = 0  # statements without an end
+    copies: int = 0  # logs of an application that another log contains
     applications: set[str] = field(default_factory=set)
 
     @property
@@ -50,6 +51,7 @@ class ReadCounts:
         skipped = [
             (self.broken_lines, "Skipped {}.", "broken line"),
             (self.truncated_files, "Read {} up to a damaged or missing end.", "file"),
+            (self.copies, "Skipped {} of another log.", "copy"),
             (self.unfinished, "Ignored {} without an end.", "statement"),
         ]
         return [text.format(count(number, noun)) for number, text, noun in skipped if number]

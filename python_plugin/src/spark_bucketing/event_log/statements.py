@@ -77,6 +77,7 @@ class _Execution:
 class _Application:
     counts: ReadCounts
     id: str = ""
+    is_copy: bool = False  # whether another log has the same application
     executions: dict[int, _Execution] = field(default_factory=dict)
     stages: dict[int, int] = field(default_factory=dict)  # execution of each stage that has not completed
     lost: set[int] = field(default_factory=set)  # executions whose start may be a broken line
@@ -101,9 +102,16 @@ class _Application:
         elif event == "StageCompleted":
             self._stage(data["Stage Info"])
         else:
-            self.id = str(data.get("App ID") or data.get("App Name") or "")
-            self.counts.applications.add(self.id)
+            self._application(data)
         return None
+
+    def _application(self, data: Any) -> None:
+        # An application can have several attempts. Only copies of its log have the same start.
+        parts = (data.get("App ID") or data.get("App Name"), data.get("App Attempt ID"), data.get("Timestamp"))
+        found = " ".join(str(part) for part in parts if part is not None)
+        self.is_copy = found != self.id and found in self.counts.applications
+        self.id = found
+        self.counts.applications.add(found)
 
     def broken(self, line: bytes) -> Statement | None:
         """Count a broken line, and mark the statements that it belongs to as failed.
@@ -218,7 +226,10 @@ def _number(value: object) -> int:
 
 
 def statements(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[Statement]:
-    """Yield the statements of one application when they end, and those without an end as failed; count broken lines."""
+    """Yield the statements of one application when they end, and those without an end as failed.
+
+    Count broken lines, and skip a log of an application that another log has started.
+    """
     application = _Application(counts)
     for line in lines:
         matched = _EVENT.match(line)
@@ -231,6 +242,9 @@ def statements(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[Statement
                 ended = application.broken(line)
         except _BROKEN:
             ended = application.broken(line)
+        if application.is_copy:
+            counts.copies += 1
+            return
         if ended:
             yield ended
     counts.unfinished += len(application.executions)
