@@ -131,7 +131,9 @@ def test_run_with_a_broken_line_does_not_count(tmp_path: Path, event: str, kept:
     lines = _plain().splitlines(keepends=True)
     # Execution 495 is the last run of q04; its child 496 writes the table.
     first = next(number for number, line in enumerate(lines) if b'"executionId":495,' in line)
-    found = [number for number, line in enumerate(lines) if number > first and f"SparkListener{event}" in str(line[:90])]
+    found = [
+        number for number, line in enumerate(lines) if number > first and f"SparkListener{event}" in str(line[:90])
+    ]
     # Spark reads only the last update of a plan.
     number = found[-1 if event == "SQLAdaptiveExecutionUpdate" else 0]
     lines[number] = lines[number][: min(kept, len(lines[number]) - 3)] + b"\n"
@@ -174,7 +176,7 @@ def test_attempts_of_an_application_are_different_runs(tmp_path: Path, other: by
 
 def test_queries_of_a_model_are_not_runs(tmp_path: Path) -> None:
     lines = _plain().splitlines(keepends=True)
-    about = r'{\"app\": \"dbt\", \"invocation_id\": \"show\", \"node_id\": \"model.tpch.q04\"}'
+    about = r"{\"app\": \"dbt\", \"invocation_id\": \"show\", \"node_id\": \"model.tpch.q04\"}"
     plan = '{"nodeName":"CollectLimit","simpleString":"","children":[],"metadata":{},"metrics":[]}'
     name = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
     start = f'{{"Event":"{name}Start","executionId":900,"description":"{about}","sparkPlanInfo":{plan},"time":1}}\n'
@@ -206,7 +208,9 @@ def test_costs_do_not_include_failed_runs(tmp_path: Path) -> None:
     keys = Keys("tpch.orders", ("o_orderkey",))
     for node in ("model.tpch.q04", None):
         assert 0 < found.costs(node)[keys].shuffle_bytes < whole.costs(node)[keys].shuffle_bytes
-    assert found.costs("model.tpch.q04")[keys].shuffle_bytes * 5 == whole.costs("model.tpch.q04")[keys].shuffle_bytes * 4
+    assert (
+        found.costs("model.tpch.q04")[keys].shuffle_bytes * 5 == whole.costs("model.tpch.q04")[keys].shuffle_bytes * 4
+    )
 
 
 def test_local_paths_do_not_depend_on_the_directory_of_the_project(
@@ -258,13 +262,22 @@ def test_advice_counts_ad_hoc_queries_and_measured_costs() -> None:
         one for one in layouts if {side.table for side in one.sides} == {"tpch.orders", "tpch.lineitem"} or one.is_join
     )
     assert all(one.query == "model.tpch.q03" for one in layouts) and join.kind == "join"
-    assert measured_runs(found, {})["model.tpch.q04"] == 5
+    assert measured_runs(found, {"tpch.q04": "model.tpch.q04"}) == {"model.tpch.q04": 5}
     first = ranked(found)[0]
     assert (first.table, first.columns) == ("tpch.lineitem", ("l_orderkey",))
     spec = BucketSpec(4, ("l_orderkey",), ("l_orderkey",), "hive")
     change = Change("model.tpch.lineitem", "lineitem", "tpch.lineitem", None, spec, {}, 1, 1, "", 1.0, 1.0)
     (measured,) = with_costs([change], ranked(found))
     assert measured.measured == first.cost
+
+
+def test_numbers_of_runs_are_unknown_without_runs_of_the_projects_models() -> None:
+    nodes = {"s.t": "model.p.T", "s.raw": "source.p.raw.raw"}
+    run = {("app", "0"): Run(0, 1)}
+    # Another tool writes its own table and a source of the project.
+    others = {"table.other.t": run, "table.s.raw": run, "model.other.m": run}
+    assert measured_runs(Measured(runs={**others}), nodes) == {}
+    assert measured_runs(Measured(runs={**others, "table.s.t": run}), nodes) == {"model.p.t": 1, "source.p.raw.raw": 1}
 
 
 def test_findings_state_their_measured_costs() -> None:
@@ -289,7 +302,9 @@ def test_findings_state_their_measured_costs() -> None:
 def test_costs_of_a_finding_require_whole_column_names(key: str, measured: bool) -> None:
     run = Run(0, 1, operators={MeasuredOperator("join", ()): {Keys("s.t", ("id",)): Cost(shuffle_bytes=1024)}})
     found = Measured(runs={"model.p.m": {("app", "1"): run}})
-    operator = OperatorResult("join", f"s.t.{key} = s.u.{key}", Verdict.SHUFFLED, findings=(Finding("x", "", ("s.t",)),))
+    operator = OperatorResult(
+        "join", f"s.t.{key} = s.u.{key}", Verdict.SHUFFLED, findings=(Finding("x", "", ("s.t",)),)
+    )
     report = Report((ModelResult("m", "", (operator,), unique_id="model.p.m"),))
     (model,) = with_measured_costs(report, found, {}).models
     assert ("Measured" in model.operators[0].findings[0].message) == measured

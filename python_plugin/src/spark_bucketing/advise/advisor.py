@@ -100,7 +100,9 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
 
 
 def _by_table(manifest: Manifest) -> dict[str, str]:
-    return {table_name(node.relation): unique_id for unique_id, node in manifest.nodes.items() if node.relation}
+    # If a model and a source have the same table, the model builds it: sources come first.
+    nodes = sorted(manifest.nodes.items(), reverse=True)
+    return {table_name(node.relation): unique_id for unique_id, node in nodes if node.relation}
 
 
 def _table_nodes(manifest: Manifest) -> set[str]:

@@ -14,17 +14,20 @@ _KINDS = ("join", "aggregate", "window")
 
 
 def measured_runs(measured: Measured, nodes: Mapping[str, str]) -> dict[str, float]:
-    """Return the number of runs by unique id.
+    """Return the number of runs by unique id; empty if the logs contain no run of a model, so that they are unknown.
 
     Args:
         measured: the event logs.
-        nodes: unique ids by table, for statements without a query comment.
+        nodes: the project's unique ids by table, also for statements without a query comment.
     """
     found: dict[str, float] = {}
+    known = {node.lower() for node in nodes.values()}
     for node in measured.nodes():
         name = nodes.get(node.removeprefix("table."), node).lower()
-        found[name] = found.get(name, 0) + len(measured.runs_of(node))
-    return found
+        if name in known:
+            found[name] = found.get(name, 0) + len(measured.runs_of(node))
+    # Other tools write sources.
+    return {} if all(name.startswith("source.") for name in found) else found
 
 
 def unplanned_layouts(measured: Measured, models: Collection[str]) -> tuple[RequiredLayout, ...]:

@@ -9,7 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spark_bucketing.event_log.files import ReadCounts
-from spark_bucketing.event_log.plan_costs import Cost, Keys, MeasuredOperator, bucketed_tables, operator_costs, plan_nodes
+from spark_bucketing.event_log.plan_costs import (
+    Cost,
+    Keys,
+    MeasuredOperator,
+    bucketed_tables,
+    operator_costs,
+    plan_nodes,
+)
 
 # The relevant events, by the start of their lines. Most lines contain other events, such as SparkListenerTaskEnd.
 _EVENT = re.compile(
