@@ -330,6 +330,7 @@ def test_extension_conf_prints_the_settings_of_event_logs() -> None:
         '  spark.eventLog.enabled: "true"',
         '  spark.eventLog.dir: "file:///logs"',
         '  spark.eventLog.compress: "true"',
+        '  spark.sql.debug.maxToStringFields: "1000"',
     ]
 
 

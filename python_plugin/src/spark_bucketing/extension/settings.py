@@ -37,7 +37,13 @@ def event_log_settings(folder: str) -> dict[str, str]:
     Args:
         folder: URI of an existing directory.
     """
-    return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder, "spark.eventLog.compress": "true"}
+    return {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": folder,
+        "spark.eventLog.compress": "true",
+        # By default, a plan lists only the first 25 columns of a table.
+        "spark.sql.debug.maxToStringFields": "1000",
+    }
 
 
 def as_properties(settings: Mapping[str, str]) -> str:
