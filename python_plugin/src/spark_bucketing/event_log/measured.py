@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeVar
 
 from spark_bucketing.event_log.files import ReadCounts, find_logs, read_lines
 from spark_bucketing.event_log.plan_costs import Cost, Keys, MeasuredOperator
 from spark_bucketing.event_log.statements import Statement, Work, statements
 from spark_bucketing.units import count
 
+_Value = TypeVar("_Value", MeasuredOperator, Keys)
 OnProgress = Callable[[str], None]
 AD_HOC = ""
 """The node of statements that dbt did not send."""
@@ -107,12 +110,18 @@ class Measured:
 
 def _add_operators(into: Operators, operators: Iterable[tuple[MeasuredOperator, dict[Keys, Cost]]]) -> None:
     for operator, costs in operators:
-        _add_keys(into.setdefault(operator, {}), costs)
+        _add_keys(into.setdefault(_shared(operator), {}), costs)
 
 
 def _add_keys(into: dict[Keys, Cost], costs: dict[Keys, Cost]) -> None:
     for keys, cost in costs.items():
-        into.setdefault(keys, Cost()).add(cost)
+        into.setdefault(_shared(keys), Cost()).add(cost)
+
+
+@lru_cache(maxsize=100_000)
+def _shared(value: _Value) -> _Value:
+    """Return the first of equal values, so that the runs of a node share them in memory."""
+    return value
 
 
 def read_measured(paths: Sequence[str], on_progress: OnProgress = lambda _: None) -> Measured:
