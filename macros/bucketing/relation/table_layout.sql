@@ -24,7 +24,7 @@
   {%- set comment = modules.re.search('(?s)\nComment: (.*?)(?=' ~ after ~ ')', text) -%}
   {%- set properties = modules.re.findall('(?ms)^Table Properties: (\\[.*?\\])$', text) | last | default('') -%}
   {%- set property = {} -%}
-  {%- for key in ['bucketing.build', 'bucketing.replaces', 'bucketing.staging_empties', 'bucketing.written_as', 'bucketing.merged', 'bucketing_version'] -%}
+  {%- for key in ['bucketing.build', 'bucketing.replaces', 'bucketing.written_as', 'bucketing.merged', 'bucketing_version'] -%}
     {%- do property.update({key: modules.re.findall('(?:^\\[|, )' ~ modules.re.escape(key) ~ '=([^],]*)', properties) | first | default(none)}) -%}
   {%- endfor -%}
   {#- These properties contain JSON, because names may contain commas. -#}
@@ -44,8 +44,6 @@
       'replaces': property['bucketing.replaces'],
       'written_as': property['bucketing.written_as'],
       'merged': property['bucketing.merged'],
-      'empties': property['bucketing.staging_empties'] == 'true',
-      'overwrites_dynamically': modules.re.search('(?m)^Storage Properties: .*partitionOverwriteMode=dynamic', text) is not none,
       'file_format': 'parquet' if 'parquet' in storage else ('orc' if 'orc' in storage else provider),
       'bucket_hash': ('hive2' if property['bucketing_version'] | trim == '2' else 'hive') if provider == 'hive' else 'spark',
       'bucketing_version': property['bucketing_version'] or '1',

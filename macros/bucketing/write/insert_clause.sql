@@ -1,27 +1,7 @@
-{#- Returns INSERT INTO or INSERT OVERWRITE up to the query. Overwrites only the partitions for which the query returns rows. -#}
-{% macro insert_clause(relation, layout, overwrite) -%}
-  {%- set dynamic = overwrite and layout.bucket_hash == 'spark' and spark_bucketing.needs_dynamic_option(relation) -%}
-  insert {{ 'overwrite' if overwrite else 'into' }} table {{ spark_bucketing.quote_relation(relation) }}
-  {%- if dynamic %}
-  with ('partitionOverwriteMode' = 'dynamic')
-  {%- endif %}
+{#- Returns INSERT INTO up to the query. -#}
+{% macro insert_clause(relation, layout) -%}
+  insert into table {{ spark_bucketing.quote_relation(relation) }}
   {%- if layout.partition_by %}
   partition ({{ spark_bucketing.quote_columns(layout.partition_by) }})
   {%- endif %}
-{%- endmacro %}
-
-
-{#-
-  Returns whether an INSERT OVERWRITE needs the option for dynamic partition overwrite. Spark rejects the option if the table also has it.
-
-  Before Spark 4.0, a statement cannot have options. In that case, sets the option on the table, because a session setting would affect other
-  statements and would persist after a failure. Tables in the Hive layout always overwrite dynamically.
--#}
-{% macro needs_dynamic_option(relation) -%}
-  {%- set is_set = spark_bucketing.table_layout(relation).overwrites_dynamically -%}
-  {%- if not is_set and not spark_bucketing.has_query_options() -%}
-    {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ " set serdeproperties ('partitionOverwriteMode' = 'dynamic')") %}
-    {%- set is_set = true -%}
-  {%- endif -%}
-  {{ return(not is_set) }}
 {%- endmacro %}

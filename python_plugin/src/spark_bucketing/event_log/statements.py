@@ -19,7 +19,7 @@ _EVENT = re.compile(
 _EXECUTION = re.compile(rb'"executionId":(\d+)')
 # The command that writes names its table: `spark_catalog`.`db`.`table`
 _WRITE = re.compile(r"(?:Insert|AsSelect)\w*.*?Arguments: [^\n]*?(`[^`\n]+`(?:\.`[^`\n]+`)+)", re.S)
-_INTERMEDIATE = re.compile(r"__dbt_(backup|staged|tmp|input|plan|files|touched|trash)$")
+_INTERMEDIATE = re.compile(r"__dbt_(backup|build|staged|tmp|input|plan|files|touched|trash)$")
 _COMMENT = re.compile(r'"app": "dbt"')
 _NODE, _INVOCATION = re.compile(r'"node_id": "([^"]+)"'), re.compile(r'"invocation_id": "([^"]+)"')
 _METRICS = {
