@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from metastore_interception import failing, intercepted
 from partition_specs import metastore_calls
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import ParseException, PySparkException
+from pyspark.sql import SparkSession
 
 from conftest import data_files
 
@@ -300,3 +303,45 @@ def test_wrong_builds_are_refused(table: Tables, statement: str, error: str) -> 
 def test_syntax_errors_are_reported(table: Tables, rest: str) -> None:
     with pytest.raises(ParseException):
         table.sql(f"alter table t {rest}")
+
+
+# The sessions of readers: whether the extension is enabled, and whether each query lists the files again.
+READERS = {"fresh": ("true", True), "stock": ("false", True), "warm": ("true", False)}
+
+
+def read_until(stop: Event, session: SparkSession, refreshes: bool, seen: list[set[tuple[object, ...]]]) -> None:
+    while not stop.is_set():
+        if refreshes:
+            session.sql("refresh table t")
+        seen.append({tuple(row) for row in session.sql("select p, v, count(*) from t group by p, v").collect()})
+
+
+@pytest.mark.parametrize("runs", [pytest.param(5, id="some"), pytest.param(200, id="many", marks=pytest.mark.long)])
+def test_readers_see_all_old_or_all_new_partitions(table: Tables, runs: int) -> None:
+    partitions = [f"p{number}" for number in range(6)]
+    rows = f"select id, 'v{{}}', concat('p', id % {len(partitions)}) from range(60)"
+    table.sql(f"insert overwrite table t {rows.format(0)}")
+    table.sql("alter table t drop if exists partition (p = 'a'), partition (p = 'b')")
+    stop, seen = Event(), {name: list[set[tuple[object, ...]]]() for name in READERS}
+    with ThreadPoolExecutor() as pool:
+        readers = []
+        for name, (enabled, refreshes) in READERS.items():
+            session = table.spark.newSession()
+            session.conf.set("spark.bucketing.enabled", enabled)
+            session.sql(f"use {table.database}")
+            readers.append(pool.submit(read_until, stop, session, refreshes, seen[name]))
+        try:
+            for run in range(1, runs + 1):
+                build(table, rows.format(run), *partitions)
+                # Cleans after the INSERT instead of before it, because a query here may take as long as a whole run.
+                clean(table)
+                publish(table)
+        finally:
+            stop.set()
+        for reader in readers:
+            reader.result()
+    whole = [{(partition, f"v{run}", 10) for partition in partitions} for run in range(runs + 1)]
+    for name, states in seen.items():
+        wrong = [state for state in states if state not in whole]
+        assert states and not wrong, (name, len(states), wrong[:1])
+    print({name: len(states) for name, states in seen.items()})
