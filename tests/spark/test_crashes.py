@@ -122,7 +122,7 @@ def test_build_of_another_time_zone_is_not_published(project: Project) -> None:
 
 def crash_while_publishing(project: Project, **variables: str) -> None:
     """Crash a run without the extension before it publishes the first partition."""
-    with statements(crash_before=" location "):
+    with statements(crash_before=" set location "):
         _, failure = project.attempt("run", **variables)
     assert "the process crashed here" in failure and "m__dbt_build" in project.tables()
 

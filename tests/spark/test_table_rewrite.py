@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from bucketed_tables import put
 from partition_specs import metastore
+from pyspark.errors import PySparkException
 from spec_evolution import DB, HARD, SpecEvolution, evolving_tables, literal, sealed  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
@@ -55,21 +56,22 @@ def test_partitions_with_special_characters_are_rewritten(tables: SpecEvolution)
 
 def test_readers_by_path_see_all_new_files_or_an_error(tables: SpecEvolution) -> None:
     rows = tables.evolved("by_path", {"a": 4, "b": 4, "c": 8})
-    query = f"select ds, count(*), sum(v), count(distinct k) from parquet.`{tables.folder('by_path')}` group by ds"
-    assert tables.rows(query) == rows
-    # Old and new files exist until the next run.
+
+    def by_path() -> list[str]:
+        tables.spark.read.parquet(str(tables.folder("by_path"))).createOrReplaceTempView("files_by_path")
+        return tables.rows("select ds, count(*), sum(v), count(distinct k) from files_by_path group by ds")
+
+    assert by_path() == rows
     tables.said("rewrite", "by_path", "--where", "ds = 'a'")
-    with pytest.raises(Exception, match="CONFLICTING_DIRECTORY_STRUCTURES"):
-        tables.rows(query)
-    tables.sql("alter table by_path clean builds")
-    with pytest.raises(Exception, match="CONFLICTING_DIRECTORY_STRUCTURES"):
-        tables.rows(query)
-    tables.alter("by_path", 16)
+    for statement in ("alter table by_path clean builds", "alter table by_path clustered by (k) into 16 buckets"):
+        with pytest.raises(PySparkException, match="CONFLICTING_DIRECTORY_STRUCTURES"):
+            by_path()
+        tables.sql(statement)
     tables.said("rewrite", "by_path")
-    with pytest.raises(Exception, match="CONFLICTING_DIRECTORY_STRUCTURES"):
-        tables.rows(query)
+    with pytest.raises(PySparkException, match="CONFLICTING_DIRECTORY_STRUCTURES"):
+        by_path()
     tables.sql("alter table by_path clean builds")
-    assert tables.rows(query) == rows
+    assert by_path() == rows
 
 
 @pytest.mark.long
@@ -130,14 +132,13 @@ def test_files_from_a_stock_insert_are_compacted(tables: SpecEvolution) -> None:
     tables.assert_whole("added", rows, a=8, b=8)
 
 
-def test_partitions_without_rows_become_empty(tables: SpecEvolution) -> None:
+def test_partitions_without_rows_are_skipped(tables: SpecEvolution) -> None:
     tables.evolved("empty", {"a": 4, "b": 8})
     tables.sql("alter table empty add partition (ds = 'c')")
     with tables.settings({"spark.sql.sources.bucketing.enabled": "false", "spark.bucketing.enabled": "false"}):
         tables.sql("insert overwrite table empty partition (ds = 'a') select 1, 1 from range(1) where id > 1")
     rows = tables.sums("empty")
-    assert "1 partition rewritten" in tables.said("rewrite", "empty")
-    assert tables.record("empty")["ds=a"][0] == "empty"
+    assert "0 partitions rewritten" in tables.said("rewrite", "empty")
     tables.assert_whole("empty", rows)
 
 
