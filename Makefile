@@ -6,26 +6,26 @@ CONFIG := python_plugin/pyproject.toml
 PY := python_plugin/src $(wildcard scripts) benchmarks tests
 SQL := $(wildcard macros models) $(wildcard tests/projects)
 PROFILE := --project-dir . --profiles-dir .
-# One process for each core, each of which starts Spark once. Test files keep their order: files with many quick tests and without Spark come last,
-# so that all processes finish at about the same time.
+# There is one process per core, and each process starts Spark once. Test files run in a fixed order: quick files without Spark come last, so that
+# all processes finish at about the same time.
 WORKERS := --numprocesses auto --dist loadfile --no-loadscope-reorder
-# Tests that start a cluster have a separate target.
+# A separate target runs the tests that start a cluster.
 HERE := --ignore tests/cluster
-# Other Spark versions. Each has a folder that precedes .venv on Python's path.
+# Other Spark versions. Each version has a directory that precedes .venv on Python's path.
 VERSIONS ?= $(shell sed -n 's/^pyspark==\([0-9]*[.][0-9]*\)[.].*/\1/p' spark-versions.txt)
-# Tests that run with each of these versions.
+# Tests to run with each of these versions.
 OF_VERSIONS := $(addprefix tests/spark/,test_spark_versions.py test_bucketed_table.py test_incremental.py test_incremental_differential.py test_microbatch.py \
   test_organized_table.py test_organized_ranges.py test_organized_incremental.py test_organized_merges.py test_file_replacement.py test_file_tests.py test_generic_tests.py test_sealed_generic_tests.py test_crashes.py test_swap_errors.py test_table_show.py read write evolution/test_alter_buckets.py) tests/fuzz
-# A broken link or anchor is an error. The variable silences an advertisement of the theme.
+# With --strict, broken links and anchors are errors. The variable disables an advertisement by the theme.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-# Path of the session extension in profiles.yml, and the cache for its jars.
+# The path of the session extension in profiles.yml, and the cache for its jars.
 EXTENSION := .venv/spark-bucketing-extension.jar
-# Jars that the wheel contains.
+# The directory of the jars in the wheel.
 JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-lint lint format docs dist clean
+.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-lint bench-hashes lint lint-types lint-sql lint-style format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,11 +43,15 @@ machine:
 	@command -v $(PYTHON) >/dev/null || { echo "'$(PYTHON)' was not found. Install Python 3.10 or newer, or set PYTHON." >&2; exit 1; }
 	@$(PYTHON) scripts/check_machine.py
 
-demo: setup ## Build the showcase on an embedded Spark and show the layout of its tables
+demo: setup ## Build the showcase without and with buckets on an embedded Spark, and show its tables and the savings
 	@$(BIN)/python scripts/get_data.py
 	@$(BIN)/spark-bucketing extension build --output $(EXTENSION) >/dev/null
-	@$(BIN)/dbt build $(PROFILE)
+	@$(BIN)/python scripts/demo.py plain
+	@$(BIN)/python scripts/demo.py bucketed
+	@printf '\n== The files of the bucketed tables ==\n\n'
 	@$(BIN)/spark-bucketing table show $(PROFILE)
+	@printf '\n== What the buckets cost and saved, from event logs ==\n\n'
+	@$(BIN)/spark-bucketing report --before .demo/events/plain --after .demo/events/bucketed
 
 evolution: setup ## Change the buckets of the showcase's flights_by_month with dbt run, and show the query plans
 	@$(BIN)/python scripts/evolution/evolve.py
@@ -55,16 +59,16 @@ evolution: setup ## Change the buckets of the showcase's flights_by_month with d
 corrections: setup ## Merge a week of late corrections into an organized table of flights, and show which files change
 	@$(BIN)/python scripts/evolution/corrections.py
 
-test: lint ## Run all linters and all tests except the long ones
+test: lint ## Run all linters, and all tests except the long tests
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(HERE) tests
 
-test-quick: setup ## Run the linters that take seconds and the tests without Spark, in less than two minutes
+test-quick: setup ## Run the quick linters and the tests without Spark, in less than two minutes
 	@$(BIN)/ruff check --config $(CONFIG) $(PY)
 	@$(BIN)/ruff format --config $(CONFIG) --check $(PY)
 	@$(BIN)/lint-imports --config $(CONFIG) --no-cache --no-logo
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -q -m 'not long' $(WORKERS) tests/unit
 
-mutate: setup ## Break random lines of source, one at a time, and list the changes that no test notices: SEED=1 MUTANTS=30 TESTS=tests/unit
+mutate: setup ## Break random lines of code, one at a time, and list the changes that no test detects: SEED=1 MUTANTS=30 TESTS=tests/unit
 	@$(BIN)/python tests/support/mutate.py $(SEED:%=--seed %) $(MUTANTS:%=--mutants %) $(TESTS)
 
 test-long: setup ## Run the long tests, with more random cases and more simulated crashes
@@ -78,7 +82,7 @@ test-versions: test-cross-version ## Run the Spark tests with other Spark versio
 	  env -u SPARK_HOME PYTHONPATH=$(CURDIR)/.venv/spark-$$version CASES=300 \
 	    $(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(OF_VERSIONS); done
 
-test-cross-version: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Read tables with each Spark version that other versions wrote: VERSIONS="3.5 4.1"
+test-cross-version: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Read tables that other Spark versions wrote: VERSIONS="3.5 4.1"
 	@VERSIONS="$(VERSIONS)" $(BIN)/pytest --config-file $(CONFIG) --rootdir . tests/versions
 
 .venv/spark-%/pyspark: spark-versions.txt | setup
@@ -91,8 +95,8 @@ test-cross-version: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Read tables wit
 cluster-test: setup ## Run dbt on a Spark cluster with a Hive metastore on PostgreSQL, and inject failures
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/cluster
 
-fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000 EVOLVED=0.3
-	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) EVOLVED=$(or $(EVOLVED),0.3) $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz
+fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000 EVOLVED=0.3 LAYOUT=hive2
+	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) EVOLVED=$(or $(EVOLVED),0.3) LAYOUT="$(LAYOUT)" $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz
 
 bench: setup ## Compare the run times of joins with and without buckets: SCALE=1
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
@@ -108,7 +112,7 @@ bench-advise: setup ## Run TPC-H as a dbt project before and after `spark-bucket
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
 	@$(BIN)/python benchmarks/advise_tpch.py --scale $(or $(SCALE),1)
 
-bench-event-logs: setup ## Compare `spark-bucketing report` with a stopwatch on TPC-H: SCALE=0.1
+bench-event-logs: setup ## Compare `spark-bucketing report` with dbt's own times on TPC-H: SCALE=0.1
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
 	@$(BIN)/python benchmarks/event_logs.py --scale $(or $(SCALE),0.1)
 
@@ -118,21 +122,31 @@ bench-planning: setup ## Time query planning with a Hive metastore on PostgreSQL
 bench-files: setup ## Write a table with each file strategy of organized_table: ROWS=2000000
 	@$(BIN)/python benchmarks/file_strategies.py --rows $(or $(ROWS),2000000)
 
-bench-ranges: setup ## Filter a table of many files with and without its file statistics: FILES=20000
+bench-ranges: setup ## Time filters on a table with many files, with and without its file statistics: FILES=20000
 	@$(BIN)/python benchmarks/ranges.py --files $(or $(FILES),20000)
 
-bench-merges: setup ## Compare merges into an organized table with rewriting partitions or the whole table
+bench-merges: setup ## Compare merges into an organized table with rewrites of partitions or of the whole table
 	@$(BIN)/python benchmarks/merges.py
 
 bench-lint: setup ## Compare the sqlfluff rules with `check` on random models, and time both: MODELS=500
 	@$(BIN)/python benchmarks/lint_models.py --models $(or $(MODELS),500)
 
-lint: setup ## Check style, types, imports, SQL, words and the documentation's links
+bench-hashes: setup ## Compare the times of Hive's bucketing versions 1 and 2: ROWS=5000000
+	@$(BIN)/python benchmarks/hashes.py --rows $(or $(ROWS),5000000)
+
+lint: setup ## Check style, types, imports, SQL, spelling and links in the documentation
+	@$(MAKE) --no-print-directory --output-sync --jobs 2 lint-types lint-sql lint-style
+
+lint-types:
+	@$(BIN)/mypy --config-file $(CONFIG) $(PY)
+
+lint-sql:
+	@$(BIN)/sqlfluff lint $(SQL)
+
+lint-style:
 	@$(BIN)/ruff check --config $(CONFIG) $(PY)
 	@$(BIN)/ruff format --config $(CONFIG) --check $(PY)
-	@$(BIN)/mypy --config-file $(CONFIG) $(PY)
 	@$(BIN)/lint-imports --config $(CONFIG) --no-cache --no-logo
-	@$(BIN)/sqlfluff lint $(SQL)
 	@git ls-files ':!LICENSE' ':!scripts/retired_words.txt' | xargs $(BIN)/codespell --toml $(CONFIG) -D - -D scripts/retired_words.txt
 	@$(MKDOCS)
 
@@ -141,7 +155,7 @@ format: setup ## Apply the fixes of the linters
 	@$(BIN)/ruff format --config $(CONFIG) $(PY)
 	@$(BIN)/sqlfluff fix $(SQL)
 
-docs: setup ## Write the generated pages of the documentation, and build the site in site/
+docs: setup ## Generate the reference pages of the documentation, and build the site in site/
 	@$(BIN)/python scripts/write_reference.py
 	@$(MKDOCS)
 	@echo "Open site/index.html"

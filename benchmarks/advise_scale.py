@@ -1,7 +1,7 @@
 """Time `spark-bucketing advise --offline` on a project with many tables: `python benchmarks/advise_scale.py`.
 
-check_scale.py generates the project, without buckets. A generated catalog.json holds the table sizes: a tenth of the
-models have between 1 GiB and 1 TiB, the others have up to 10 GiB. The time covers the whole command: building the
+check_scale.py generates the project without buckets. A generated catalog.json contains the table sizes: a tenth of the
+tables have between 1 GiB and 1 TiB, and the others have up to 10 GiB. The time covers the whole command: building the
 extension if necessary, compiling, starting Spark, and planning the project before and after the proposed changes.
 """
 
@@ -51,7 +51,7 @@ def write_catalog(folder: Path, models: int, chance: random.Random) -> None:
     Args:
         folder: the project folder.
         models: number of models in the project.
-        chance: random generator that picks the sizes.
+        chance: random number generator for the sizes.
     """
     columns = {name: {"name": name, "type": kind, "index": place} for place, (name, kind) in enumerate(COLUMNS.items())}
 
@@ -71,7 +71,7 @@ def write_catalog(folder: Path, models: int, chance: random.Random) -> None:
 
 
 def _top(report: dict[str, Any]) -> dict[str, Any]:
-    """Summarize a report: the length of each list, and scalar values as they are."""
+    """Summarize a report: replace each list with its length, and keep scalar values."""
     return {key: len(value) if isinstance(value, (list, dict)) else value for key, value in report.items()}
 
 

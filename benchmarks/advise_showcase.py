@@ -1,8 +1,8 @@
 """Compare the advice for the showcase with its actual bucket specs: `python benchmarks/advise_showcase.py`.
 
-The benchmark copies the project and removes all bucket configuration with the edits that `advise` itself uses. It
-then asks for advice and assumes 100 GiB per table and twelve partitions per year. Models that no other model reads
-run once an hour, the others once a day. The output shows the advised bucket columns next to the showcase's own.
+The benchmark copies the project, and removes all bucket config with the edits that `advise` itself uses. It then runs
+`advise`, and assumes 100 GiB per table and twelve partitions per year. It also assumes that models without readers run
+once an hour, and all other models once a day. The output shows the proposed and the showcase's own bucket columns.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _OURS = ("clustered_by", "buckets", "sorted_by", "bucket_hash", "on_bucket_chang
 
 
 def main() -> None:
-    """Remove the buckets, ask for advice, and print the comparison."""
+    """Remove the buckets, run `advise`, and print the comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--assume-size", default="100GiB", help="size of every table")
     parser.add_argument(
-        "--runs", type=int, default=24, help="runs of a model that no model reads, for each run of the others"
+        "--runs", type=int, default=24, help="runs of a model without readers, for each run of the other models"
     )
     parser.add_argument("more", nargs="*", help="more options for advise, after --")
     options = parser.parse_args()

@@ -1,8 +1,8 @@
-"""Measure what `spark-bucketing advise --apply` gains on TPC-H as a dbt project: `make bench-advise SCALE=1`.
+"""Measure the gain of `spark-bucketing advise --apply` on TPC-H as a dbt project: `make bench-advise SCALE=1`.
 
-The 22 queries and the eight tables are models; no table is bucketed at first. The benchmark applies the advice to a
-copy of the project and runs both projects alternately. It reports seconds, files, and the shuffle bytes that Spark
-measured, next to the bytes that the advice predicted. Every query must return the same rows before and after.
+The 22 queries and the eight tables are models. At first, no table is bucketed. The benchmark applies the advice to a
+copy of the project, and runs both projects alternately. It reports seconds, files, the shuffle bytes that Spark
+measured, and the bytes that the advice predicted. Every query must return the same rows before and after.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def main() -> None:
     )
     parser.add_argument("--conf", nargs="*", default=[], metavar="NAME=VALUE", help="Spark settings")
     parser.add_argument(
-        "--target-file-size", default="16MiB", help="passed to advise; small, because benchmark tables are small"
+        "--target-file-size", default="16MiB", help="target file size for advise; benchmark tables are small"
     )
-    parser.add_argument("--smallest", default="4MiB", help="passed to advise")
+    parser.add_argument("--smallest", default="4MiB", help="minimum table size for advise")
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="folder for data, tables and results")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--variants", nargs="*", help=argparse.SUPPRESS)
@@ -58,7 +58,7 @@ def main() -> None:
     generate(data, options.scale, table_names())
     folder = options.folder.absolute() / f"advise-{options.scale:g}"
     make_project(folder, data, dict(pair.split("=", 1) for pair in options.conf))
-    # `advise` reads the sizes of existing tables.
+    # The tables must exist, because `advise` reads their sizes.
     _measure_in_subprocess(folder, ["before"], 0)
     shutil.copytree(folder / "before", folder / "after", symlinks=True)
     begin = time.perf_counter()
@@ -121,26 +121,26 @@ def _apply_layout(folder: Path, layout: str) -> dict[str, Any]:
 
 
 def measure_models(folder: Path, variants: Sequence[str], repetitions: int) -> dict[str, dict[str, Any]]:
-    """Build all models, run the queries repeatedly, and return the measurements; the variants take turns.
+    """Build all models, and measure repeated runs of the queries; the variants take turns.
 
     Args:
-        folder: the folder that make_project() wrote.
-        variants: names of its projects to run.
-        repetitions: runs of the queries after the run that builds all models.
+        folder: the directory that make_project() wrote.
+        variants: names of the projects to run in this directory.
+        repetitions: number of query runs after the run that builds all models.
 
-    Returns: for each variant and model, the median seconds and shuffle bytes, its files and their bytes, and for a
-    query
-        a digest of its rows.
+    Returns:
+        For each variant and model, the median seconds and shuffle bytes, the number and bytes of its files, and for
+        queries also a digest of the rows.
     """
     from pyspark.sql import SparkSession
 
     runs = {variant: [_run(folder, variant)] for variant in variants}
     for repetition in range(repetitions):
-        # Each variant goes first equally often, because the machine's speed drifts.
+        # Each variant runs first equally often, because the machine's speed drifts.
         for variant in variants if repetition % 2 else reversed(variants):
             runs[variant].append(_run(folder, variant, "--select", "path:models/queries"))
     spark = SparkSession.active()
-    # The first run builds all models; later runs repeat only the queries.
+    # The first run builds all models. Later runs repeat only the queries.
     return {
         variant: {
             name: {
@@ -182,7 +182,7 @@ def _run(folder: Path, variant: str, *select: str) -> dict[str, dict[str, float]
 
 
 def _span(result: Any) -> tuple[float, float]:
-    """Return when a model started and ended, in seconds since 1970."""
+    """Return the start and the end of a model's run, in seconds since 1970."""
     times = [time for part in result.timing for time in (part.started_at, part.completed_at) if time]
     return min(map(_seconds, times)), max(map(_seconds, times))
 
@@ -205,7 +205,7 @@ def _shuffled(spans: Mapping[str, tuple[float, float]]) -> dict[str, int]:
         name = next((name for name, (start, end) in spans.items() if start <= began <= end), None)
         stages = job.stageIds()
         for number in (stages.apply(place) for place in range(stages.size())):
-            # Spark lists a shared stage in several jobs; count it for the first.
+            # Spark lists a shared stage in several jobs. It counts only for the first job.
             if name is not None and number not in seen:
                 found[name] += store.lastStageAttempt(number).shuffleWriteBytes()
             seen.add(number)
@@ -233,7 +233,7 @@ def _sums(before: Mapping[str, Any], after: Mapping[str, Any]) -> Table:
 
 
 def _by_model(before: Mapping[str, Any], after: Mapping[str, Any], advice: Mapping[str, Any]) -> Table:
-    """Print measured values and predicted shuffle bytes per model; the largest slowdowns come first."""
+    """Return a table of measured and predicted values per model, with the largest slowdown first."""
     heads = ("s before", "s after", "MiB shuffled before", "after", "MiB predicted before", "after")
     printed = Table("model", *heads, title="By model, largest slowdown first")
     predicted = {one["model"]: one for one in advice.get("models", ())}

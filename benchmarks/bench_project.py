@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def write_project(folder: Path, models: Mapping[str, str]) -> Path:
-    """Write a project with this package and the given models, in the schema `bench`."""
+    """Write a project with this package and the given models; its schema is `bench`."""
     packages = folder / "dbt_packages"
     packages.mkdir(parents=True)
     (packages / "spark_bucketing").symlink_to(ROOT)
@@ -35,7 +35,7 @@ def model(sql: str, **config: Any) -> str:
 
 
 def run(project: Path, model: str) -> float:
-    """Run one model of a dbt project, and return the seconds."""
+    """Run one model of a dbt project, and return the time in seconds."""
     from dbt.cli.main import dbtRunner
 
     place = ["--project-dir", str(project), "--profiles-dir", str(project), "--quiet"]

@@ -1,8 +1,8 @@
-"""Time `spark-bucketing check --offline` on a project of many models: `python benchmarks/check_scale.py --models 1000`.
+"""Time `spark-bucketing check --offline` on a large project: `python benchmarks/check_scale.py --models 1000`.
 
 A tenth of the models are bucketed tables, with different bucket columns and compatible or incompatible numbers of
-buckets. The other models join, aggregate, union and rank them and unbucketed tables, and some read other models. The
-time covers the whole command: building the extension if necessary, starting Spark, compiling and planning.
+buckets. The other models join, aggregate, union and rank bucketed tables, unbucketed tables and other models. The time
+covers the whole command: building the extension if necessary, starting Spark, compiling and planning.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def make_project(folder: Path, models: int, chance: random.Random, is_bucketed: 
     Args:
         folder: an existing folder for the project.
         models: number of models.
-        chance: random generator that picks the queries.
-        is_bucketed: whether the first tenth are bucketed tables.
+        chance: random number generator for the queries.
+        is_bucketed: whether the first tenth of the models are bucketed tables.
     """
     profile = {"type": "spark", "method": "session", "host": "NA", "schema": "shop"}
     columns = [{"name": name, "data_type": kind} for name, kind in COLUMNS.items()]
@@ -84,7 +84,7 @@ def make_project(folder: Path, models: int, chance: random.Random, is_bucketed: 
             sql = f"select k, j, ds, v from {chance.choice(relations[:10])}"
         else:
             config = {"materialized": chance.choice(["table", "view"])}
-            # Most inputs are bucketed tables; some are models built from them.
+            # Most inputs are bucketed tables. Some inputs are models that read bucketed tables.
             known = relations[:10] + relations[10 : 10 + bucketed] * 3 + relations[10 + bucketed :][-20:]
             sql = chance.choice(SHAPES).format(a=chance.choice(known), b=chance.choice(known))
         files[f"models/m{number}.sql"] = (

@@ -1,8 +1,7 @@
 """Write one table with each file strategy of `organized_table`, and with dbt-spark's `table`: `make bench-files`.
 
-The last day of the table has five times as many rows as the first, as after a backfill. Each strategy is one model of a
-dbt project, and the models run alternately. Times are medians, in seconds; the number and sizes of files are measured
-on disk.
+The last day in the table has five times as many rows as the first day. Each strategy is one model of a dbt project, and
+the models run alternately. Times are medians in seconds. The benchmark measures the number and sizes of files on disk.
 """
 
 from __future__ import annotations
@@ -72,8 +71,8 @@ def main() -> None:
 
 
 def _project(folder: Path, options: argparse.Namespace) -> Path:
-    # The inverse of the distribution function of a density that grows from 1 to 5. Rows arrive in random order from
-    # several tasks.
+    # This expression inverts the distribution function of a density that grows from 1 to 5. Rows arrive in random order
+    # from several tasks.
     chance = "(xxhash64(id) & 1048575) / 1048576D"
     query = f"""
         select /*+ repartition(16) */ id, md5(cast(id as string)) as text,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 JOIN = "join {orders} on l_orderkey = o_orderkey"
 SUMS = "select count(*), sum(l_extendedprice), max(o_orderdate)"
 
-# {name} stands for the table of that name in the layout under test.
+# {name} stands for the table with that name in the tested layout.
 QUERIES: dict[str, str] = {
     "join": f"{SUMS} from {{lineitem}} {JOIN}",
     "join, group by the key": (

@@ -1,8 +1,8 @@
 """Compare the sqlfluff rules with `check`, and time them: `python benchmarks/lint_models.py`.
 
-`spark-bucketing check --offline` plans random models in Spark; the rules only parse them. An alarm is correct if
-`check` reports the reason with the same name. Because `check` reports only the first reason that applies to each
-Exchange, one reason can hide another. An alarm is groundless if `check` reports nothing for the model.
+With `spark-bucketing check --offline`, Spark plans random models. The rules only parse them. A violation is correct if
+`check` reports the reason with the same name. `check` reports only the first reason that applies to each Exchange, so
+one reason can hide another. A violation is groundless if `check` reports nothing for the model.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Verdicts = Mapping[str, frozenset[str]]
 
 
 def check_models(project: Path) -> Verdicts:
-    """Run `check` with the session extension; return its findings per model, for models that it can plan."""
+    """Run `check` with the session extension, and return the findings of each model that Spark can plan."""
     report = project / REPORT
     if report.is_file():
         return read(report)
@@ -78,7 +78,7 @@ def linter(project: Path, rules: str) -> Linter:
 
 
 def run_rules(project: Path) -> Verdicts:
-    """Return the rules that each model violates."""
+    """Run the rules, and return the violated rules of each model."""
     own = linter(project, "spark_bucketing")
     found = {}
     for file in sorted((project / "models").glob("m*.sql")):
@@ -90,7 +90,7 @@ def run_rules(project: Path) -> Verdicts:
 
 def compare(checked: Verdicts, said: Verdicts) -> Table:
     """Return the precision and recall of each rule that corresponds to a reason."""
-    table = Table("rule", "models with the reason", "alarms", "right", "precision", "recall", "groundless alarms")
+    table = Table("rule", "models with the reason", "violations", "correct", "precision", "recall", "groundless")
     slugs = sorted({reason.slug for reason in EVERY_REASON} & {slug for slugs in said.values() for slug in slugs})
     totals = [0, 0, 0, 0]
     for slug in [*slugs, "all of these"]:
@@ -135,7 +135,7 @@ def time_rules(project: Path, console: Console) -> None:
 
 
 def _time_rules_alone(project: Path, file: Path, text: str) -> float:
-    """Return the seconds that the rules alone take, without sqlfluff's rendering and parsing."""
+    """Return the seconds for the rules alone, without sqlfluff's rendering and parsing."""
     rendered = linter(project, "spark_bucketing").render_string(text, str(file), FluffConfig(overrides=SPARK), "utf-8")
     known = project_of(file, f"{project}/{MANIFEST}")
     begin = time.perf_counter()
@@ -144,7 +144,7 @@ def _time_rules_alone(project: Path, file: Path, text: str) -> float:
 
 
 def _long(text: str) -> str:
-    """Return a query of 200 lines: a chain of CTEs, each joining the previous one with a table."""
+    """Return a query of 200 lines: a chain of CTEs, each of which joins the previous CTE with a table."""
     head = text[: text.index("\n")]
     parts = ["with c0 as (\n    select k, g, v\n    from {{ source('raw', 't00') }}\n)"]
     while sum(part.count("\n") + 2 for part in parts) < 190:
@@ -157,7 +157,7 @@ def _long(text: str) -> str:
 
 
 def main() -> None:
-    """Write a project, analyze it with both tools, and print how far they agree."""
+    """Write a project, analyze it with both tools, and print how well their results agree."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=int, default=500, help="number of models")
     parser.add_argument("--seed", type=int, default=1, help="seed of the random project")

@@ -1,4 +1,4 @@
-"""Generate a dbt project of random models over bucketed tables; the same seed gives the same project."""
+"""Generate a dbt project with random models over bucketed tables; the same seed gives the same project."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = ("k", "g", "d", "v", "w")
 
 @dataclass(frozen=True)
 class Source:
-    """A source table; its bucket columns, if any, are among k (number), g (string) and d (date)."""
+    """A source table; any bucket columns are among k (number), g (string) and d (date)."""
 
     name: str
     by: tuple[str, ...]
@@ -38,7 +38,7 @@ class Source:
 
 
 def write_project(folder: Path, models: int, seed: int) -> None:
-    """Write a project with `models` models and the views that they read, for an embedded Spark."""
+    """Write a project for an embedded Spark, with `models` models and the views that they read."""
     random = Random(seed)  # noqa: S311  (no secret)
     sources = _sources()
     (folder / "models").mkdir(parents=True)
@@ -53,7 +53,7 @@ def write_project(folder: Path, models: int, seed: int) -> None:
             folder, f"view_{source.name}", "view", f"select k, g, d, v, w\nfrom {_read(source)}\nwhere w is not null"
         )
     for number in range(models):
-        # Every second model is written as in a well-maintained project, so few rules should fire on it.
+        # Every second model follows the best practices, so few rules should report violations in it.
         tidy = number % 2 == 1
         _write(
             folder,

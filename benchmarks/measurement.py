@@ -1,4 +1,4 @@
-"""Measure the time, exchanges, sorts and memory of queries; variants take turns, so that noise affects all alike."""
+"""Measure the time, Exchanges, Sorts and memory of queries; variants take turns, so that noise affects all equally."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ def measure(spark: SparkSession, repetitions: int) -> dict[str, dict[str, Measur
     """Run every query in every variant.
 
     Args:
-        spark: a session with the extension, whose current database has the tables.
-        repetitions: timed runs of each query, after one warm-up run.
+        spark: a session with the extension, whose current database contains the tables.
+        repetitions: number of timed runs of each query, after one warm-up run.
 
-    Returns: the measurements by query and variant.
+    Returns:
+        The measurements by query and variant.
 
     Raises:
         WrongRowsError: two variants returned different rows.
@@ -64,7 +65,7 @@ def measure(spark: SparkSession, repetitions: int) -> dict[str, dict[str, Measur
 
 @dataclass
 class Planned:
-    """Seconds to plan a query and list its files with cold and warm caches, and the work done with cold caches."""
+    """The seconds to plan a query and list its files with cold and warm caches, and the work with cold caches."""
 
     cold: list[float] = field(default_factory=list)
     warm: list[float] = field(default_factory=list)
@@ -75,12 +76,13 @@ class Planned:
 def measure_planning(
     spark: SparkSession, variants: Sequence[Variant], table: str, query: str, repetitions: int
 ) -> dict[str, Planned]:
-    """Measure the time and work to plan a query and list its files, without running it.
+    """Measure the time and work of planning a query and listing its files, without running the query.
 
-    Stock Spark lists files when the query starts, but the extension lists them during planning. Therefore, the time
-    covers both.
+    Stock Spark lists files when a query starts, but the extension lists them during planning. Therefore, the time
+    covers both steps.
 
-    Returns: the measurements by variant, without the first repetition.
+    Returns:
+        The measurements by variant, without the first repetition.
     """
     metrics = cast(Any, spark._jvm).org.apache.spark.metrics.source.HiveCatalogMetrics
     results = {variant.name: Planned() for variant in variants}
@@ -133,7 +135,7 @@ def _run(spark: SparkSession, variant: Variant, sql: str, into: Measured) -> tup
     rows = frame.collect()
     seconds = time.perf_counter() - start
     plan = frame._jdf.queryExecution().executedPlan().toString().split("== Initial Plan ==")[0]
-    # Every plan shuffles the final count into one row; do not count that exchange.
+    # Every plan shuffles partial counts into one row, so the benchmark does not count that Exchange.
     into.exchanges = len(re.findall(r"\bExchange (?!SinglePartition)", plan))
     into.sorts = len(re.findall(r"\bSort \[", plan))
     store = context._jsc.sc().statusStore()

@@ -2,10 +2,10 @@
 
 Each delta changes a thousandth of the rows.
 
-The table has 200 partitions of 50 files. One delta affects 3% of the files, another affects all of them. dbt applies
-each delta to three tables: with `organized_incremental` and `merge`; with `insert_overwrite` of the affected
-partitions; and with `organized_table`, which rewrites all rows. The byte ratio compares new files with the files that
-contain changed rows.
+The table has 200 partitions of 50 files. One delta affects 3% of the files, and another delta affects all files. Each
+delta goes to three tables: with `merge`, with `insert_overwrite` of the affected partitions, and with
+`organized_table`, which rewrites all rows. The byte ratio compares the new files with the files that contained changed
+rows.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def _copy(spark: SparkSession, table: str, copy: str) -> None:
-    """Copy the files with their modification times, which the file statistics record."""
+    """Copy a table, including the modification times of its files, which the file statistics contain."""
     (statement,) = spark.sql(f"show create table {table}").collect()[0]
     spark.sql(re.sub(r"TABLE \S+", f"TABLE {copy}", statement, count=1))
     shutil.copytree(location(spark, table), location(spark, copy), dirs_exist_ok=True)
@@ -98,7 +98,7 @@ def _copy(spark: SparkSession, table: str, copy: str) -> None:
 
 
 def _run_merges(spark: SparkSession, project: Path, options: argparse.Namespace, title: str, share: float) -> Table:
-    """Apply the same deltas in each variant; each delta changes different rows."""
+    """Apply the same deltas in each variant, and return a table of the results; each delta changes different rows."""
     seconds: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
     written: dict[str, list[tuple[int, int]]] = {variant: [] for variant in VARIANTS}
     least: list[int] = []

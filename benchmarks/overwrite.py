@@ -1,9 +1,8 @@
-"""Observe what readers see while partitions, or some of their files, are replaced.
+"""Observe what readers see while a statement replaces partitions, or some of their files.
 
 The benchmark compares an INSERT OVERWRITE of all partitions with a merge that replaces one file of each partition in an
-organized table. Three readers run meanwhile. One process lists the partition directories as fast as it can. The others
-are Spark sessions, one stock and one with the extension, that count rows per partition with a fresh file listing for
-each query.
+organized table. Meanwhile, three readers run. One process lists the partition directories continuously. A stock Spark
+session and a session with the extension count rows per partition, with a fresh file listing for each query.
 """
 
 from __future__ import annotations
@@ -39,14 +38,15 @@ READERS = {"stock": "false", "extension": "true"}
 
 @dataclass
 class Observations:
-    """What the readers observed for one number of partitions.
+    """The observations of the readers for one number of partitions.
 
     Args:
         statement: seconds of each statement.
-        commit: seconds between the changes to the first and the last directory. gaps: seconds between the first and the
-        last change within a directory. missing: seconds during which some directory had fewer files than before.
-        doubled: seconds during which some directory had more files than before. answers: results of the counting
-        queries per session: right, rows missing, rows twice, or failed.
+        commit: seconds between the changes to the first and the last directory.
+        gaps: seconds between the first and the last change within a directory.
+        missing: seconds during which at least one directory had fewer files than before.
+        doubled: seconds during which at least one directory had more files than before.
+        answers: results of the counting queries per session: right, rows missing, rows twice, or failed.
     """
 
     statement: list[float] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Observations:
 
 @dataclass
 class FolderChanges:
-    """The changes that the directory listing process observed: the time of each change to each directory's files."""
+    """The observations of the process that lists directories: the time of each change to a directory's files."""
 
     began: dict[Path, float] = field(default_factory=dict)
     ended: dict[Path, float] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class FolderChanges:
 
 
 def watch_folders(folders: list[Path], pipe: Connection) -> None:
-    """List directories until a message arrives on the pipe, then send the observed changes."""
+    """List directories until a message arrives on the pipe, and then send the observed changes."""
     first = {folder: _files(folder) for folder in folders}
     seen = FolderChanges()
     pipe.send("ready")
@@ -102,7 +102,7 @@ def observe(
     """Change a table while the readers observe it.
 
     Args:
-        spark: session whose new sessions count rows.
+        spark: session from which the counting sessions are created.
         table: table with partitions `p`, numbered from 0.
         partitions: number of partitions.
         rows: rows of each partition, before and after the change.
@@ -112,7 +112,7 @@ def observe(
     folders = [location(spark, table) / f"p={number}" for number in range(partitions)]
     stop = threading.Event()
     pipe, child_pipe = multiprocessing.Pipe()
-    # A separate process does not compete with this one's threads for the interpreter lock.
+    # A separate process does not compete with the threads of this process for the interpreter lock.
     watcher = multiprocessing.get_context("spawn").Process(target=watch_folders, args=(folders, child_pipe))
     counters = []
     for name, enabled in READERS.items():
@@ -185,7 +185,7 @@ def _observe_overwrites(
 
 
 def _observe_merges(spark: SparkSession, folder: Path, partitions: int, options: argparse.Namespace) -> Observations:
-    """Merge one row into the first of four files of each partition."""
+    """Merge one row into the first of the four files in each partition."""
     name = f"m{partitions}"
     rows = "select id, id div {n} as o, uuid() as v, cast(id % {n} as int) as p from range(0, {end}, 1, 4)"
     all_rows, delta = (rows.format(n=partitions, end=end * partitions) for end in (options.rows, 1))
@@ -218,7 +218,7 @@ def main() -> None:
         small = {"spark.master": "local[2]", "spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "4"}
         spark = session(folder, {**small, **extension_settings(build_jar())})
         spark.sql("create schema bench")
-        table = Table(*TITLES, title="Milliseconds (medians; maximum for one folder) and results of readers")
+        table = Table(*TITLES, title="Milliseconds (medians; maximum for one directory) and results of readers")
         for variant, replaced in {"INSERT OVERWRITE": _observe_overwrites, "merge": _observe_merges}.items():
             for partitions in options.partitions:
                 table.add_row(variant, f"{partitions}", *_cells(replaced(spark, folder, partitions, options)))

@@ -1,8 +1,8 @@
-"""Measure planning time and metastore calls over a metastore service, with and without the extension.
+"""Measure planning time and metastore calls with a metastore service, with and without the extension.
 
-The table has --partitions partitions of --files files each. Only the first partition is written, with one row in each
-bucket. The directories of the other partitions contain hard links to its files, and its rows in the metastore
-database are copied. Therefore, every partition is sealed, and each link costs as much to list as any other file.
+The table has --partitions partitions of --files files each. Spark writes only the first partition, with one row in each
+bucket. The directories of the other partitions contain hard links to its files, and the script copies its rows in the
+metastore database. Therefore, every partition is sealed, and listing a link costs as much as listing any other file.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from cluster import HOST, Cluster, cluster, missing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Tables of the metastore database: the key column that selects the first partition's rows, the key, and the columns
-# that change in a copy. All other columns are copied unchanged.
+# For each table in the metastore database: the key column that selects the first partition's rows, the key, and the
+# columns that change in a copy. All other columns do not change.
 COPIES = {
     "SERDES": ("SERDE_ID", "{old_serde}", {"SERDE_ID": "{new}"}),
     "SERDE_PARAMS": ("SERDE_ID", "{old_serde}", {"SERDE_ID": "{new}"}),
@@ -57,7 +57,7 @@ class Planned:
     """The cost of planning a query.
 
     Args:
-        seconds: for the first and the second planning in a session.
+        seconds: times of the first and the second planning in a session.
         calls: metastore calls of the first planning, by name.
         exchanges: number of exchanges in the plan.
         heap: heap that the driver uses after planning, in MB.
@@ -90,7 +90,7 @@ def settings(made: Cluster) -> dict[str, str]:
 
 
 def make_tables(folder: Path, settings: Mapping[str, str], files: int) -> None:
-    """Write one partition of a table, with a row in each bucket, and a table to join it with."""
+    """Write one partition of a table, with a row in each bucket, and another table for the join."""
     spark = session(folder, settings)
     spark.sql("create database big")
     buckets = f"clustered by (k) sorted by (k) into {files} buckets stored as parquet"
@@ -103,7 +103,7 @@ def make_tables(folder: Path, settings: Mapping[str, str], files: int) -> None:
 
 
 def copy_partition(made: Cluster, partitions: int) -> None:
-    """Add partitions that share the files and the seal of the first one."""
+    """Add partitions that share the files and the seal of the first partition."""
     folder = made.folder / "warehouse" / "big.db" / "t"
     first = [path for path in (folder / "p=0").iterdir() if path.name[0] not in "._"]
     for number in range(1, partitions):
@@ -132,7 +132,7 @@ def copy_partition(made: Cluster, partitions: int) -> None:
 
 
 def calls(folder: Path) -> Counter[str]:
-    """Count the calls to the metastore service until now, by name, from the logs in its temporary directory."""
+    """Count the calls to the metastore service so far, by name, from the logs in its temporary directory."""
     logs = folder.rglob("hive.log*")
     return Counter(
         name for log in logs for name in re.findall(r"audit.*cmd=source:\S+ (\w+)", log.read_text(errors="replace"))

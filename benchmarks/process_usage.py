@@ -14,7 +14,7 @@ _PAUSE_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class ProcessUsage:
-    """The resources that a command used."""
+    """The exit code, run time and memory of a command."""
 
     code: int  # exit code
     seconds: float
@@ -24,7 +24,7 @@ class ProcessUsage:
 def run(command: Sequence[str]) -> ProcessUsage:
     """Run a command, and sample its processes while it runs.
 
-    The peak of a process comes from its last sample, so memory that it allocates just before it ends can be missed.
+    The peak of a process comes from its last sample, so it can exclude memory allocated just before the process ends.
     """
     begin = time.perf_counter()
     running = subprocess.Popen(command)

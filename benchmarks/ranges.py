@@ -1,7 +1,7 @@
 """Time a filter on the range column of a table with many files, with and without file statistics: `make bench-ranges`.
 
-The table has 200 partitions, whose files have ranges that do not overlap. A query selects a thousandth of the values
-in every partition. Stock Spark opens the footer of each file to find out whether it contains any of them.
+The table has 200 partitions. Within a partition, the ranges of files do not overlap. A query selects a thousandth of
+the values in every partition. Stock Spark opens the footer of each file to find out whether the file has such values.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def make(spark: SparkSession, folder: Path, files: int) -> float:
         "create table t (o bigint, v double, w string, p int) using parquet partitioned by (p)"
         """ tblproperties ('bucketing.range_by' = '["o"]')"""
     )
-    # spark.range gives each task consecutive numbers, so each file has its own range.
+    # spark.range assigns consecutive numbers to each task, so each file has its own range.
     rows = spark.range(0, each * ROWS_OF_FILE, 1, each)
     rows.selectExpr("id as o", "rand(1) as v", "'text' as w", "0 as p").write.insertInto("t")
     first = folder / "warehouse" / "t" / "p=0"

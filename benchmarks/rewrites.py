@@ -23,7 +23,7 @@ ROWS = 230_000  # 9 MB per partition
 
 
 def time_rewrites(spark: SparkSession, repetitions: int) -> Printed:
-    """Rewrite one partition, and all of them together, from 8 to 16 buckets; return the medians."""
+    """Rewrite one partition, and then all partitions together, from 8 to 16 buckets; return the medians."""
     printed = Printed("partitions", "MB", "seconds", title=f"table rewrite, medians of {repetitions}")
     for number in (1, PARTITIONS):
         taken = []

@@ -1,4 +1,4 @@
-"""Time bucketed tables against unbucketed ones: `make bench`, or this file with --scale, --repetitions, --folder."""
+"""Compare bucketed with unbucketed tables: `make bench`, or this file with --scale, --repetitions, --folder."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1, help="TPC-H scale factor")
     parser.add_argument("--repetitions", type=int, default=5, help="timed runs of each query")
     parser.add_argument(
-        "--partitions", type=int, default=2000, help="partitions of the table for the planning benchmark; 0 skips it"
+        "--partitions", type=int, default=2000, help="partitions in the planning benchmark; 0 skips the benchmark"
     )
     parser.add_argument(
-        "--evolved", type=int, default=5000, help="partitions of the table with mixed bucket specs; 0 skips it"
+        "--evolved", type=int, default=5000, help="partitions in the benchmark of mixed specs; 0 skips the benchmark"
     )
     parser.add_argument("--conf", nargs="*", default=[], metavar="NAME=VALUE", help="Spark settings")
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="folder for data, tables and results")

@@ -1,9 +1,9 @@
 """Count the statements that dbt sends for a small model, and time them: `python benchmarks/statements.py`.
 
-Each variant is a project with two identical models, which runs repeatedly. The first run creates the tables, later runs
-replace or extend them. Only the second model's statements count, because a run issues some queries just once for all
-of its models. All variants take turns, so that a warm JVM or other load on the machine favors none. Seconds are the
-median of the runs after the second; statements come from the last run.
+Each variant is a project with two identical models, which runs repeatedly. The first run creates the tables, and later
+runs replace or extend them. Only the second model's statements count, because a run sends some queries only once for
+all of its models. The variants take turns, so that a warm JVM or other load on the machine favours no variant. Seconds
+are medians of the runs after the second run. The statements come from the last run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PARTITIONED: dict[str, Any] = {"partition_by": ["p"]}
 APPEND: dict[str, Any] = {"incremental_strategy": "append"}
 MERGE: dict[str, Any] = {"incremental_strategy": "merge", "unique_key": "id"}
 OVERWRITE: dict[str, Any] = {"incremental_strategy": "insert_overwrite", **PARTITIONED}
-# Variant: the model's config, and the variant of dbt-spark to compare with.
+# For each variant: the model's config, and the variant of dbt-spark for the comparison.
 VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
     "stock table": ({"materialized": "table"}, "stock table"),
     "stock append": ({**STOCK, **APPEND}, "stock append"),

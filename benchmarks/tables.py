@@ -1,4 +1,4 @@
-"""Create the tables of the benchmark: TPC-H lineitem and orders, unbucketed and in both bucket layouts."""
+"""Create the benchmark tables: TPC-H lineitem and orders, without buckets and in both bucket layouts."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def generate(folder: Path, scale: float, names: Sequence[str] = ("orders", "line
 
     Args:
         folder: target folder, with one file per table.
-        scale: TPC-H scale factor; 1 makes 6 million lineitems.
-        names: names of the tables, which include lineitem.
+        scale: TPC-H scale factor; scale 1 has 6 million rows in lineitem.
+        names: names of the tables, including lineitem.
     """
     if not (folder / "lineitem.parquet").exists():
         command = [str(Path(sys.executable).parent / "tpchgen-cli"), "parquet", "--scale-factor", str(scale)]
@@ -67,7 +67,7 @@ def _write(
 
 
 def many_partitions(spark: SparkSession, table: str, partitions: int, *buckets: int) -> None:
-    """Create a table of many partitions from hard links to a few files; numbers of buckets are evenly distributed."""
+    """Create a table with many partitions from hard links to a few files; all bucket counts are equally frequent."""
     if spark.catalog.tableExists(f"bench.{table}"):
         return
     clustered = "clustered by (k) sorted by (k) into {} buckets"

@@ -1,7 +1,7 @@
 """Run TPC-H's 22 queries over bucketed tables, with the extension and on stock Spark: `make bench-tpch`.
 
-Each query runs over whole tables, and over inputs that turn out to be small or empty only at run time. In the second
-case, adaptive execution normally learns the size from a shuffle, which a bucketed plan no longer has.
+Each query runs over whole tables, and over inputs that turn out to be small or empty only at run time. For such inputs,
+adaptive execution learns the size from a shuffle, which a bucketed plan does not contain.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ def measure(
         queries: query texts by name.
         jobs: receives the jobs of each query's last run, see _jobs().
 
-    Returns: the median seconds of planning and of the whole query, per query and variant.
+    Returns:
+        The median seconds of planning and of the whole query, per query and variant.
 
     Raises:
         WrongRowsError: two variants returned different rows.
@@ -157,7 +158,7 @@ def all_jobs(spark: SparkSession) -> list[Any]:
 
 
 def _jobs(found: list[Any], began: float) -> list[tuple[str, ...]]:
-    # For each job: its purpose, its start and end in seconds after the query's start, and its status.
+    # Each row has the job's purpose, its start and end in seconds after the query's start, and its status.
     def moment(time: Any) -> str:
         return f"{time.get().getTime() / 1000 - began:.2f}" if time.isDefined() else ""
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 CASES = ROOT / "tests" / "cases" / "tpch"
 # Schemas of the tables before and after the advice.
 VARIANTS = {"before": "tpch", "after": "tpch_advised"}
-# Views in an existing database, because the metastore does not accept a file as a table location.
+# The macro creates views in an existing database, because the metastore does not accept a file as a table location.
 _RAW = """\
 {% macro raw_tables() %}
 {% for name in TABLES %}
@@ -28,7 +28,7 @@ _RAW = """\
 
 
 def table_names() -> list[str]:
-    """Return the names of TPC-H's tables."""
+    """Return the names of the TPC-H tables."""
     return list(yaml.safe_load((CASES / "tables.yml").read_text())["tables"])
 
 
@@ -38,7 +38,7 @@ def queries() -> dict[str, str]:
 
 
 def layouts() -> dict[str, dict[str, dict[str, object]]]:
-    """Return the model configs of the test cases' layouts, by layout and table."""
+    """Return the model configs for the layouts in the test cases, by layout and table."""
     return {
         name: {
             table: {
@@ -54,10 +54,10 @@ def layouts() -> dict[str, dict[str, dict[str, object]]]:
 
 
 def make_project(folder: Path, data: Path, more: Mapping[str, str]) -> None:
-    """Write the project, without buckets, to before/, and its profiles next to it.
+    """Write the project without buckets to before/, and its profiles next to it.
 
     Args:
-        folder: absolute path of the directory for the tables and the metastore; its contents are deleted.
+        folder: absolute path of the directory for the tables and the metastore; the function deletes its contents.
         data: directory with a Parquet file for each table.
         more: Spark settings that override the defaults.
     """

@@ -1,4 +1,4 @@
-"""Time how long it takes to write a table, and show how much of that time its buckets cost."""
+"""Time writing a table, and show how much of the time its buckets cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PLAIN = "unbucketed CTAS"
-# Each step adds one operation to the previous step.
+# Each statement adds one operation to the previous statement.
 STEPS = {
     PLAIN: "create table {new} using parquet as {query}",
     "and a shuffle": "create table {new} using parquet as select /*+ repartition({buckets}, {key}) */ * from ({query})",
@@ -24,8 +24,8 @@ STEPS = {
 
 
 def time_writes(spark: SparkSession, repetitions: int) -> Table:
-    """Write orders and lineitem with each step, alternately; return medians and their ratio to the unbucketed table."""
-    title = f"Writing a table of {BUCKETS} buckets, medians of {repetitions}"
+    """Write orders and lineitem with each statement alternately; return medians, and ratios to the unbucketed table."""
+    title = f"Writing a table with {BUCKETS} buckets, medians of {repetitions}"
     table = Table("table", "written as", "seconds", "x unbucketed", title=title)
     for name in ("orders", "lineitem"):
         query, key, buckets, _ = TABLES[name]

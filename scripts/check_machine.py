@@ -1,6 +1,6 @@
-"""Check that this machine has the Python and Java versions that Spark needs, and say how to install missing ones.
+"""Check that this machine has the Python and Java versions that Spark needs, and explain how to install them.
 
-Runs before anything is installed, also on old Python versions, so that users see a message and not a traceback.
+The script runs before anything is installed, also on old Python versions, so that users see a message, not a traceback.
 """
 
 import os
@@ -17,11 +17,11 @@ Install one:
   Debian, Ubuntu: sudo apt-get install openjdk-17-jre-headless
   Fedora:         sudo dnf install java-21-openjdk-headless
   macOS:          brew install openjdk@17, then export JAVA_HOME="$(brew --prefix openjdk@17)"
-If you have one elsewhere, point JAVA_HOME to it."""
+If Java is installed in another directory, set JAVA_HOME to that directory."""
 
 
 def java_command() -> str:
-    """Return the Java command as Spark finds it: from JAVA_HOME if it is set, otherwise from the PATH."""
+    """Return the Java command that Spark uses: from JAVA_HOME if it is set, otherwise from PATH."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else shutil.which("java") or "java"
 
@@ -37,16 +37,16 @@ def java_version(command: str) -> "int | None":
 
 
 def missing() -> "str | None":
-    """Return what this machine lacks and how to install it, or None if nothing is missing."""
+    """Return a message about a missing requirement and how to install it; None if nothing is missing."""
     if sys.version_info < PYTHON:
         wanted, found = ".".join(map(str, PYTHON)), sys.version.split()[0]
-        return f"Python {wanted} or newer is needed; {sys.executable} is {found}. Name another: make PYTHON=python3.12"
+        return f"Python {wanted} or newer is required; {sys.executable} is {found}. Try: make PYTHON=python3.12"
     command = java_command()
     version = java_version(command)
     if version is not None and version >= JAVA:
         return None
     found = f"{command} is version {version}" if version else f"{command} does not run"
-    return f"Java {JAVA} or newer is needed; {found}.\n{INSTALL}"
+    return f"Java {JAVA} or newer is required; {found}.\n{INSTALL}"
 
 
 if __name__ == "__main__":

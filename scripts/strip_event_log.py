@@ -1,4 +1,4 @@
-"""Make a small test case of an event log: keep some models, and remove paths, hosts, users and settings.
+"""Reduce an event log to a small test case: keep some models, and remove paths, hosts, users and settings.
 
 Usage: strip_event_log.py LOG CASE.zstd MODEL...
 """
@@ -34,6 +34,11 @@ def stripped(value: Any) -> Any:
     return _PATH.sub("/path", value) if isinstance(value, str) else value
 
 
+def _kept(comment: str, models: list[str]) -> bool:
+    """Return whether a statement belongs to one of these models, or to no model, which separates dbt invocations."""
+    return '"app": "dbt"' in comment and ("node_id" not in comment or any(f".{name}" in comment for name in models))
+
+
 def case(log: str, models: list[str]) -> Iterator[str]:
     """Yield the lines of the test case."""
     executions: set[int] = set()
@@ -45,7 +50,7 @@ def case(log: str, models: list[str]) -> Iterator[str]:
                 continue
             data = json.loads(text)
             number = data.get("executionId")
-            if "sparkPlanInfo" in data and any(f".{model}" in str(data.get("description", "")) for model in models):
+            if "sparkPlanInfo" in data and _kept(str(data.get("description")), models):
                 executions.add(number)
             properties = data.pop("Properties", None) or {}
             execution = properties.get("spark.sql.execution.id")
@@ -62,6 +67,11 @@ def case(log: str, models: list[str]) -> Iterator[str]:
             yield json.dumps(stripped(data), separators=(",", ":")) + "\n"
 
 
+def write_case(log: str | Path, target: Path, models: list[str]) -> None:
+    """Write the test case, compressed with zstd."""
+    target.write_bytes(zstandard.ZstdCompressor(19).compress("".join(case(str(log), models)).encode()))
+
+
 if __name__ == "__main__":
     source, target, *names = sys.argv[1:]
-    Path(target).write_bytes(zstandard.ZstdCompressor(19).compress("".join(case(source, names)).encode()))
+    write_case(source, Path(target), names)

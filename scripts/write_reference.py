@@ -1,4 +1,4 @@
-"""Write the files whose content is in the sources: pages of docs/reference/, and the macro with the config schema."""
+"""Generate files from the sources: pages in docs/reference/, and the config schema and descriptions for dbt."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from reference import commands, config, generic_tests, reasons, rules, settings
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+MACROS = Path(__file__).parents[1] / "macros"
 PAGES: dict[Path, Callable[[], str]] = {
-    FOLDER.parents[1] / "macros" / "bucketing" / "config" / "config_schema.sql": config.macro,
+    MACROS / "bucketing" / "config" / "config_schema.sql": config.macro,
+    MACROS / "materializations" / "materializations.yml": config.properties,
     FOLDER / "commands.md": commands.page,
     FOLDER / "configuration.md": config.page,
     FOLDER / "lint-rules.md": rules.page,

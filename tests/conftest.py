@@ -1,7 +1,7 @@
-"""Fixtures for all tests: one Spark, one metastore, and one way to run dbt.
+"""Define fixtures for all tests: one Spark, one metastore, and one way to run dbt.
 
 dbt's session method reuses the SparkSession of its process. A dbt run started from a test therefore works in the
-session that the test inspects. All files lie below one temporary folder.
+session that the test inspects. All files are below one temporary folder.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 import yaml
 
@@ -31,24 +32,27 @@ SESSION_CONF = {
     "spark.driver.memory": "3g",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "6",
-    # Read every bucket in its own task, however small, so that plans match the plans of large tables.
+    # Read every bucket, however small, in its own task, so that plans are the same as for large tables.
     "spark.bucketing.read.partitionBytes": "0",
     "spark.default.parallelism": "3",
     "spark.log.structuredLogging.enabled": "false",
 }
-# Tests run many small statements, and each generates code that runs only a few times: skip the optimizing compiler,
-# enlarge the code cache, and let the metastore's database flush lazily.
+# Tests run many small statements, and the generated code of each runs only a few times. Therefore, skip the optimizing
+# compiler, enlarge the code cache, and let the metastore's database flush lazily.
 QUICK_JVM = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:-UsePerfData "
     "-Dderby.system.durability=test"
 )
-# Each process of a test run has a Spark of its own, with a heap, generated code and the metastore's database.
+# Each process of a test run has its own Spark, with a heap, generated code and a metastore database.
 GIB_PER_PROCESS = 6
 _numbers = itertools.count(1)
+# The time of one example depends on the machine's load.
+hypothesis.settings.register_profile("any load")
+hypothesis.settings.load_profile("any load")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Start as many processes as the machine has cores and memory for; PYTEST_XDIST_AUTO_NUM_WORKERS overrides it."""
+    """Start as many processes as cores and memory allow; PYTEST_XDIST_AUTO_NUM_WORKERS overrides their number."""
     given = os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return int(given) if given else max(1, min(os.cpu_count() or 1, int(memory // GIB_PER_PROCESS)))
@@ -85,7 +89,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def extension(spark: SparkSession) -> Iterator[None]:
-    """Enable the session extension for one test, and check that no query lost its buckets to a planning error."""
+    """Enable the session extension for one test, and check that no planning error prevented the use of buckets."""
     planner = spark.sparkContext._jvm.org.apache.spark.sql.bucketing.read.BucketPlanningStrategy  # type: ignore[union-attr]
     before = planner.failures()
     with setting(spark, "spark.bucketing.enabled", "true"):
@@ -95,7 +99,7 @@ def extension(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def bucketing_version() -> str:
-    """Return the bucketing version of Hive-layout tables; test modules may override it."""
+    """Return the bucketing version of tables in the Hive layout; test modules may override this fixture."""
     return "1"
 
 
@@ -114,7 +118,7 @@ def tables(spark: SparkSession, request: pytest.FixtureRequest, bucketing_versio
 
 @pytest.fixture
 def no_broadcast(spark: SparkSession) -> Iterator[None]:
-    """Plan joins as for large tables in one test, in ANSI mode, which dbt-spark disables in this session."""
+    """Plan joins as for large tables in one test, and enable ANSI mode, which dbt-spark disables in this session."""
     with setting(spark, "spark.sql.autoBroadcastJoinThreshold", "-1"), setting(spark, "spark.sql.ansi.enabled", "true"):
         yield
 
@@ -144,18 +148,20 @@ def data_files(folder: Path) -> list[Path]:
 
 
 class Failed(Exception):
-    """A dbt command failed; the message has dbt's text for each failed node."""
+    """Raised if a dbt command fails; the message contains dbt's text for each failed node."""
 
 
 class Project:
-    """A dbt project in its own folder, with this repository installed as a package."""
+    """A dbt project in its own folder, which installs this repository as a package."""
 
     def __init__(self, folder: Path, schema: str, spark: SparkSession) -> None:
         self.folder, self.schema, self.spark = folder, schema, spark
+        # Whether runs write manifest.json and run_results.json; writing them takes longer than parsing.
+        self.keeps_artifacts = False
         self.place = ["--project-dir", str(folder), "--profiles-dir", str(folder)]
 
     def write(self, path: str, text: str) -> None:
-        """Create or replace a file of the project, without common indentation."""
+        """Create or replace a file of the project, without the text's common indentation."""
         target = self.folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(textwrap.dedent(text))
@@ -166,11 +172,11 @@ class Project:
         self.write(f"models/{name}.sql", f"{{{{ config({arguments}) }}}}\n{textwrap.dedent(sql)}\n")
 
     def describe(self, *models: Mapping[str, object]) -> None:
-        """Create or replace a properties file of models."""
+        """Create or replace the properties file of these models."""
         self.write("models/models.yml", yaml.safe_dump({"models": list(map(dict, models))}, allow_unicode=True))
 
     def build(self, sql: str, **config: object) -> None:
-        """Create or replace the model m, and run the project."""
+        """Create or replace the model m, and run the whole project."""
         self.model("m", sql, **config)
         self.dbt("run")
 
@@ -182,10 +188,11 @@ class Project:
         return results
 
     def attempt(self, *arguments: str, **variables: object) -> tuple[dict[str, NodeResult], str]:
-        """Run a dbt command; return the text of its failures, which is empty after a success."""
+        """Run a dbt command; return the results, and the text of the failures, which is empty after a success."""
         from dbt.cli.main import dbtRunner
 
         options = ["--quiet", "--no-use-colors", "--no-send-anonymous-usage-stats", "--vars", yaml.safe_dump(variables)]
+        options += [] if self.keeps_artifacts else ["--no-write-json"]
         outcome = dbtRunner().invoke([*arguments, *self.place, *options])
         results = list(getattr(outcome.result, "results", None) or [])
         failures = [
@@ -209,7 +216,7 @@ class Project:
         return {row.tableName for row in self.rows("show tables in {schema}") if not row.isTemporary}
 
     def detail(self, name: str, key: str) -> str | None:
-        """Return one line of DESCRIBE EXTENDED."""
+        """Return one value from the output of DESCRIBE EXTENDED."""
         found = [row.data_type for row in self.rows(f"describe extended {self.table(name)}") if row.col_name == key]
         return found[-1] if found else None
 
@@ -232,7 +239,7 @@ def new_project(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     """Return a function that creates a dbt project with this repository installed, empty or from tests/projects."""
     from dbt_common.tests import enable_test_caching
 
-    # All projects have the same macros; dbt parses each macro once.
+    # All projects have the same macros, and dbt parses each macro only once.
     enable_test_caching()
 
     def make(template: str | None = None, **settings: object) -> Project:

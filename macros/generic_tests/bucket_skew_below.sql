@@ -1,8 +1,8 @@
 {#-
-  Returns buckets that have at least `ratio` times as many rows as the mean bucket. The mean includes empty buckets. The rows of a bucket are summed
-  over all partitions with the same bucket spec.
+  Returns buckets that have at least `ratio` times as many rows as the mean bucket. The mean includes empty buckets. The test adds up the rows of a
+  bucket over all partitions with the same bucket spec.
 
-  The file name contains the bucket of its rows, so the test reads no columns. Rows in files without a valid bucket id always fail.
+  File names contain the bucket id of their rows, so the test reads no columns. Files with rows but without a valid bucket id always fail.
 -#}
 {% test bucket_skew_below(model, ratio) %}
   {%- if execute and (ratio is not number or ratio is boolean or ratio <= 1) -%}

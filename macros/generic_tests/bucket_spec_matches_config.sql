@@ -1,4 +1,4 @@
-{#- Returns differences between the table in the metastore and its model's config, or the test's arguments. -#}
+{#- Returns the differences between the table in the metastore and the config of its model or the arguments of the test. -#}
 {% test bucket_spec_matches_config(
     model, clustered_by=none, buckets=none, sorted_by=none, bucket_hash=none, file_format=none, partition_by=none, bucketing_version=none
 ) %}
@@ -15,7 +15,7 @@
     {%- set found = spark_bucketing.tested_layout(relation, bucketed=not overridden) -%}
     {%- if not overridden and not found.problem and not found.unbucketed -%}
       {%- do found.update({'problem': spark_bucketing.test_problem(relation,
-          'no `clustered_by` and `buckets`, neither in the config of a model nor in the arguments',
+          'neither a model config nor arguments with `clustered_by` and `buckets`',
           'a bucket spec to compare with the table', 'add the arguments `clustered_by` and `buckets` to the test')}) -%}
     {%- endif -%}
     {%- if found.problem -%}

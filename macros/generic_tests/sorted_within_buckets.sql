@@ -1,9 +1,9 @@
 {#-
-  Returns files with rows that are smaller than the previous row, in Spark's order: ascending, NULL first, NaN last. The bucket
-  spec of the partition, or else of the table, defines the sort columns.
+  Returns files with rows that are smaller than the previous row, in Spark's order: ascending, NULL first, NaN last. The sort columns come from the
+  partition's bucket spec or, if the partition has no spec, from the table's spec.
 
-  The position of a row in its file consists of the start of its split and its number within the task. Several tasks may read a large file in any
-  order, but one task reads each split from start to end. A `where` that shuffles loses the file names, so the test fails.
+  The start of the split and the row's number within the task define the position of a row in its file. Several tasks may read a large file in any
+  order, but one task reads each split from start to end. If a `where` shuffles, rows have no file names, so the test fails.
 -#}
 {% test sorted_within_buckets(model) %}
   {%- call(tested) spark_bucketing.files_test_sql(model) -%}
@@ -15,7 +15,7 @@
     {%- endfor -%}
     {%- set unsorted = [] -%}
     {%- for part in specs.sealed if not part.sorted_by -%}
-      {#- The descriptor of a partition that is sealed as unsorted has no sort columns, so the table's sort columns apply. -#}
+      {#- If a partition is sealed as unsorted, its descriptor has no sort columns, so the table's sort columns apply. -#}
       {%- set is_of_table = part.buckets == layout.buckets and part.clustered_by == layout.clustered_by | map('lower') | list -%}
       {%- set expected = part.described.sorted_by or (layout.sorted_by if is_of_table else []) -%}
       {%- if expected -%}

@@ -1,4 +1,4 @@
-{#- Spark resolves a relative location against the location of the schema, so this one is .demo/external. -#}
+{#- Spark resolves a relative location against the location of the schema, so this location is .demo/external. -#}
 {{ config(
   materialized='bucketed_incremental',
   incremental_strategy='insert_overwrite',

@@ -27,7 +27,7 @@ class Answer:
 
     @property
     def shuffles_and_sorts(self) -> str:
-        """Return the number of exchanges and sorts as text."""
+        """Return the numbers of Exchanges and Sorts as text."""
         operators = Counter(node.operator for node in self.plan.walk())
         return f"{operators['Exchange']} Exchange, {operators['Sort']} Sort"
 
@@ -43,18 +43,18 @@ def ask(spark: SparkSession, query: str, extension: bool) -> Answer:
         rows = Counter(map(tuple, frame.collect()))
         jvm: Any = spark.sparkContext._jvm
         formatted = jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")
-        # The rows have been collected, so this is the final plan of adaptive execution.
+        # All rows have been collected, so adaptive execution has its final plan.
         return Answer(rows, parse_plan(frame._jdf.queryExecution().explainString(formatted)))
 
 
 def difference(found: Rows, expected: Rows) -> str:
-    """Count the extra and the missing rows, and show one of each."""
+    """Count extra and missing rows, and show an example of each."""
     parts = ((found - expected, "too many"), (expected - found, "missing"))
     return "; ".join(f"{count(rows.total(), 'row')} {what}, such as {next(iter(rows))}" for rows, what in parts if rows)
 
 
 def plan_lines(node: PlanNode) -> Iterator[str]:
-    """Yield the joins, aggregates, exchanges, sorts and scans of a plan, with each scan's note on buckets."""
+    """Yield the joins, aggregates, Exchanges, Sorts and scans of a plan, with each scan's note about buckets."""
     line = None
     if node.operator == "Scan":
         said = node.details.get("Bucketed")

@@ -1,8 +1,8 @@
 """Merge a week of late corrections into the showcase's flights, and show which files change.
 
-A copy of the showcase gets another model, whose files have ranges of departure times. A second run corrects the delays
-of one week, deletes flights that never took place, and adds one that was missing. Finally, the script compares the
-table with a full recomputation.
+The script adds a model to a copy of the showcase. The model's files have ranges of departure times. A second run
+corrects the delays of one week, deletes flights that never took place, and adds a missing flight. Finally, the script
+compares the table with a full recomputation.
 
 Exit codes: 0 all rows are correct, 1 some rows are wrong, 2 the script could not run.
 """
@@ -44,7 +44,7 @@ select * from corrections
 select flight_id, hour_at, carrier, origin, dest, departure_delay, flight_month from {{ ref('stg_flights') }}
 {% endif %}
 """
-# Delays of Delta's flights in one week, a day on which Southwest did not fly, and a flight that was not recorded.
+# Corrections: delays of Delta's flights in one week, a day on which Southwest did not fly, and a missing flight.
 CORRECTIONS = """
     select flight_id, hour_at, carrier, origin, dest, departure_delay + 15 as departure_delay, flight_month,
         'U' as operation
@@ -78,7 +78,7 @@ def files(spark: SparkSession) -> dict[str, tuple[str, str, int, int]]:
 
 
 def show(before: dict[str, tuple[str, str, int, int]], after: dict[str, tuple[str, str, int, int]]) -> None:
-    """Print June's files, and mark those that were added or deleted."""
+    """Print June's files, and mark added and deleted files."""
     table = Table("", "first hour", "last hour", "rows", "bytes", "file", title=f"{TABLE}, flight_month=2013-06")
     june = {name: of for name, of in {**before, **after}.items() if "2013-06" in name}
     for name, (first, last, rows, size) in sorted(june.items(), key=lambda item: (item[1][0], item[0] in after)):
@@ -91,8 +91,9 @@ def show(before: dict[str, tuple[str, str, int, int]], after: dict[str, tuple[st
     new = [of for name, of in after.items() if name not in before]
     gone = [of for name, of in before.items() if name not in after]
     console.print(
-        f"{len(gone)} of {len(before)} files were replaced by {len(new)} new ones: {sum(of[3] for of in new):,} bytes "
-        f"of {sum(of[3] for of in after.values()):,}. All other files are unchanged.\n"
+        f"The merge replaced {len(gone)} of {len(before)} files with {len(new)} new files, "
+        f"{sum(of[3] for of in new):,} of {sum(of[3] for of in after.values()):,} bytes. "
+        "All other files are unchanged.\n"
     )
 
 

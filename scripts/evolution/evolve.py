@@ -3,7 +3,7 @@
 The script copies the showcase and edits the model's config as a user would: from an unbucketed incremental table to
 buckets by another column. Each `dbt run` writes some months of 2013. After every run, the script prints the bucket
 specs of the months, and the plans of a join and an aggregate, with the extension and on stock Spark. It compares the
-rows of every query with the same query over stg_flights, a view of the CSV files.
+rows of every query with the rows of the same query over stg_flights, a view of the CSV files.
 
 Exit codes: 0 all rows are correct, 1 some rows are wrong, 2 the script could not run.
 """
@@ -27,7 +27,7 @@ def show_plans(showcase: Showcase, step: Step) -> None:
     """Print the plans of the queries after a step.
 
     Raises:
-        WrongRowsError: a query returns different rows than over the CSV files.
+        WrongRowsError: a query returns different rows than the same query over the CSV files.
     """
     for first, last in (None, None), *step.looked_at:
         months, selected = "all months", "true"

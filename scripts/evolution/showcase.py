@@ -35,20 +35,20 @@ SCHEMA = "nycflights13"
 NAME = "flights_by_month"
 MODEL = Path("models", "marts", f"{NAME}.sql")
 TABLE = f"{SCHEMA}.{NAME}"
-# Replaces the model's own condition: the command line names the months to write.
+# This condition replaces the model's own condition. The command line names the months to write.
 CONDITION = """where flight_month in ('{{ var("months") | join("', '") }}')"""
 
 
 class WrongRowsError(Exception):
-    """A query of the table returns different rows than the same query of the CSV files."""
+    """A query over the table returned different rows than the same query over the CSV files."""
 
 
 def copy_showcase(folder: Path) -> Path:
-    """Copy the showcase to an empty directory; return the copy."""
+    """Copy the showcase to an empty directory, and return the path of the copy."""
     project = folder / "project"
     if folder.exists():
         shutil.rmtree(folder)
-    # profiles.yml and the sources of the models read this variable.
+    # profiles.yml and the models' sources read this variable.
     os.environ["SPARK_BUCKETING_DEMO"] = str(folder)
     subprocess.run([sys.executable, str(ROOT / "scripts" / "get_data.py")], check=True)
     for name in ("macros", "models"):
@@ -59,8 +59,8 @@ def copy_showcase(folder: Path) -> Path:
 
 
 def open_spark(project: Path, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Open a Spark session for a copy, with the extension; dbt uses the same session."""
-    # The profile has paths relative to the repository.
+    """Open a Spark session with the extension for a copy; dbt uses the same session."""
+    # The profile contains paths relative to the repository.
     os.chdir(ROOT)
     profile = read_target(Place(project, project))
     return open_session({**profile.settings, **extension_settings(build_jar()), **(settings or {})})
@@ -91,7 +91,7 @@ class Showcase:
     def __init__(self, folder: Path) -> None:
         self.folder, self.project = folder, copy_showcase(folder)
         self.months: set[int] = set()
-        # The extension coalesces buckets as small as these; the buckets of a real table are larger.
+        # Without this setting, the extension would coalesce these buckets, which are smaller than in a real table.
         self.spark = open_spark(self.project, {**PLAN_SETTINGS, "spark.bucketing.read.partitionBytes": "0"})
 
     def run(self, step: Step) -> None:
@@ -107,7 +107,7 @@ class Showcase:
         print(f"dbt run --select {' '.join(models)} --vars '{variables}'")
         run_dbt(self.folder, "run", "--select", *models, "--vars", variables, says=_print_macro_logs)
         if not self.months:
-            # Read the view of CSV files once for all comparisons.
+            # Read the view over the CSV files once for all comparisons.
             self.spark.table(f"{SCHEMA}.stg_flights").localCheckpoint().createOrReplaceTempView("csv_flights")
         self.months.update(step.months)
 
@@ -122,9 +122,10 @@ class Showcase:
                 print(error)
 
     def compare(self, name: str, query: str, selected: str) -> tuple[Answer, Answer]:
-        """Run a query of the table, and compare its rows with the CSV files.
+        """Run a query over the table, and compare its rows with the same query over the CSV files.
 
-        Returns: the answers with the extension and on stock Spark.
+        Returns:
+            The answers with the extension and on stock Spark.
 
         Raises:
             WrongRowsError: the rows differ.
@@ -142,7 +143,7 @@ class Showcase:
 
 
 def edited(model: str, config: Mapping[str, object]) -> str:
-    """Replace the config of a model, and make the months that it writes a variable.
+    """Replace the config of a model, and make its months a variable.
 
     Raises:
         ProjectError: the model has no config or no incremental condition.

@@ -1,4 +1,4 @@
-"""Define the changes of the model's config, and the queries that run after each change."""
+"""Define the changes to the model's config, and the queries that run after each change."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass
 
 PLAIN: Mapping[str, object] = {"materialized": "incremental"}
 EVOLVING: Mapping[str, object] = {"materialized": "bucketed_incremental", "on_bucket_change": "evolve"}
-# Config keys that the steps change; the other keys keep the showcase's values.
+# Config keys that the steps change. All other keys keep the showcase's values.
 KEYS = ("materialized", "on_bucket_change", "clustered_by", "buckets")
 
 
 def by_plane(buckets: int) -> Mapping[str, object]:
-    """Return the config of a model with buckets by plane, like the table of planes."""
+    """Return the config of a model that is bucketed by plane, like the table of planes."""
     return {**EVOLVING, "clustered_by": ["tailnum"], "buckets": buckets}
 
 
 @dataclass(frozen=True)
 class Step:
-    """A change of the model's config, followed by a run.
+    """A change to the model's config, followed by a run.
 
     Args:
-        title: what the step does.
+        title: description of the step.
         config: the model's new config.
         months: months of 2013 that the run writes.
-        looked_at: first and last month for further queries; queries over all months run first.
-        others: whether to compare the rows of OTHERS as well.
+        looked_at: first and last month of additional queries, which run after the queries over all months.
+        others: whether to also compare the rows of the queries in OTHERS.
     """
 
     title: str
@@ -54,7 +54,7 @@ STEPS = (
     ),
 )
 
-# {flights} and {planes} are replaced with tables, {selected} with a condition on f.flight_month.
+# {flights} and {planes} stand for tables, and {selected} stands for a condition on f.flight_month.
 QUERIES = {
     "join with planes": (
         "select f.flight_id, p.seats from {flights} as f join {planes} as p on f.tailnum = p.tailnum where {selected}"
@@ -63,7 +63,7 @@ QUERIES = {
         "select f.tailnum, count(*), sum(f.arrival_delay) from {flights} as f where {selected} group by f.tailnum"
     ),
 }
-# Queries over all months; only their rows are compared.
+# For these queries over all months, the script compares only rows.
 OTHERS = {
     "left join": """
         select f.origin, p.manufacturer, count(*)

@@ -1,1 +1,1 @@
-"""The generated pages of the reference, one module per page."""
+"""Generate the pages of the reference, with one module per page."""

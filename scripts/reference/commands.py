@@ -1,4 +1,4 @@
-"""Every command with its options, from click."""
+"""Generate the page about all commands and their options from click."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ HEAD = """# Commands
 Use this page to look up a command of `spark-bucketing`, its options and its exit codes.
 
 Exit codes are 0 for a clean result, 1 for findings, 2 if the command could not run or the result is unknown, and 130
-after Ctrl-C. Every command that reads a dbt project takes dbt's options `--project-dir`, `--profiles-dir`, `--target`
-and `--vars`.
+after Ctrl-C. Commands that read a dbt project accept dbt's options `--project-dir`, `--profiles-dir` and `--target`.
+Commands that compile it also accept `--vars`.
 
 ## Shell completion
 
@@ -34,7 +34,7 @@ def page() -> str:
 
 
 def _commands(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
-    """Yield the commands below a group that do something themselves, by name."""
+    """Yield the commands below a group that are not groups themselves, in the order of their names."""
     if not isinstance(command, click.Group):
         yield path, command
         return

@@ -1,4 +1,4 @@
-"""The config keys, from the schema: the macro that returns the schema, and the tables of the configuration page."""
+"""Generate the macro that returns the config schema, and the tables on the configuration page, from the schema."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import Any
 
 from reference.markdown import table
 from spark_bucketing.config import rules, schema
+from spark_bucketing.spec import HASHES, STOCK_HASHES, VERSION_OF_HASH, BucketHash
 from spark_bucketing.units import SIZE_PATTERN
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 HEAD = """{#-
   Returns the schema of the config keys, which model_config() interprets.
 
-  Generated from python_plugin/src/spark_bucketing/config/schema.py and rules.py: edit those, then run `make docs`.
+  This file is generated from python_plugin/src/spark_bucketing/config/schema.py and rules.py. Edit those files, and run
+  `make docs`.
 -#}
 {% macro config_schema() -%}
   {{ return({
@@ -24,18 +26,28 @@ HEAD = """{#-
 TAIL = """  }) }}
 {%- endmacro %}
 """
+PROPERTIES_HEAD = """# Descriptions of the materializations and their config keys, for `dbt docs`.
+# This file is generated from python_plugin/src/spark_bucketing/config/schema.py. Edit that file, and run `make docs`.
+macros:
+"""
+MEANINGS = {
+    "bucketed_table": "Builds a table with a fixed number of sorted files, and assigns rows to files by hash.",
+    "bucketed_incremental": "Adds rows to a bucketed table, and keeps one file per bucket.",
+    "organized_table": "Builds a table with files of a chosen number or size. With `range_by`, a file has one range.",
+    "organized_incremental": "Adds rows to an organized table, or merges them and rewrites only the touched files.",
+}
 # Fields that only the documentation uses.
 TEXTS = ("meaning", "shown_default", "expects")
 
 
 def macro() -> str:
-    """Return the file of the macro."""
+    """Return the content of the macro file."""
     parts: Mapping[str, object] = {
         "size": SIZE_PATTERN,
         "materializations": list(schema.MATERIALIZATIONS),
         "incremental": list(schema.INCREMENTAL),
         "other_keys": list(schema.OTHER_KEYS),
-        "bucket_types": _literal(schema.BUCKET_TYPES),
+        "hashes": {name: _hash(name) for name in HASHES},
         "range_types": list(schema.RANGE_TYPES),
     }
     lines = [f"    {name!r}: {value!r},\n" for name, value in parts.items()]
@@ -47,6 +59,15 @@ def macro() -> str:
     lines += ["    'disjoint': [\n", *(f"      {_rule(rule)!r},\n" for rule in rules.DISJOINT), "    ],\n"]
     lines += ["    'rules': [\n", *(f"      {_rule(rule)!r},\n" for rule in rules.RULES), "    ],\n"]
     return HEAD + "".join(lines) + TAIL
+
+
+def _hash(name: BucketHash) -> dict[str, object]:
+    return {
+        "version": VERSION_OF_HASH.get(name),
+        "stock": name in STOCK_HASHES,
+        "types": list(schema.BUCKET_TYPES[name]),
+        "hashed_types": list(schema.HASHED_TYPES[name]),
+    }
 
 
 def _key(key: schema.Key) -> dict[str, object]:
@@ -65,14 +86,40 @@ def _rule(rule: rules.Rule | rules.Disjoint) -> dict[str, object]:
 
 
 def _literal(value: Any) -> Any:
-    """Return a value with lists and dicts only."""
+    """Convert a value to lists and dicts."""
     if isinstance(value, Mapping):
         return {name: _literal(each) for name, each in value.items()}
     return [_literal(each) for each in value] if isinstance(value, (tuple, list)) else value
 
 
+def properties() -> str:
+    """Return the properties of the materializations; the descriptions list the keys, which dbt has no place for."""
+    return PROPERTIES_HEAD + "\n".join(
+        f"  - name: materialization_{name}_spark\n    description: |\n      {MEANINGS[name]}\n\n"
+        + "".join(f"      {row}\n" for row in _described(name).splitlines())
+        for name in schema.MATERIALIZATIONS
+    )
+
+
+def _described(materialized: str) -> str:
+    """Return the keys that a materialization accepts, without links, because links lead to other pages."""
+    rows = (
+        [
+            f"`{name}`",
+            _type(name, key, materialized),
+            _default_of(key),
+            re.sub(r" See \[.*?\]\(.*?\)\.", "", _meaning(key)),
+        ]
+        for name, key in schema.KEYS.items()
+        if materialized in key.taken_by
+    )
+    return re.sub(r"\[(.*?)\]\(.*?\)", r"\1", table(["key", "type", "default", "meaning"], rows)).replace(
+        "see below", "computed"
+    )
+
+
 def page() -> str:
-    """Return the page with its tables of keys written again; the text between them is its own."""
+    """Return the page with new tables of keys; the text between the tables does not change."""
     return re.sub(r"(<!-- keys of (\w+) -->\n).*?(<!-- end -->)", _table, PAGE.read_text(), flags=re.DOTALL)
 
 
@@ -85,12 +132,19 @@ def _rows(materialized: str) -> Iterator[tuple[str, str, str, str]]:
     base, incremental = (materialized.replace("incremental", "table"), materialized.replace("table", "incremental"))
     for name, key in schema.KEYS.items():
         kind = _type(name, key, materialized)
-        # A key with more choices in the incremental materialization is listed there.
+        # A key with more choices in the incremental materialization belongs in the table of that materialization.
         of_both = base in key.taken_by and _type(name, key, base) == _type(name, key, incremental)
         if materialized in key.taken_by and of_both == (materialized == base):
-            default = key.shown_default or (f"`{key.default}`" if key.default not in (None, [], {}) else "none")
-            only = f" Only for `{'`, `'.join(key.strategies)}`." if key.strategies else ""
-            yield f"`{name}`", kind, default.replace("True", "true"), key.meaning + only
+            yield f"`{name}`", kind, _default_of(key), _meaning(key)
+
+
+def _default_of(key: schema.Key) -> str:
+    default = key.shown_default or (f"`{key.default}`" if key.default not in (None, [], {}) else "none")
+    return default.replace("True", "true")
+
+
+def _meaning(key: schema.Key) -> str:
+    return key.meaning + (f" Only for `{'`, `'.join(key.strategies)}`." if key.strategies else "")
 
 
 def _type(name: str, key: schema.Key, materialized: str) -> str:
@@ -107,7 +161,7 @@ def _type(name: str, key: schema.Key, materialized: str) -> str:
 
 
 def _choices(name: str, key: schema.Key, materialized: str) -> Iterator[str]:
-    """Yield the values that no rule excludes for a whole materialization."""
+    """Yield the choices that no rule excludes for a whole materialization."""
     for choice in key.choices:
         if not any(_excludes(rule, name, choice, materialized) for rule in rules.RULES):
             yield choice

@@ -1,4 +1,4 @@
-"""The generic tests, from the YAML that documents their macros."""
+"""Generate the page about the generic tests from the YAML that documents their macros."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ HEAD = """# Tests
 
 Use this page to choose the dbt tests that prove a table's layout.
 
-The tests work on every bucketed table, including tables that other tools have written. `files_at_most` and
+The tests work on every bucketed table, including tables that other tools wrote. `files_at_most` and
 `file_sizes_between` work on any table.
 
-- With the [session extension](settings.md), a test compares seals with the listed files. It reads rows only if
-  files are not sealed. `bucket_skew_below` always counts the rows of all files.
+- With the [session extension](settings.md), a test compares seals with the listed files. It reads rows only from
+  unsealed files. `bucket_skew_below` always counts the rows of all files.
 - Without the extension, a test reads files and rows. No test collects rows on the driver.
-- With the extension, a test skips partitions without buckets, and logs their number. Without it, such a partition
-  fails the test, because it looks the same as a partition that lost its buckets.
+- With the extension, a test skips partitions without buckets, and logs their number. Without the extension, such a
+  partition fails the test, because it looks the same as a partition that lost its buckets.
 - If the table is not `CLUSTERED BY`, the test fails with a message.
 
 ```yaml
@@ -53,12 +53,13 @@ def page() -> str:
 
 
 def _paragraphs(text: str) -> str:
-    """Start a new paragraph for the rows of a failure, for errors and for the cost."""
-    return re.sub(r" (?=Fails with|The test raises an error|In a session without|Cost:)", "\n\n", text.strip())
+    """Start new paragraphs for the rows of a failure, for errors and for the cost."""
+    starts = r" (?=Fails with|The test raises an error|Without the extension, the test raises|Cost:)"
+    return re.sub(starts, "\n\n", text.strip())
 
 
 def _section(macro: dict[str, Any]) -> str:
-    # Every test is attached to a model; documenting that argument would add nothing.
+    # Every test is attached to a model, so the documentation omits this argument.
     rows = [
         (f"`{one['name']}`", one["type"], one["description"]) for one in macro["arguments"] if one["name"] != "model"
     ]

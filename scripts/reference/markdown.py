@@ -1,4 +1,4 @@
-"""Pieces of Markdown that several pages use."""
+"""Format Markdown for several pages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from collections.abc import Iterable, Sequence
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; a pipe in a cell is escaped."""
+    """Return a table with escaped pipes in its cells."""
     lines = [header, ["---"] * len(header), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

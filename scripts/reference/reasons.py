@@ -1,4 +1,4 @@
-"""The reasons of `spark-bucketing check`, from their docstrings."""
+"""Generate the page about the reasons of `spark-bucketing check` from their docstrings."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from spark_bucketing.check.reasons.reason import Reason
 
 HEAD = """# Reasons
 
-Use this page to look up a reason that `spark-bucketing check` reports, and what to change.
+Use this page to look up a reason that `spark-bucketing check` reports, and the change that it suggests.
 
 `spark-bucketing explain REASON` prints the same text. To accept a reason for a model, list it under
 [`meta`](check.md#accepted-findings).
 
-Each Exchange or Sort between a bucketed table and a join, aggregate, distinct or window has one reason: the first one
-that applies, in the order of this page. A finding is a *warning* when a fix improves the verdict, and a *note*
-when none does. An *error* means wrong rows, or a query that cannot work.
+Each Exchange or Sort between a bucketed table and a join, aggregate, distinct or window has one reason: the first
+reason on this page that applies. A finding is a *warning* if a fix improves the verdict, and otherwise a *note*. An
+*error* means wrong rows, or a query that cannot work.
 """
 
 

@@ -1,4 +1,4 @@
-"""The rules of the sqlfluff plugin, from their docstrings."""
+"""Generate the page about the rules of the sqlfluff plugin from their docstrings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ a rule by its code, its name, or the group `spark_bucketing`.
 
 def page() -> str:
     """Return the page."""
-    # sqlfluff loads its plugins before it accepts a rule.
+    # sqlfluff must load its plugins before it accepts a rule.
     get_plugin_manager()
     from spark_bucketing.sqlfluff_plugin.rules import RULES
 
@@ -39,7 +39,7 @@ def _line(rule: type[BaseRule]) -> str:
 
 
 def _section(rule: type[BaseRule]) -> str:
-    # sqlfluff adds these lines to the docstring; the list above already has them.
+    # sqlfluff adds these lines to the docstring, but the list at the top of the page already contains them.
     text = re.sub(r"\n+ *This rule is ``sqlfluff fix`` compatible\.\n", "\n", rule.__doc__ or "")
     text = re.sub(r"\n+ *\*\*(Name|Aliases|Groups)\*\*: .*\n", "\n", text)
     text = re.sub(r"\n+ *\*\*Configuration\*\*\n+(?: *\* .*\n)+", "\n", text)

@@ -1,4 +1,4 @@
-"""The settings of the session extension, from the Scala code that registers them."""
+"""Generate the page about the settings of the session extension from the Scala code that registers them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ HEAD = """# Settings
 
 Use this page to change what the session extension does, for a session or for a single query.
 
-`SET spark.bucketing.enabled=false` works in a running session, and so does every setting below. A size is text such
-as `256m`, or a number of bytes.
+You can change every setting in a running session, for example with `SET spark.bucketing.enabled=false`. A size is text
+such as `256m`, or a number of bytes.
 
 """
 

@@ -1,4 +1,4 @@
-"""List the dbt adapter tests to run, and the known differences with their reasons."""
+"""List the dbt adapter tests to run, and the known differences from dbt's expectations with their reasons."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dbt.tests.adapter.simple_copy.test_simple_copy import SimpleCopyBase
 
 @dataclass(frozen=True)
 class Case:
-    """A dbt test class with its models' bucket column, whether it is quick, and config of incremental models."""
+    """A dbt test class with its models' bucket column, a flag for quick classes, and config for incremental models."""
 
     base: type
     by: str = "id"
@@ -61,9 +61,11 @@ CASES = [
     Case(variants.PersistDocs),
 ]
 
-STOCK_APPENDS = "dbt-spark supports merge only for Delta, Iceberg and Hudi; for Parquet it appends and ignores the key"
-FOUND_EARLIER = "the first run already rejects a missing key, but dbt's test expects it to pass"
-KEEPS_COLUMNS = "dbt-spark neither drops columns of a Parquet table nor fills columns that the model no longer has"
+STOCK_APPENDS = (
+    "dbt-spark supports merge only for Delta, Iceberg and Hudi; for Parquet, it appends rows and ignores the key"
+)
+FOUND_EARLIER = "the first run already rejects a missing key, but dbt's test expects this run to pass"
+KEEPS_COLUMNS = "dbt-spark neither drops columns of a Parquet table nor fills columns that are no longer in the model"
 REFUSES_MERGE = "dbt-spark supports merge only for Delta, Iceberg and Hudi, and refuses it for Parquet"
 NO_COMMENTS = "dbt-spark omits column comments from catalog.json"
 NO_CONSTRAINTS = "dbt-spark adds constraints after writing the table, which Parquet tables do not support"

@@ -1,4 +1,4 @@
-"""dbt's fixtures for adapter tests; models run unchanged (stock) or with bucketed materializations."""
+"""Define dbt's fixtures for adapter tests; models run unchanged (stock) or with bucketed materializations."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def project_files(
     written = {name: bucketed_model(text, case) if case else text for name, text in {**models, **properties}.items()}
     if case and written == {**models, **properties}:
         pytest.fail(
-            f"No model of {request.cls.__name__} is materialized as table or incremental. Expected at least one, which this suite buckets."
+            f"No model of {request.cls.__name__} is materialized as table or incremental. Expected at least one such model, which this suite can bucket."
         )
     folders = [("models", written), ("macros", macros), ("snapshots", snapshots), ("seeds", seeds), ("tests", tests)]
     for folder, files in [*folders, ("analyses", analyses)]:

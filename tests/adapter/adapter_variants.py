@@ -1,4 +1,4 @@
-"""Adapt dbt test classes to Spark where their SQL, types or strategies belong to another database."""
+"""Adapt dbt test classes to Spark where their SQL, types or strategies are specific to another database."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SCHEMA = constraints.model_schema_yml.replace("data_type: text", "data_type: str
 
 
 class _ColumnsEqual(BaseConstraintsColumnsEqual):
-    # Models with columns in the wrong order, and with a wrong column name.
+    # These models have columns in the wrong order, or a wrong column name.
     wrong: tuple[str, str]
 
     @pytest.fixture(scope="class")
@@ -79,7 +79,7 @@ class IncrementalConstraintsColumnsEqual(_ColumnsEqual):
 
 
 class ConstraintsRollback(BaseConstraintsRollback):
-    """Rows that violate a constraint are not loaded, and the previous table stays."""
+    """A run does not load rows that violate a constraint, and keeps the previous table."""
 
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
@@ -112,7 +112,7 @@ class StoreTestFailures(BaseStoreTestFailures):
 
 
 class Hooks(BaseTestPrePost):
-    """Hooks of a model run in order, and see the table before and after the replacement."""
+    """A model's hooks run in order; pre-hooks see the table before its replacement, post-hooks see the new table."""
 
     @pytest.fixture(scope="class", autouse=True)
     def setUp(self, project: Any) -> None:

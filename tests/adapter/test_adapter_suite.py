@@ -1,6 +1,7 @@
 """Run dbt's adapter tests with dbt-spark's materializations and with the bucketed ones.
 
-Each dbt class runs twice. adapter_cases.DIFFERENCES lists the expected failures with their reasons; each must fail.
+Each dbt class runs twice. adapter_cases.DIFFERENCES lists the expected failures with their reasons. These tests must
+fail.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def suite(case: Case, kind: str) -> type:
 
 
 def _copy(function: FunctionType) -> FunctionType:
-    # A mark on dbt's own function would also affect the other kind.
+    # A mark on dbt's function would also affect the run with the other materializations.
     code, defaults = function.__code__, function.__defaults__
     copy = FunctionType(code, function.__globals__, function.__name__, defaults, function.__closure__)
     copy.__dict__.update(function.__dict__, pytestmark=list(getattr(function, "pytestmark", [])))

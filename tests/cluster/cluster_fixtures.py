@@ -1,4 +1,4 @@
-"""Fixtures that start a cluster for each test module, and skip it without PostgreSQL. Import them with a star."""
+"""Start a cluster for each test module, or skip the module without PostgreSQL. Import these fixtures with a star."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_servers import asking
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import server_settings
 
-# Plan joins as for large tables, and run a lost or slow task again on another worker.
+# Plan joins as for large tables, and run lost or slow tasks again on another worker.
 SETTINGS = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.bucketing.read.partitionBytes": "0",

@@ -1,4 +1,4 @@
-"""Tests of dbt and the commands on a cluster, through its Thrift Server."""
+"""Tests of dbt and the commands on a cluster, through the cluster's Thrift Server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
 
 
-def test_showcase_builds_and_passes_checks_as_on_embedded_spark(running_cluster: Cluster) -> None:
+def test_showcase_builds_and_passes_tests_as_on_embedded_spark(running_cluster: Cluster) -> None:
     data = {"SPARK_BUCKETING_DEMO": str(running_cluster.folder / "demo")}
     subprocess.run([sys.executable, REPOSITORY / "scripts" / "get_data.py"], env=os.environ | data, check=True)
     embedded = (
@@ -51,7 +51,7 @@ def test_showcase_builds_and_passes_checks_as_on_embedded_spark(running_cluster:
     assert any(operators for _, operators in verdicts[0].values())
 
 
-def test_rewrite_brings_old_partitions_to_changed_buckets(project: ClusterProject, query: Query) -> None:
+def test_rewrite_gives_old_partitions_the_changed_buckets(project: ClusterProject, query: Query) -> None:
     project.model(
         "t", "select id as k, id * 7 as v, cast(id % 3 as int) as p from range({{ var('rows') }})",
         materialized="bucketed_incremental", incremental_strategy="insert_overwrite", partition_by="p", clustered_by="k",
@@ -90,7 +90,7 @@ def test_two_processes_build_different_models(project: ClusterProject, query: Qu
         assert query(f"select status, num_buckets from bucket_specs('{project.schema}.{name}')") == [("sealed", 4)]
 
 
-# The two possible errors of a run whose table another run has dropped; which one depends on the time of the drop.
+# The two possible errors of a run whose table another run has dropped. The time of the drop determines which one occurs.
 DROPPED = "m__dbt_tmp|another run of the model is active"
 
 

@@ -1,4 +1,4 @@
-"""Crash one process of the cluster while a table is written: no row is lost, and the user gets a clear message.
+"""Tests that a crash of one cluster process during a write loses no row, and that the user gets a clear message.
 
 docs/explanation/failures.md describes the results.
 """
@@ -38,7 +38,7 @@ def expected_content(number: int) -> list[tuple[object, ...]]:
 
 
 def print_output(title: str, ended: Ended) -> None:
-    """Print the output that a user sees."""
+    """Print the parts of the output that matter to a user."""
     shown = [
         line
         for line in ended.output.splitlines()
@@ -52,7 +52,7 @@ def has_files(folder: Path) -> bool:
 
 
 def is_writing(folder: Path) -> bool:
-    """Tell whether tasks write below a folder."""
+    """Return whether tasks are writing below a folder."""
     return any(folder.glob("_temporary/0/_temporary/*/*")) or any(
         folder.glob(".spark-staging*/_temporary/0/_temporary/*/*")
     )
@@ -60,7 +60,7 @@ def is_writing(folder: Path) -> bool:
 
 @pytest.fixture
 def built(project: ClusterProject) -> ClusterProject:
-    """Build a model m, a bucketed table."""
+    """Build the model m as a bucketed table."""
     project.model("m", SQL, materialized="bucketed_table", clustered_by="k", buckets=8)
     project.dbt(*version(1)).checked_output()
     return project
@@ -127,7 +127,7 @@ PHASES: dict[str, Callable[[ClusterProject], bool]] = {
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_killed_thrift_server_in_a_swap_loses_no_row(
+def test_thrift_server_killed_during_a_swap_loses_no_row(
     running_cluster: Cluster, built: ClusterProject, query: Query, phase: str
 ) -> None:
     run = built.start_dbt(*version(2))
@@ -147,7 +147,7 @@ def test_killed_thrift_server_in_a_swap_loses_no_row(
 
 @pytest.fixture
 def partitioned(project: ClusterProject) -> ClusterProject:
-    """Build a model m whose later runs merge all rows of both partitions."""
+    """Build the model m, whose later runs merge all rows of both partitions."""
     project.model(
         "m", SQL, materialized="bucketed_incremental", incremental_strategy="merge", unique_key="k", partition_by="p",
         clustered_by="k", buckets=4,
@@ -164,7 +164,7 @@ PUBLISHING: dict[str, Callable[[ClusterProject], bool]] = {
 
 
 @pytest.mark.parametrize("phase", PUBLISHING)
-def test_killed_thrift_server_in_a_merge_loses_no_row(
+def test_thrift_server_killed_during_a_merge_loses_no_row(
     running_cluster: Cluster, partitioned: ClusterProject, query: Query, phase: str
 ) -> None:
     run = partitioned.start_dbt(*version(2))
@@ -193,7 +193,7 @@ def assert_complete_or_unchanged(project: ClusterProject, query: Query, run: Run
 
 
 def undo_interrupted_rename(project: ClusterProject, query: Query) -> None:
-    """Rename the folder if the metastore crashed between renaming it and its table; the next run must ask for this."""
+    """Rename the folder if the metastore crashed between renaming it and its table; the next run must request this."""
     tables = {row[1] for row in query(f"show tables in {project.schema}")}
     table, other = ("m", "m__dbt_backup") if "m" in tables else ("m__dbt_backup", "m")
     if project.table(table).exists() or other in tables:
@@ -204,7 +204,8 @@ def undo_interrupted_rename(project: ClusterProject, query: Query) -> None:
     project.table(other).rename(project.table(table))
 
 
-# The metastore is killed while tasks write, an INSERT commits, or the old table is renamed; seconds until it restarts.
+# When the test kills the metastore: while tasks write, an INSERT commits, or the old table is renamed. The number is the
+# seconds until the metastore restarts.
 AWAY = dict(zip(PHASES, (30, 3, 0), strict=False))
 
 
@@ -220,7 +221,7 @@ def test_killed_metastore_loses_no_row(
     assert_complete_or_unchanged(built, query, run, f"{phase}, away for {seconds} s")
 
 
-def test_killed_metastore_during_alter_leaves_a_consistent_spec(
+def test_metastore_killed_during_alter_leaves_a_consistent_spec(
     running_cluster: Cluster, project: ClusterProject, query: Query
 ) -> None:
     table = f"{project.schema}.t"
@@ -242,7 +243,7 @@ def test_killed_metastore_during_alter_leaves_a_consistent_spec(
         running_cluster.start("metastore")
         query(f"refresh table {table}")
         assert query(f"select count(*), sum(v) from {table} where k = k") == [(1000, 7 * 999 * 500)]
-        # The spec is the old or the new one, and the same wherever the metastore keeps it.
+        # The spec is either the old or the new one, and all copies in the metastore are equal.
         query(f"insert overwrite table {table} partition (p = 1) select id, id * 7 from range(1000)")
         spec = query(f"select status, num_buckets from bucket_specs('{table}')")
         described = [row[1] for row in query(f"describe extended {table}") if row[0] == "Num Buckets"]
@@ -277,7 +278,7 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[None]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_full_disk_of_a_worker_loses_no_row(running_cluster: Cluster, built: ClusterProject, query: Query) -> None:
+def test_full_disk_on_a_worker_loses_no_row(running_cluster: Cluster, built: ClusterProject, query: Query) -> None:
     with small_disk(running_cluster.local("worker-2"), 8):
         running_cluster.restart("worker-2")
         run = built.start_dbt(*version(2))
@@ -285,7 +286,7 @@ def test_full_disk_of_a_worker_loses_no_row(running_cluster: Cluster, built: Clu
     running_cluster.restart("worker-2")
 
 
-def test_full_disk_of_the_warehouse_loses_no_row(running_cluster: Cluster, built: ClusterProject, query: Query) -> None:
+def test_full_disk_in_the_warehouse_loses_no_row(running_cluster: Cluster, built: ClusterProject, query: Query) -> None:
     folder = built.table("m__dbt_tmp").parent / "m__dbt_tmp"
     with small_disk(built.home / "disk", 6):
         text = (built.home / "models" / "m.sql").read_text()

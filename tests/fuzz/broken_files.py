@@ -1,4 +1,4 @@
-"""Damage the files of a Hive-layout table without using Spark."""
+"""Damage the files of a table in the Hive layout without using Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bucketed_tables import Tables, put
 
-# Names of the methods below; "none", which most tables have, leaves the files unchanged.
+# Names of the methods below. Most tables get "none", which leaves the files unchanged.
 BREAKAGES = ("none",) * 32 + (
     "hive names", "swap", "loose", "high id", "lose", "copy", "foreign", "version", "empty", "cut", "touch", "other file",
     "other length", "restore", "copy of all", "rename of all",
@@ -17,13 +17,13 @@ BREAKAGES = ("none",) * 32 + (
 
 
 class Files:
-    """Damages the files of a table with this many buckets; `pick` makes the random choices."""
+    """Damages the files of a table with the given number of buckets; `pick` makes the random choices."""
 
     def __init__(self, tables: Tables, pick: random.Random, name: str, buckets: int) -> None:
         self.tables, self.random, self.name, self.buckets = tables, pick, name, buckets
 
     def damage(self, how: str) -> None:
-        """Apply one of BREAKAGES to the files, if there are any."""
+        """Apply one of BREAKAGES to the table's files, if it has any."""
         files = [self.tables.folder(self.name) / path for path in self.tables.files(self.name)]
         if how == "version":
             version = self.random.choice("123")
@@ -58,7 +58,7 @@ class Files:
         files[0].with_name("00000_0_nothing").touch()
 
     def _cut(self, files: list[Path]) -> None:
-        """Add files for another number of buckets, with bucket ids that are valid here."""
+        """Rename files as for another number of buckets, with bucket ids that are valid in this table."""
         for path in files:
             _move(path, path.with_name(f"{int(path.name[:5]) // 2:05d}_0_half_{path.name[:5]}"))
 
@@ -68,13 +68,13 @@ class Files:
             os.utime(path)
 
     def _other_file(self, files: list[Path]) -> None:
-        """Replace a file's rows but keep its name and time; only the size may differ."""
+        """Replace a file's rows, but keep its name and time; only its size may differ."""
         path, other = self.random.choice(files), self.random.choice(files)
         same_length = other.stat().st_size == path.stat().st_size
         put(path, other.read_bytes(), path.stat().st_mtime_ns + 10**6 * same_length)
 
     def _other_length(self, files: list[Path]) -> None:
-        """Replace the rows of two files but keep their names and times."""
+        """Replace the rows of two files, but keep their names and times."""
         first, last = files[0], files[-1]
         times = [path.stat().st_mtime_ns for path in (first, last)]
         differ = first.stat().st_size != last.stat().st_size
@@ -83,7 +83,7 @@ class Files:
         put(last, data, times[1] * differ)
 
     def _restore(self, files: list[Path]) -> None:
-        """Restore files from a backup that preserves times, after some were lost."""
+        """Restore lost files from a backup that preserves times."""
         for path in self.random.sample(files, self.random.randint(1, len(files))):
             backup = path.with_name(f".backup-{path.name}")
             shutil.copy2(path, backup)
@@ -96,7 +96,7 @@ class Files:
             shutil.copy2(path, path.with_name(f"{path.name[:5]}_0_again_{number}"))
 
     def _rename_of_all(self, files: list[Path]) -> None:
-        """Rename every file to the next bucket."""
+        """Give every file the bucket id of the next bucket."""
         for number, path in enumerate(files):
             _move(path, path.with_name(f"{(int(path.name[:5]) + 1) % self.buckets:05d}_0_next_{number}"))
 

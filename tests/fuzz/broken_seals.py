@@ -15,7 +15,7 @@ from bucketed_tables import Tables
 from partition_specs import put_parameters, put_schema, seal_of
 from pyspark.errors import AnalysisException
 
-# Keys of VALUES or STATEMENTS, or names of methods below. Those for partitions do not affect unpartitioned tables.
+# Keys of VALUES or STATEMENTS, or names of methods below. Damage to partitions does not affect unpartitioned tables.
 SEAL_BREAKAGES = (
     "other number", "other columns", "other order", "other schema", "other hash", "other counts", "other digest", "no seal",
     "broken", "of another", "described otherwise", "stock overwrite", "stock append", "retyped", "reordered",
@@ -23,7 +23,7 @@ SEAL_BREAKAGES = (
 )  # fmt: skip
 PARTITION_BREAKAGES = ("wiped", "location", "copied location", "added", "rename", "swapped names", "added again")
 KEYS = ("spec_version", "num_buckets", "columns", "sort_columns", "hash", "schema", "files", "bytes", "digest")
-# Invalid seals: another version, no JSON, no number, and contradictory fields.
+# Invalid seals: another version, text that is not JSON or not a number, and contradictory fields.
 UNREADABLE: tuple[dict[str, str | None], ...] = (
     {"spec_version": "1"}, {"hash": "murmur3"}, {"columns": "k"}, {"columns": '["k", "k"]'}, {"sort_columns": '{"k": 1}'},
     {"schema": "[]"}, {"schema": '[{"name": "k"}]'}, {"num_buckets": "-4"}, {"num_buckets": "many"}, {"num_buckets": "0"},
@@ -32,7 +32,7 @@ UNREADABLE: tuple[dict[str, str | None], ...] = (
 
 
 class Seals:
-    """Damages the seals of a table with these bucket columns; `pick` chooses, and `others` have seals to copy."""
+    """Damages the seals of a table with these bucket columns; `pick` chooses, and `others` provides seals to copy."""
 
     def __init__(
         self, tables: Tables, pick: random.Random, name: str, rows: str, keys: tuple[str, ...], others: list[str]
@@ -53,7 +53,7 @@ class Seals:
             self.tables.sql(f"refresh table {self.name}")
 
     def _partitions(self, name: str) -> list[str]:
-        """Return the partition names, or an empty name for an unpartitioned table."""
+        """Return the partition names, or a single empty name for an unpartitioned table."""
         described = self.tables.sql(f"describe extended {name}")
         if not any(row[0] == "# Partition Information" for row in described):
             return [""]
@@ -99,7 +99,7 @@ class Seals:
         self._put(partition, {key: seal.get(f"bucketing.{key}") for key in KEYS})
 
     def _write(self, how: str, partition: str) -> None:
-        """Write with stock Spark: with the table's buckets, or without any, as after a query in the same session."""
+        """Write with stock Spark, with the table's buckets or without buckets, as after a query in the same session."""
         if self.random.random() < 0.5:
             self.tables.sql(f"refresh table {self.name}")
         else:
@@ -117,7 +117,7 @@ class Seals:
         return [f"{name} {kind}" for name, kind, _ in described if name != "p"]
 
     def _retyped(self, _: str) -> None:
-        """Negative numbers hash differently when they are read as a wider type."""
+        """Widen a key's type, because negative numbers then hash differently."""
         put_schema(self.tables, self.name, ", ".join(self._columns()).replace("k int", "k bigint"))
 
     def _reordered(self, _: str) -> None:
@@ -136,7 +136,7 @@ class Seals:
         self.tables.sql(f"{self._of(partition)} set location '{other}'")
 
     def _copied_location(self, partition: str) -> None:
-        """Copies may preserve file times: the files of another partition still differ from the sealed ones."""
+        """Point to a copy of another partition's files with preserved times; they still differ from the sealed files."""
         other = self._folder(self.random.choice(self.partitions))
         copy = self.tables.folder(self.name) / f".copy-{self.random.randrange(10**9)}"
         keeps = self.random.choice((shutil.copy, shutil.copy2))
@@ -168,16 +168,16 @@ class Seals:
 
 # Changes to the fields of a seal.
 VALUES: dict[str, Callable[[Seals], dict[str, str | None]]] = {
-    # The digest covers the spec, so changing only the number of buckets invalidates the seal.
+    # The digest covers the spec, so a change of only the number of buckets invalidates the seal.
     "other number": lambda seals: {"num_buckets": str(seals.number())},
     "other hash": lambda seals: {"hash": seals.random.choice(("hive", "hive2", "spark"))},
     "other counts": lambda seals: {seals.random.choice(("files", "bytes")): str(seals.number())},
     "other digest": lambda seals: {"digest": f"{seals.random.getrandbits(128):032x}"},
     "no seal": lambda _: dict.fromkeys(KEYS),
 }
-# Statements on the table or a partition; `of` is their ALTER TABLE prefix.
+# Statements on the table or a partition; `of` is the prefix ALTER TABLE with its name.
 STATEMENTS: dict[str, Callable[[Seals, str], str]] = {
-    # Spark removes a partition's seal if it becomes inconsistent.
+    # Spark removes the seal of a partition that becomes inconsistent.
     "described otherwise": lambda seals, of: f"{of} {seals.spec()}",
     "wiped": lambda _, of: f"{of.replace('alter', 'analyze')} compute statistics noscan",
     "not clustered": lambda seals, _: f"alter table {seals.name} not clustered",

@@ -1,4 +1,4 @@
-"""Generate random tables, valid and damaged, and random queries; the same seed gives the same ones."""
+"""Generate random tables, valid or damaged, and random queries; the same seed gives the same tables and queries."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from bucketed_tables import VERSION_2, Tables
 from partition_specs import put_field_ids
 from pyspark.errors import AnalysisException
 
-# The share of tables with mixed bucket specs; most of them are damaged.
+# The share of tables with mixed bucket specs; most of these tables are damaged.
 EVOLVED = float(os.environ.get("EVOLVED", "0.3"))
+# The start of the layouts to generate: `hive2` for only tables in bucketing version 2; all layouts by default.
+LAYOUT = os.environ.get("LAYOUT", "")
 COLUMNS = {
     "k": ("int", "if(id % 23 = 0, null, cast(pmod(id * {a} + {b}, {m}) - 20 as int))"),
     "t": ("string", "if(id % 19 = 0, null, concat(if(id % 4 = 0, ' ', ''), 'é', pmod(id * {b} + {a}, {m})))"),
@@ -23,17 +25,18 @@ COLUMNS = {
     "n": ("decimal(9,2)", "cast(pmod(id * {b}, {m}) / 4 as decimal(9,2))"),
     "v": ("double", "if(id % 31 = 0, null, id / 8)"),
 }
-# How rows are written: by the extension, which seals them, or by stock Spark in this many tasks, then sealed or not.
+# How to write rows: with the extension, which seals them, or with stock Spark in this many tasks, sealed afterwards or
+# not.
 FILLS = ("extension",) * 4 + ("stock sealed",) * 3 + ("1 sealed", "3 sealed", "stock")
 # Statements to run after all damage.
 CURES = ("",) * 4 + ("seal", "append", "overwrite")
 KEYS = ("k", "k", "k", "t", "l", "d", "n")
-# Layouts and formats; hive2 is the Hive layout of bucketing version 2. Other formats are not sealed, and only EVOLVABLE ones change specs or get
-# damaged.
+# Layouts and formats; hive2 is the Hive layout in bucketing version 2. Other formats are not sealed. Only tables in
+# EVOLVABLE change their specs or get damaged.
 SEALED = ("parquet", "orc")
 EVOLVABLE = ("hive parquet",) * 3 + ("hive orc", "hive orc") + ("hive2 parquet",) * 3 + ("hive2 orc", "hive2 orc")
 LAYOUTS = (*EVOLVABLE, "hive textfile", "spark parquet", "spark parquet", "spark orc", "spark json", "spark csv")
-# Stock Spark assigns buckets before CSV trims strings, so that bucket pruning would miss those rows.
+# Stock Spark assigns buckets before CSV trims strings, so bucket pruning would miss trimmed rows.
 OPTIONS = {
     "spark csv": " options (ignoreLeadingWhiteSpace 'false', ignoreTrailingWhiteSpace 'false')",
     "hive2 parquet": f" {VERSION_2}",
@@ -55,7 +58,7 @@ LITERALS = {
 
 @dataclass(frozen=True)
 class Table:
-    """A generated table, and the damage done to it."""
+    """A generated table, and its damage."""
 
     name: str
     keys: tuple[str, ...]
@@ -81,7 +84,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Query:
-    """A query, and the number of rows that its LIMIT asks for, if any."""
+    """A query, and the number of rows in its LIMIT, if any."""
 
     rows: str
     limit: int | None = None
@@ -91,7 +94,7 @@ class Query:
         return self.rows if self.limit is None else f"{self.rows} limit {self.limit}"
 
     def is_answered(self, found: list[str], all_rows: list[str]) -> bool:
-        """Tell whether rows are a correct result, given all rows without the LIMIT."""
+        """Return whether rows are a correct result, given all rows without the LIMIT."""
         if self.limit is None:
             return found == all_rows
         return len(found) == min(self.limit, len(all_rows)) and not Counter(found) - Counter(all_rows)
@@ -108,7 +111,8 @@ class Generator:
         pick = self.random
         keys = tuple(dict.fromkeys(pick.choice(KEYS) for _ in range(pick.choice((1, 1, 1, 2)))))
         evolves = pick.random() < EVOLVED
-        layout, partitioned = pick.choice(EVOLVABLE if evolves else LAYOUTS), evolves or pick.random() < 0.3
+        layouts = [layout for layout in (EVOLVABLE if evolves else LAYOUTS) if layout.startswith(LAYOUT)]
+        layout, partitioned = pick.choice(layouts), evolves or pick.random() < 0.3
         hive = layout in EVOLVABLE
         breakage = pick.choice(BREAKAGES) if hive else "none"
         breakages = SEAL_BREAKAGES[:9] if not hive else SEAL_BREAKAGES + PARTITION_BREAKAGES * partitioned
@@ -123,7 +127,7 @@ class Generator:
             layout=layout,
             fills=tuple(pick.choice(FILLS) for _ in range(3 if evolves else pick.choice((1, 1, 2, 2, 3)))),
             partitioned=partitioned,
-            # For the Spark layout, stock Spark relies on buckets even if it reads their columns as NULL.
+            # In the Spark layout, stock Spark relies on buckets even if it reads the bucket columns as NULL.
             numbered=pick.choice(("", "", "", "", "first", "last") if layout.startswith("hive") else ("",)),
             evolved=self._evolution(keys) if evolves else (),
             breakage=breakage,
@@ -140,7 +144,7 @@ class Generator:
         return made
 
     def _cure(self, table: Table) -> None:
-        """Run a statement that may repair the table or damage it further; some damage makes Spark refuse it."""
+        """Run a statement that may repair or further damage the table; Spark may refuse it because of the damage."""
         into = " partition (p = 'x')" if table.partitioned else ""
         statement = {
             "seal": f"alter table {table.name} seal buckets",
@@ -155,7 +159,7 @@ class Generator:
                 raise
 
     def _evolution(self, keys: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-        """Choose specs for the second and the third partition: mostly other numbers, sometimes other columns."""
+        """Choose specs for the second and third partition: mostly other bucket counts, sometimes other columns."""
         pick = self.random
         return tuple(
             (", ".join(keys) if pick.random() < 0.8 else pick.choice(KEYS), pick.choice((2, 4, 8, 12)))
@@ -164,7 +168,7 @@ class Generator:
 
     def _make(self, table: Table) -> None:
         kind, file_format = table.layout.split()
-        # Spark requires sort columns together with a sort order; a table may have neither.
+        # If `sorted_by` is empty, the table has no sort columns.
         self.tables.make(
             table.name,
             SCHEMA,
@@ -195,8 +199,8 @@ class Generator:
         if how == "extension":
             self.tables.sql(f"insert into {table.name} {rows}")
         elif how == "stock" and not table.layout.startswith("hive "):
-            # Stock Spark distributes rows of the Spark layout over tasks and over buckets by the same hash. It writes
-            # version 1 into tables that state version 2.
+            # In the Spark layout, stock Spark distributes rows over tasks and over buckets with the same hash. It writes
+            # buckets in version 1 into tables that state version 2.
             tasks = f"{buckets}, {by}" if table.layout.startswith("spark") else "1"
             self.tables.sql(f"stock:insert into {table.name} select /*+ REPARTITION({tasks}) */ * from ({rows})")
             if seal:
@@ -217,7 +221,7 @@ class Generator:
         return {
             "spark.sql.adaptive.enabled": pick(("true", "true", "false")),
             "spark.sql.autoBroadcastJoinThreshold": pick(("-1", "-1", "-1", "10485760")),
-            # Reading small data is faster than compiling code for it.
+            # With little data, interpreting a plan is faster than compiling code for it.
             "spark.sql.codegen.wholeStage": pick(("true", "false", "false", "false")),
             "spark.sql.codegen.factoryMode": pick(("FALLBACK", "NO_CODEGEN", "NO_CODEGEN", "NO_CODEGEN")),
             "spark.sql.join.preferSortMergeJoin": pick(("true", "false")),
@@ -236,7 +240,7 @@ class Generator:
         }
 
     def reader(self) -> dict[str, str]:
-        """Choose settings that change what Spark reads, for both the query and its stock Spark counterpart."""
+        """Choose settings that change what Spark reads, for the query both with the extension and on stock Spark."""
         pick = self.random.choice
         return {
             "spark.sql.orc.impl": pick(("native", "native", "hive")),
@@ -253,7 +257,7 @@ class Generator:
         table = self.random.choice(pool)
         where = self.random.choice(CONDITIONS)
         if table.partitioned and self.random.random() < 0.5:
-            # The last condition is known only at run time.
+            # Spark knows the values in the last condition only at run time.
             values = self.random.choice(("'x'", "'y'", "'x', 'z'", "'y', 'x'", f"(select max(p) from {table.name})"))
             where += f"{' and' if where else ' where'} p in ({values})"
         if self.random.random() < 0.2:

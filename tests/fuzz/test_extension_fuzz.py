@@ -1,8 +1,7 @@
-"""Random queries over random tables, valid and damaged, return the same rows with and without the extension.
+"""Tests that random queries over random tables, valid or damaged, return the same rows with and without the extension.
 
-`make test` includes a short run. `make fuzz SEED=7 CASES=2000` runs more, and reports the seed and the case of a
-failure.
-With `EVOLVED=1`, all tables have mixed bucket specs.
+`make test` includes a short run. `make fuzz SEED=7 CASES=2000` runs more cases, and reports the seed and the case of a
+failure. With `EVOLVED=1`, all tables have mixed bucket specs.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pyspark.sql import SparkSession
 
 SEED = int(os.environ.get("SEED", "1"))
 CASES = int(os.environ.get("CASES", "14"))
-# Stock Spark runs each query once, the extension under several settings.
+# Stock Spark runs each query once, and the extension runs it under several settings.
 SETTINGS_PER_QUERY = 4
 STOCK = {
     "spark.bucketing.enabled": "false",
@@ -32,7 +31,7 @@ STOCK = {
 }
 # By default, Spark refuses files without field ids for columns that have ids. Hive's classes write text tables.
 ALWAYS = {"spark.sql.parquet.fieldId.read.ignoreMissing": "true", "hive.exec.dynamic.partition.mode": "nonstrict"}
-# From this many cases on, some tables with mixed specs are certainly read as bucketed.
+# With at least this many cases, some tables with mixed specs are certainly read as bucketed.
 ENOUGH = 60
 TABLES, CASES_PER_POOL = 6 if CASES >= ENOUGH else 5, 240
 
@@ -45,7 +44,7 @@ def test_random_queries_return_the_same_rows(spark: SparkSession) -> None:
 
 
 def compare_all(tables: Tables) -> None:
-    """Run all cases, and check that enough of them read buckets."""
+    """Run all cases, and check that some of each kind read buckets."""
     began = monotonic()
     seen: Counter[str] = Counter()
     mixed, broken, codes = seen.copy(), seen.copy(), seen.copy()
@@ -66,16 +65,16 @@ def compare_all(tables: Tables) -> None:
             seen[kind] += 1
             mixed[kind] += any(table.evolved for table in read)
             broken[kind] += any(table.is_broken for table in read)
-            # The reasons of ordinary scans, and the hashes of bucketed ones.
+            # Count the reasons for ordinary scans, and the hashes of bucketed scans.
             codes.update(set(re.findall(r"Bucketed: (?:false \[|true \(\d+ )([\w-]+)", plan)))
         print(f"\n{seen.total()} cases of seed {SEED} in {monotonic() - began:.0f} s: {dict(seen)}", flush=True)
         print(f"of mixed specs: {dict(mixed)}, of broken tables: {dict(broken)}, codes: {dict(codes)}", flush=True)
     assert seen["bucketed"] > 0
-    # Each pool has a few tables with mixed specs, or none by chance; several pools have some.
+    # A single pool may by chance have no table with mixed specs, but several pools have some.
     if EVOLVED * CASES >= ENOUGH:
-        assert mixed["bucketed"] > 0, "no table of mixed specs was read as bucketed"
+        assert mixed["bucketed"] > 0, "no table with mixed specs was read as bucketed"
         assert broken["bucketed"] > 0, "no broken table was read as bucketed"
-        assert codes["Hive2"] > 0, "no table of bucketing version 2 was read as bucketed"
+        assert codes["Hive2"] > 0, "no table in bucketing version 2 was read as bucketed"
         assert broken["plain"] > 0, "no broken table was read by an ordinary scan"
 
 
@@ -88,7 +87,7 @@ def compare(
     """Run a query with the extension; return the kind of its plan, and the plan."""
     found = outcome(tables, query.text, settings)
     if isinstance(stock, str):
-        return "fails without the extension as well", ""
+        return "fails without the extension, too", ""
     described = f"{case}\n{query.text}\n{settings}\n" + "\n".join(map(str, pool))
     assert not isinstance(found, str), f"{found}\n{described}"
     rows, plan = found
@@ -97,14 +96,14 @@ def compare(
 
 
 def refresh(tables: Tables, read: list[Table]) -> None:
-    """Refresh Spark-layout ORC tables, because Spark caches their reader even if its setting changes."""
+    """Refresh ORC tables in the Spark layout, because Spark caches their reader even if the reader's setting changes."""
     for table in read:
         if table.layout == "spark orc":
             tables.sql(f"refresh table {table.name}")
 
 
 def outcome(tables: Tables, query: str, settings: dict[str, str]) -> Outcome:
-    """Return rows and plan, or the message of an error."""
+    """Return the rows and the plan, or the message of an error."""
     try:
         with tables.settings(settings):
             return tables.run(query)

@@ -1,4 +1,4 @@
-"""Random merges, crashes, restores and damage: organized tables return the right rows or a clear error.
+"""Tests that organized tables return the right rows, or a clear error, after random merges, crashes and damage.
 
 `make test` includes a short run. `make fuzz SEED=7 CASES=2000` takes more steps, and reports the seed and the step of a
 failure.
@@ -28,7 +28,7 @@ REFUSED = re.compile(r"Cannot determine the current files of the table: .*Expect
 
 
 class Walk:
-    """A sequence of random steps on one table; each step is followed by a check of the rows."""
+    """A sequence of random steps on one table; a check of the rows follows each step."""
 
     def __init__(self, table: OrganizedTable, other: SparkSession, chosen: random.Random) -> None:
         self.table, self.other, self.random = table, other, chosen
@@ -37,7 +37,7 @@ class Walk:
         self.is_damaged = False
 
     def step(self) -> str:
-        """Perform one step, given by name."""
+        """Perform one random step, and return its name."""
         kinds = {"merge": 5, "crash": 4, "restore_table": 2, "restore_partition": 3, "restore_file": 2, "backup": 3}
         kinds |= {"append": 2, "overwrite": 1, "damage_done": 1, "damage_map": 1, "map_again": 1}
         if self.table.pending:
@@ -97,7 +97,7 @@ class Walk:
         last = self.random.choice(STEPS)
         damage = self.random.choice([None, None, None, *DAMAGES, *([] if last == "done" else ["folder"])])
         self.table.crash(self.table.stage(upserts, deleted), last, damage)
-        # The content of a completed record has no effect.
+        # The content of a finished record has no effect.
         self.is_damaged = damage is not None and last != "done"
         is_new = STEPS.index(last) >= STEPS.index("committed")
         assert self.table.expected() == (merged(before, upserts, deleted) if is_new else before)
@@ -188,7 +188,7 @@ def walk(spark: SparkSession, folder: Path, number: int, steps: int) -> Counter[
 
 
 @pytest.mark.usefixtures("extension")
-def test_random_steps_leave_the_expected_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_table_has_the_expected_rows_after_random_steps(spark: SparkSession, tmp_path: Path) -> None:
     taken: Counter[str] = Counter()
     with setting(spark, "spark.sql.shuffle.partitions", "2"):
         for number in range(-(-CASES // STEPS_PER_TABLE)):

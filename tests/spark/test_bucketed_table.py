@@ -42,7 +42,7 @@ def assert_one_file_per_bucket(project: Project, table: str, bucket_hash: str, b
 
 
 def assert_sorted(project: Project, table: str, columns: list[str]) -> None:
-    """Compare each row with the previous one in its file; the files are far smaller than a split."""
+    """Compare each row with the previous one in its file; each file is far smaller than a split."""
     names = ", ".join(f"`{column}`" for column in columns)
     query = f"""
         select count(*) from (
@@ -111,7 +111,7 @@ def test_every_layout_has_one_sorted_file_per_bucket_and_all_rows(matrix: Projec
 
 
 @pytest.mark.parametrize("bucket_hash", ["hive", "hive2"])
-def test_rows_are_in_the_bucket_of_hives_hash(
+def test_each_row_is_in_the_bucket_of_hives_hash(
     project: Project, bucket_hash: str, request: pytest.FixtureRequest
 ) -> None:
     if bucket_hash == "hive2":

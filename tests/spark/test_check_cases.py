@@ -1,7 +1,8 @@
-"""Tests of all cases in tests/cases: verdicts and reasons on a real Spark, and the verdict after each fix."""
+"""Tests of all cases in tests/cases: the verdicts and reasons on a real Spark, and the verdict after each fix."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,7 @@ def _cases() -> Iterator[Case]:
 CASES = tuple(_cases())
 
 
-# A quick run tests one case, the first, of each kind of fix.
+# A quick run tests only the first case of each file.
 FILES = (
     "side-not-bucketed",
     "hive-layout-without-extension",
@@ -59,6 +60,8 @@ FILES = (
     "scan-ordering-disabled",
 )
 QUICK = tuple(next(case for case in CASES if case.file == file) for file in FILES)
+# It also plans the first case of each reason over hypothetical tables.
+FIRST_OF_EACH = tuple({case.file: case for case in reversed(CASES)}.values())
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +72,26 @@ def checked(spark: SparkSession) -> Checked:
     return made_tables
 
 
-# Every plan is understood; sessions with many cores have a separate test.
+@pytest.fixture(scope="module")
+def checked_version_2(spark: SparkSession) -> Checked:
+    """Create the tables of the cases with bucketing version 2 instead of version 1."""
+    tables: dict[str, Any] = yaml.safe_load((FOLDER / "tables.yml").read_text())
+    version_2 = {
+        name: table | {"hash": "hive2"} if table.get("hash") == "hive" else table for name, table in tables.items()
+    }
+    made_tables = Checked(spark, "check_cases_v2", {name: made(table) for name, table in version_2.items()})
+    made_tables.create()
+    return made_tables
+
+
+def _of_version_1(case: Case) -> bool:
+    """Return whether a case reads tables in the Hive layout with the extension, but no table in version 2."""
+    tables: dict[str, Any] = yaml.safe_load((FOLDER / "tables.yml").read_text())
+    hashes = {tables[name].get("hash") for name in re.findall(r"\w+", case.sql) if name in tables}
+    return "hive" in hashes and "hive2" not in hashes
+
+
+# The check must understand every plan. A separate test covers sessions with many cores.
 OTHERWISE = ("unexplained", "too-few-buckets")
 
 
@@ -91,9 +113,16 @@ def test_check_reports_the_expected_verdicts_and_reasons(checked: Checked, case:
     assert said(checked, case, aqe) == list(case.operators)
 
 
-# Only without adaptive execution does EXPLAIN show which exchanges are reused.
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if _of_version_1(case)], ids=lambda case: f"{case.file}: {case.name}"
+)
+def test_check_reports_the_same_for_bucketing_version_2(checked_version_2: Checked, case: Case) -> None:
+    assert said(checked_version_2, case, "true") == list(case.operators)
+
+
+# EXPLAIN shows which exchanges Spark reuses only without adaptive execution.
 @pytest.mark.parametrize("aqe", ["false", pytest.param("true", marks=pytest.mark.long)])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.file}: {case.name}")
+@pytest.mark.parametrize("case", all_long_but(FIRST_OF_EACH, CASES), ids=lambda case: f"{case.file}: {case.name}")
 def test_hypothetical_tables_that_change_nothing_change_no_plan(checked: Checked, case: Case, aqe: str) -> None:
     live, hypothetical = checked.counts(case.sql, {**case.settings, "spark.sql.adaptive.enabled": aqe})
     assert hypothetical == live
@@ -104,7 +133,7 @@ SUBQUERY = "select v from s8 where v > (select max(v) from s8) and v < 2 * (sele
 
 
 @pytest.mark.parametrize(("sql", "aqe"), [(TWICE, "false"), (SUBQUERY, "false")])
-def test_a_cache_or_a_subquery_that_is_read_twice_counts_once(checked: Checked, sql: str, aqe: str) -> None:
+def test_cache_or_subquery_read_twice_counts_once(checked: Checked, sql: str, aqe: str) -> None:
     spark, planner = checked.spark, SessionPlanner("", checked.spark)
     with settled(spark, {"spark.sql.adaptive.enabled": aqe, "spark.sql.autoBroadcastJoinThreshold": "-1"}):
         spark.sql(f"use {checked.database}")
@@ -129,21 +158,21 @@ def test_each_reason_has_positive_and_negative_cases(slug: str) -> None:
 
 
 @pytest.mark.parametrize(("number", "found"), [(3, "sort-free"), (64, "shuffled: too-few-buckets")])
-def test_too_few_buckets_for_the_cores_are_shuffled(checked: Checked, number: int, found: str) -> None:
+def test_table_with_too_few_buckets_for_the_cores_is_shuffled(checked: Checked, number: int, found: str) -> None:
     settings = {"spark.bucketing.enabled": "true", "spark.bucketing.read.maxPartitionBytes": "1"}
     case = Case("", "", "select k, count(*) from h1 group by k", (f"aggregate {found}",), settings, None)
     with cores(checked.spark, number):
         assert said(checked, case, "true") == list(case.operators)
 
 
-def test_fix_of_two_changes_lists_both(checked: Checked) -> None:
+def test_fix_with_two_changes_lists_both(checked: Checked) -> None:
     (case,) = [case for case in CASES if case.name == "neither side sorted, with the extension"]
     applied = list(apply_fixes(checked, case.name, case.sql, case.settings))
     assert [(fix.fix.verdict.value, fix.kept, len(fix.fix.also)) for fix in applied] == [("sort-free", True, 1)] * 2
     assert all("h_unsorted with" in fix.fix.text and "h_unsorted2 with" in fix.fix.text for fix in applied)
 
 
-def test_single_change_fix_excludes_fixes_of_two_changes(checked: Checked) -> None:
+def test_fix_with_one_change_excludes_fixes_with_two(checked: Checked) -> None:
     (join,) = checked.judge("select * from s8 join s12 on s8.k = s12.k", {"spark.bucketing.enabled": "false"})
     found = {finding.reason: finding for finding in join.findings}
     assert found["bucket-count-mismatch"].fixes and not any(fix.also for fix in found["bucket-count-mismatch"].fixes)

@@ -43,8 +43,9 @@ def checked(project: Project, *arguments: str) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def built(new_project: Callable[..., Project]) -> Project:
-    """Build a project of a few bucketed tables, and models whose joins use the buckets or do not."""
+    """Build a project with a few bucketed tables, and with joins that use the buckets and joins that do not."""
     project = new_project()
+    project.keeps_artifacts = True
     project.write("seeds/people.csv", "user_id,born\n1,2000-01-01\n2,1990-05-05\n")
     bucketed = {"materialized": "bucketed_table", "bucket_hash": "spark", "clustered_by": "user_id"}
     project.model("clicks", "select id as user_id, 'u' as url from range(100)", buckets=4, **bucketed)
@@ -65,7 +66,7 @@ def built(new_project: Callable[..., Project]) -> Project:
 
 @pytest.fixture
 def shop(built: Project) -> Iterator[Project]:
-    """Return the project without the models that a test has added."""
+    """Return the project, and remove the models that a test has added."""
     models = {path: path.read_text() for path in (built.folder / "models").iterdir()}
     yield built
     for path in (built.folder / "models").iterdir():
@@ -75,7 +76,7 @@ def shop(built: Project) -> Iterator[Project]:
             path.write_text(models[path])
 
 
-def test_live_checks_every_model_and_locates_the_bad_join(shop: Project) -> None:
+def test_live_check_covers_every_model_and_locates_the_bad_join(shop: Project) -> None:
     result = check(shop, "--format", "json")
     report = json.loads(result.stdout)
     models = {model["name"]: model for model in report["models"]}
@@ -91,7 +92,7 @@ def test_live_checks_every_model_and_locates_the_bad_join(shop: Project) -> None
     assert edges["model.t.bad"] in ("shuffled", "one-sided")
 
 
-def test_live_compiles_a_manifest_once_and_keeps_dbts_own_artifacts(shop: Project) -> None:
+def test_live_check_compiles_a_manifest_once_and_keeps_dbts_artifacts(shop: Project) -> None:
     before = (shop.folder / "target" / "run_results.json").read_bytes()
     checked(shop, "--compile")
     own = shop.folder / "target" / "spark-bucketing" / "manifest.json"
@@ -103,7 +104,7 @@ def test_live_compiles_a_manifest_once_and_keeps_dbts_own_artifacts(shop: Projec
     assert "fresh" in checked(shop, "--select", "fresh")
 
 
-def test_live_uses_an_existing_manifest_without_compiling(shop: Project, tmp_path: Path) -> None:
+def test_live_check_uses_an_existing_manifest_without_compiling(shop: Project, tmp_path: Path) -> None:
     checked(shop, "--select", "good", "--compile")
     own = shop.folder / "target" / "spark-bucketing" / "manifest.json"
     data, written = json.loads(own.read_text()), own.stat().st_mtime_ns
@@ -125,18 +126,18 @@ def test_live_uses_an_existing_manifest_without_compiling(shop: Project, tmp_pat
     assert wrong.exit_code == 2 and "not a supported manifest" in wrong.output
 
 
-def test_live_supports_dbt_selectors(shop: Project) -> None:
+def test_live_check_supports_dbt_selectors(shop: Project) -> None:
     assert set(checked(shop, "--select", "+good", "--exclude", "users")) == {"clicks", "good"}
     assert set(checked(shop, "--select", "config.materialized:view,bad+")) == {"bad", "above"}
     wrong = check(shop, "--select", "nope:x")
     assert wrong.exit_code == 2 and "nope" in wrong.output and "Traceback" not in wrong.output
     nothing = check(shop, "--select", "people")
-    assert nothing.exit_code == 2 and "Nothing is selected" in nothing.output
+    assert nothing.exit_code == 2 and "No model or snapshot matches" in nothing.output
 
 
 TEXTS = {
     "bi.sql": "-- a dashboard\nselect * from {s}.clicks a join {s}.odd b\n  on a.user_id = b.user_id;\n",
-    # Names without a schema are in the target's schema.
+    # Names without a schema refer to the target's schema.
     "unqualified.sql": "select * from clicks a join odd b on a.user_id = b.user_id",
     "gone.sql": "select * from {s}.no_such_table",
     "typo.sql": "selct 1",
@@ -145,14 +146,14 @@ TEXTS = {
 }
 
 
-def test_live_checks_files_without_running_them(shop: Project, tmp_path: Path) -> None:
+def test_live_check_does_not_run_the_files_that_it_checks(shop: Project, tmp_path: Path) -> None:
     def session() -> tuple[str, str | None]:
         return shop.spark.catalog.currentDatabase(), shop.spark.conf.get("spark.sql.debug.maxToStringFields")
 
     for name, text in TEXTS.items():
         (tmp_path / name).write_text(text.format(s=shop.schema))
     files, before = [str(tmp_path / name) for name in TEXTS], session()
-    # Findings in some files must not hide that others could not be checked.
+    # Findings in some files must not hide that check could not plan others.
     options = ("--format", "json", "--fail-on", "never")
     result = check(shop, *options, *files, str(shop.folder / "analyses" / "question.sql"))
     models = {model["name"].rsplit("/", 1)[-1]: model for model in json.loads(result.stdout)["models"]}
@@ -178,7 +179,7 @@ def test_errors_from_spark_appear_only_in_the_report(spark: SparkSession, capfd:
     assert "no_such_table" not in "".join(capfd.readouterr())
 
 
-def test_live_uses_file_sizes_of_tables_without_statistics(spark: SparkSession, project: Project) -> None:
+def test_live_check_uses_file_sizes_of_tables_without_statistics(spark: SparkSession, project: Project) -> None:
     table = f"{project.schema}.days"
     columns = "(k bigint) partitioned by (d int) clustered by (k) into 2 buckets stored as parquet"
     spark.sql(f"create table {table} {columns}")
@@ -191,14 +192,14 @@ def test_live_uses_file_sizes_of_tables_without_statistics(spark: SparkSession, 
     assert operator.findings[0].bytes_shuffled == size
 
 
-def test_live_models_that_cannot_be_checked_are_unknown(shop: Project) -> None:
+def test_live_check_reports_models_that_it_cannot_plan_as_unknown(shop: Project) -> None:
     for name in ("broken", "torn"):
         raising = f"exceptions.raise_compiler_error('{name}!')"
         shop.write(f"models/{name}.sql", f"select 1 as a {{% if execute %}}{{{{ {raising} }}}}{{% endif %}}")
     shop.model("child", "select * from {{ ref('broken') }}", materialized="view")
     shop.model("unbuilt", "select 1 as a", materialized="view")
     shop.model("reader", "select * from {{ ref('unbuilt') }}", materialized="view")
-    # Findings in the valid model must not hide that others could not be checked.
+    # Findings in the valid model must not hide that check could not plan others.
     result = check(shop, "--select", "broken+ torn good reader", "--format", "json", "--fail-on", "never")
     errors = {model["name"]: model["error"] for model in json.loads(result.stdout)["models"]}
     assert result.exit_code == 2
@@ -207,7 +208,7 @@ def test_live_models_that_cannot_be_checked_are_unknown(shop: Project) -> None:
     assert "TABLE_OR_VIEW_NOT_FOUND" in errors["reader"] and "--offline" in errors["reader"]
 
 
-def test_live_reports_a_configured_table_that_was_built_without_buckets(shop: Project) -> None:
+def test_live_check_reports_a_configured_table_that_was_built_without_buckets(shop: Project) -> None:
     rows = "select id as user_id from range(10)"
     shop.model("later", rows, materialized="table", file_format="parquet")
     shop.model("reader", "select user_id, count(*) as c from {{ ref('later') }} group by user_id", materialized="view")
@@ -217,7 +218,7 @@ def test_live_reports_a_configured_table_that_was_built_without_buckets(shop: Pr
     assert "is configured with 8 buckets by user_id, not built yet" in operator["description"]
 
 
-def test_live_verifies_fixes_through_views(shop: Project) -> None:
+def test_live_check_verifies_fixes_through_views(shop: Project) -> None:
     sql = "select a.user_id, b.name from {{ ref('bad') }} as b join {{ ref('clicks') }} as a on a.user_id = b.user_id"
     shop.model("over_view", sql, materialized="view")
     found = checked(shop, "--select", "over_view")["over_view"]
@@ -227,7 +228,7 @@ def test_live_verifies_fixes_through_views(shop: Project) -> None:
     assert fixes and all(fix["after"]["exchanges"] <= fix["before"]["exchanges"] for fix in fixes)
 
 
-def test_offline_requires_its_own_process(shop: Project) -> None:
+def test_offline_check_requires_a_separate_process(shop: Project) -> None:
     result = check(shop, "--offline")
     assert result.exit_code == 2 and "in a separate process" in " ".join(result.output.split())
 
@@ -259,7 +260,7 @@ def test_ctrl_c_leaves_a_report_of_the_checked_models(spark: SparkSession) -> No
 
 
 def test_offline_command_line_agrees_with_live(shop: Project, tmp_path: Path) -> None:
-    """No built table exists; the check runs without the warehouse."""
+    """The offline check uses no built table, because it runs without the warehouse."""
     profiles = yaml.safe_load((shop.folder / "profiles.yml").read_text())
     profiles["t"]["outputs"]["t"] |= {"method": "thrift", "host": "nowhere.invalid", "port": 1, "user": "me"}
     (tmp_path / "profiles.yml").write_text(yaml.safe_dump(profiles))

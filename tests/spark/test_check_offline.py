@@ -1,4 +1,4 @@
-"""Tests of offline `check`: it plans over empty stub tables, with the same verdicts as live."""
+"""Tests that offline `check`, which plans over empty stub tables, gives the same verdicts as a live check."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_only_small_tables_are_broadcast_although_all_stubs_are_empty(whatif: Wh
             assert "Broadcast" in whatif.explain(join.format("small"), settings=broadcast).formatted, (kind, by)
 
 
-def test_missing_stubs_are_explained_to_their_readers(whatif: WhatIf) -> None:
+def test_missing_stubs_are_explained_in_errors_of_their_readers(whatif: WhatIf) -> None:
     stub = stub_of(whatif, [Node("source.p.a", "a", "source", "m.yml", "s.a", "source", columns={"k": None})])
     assert "source 'a'" in stub.missing["s.a"]
     with pytest.raises(SparkError) as error:

@@ -1,4 +1,4 @@
-"""Tests on TPC-H's 22 queries in several layouts: every Exchange and Sort has a reason, and every fix works."""
+"""Tests with TPC-H's 22 queries in several layouts that every Exchange and Sort has a reason, and every fix works."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EVERYWHERE = [
 ]
 FIXED = [
     ("mixed", OFF, ("q04",)),
-    # Empty Spark-layout tables are read by the extension, not left to stock Spark.
+    # The extension, not stock Spark, reads empty tables in the Spark layout.
     ("mixed", ON, ("q02",)),
     *(pytest.param(*case, QUERIES, marks=pytest.mark.long) for case in product(DESCRIBED["layouts"], (OFF, ON))),
 ]
@@ -65,7 +65,7 @@ def _settings(extension: str, aqe: str) -> dict[str, str]:
 
 
 def unexplained(checked: Checked, sql: str, settings: dict[str, str]) -> list[str]:
-    """Return the exchanges and sorts above bucketed tables that no finding, or only an undetermined one, explains."""
+    """Return the exchanges and sorts above bucketed tables that no finding explains with a known reason."""
     missing = []
     judged = checked.judge(sql, settings)
     assert checked.query

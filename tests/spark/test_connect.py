@@ -33,7 +33,7 @@ LARGE = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.bucketing.read.par
 TABLE = "(k bigint, v bigint) clustered by (k) sorted by (k) into 4 buckets stored as parquet"
 SEALED = "select status, num_buckets, files, max_files_per_bucket from bucket_specs('connected.{}')"
 
-# The session class of PySpark's client has the same methods but is not a subclass.
+# The session class of PySpark's client has the same methods, but is not a subclass of SparkSession.
 Session = Any
 QUERIES: dict[str, Callable[[Session], Any]] = {
     "sql join": lambda session: session.sql("""
@@ -54,7 +54,7 @@ def seal(session: Session, table: str) -> list[tuple[object, ...]]:
 
 
 def write(session: Session) -> None:
-    """Write one table by SQL, one from a DataFrame, and an unsealed one without the extension."""
+    """Write one table with SQL, one from a DataFrame, and one without the extension, which is not sealed."""
     session.sql("create database connected")
     for table in "abc":
         session.sql(f"create table connected.{table} {TABLE}")
@@ -78,14 +78,14 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 @pytest.fixture(scope="module")
 def classic(spark: SparkSession) -> Iterator[SparkSession]:
-    """Return this process's session, with the extension and the same tables."""
+    """Return this process's session, which has the extension and the same tables."""
     with settled(spark, ON | LARGE):
         write(spark)
         yield spark
 
 
 def read(session: Session, name: str) -> tuple[Plan, list[tuple[object, ...]]]:
-    """Return the plan of a query as its user sees it, and its rows."""
+    """Return the plan of a query, as the user sees it, and the query's rows."""
     found, printed = QUERIES[name](session), io.StringIO()
     with redirect_stdout(printed):
         found.explain()

@@ -1,8 +1,8 @@
 """Tests that crashes of dbt and of `spark-bucketing table rewrite` lose no row, and that the next run finishes.
 
-Most tests record the statements of a run. They then repeat the run, and crash before each statement that changes
-anything; a crash after a statement equals one before the next. Other tests kill processes, including Spark, at any
-time.
+Most tests record the statements of a run. They then repeat the run, and crash it before each statement that changes
+anything. A crash after a statement is equivalent to a crash before the next one. Other tests kill processes, including
+Spark, at any time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from conftest import Project, all_long_but, data_files
 from spark_bucketing.session import setting
 from spark_bucketing.table.warehouse import Warehouse
 
-# SEED=7 kills at other random moments.
+# Another SEED kills processes at other random moments.
 SEED = int(os.environ.get("SEED", "1"))
 KILLS = int(os.environ.get("KILLS", "4"))
 TABLE: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 2}
@@ -46,14 +46,14 @@ MOVES_A_ROW = """
 SURVIVORS: dict[str, tuple[str, dict[str, Any]]] = {
     "table": (VERSIONED, TABLE | {"partition_by": ["ds"]}),
     "external": (VERSIONED, TABLE | {"partition_by": ["ds"]}),
-    # This row leaves its partition empty.
+    # Moving this row empties its partition.
     "merge": (MOVES_A_ROW, MERGE),
     "merge, spark": (MOVES_A_ROW, MERGE | {"bucket_hash": "spark"}),
     "merge, unpartitioned": (MOVES_A_ROW, MERGE | {"partition_by": []}),
 }
 
 
-# Crashes of dbt before each statement.
+# Tests that crash dbt before each statement.
 
 
 @pytest.mark.parametrize("name", all_long_but("table" if can(SCRIPTS) else ("table", "merge"), SURVIVORS))
@@ -166,29 +166,31 @@ def test_table_with_deleted_files_can_be_rebuilt(project: Project, how: str) -> 
     assert project.tables() == {"m"}
 
 
-def test_table_of_another_node_is_never_treated_as_a_leftover(project: Project) -> None:
+def test_table_of_another_node_is_never_treated_as_a_leftover_table(project: Project) -> None:
     project.model("m", "select 1 as k", **TABLE)
     project.model("other", "select 'precious' as v", materialized="table", file_format="parquet", alias="m__dbt_input")
     project.dbt("run", "--select", "other")
     _, failure = project.attempt("run", "--select", "m")
-    assert "Invalid `alias` of model 'm'" in failure and "another alias for 'other'" in failure
+    assert "Model 'm' has an invalid `alias`" in failure and "another alias for 'other'" in failure
     assert [row.v for row in project.rows("select v from {schema}.m__dbt_input")] == ["precious"]
 
 
-# Renames of a swap, and the state after a crash of Hive's metastore in the last one. Either it moved the directory but
-# did not store the new name. Or it stored the name, lost the reply and moved the directory back. The last item is the
-# suggested repair, or empty if the next run repairs it.
+# The renames of a swap, and the state after Hive's metastore has crashed during the last rename. Either the metastore
+# moved the directory but did not store the new name, or it stored the name, lost the reply and moved the directory back.
+# The last item is the suggested repair; it is empty if the next run repairs the table.
 FIRST, SECOND = [("m", "m__dbt_backup")], [("m", "m__dbt_backup"), ("m__dbt_tmp", "m")]
 CUT_RENAMES: dict[str, tuple[list[tuple[str, str]], str, str]] = {
-    "first, moved": (FIRST, "m__dbt_backup", "move the files to the directory m "),
-    "first, named": (FIRST, "m", "move the files to the directory m__dbt_backup "),
-    "second, moved": (SECOND, "m", "Otherwise, delete the directory"),
-    "second, named": (SECOND, "m__dbt_tmp", ""),
+    "first rename, directory moved": (FIRST, "m__dbt_backup", "move the files to the directory m "),
+    "first rename, name stored": (FIRST, "m", "move the files to the directory m__dbt_backup "),
+    "second rename, directory moved": (SECOND, "m", "Otherwise, delete the directory"),
+    "second rename, name stored": (SECOND, "m__dbt_tmp", ""),
 }
 
 
 @pytest.mark.parametrize("partition_by", all_long_but("ds", ("ds", "")))
-@pytest.mark.parametrize("cut", all_long_but(("first, moved", "second, named"), CUT_RENAMES))
+@pytest.mark.parametrize(
+    "cut", all_long_but(("first rename, directory moved", "second rename, name stored"), CUT_RENAMES)
+)
 def test_interrupted_rename_loses_no_row(project: Project, cut: str, partition_by: str) -> None:
     renames, stray, instead = CUT_RENAMES[cut]
     config = PARTITIONED | {"partition_by": partition_by or []}
@@ -201,7 +203,7 @@ def test_interrupted_rename_loses_no_row(project: Project, cut: str, partition_b
         project.spark.sql(f"alter table {project.table(name)} rename to {project.table(to)}")
     interrupted_rename(project, renames[-1], schema, stray)
     for command in (("run",), ("run", "--full-refresh")) if instead else ():
-        # A session that survived the crash has the files in its cache.
+        # A session that survived the crash still has the files in its cache.
         project.spark._jsparkSession.sessionState().catalog().invalidateAllCachedTables()
         _, failure = project.attempt(*command, v="second")
         assert f"a directory {stray} without a table" in failure and instead in failure, failure
@@ -218,7 +220,7 @@ def test_interrupted_rename_loses_no_row(project: Project, cut: str, partition_b
 
 
 def interrupted_rename(project: Project, rename: tuple[str, str], schema: Path, stray: str) -> None:
-    """Put a renamed table's directory under one of its names, and the table under the other."""
+    """Give a renamed table's directory one of the two names, and the table the other."""
     name, to = rename
     if stray == to:
         project.spark.sql(f"alter table {project.table(to)} rename to {project.table(name)}")
@@ -278,7 +280,7 @@ def test_unbucketed_table_that_becomes_bucketed_survives_every_crash(new_project
         assert_files_match_seals(project, "m")
 
 
-# Crashes of the rewrite command before each statement.
+# Tests that crash the rewrite command before each statement.
 
 STEPS = (
     " clean builds",
@@ -373,9 +375,9 @@ def test_rewrite_completes_an_interrupted_dbt_run(project: Project) -> None:
     assert "m__dbt_build" not in project.tables()
 
 
-# Interrupted and killed processes.
+# Tests that interrupt and kill processes.
 
-# Part of the statement that runs when the process is killed, and its run time in seconds until then.
+# Part of the statement during which the test kills the process, and the seconds that the statement has run by then.
 MOMENTS = [
     ("rename to `s`.`t__dbt_backup`", 0.0),
     ("rename to `s`.`t__dbt_backup`", 0.3),
@@ -399,7 +401,7 @@ MODELS = {
 
 @pytest.mark.long
 def test_run_after_a_kill_has_all_rows_exactly_once(tmp_path: Path) -> None:
-    """Run on stock Spark."""
+    """This test runs on stock Spark."""
     subprocess_spark, log = SparkSubprocess(tmp_path, "s", extension=False), tmp_path / "logs" / "dbt.log"
     subprocess_spark.install(MODELS)
     versions = dict.fromkeys(range(20), 0)
@@ -431,7 +433,7 @@ CLEAN = "alter table s.t clean builds"
 
 
 def evolved_in_subprocess(folder: Path, rows: int) -> tuple[SparkSubprocess, list[Any]]:
-    """Create a table of 5 partitions with 4 buckets whose spec has 8; return its sums."""
+    """Create a table with 5 partitions of 4 buckets, whose spec has 8 buckets; return its sums."""
     subprocess_spark = SparkSubprocess(folder, "s")
     *_, sums = subprocess_spark.run(
         *CREATE,
@@ -509,7 +511,7 @@ def test_evolving_dbt_run_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
         return "run", "--vars", f"{{run: {run}, buckets: {buckets}, strategy: {strategy}}}"
 
     def complete(run: int, buckets: int) -> list[Any]:
-        """Observe the state after the killed run and before the next one, which must succeed."""
+        """Return the state between the killed run and the next run, which must succeed."""
         before = (ROWS, SPECS) if run else ()
         *killed, done, found, _, specs, verified, tables = subprocess_spark.run(
             *before, ("dbt", *command(run, buckets)), ROWS, CLEAN, SPECS, ("seal", "s.t", "--dry-run"), TABLES

@@ -1,4 +1,4 @@
-"""Tests that damaged metadata of an organized table cause a clear error or do not affect the rows."""
+"""Tests that damaged metadata of an organized table causes a clear error or does not affect the rows."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def is_refused(table: OrganizedTable, found: str) -> None:
             act()
 
 
-def test_damaged_record_of_an_unfinished_replacement_is_named(table: OrganizedTable) -> None:
-    """Every reader and statement names the damaged file; after its repair, everything works again."""
+def test_error_names_a_damaged_record_of_an_unfinished_replacement(table: OrganizedTable) -> None:
+    """Every reader and statement reports the damaged file; after its repair, all of them work again."""
     upserts = random_rows(random.Random(2), range(50, 70))
     before = table.expected()
     for how in [*DAMAGES, "folder"]:
@@ -48,7 +48,7 @@ def test_damaged_record_of_an_unfinished_replacement_is_named(table: OrganizedTa
 
 
 def test_damaged_record_of_a_finished_replacement_is_ignored(table: OrganizedTable) -> None:
-    """A finished record hides no file, however it is damaged."""
+    """A finished record hides no file, whatever its damage."""
     for how in DAMAGES:
         upserts = random_rows(random.Random(how), range(50, 70))
         expected = merged(table.expected(), upserts, [])
@@ -74,7 +74,7 @@ def test_swapped_folders_and_files_are_errors(table: OrganizedTable) -> None:
 
 @pytest.mark.parametrize("how", [*DAMAGES, "folder"])
 def test_damaged_file_statistics_are_ignored(table: OrganizedTable, how: str) -> None:
-    """Filters and merges read all files instead."""
+    """Without valid statistics, filters and merges read all files."""
     (part,) = (table.location / "_file_statistics").rglob("part-*.parquet")
     table.damage(part, how)
     row = table.expected()[7]
@@ -93,7 +93,7 @@ def test_damaged_range_property_is_an_error(table: OrganizedTable, text: str) ->
     assert table.read() == table.expected()
 
 
-def test_restored_old_files_count_unless_new_ones_are_missing(table: OrganizedTable) -> None:
+def test_restored_old_files_count_unless_new_files_are_missing(table: OrganizedTable) -> None:
     """Restored files count as in stock Spark; in an unfinished replacement, missing new files are an error."""
     backup = table.backup()
     before = table.expected()

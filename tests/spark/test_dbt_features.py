@@ -1,4 +1,4 @@
-"""Tests that the bucketed materializations support dbt's features as dbt-spark's own do."""
+"""Tests that the bucketed materializations support dbt's features as dbt-spark's materializations do."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def test_model_with_hooks_reads_session_settings_once(project: Project) -> None:
     assert sent.count("set") == 1
 
 
-def test_grants_equal_those_of_dbt_spark(project: Project) -> None:
-    # Stock Spark has no GRANT; the test checks that dbt sends it for the finished table.
+def test_grants_are_the_same_as_with_dbt_spark(project: Project) -> None:
+    # Stock Spark has no GRANT statement; the test checks that dbt sends it for the finished table.
     project.model("m", "select 1 as k", **TABLE, grants={"select": ["reporter"]})
     with statements() as sent:
         _, failure = project.attempt("run")
@@ -189,7 +189,7 @@ BUILT: dict[str, tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = {
         "select 1 as k", TABLE | dict.fromkeys(["event_type", "actions", "budgets", "hash", "properties", "strategy", "tasks"], "x"),
         "select k from {t}", [(1,)],
     ),
-    # Names whose concatenations are equal.
+    # The concatenations of these names are equal.
     "x_m": ("select 'x_m' as k", TABLE, "select k from {t}", [("x_m",)]),
     "m": ("select 'm' as k", TABLE | {"schema": "x"}, "select k from {schema}_x.m", [("m",)]),
     **{
@@ -212,7 +212,7 @@ BUILT: dict[str, tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = {
 
 @pytest.fixture(scope="module")
 def built(new_project: Callable[..., Project]) -> Project:
-    """Build all models in parallel, and run those a second time that a second run may treat differently."""
+    """Build all models in parallel, and run the models again that a second run may treat differently."""
     project = new_project()
     for name, (sql, config, _, _) in BUILT.items():
         project.model(name, sql, **config)
@@ -231,16 +231,14 @@ def test_models_are_built_as_written(built: Project, name: str) -> None:
 
 
 @pytest.mark.parametrize(("bucket_hash", "file_format"), LAYOUTS, ids="_".join)
-def test_names_keep_their_case_as_far_as_the_metastore_allows(
-    built: Project, bucket_hash: str, file_format: str
-) -> None:
+def test_names_keep_their_case_if_the_metastore_allows_it(built: Project, bucket_hash: str, file_format: str) -> None:
     found = built.spark.table(built.table(f"Select_{bucket_hash}_{file_format}")).columns
-    # Hive's metastore stores lower-case names; Spark preserves case only outside the bucket spec.
+    # Hive's metastore stores names in lower case. Spark preserves case only outside the bucket spec.
     assert found[0] == ("userid" if bucket_hash == "hive" else "UserId")
     assert found[-1].lower() == "bucket"
 
 
-def test_run_leaves_no_setting_and_no_view_behind(project: Project) -> None:
+def test_run_leaves_neither_settings_nor_views_behind(project: Project) -> None:
     project.model("good", "select 1 as k", **TABLE)
     project.model("bad", "select assert_true(false) as a, 1 as k", **TABLE)
     before = {row.key: row.value for row in project.spark.sql("set").collect()}
@@ -250,7 +248,7 @@ def test_run_leaves_no_setting_and_no_view_behind(project: Project) -> None:
     assert not [row for row in project.spark.sql("show views").collect() if "good" in row.viewName]
 
 
-def test_failing_query_leaves_the_old_table(project: Project) -> None:
+def test_failing_query_keeps_the_old_table(project: Project) -> None:
     sql = "select cast({{ 'raise_error(\"boom\")' if var('fail') else 1 }} as int) as k"
     for name, config in (("t", TABLE), ("i", INCREMENTAL)):
         project.model(name, sql, **config)

@@ -1,4 +1,4 @@
-"""Tests that types, docs, constraints and keys work as in dbt-spark, or fail with a reason before any write."""
+"""Tests that types, docs, constraints and keys work as in dbt-spark, or cause an error before any write."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_comment_too_long_for_the_metastore_is_truncated_with_a_warning(project:
         assert project.detail(name, "Comment") == ("\U0001f600" + LONG) * 20
 
 
-def test_documented_columns_that_do_not_exist_are_named(project: Project) -> None:
+def test_warning_names_documented_columns_that_do_not_exist(project: Project) -> None:
     describe(project, "t", "i", columns=[{"name": "K"}, {"name": "gone", "description": "no more"}])
     for name, config in (("t", TABLE), ("i", INCREMENTAL)):
         project.model(name, "select 1 as k", **config, persist_docs={"columns": True})
@@ -65,7 +65,7 @@ def test_documented_columns_that_do_not_exist_are_named(project: Project) -> Non
         project.dbt("run")
 
 
-def test_quoted_column_is_documented_only_in_its_own_case(project: Project) -> None:
+def test_quoted_column_is_documented_only_in_its_exact_case(project: Project) -> None:
     quoted = {"name": "MyCol", "quote": True, "description": "of MyCol"}
     columns = [quoted, {"name": "Other", "quote": False, "description": "of any case"}]
     models = {"t": TABLE, "i": INCREMENTAL, "s": TABLE | {"bucket_hash": "spark"}}
@@ -125,7 +125,7 @@ def test_empty_constraints_are_config_errors(
     describe(project, **contract, constraints=[constraint])
     project.model("m", "select 1 as k", **TABLE)
     _, failure = project.attempt("run")
-    assert "Invalid `constraints` of model 'm'" in failure and missing in failure and instead in failure, failure
+    assert "Model 'm' has an invalid `constraints`" in failure and missing in failure and instead in failure, failure
     assert project.tables() == set()
 
 
@@ -147,19 +147,20 @@ def test_merge_without_a_key_appends_with_a_warning(project: Project) -> None:
     assert [row.k for row in project.rows("select k from {schema}.m")] == [1, 1]
 
 
-def test_missing_key_column_fails_and_leaves_nothing_behind(project: Project) -> None:
+def test_missing_key_column_fails_the_run_and_leaves_nothing_behind(project: Project) -> None:
     project.build("select 1 as k", **MERGE, unique_key="k")
-    # The query has the column, but the table ignores new columns.
+    # The query returns the column, but the model ignores new columns.
     project.model("m", "select 1 as k, 2 as nk", **MERGE, unique_key="nk")
-    with pytest.raises(Failed, match=r"Invalid `unique_key` of model 'm'[^$]*found: +nk"):
+    with pytest.raises(Failed, match=r"Model 'm' has an invalid `unique_key`[^$]*found: +nk"):
         project.dbt("run")
     assert project.tables() == {"m"}
 
 
-def test_catalog_has_sizes_as_with_stock_dbt_spark(project: Project) -> None:
+def test_catalog_has_the_same_sizes_as_with_dbt_spark(project: Project) -> None:
     project.model("stock", "select id as k from range(100)", materialized="table", file_format="parquet")
     for bucket_hash in ("hive", "spark"):
         project.model(bucket_hash, "select id as k from range(100)", **TABLE, bucket_hash=bucket_hash)
+    project.keeps_artifacts = True
     project.dbt("run")
     project.dbt("docs", "generate")
     catalog = json.loads((project.folder / "target" / "catalog.json").read_text())["nodes"]

@@ -37,7 +37,7 @@ def test_session_settings_do_not_affect_the_files(project: Project, conf: dict[s
         project.model(name, rows, **TABLE | config)
     with settled(project.spark, conf):
         project.dbt("run")
-        assert {key: project.spark.conf.get(key) for key in conf} == conf, "the run changed a setting"
+        assert {key: project.spark.conf.get(key) for key in conf} == conf, "the run must not change a setting"
     for name, config in EVERY.items():
         assert_one_file_per_bucket(project, name, str(config["bucket_hash"]), 8)
         assert project.rows(f"select count(*) from {project.table(name)}")[0][0] == 500
@@ -55,7 +55,7 @@ def test_every_bucket_is_written_by_its_own_task(project: Project, bucket_hash: 
         assert set(tasks.values()) == {1}
 
 
-def test_many_partitions_use_more_tasks_than_buckets(project: Project) -> None:
+def test_write_of_many_partitions_uses_more_tasks_than_buckets(project: Project) -> None:
     query = "select id as k, id % 30 as p from range(3000)"
     project.model("by_session", query, **TABLE | {"buckets": 2, "partition_by": ["p"]})
     project.model("by_config", query, **TABLE | {"buckets": 2, "partition_by": ["p"], "write_tasks": 9})
@@ -89,7 +89,7 @@ def test_one_to_thousands_of_buckets_are_written(project: Project, numbers: tupl
         assert project.rows(f"select count(distinct k) from {{schema}}.{bucket_hash}{buckets}")[0][0] == 1000
 
 
-def test_empty_input_makes_an_empty_table(project: Project) -> None:
+def test_empty_input_gives_an_empty_table(project: Project) -> None:
     for name, config in EVERY.items():
         project.model(name, "select id as k, 1 as p from range(0)", **TABLE | config)
     project.dbt("run")
@@ -99,7 +99,7 @@ def test_empty_input_makes_an_empty_table(project: Project) -> None:
         assert project.detail(table, "Num Buckets") == "8"
 
 
-def test_single_key_and_null_keys_make_one_file(project: Project) -> None:
+def test_rows_with_a_single_key_or_null_keys_are_in_one_file(project: Project) -> None:
     project.model("skewed", "select 5 as k, id from range(1000)", **TABLE)
     project.model("nulls", "select cast(null as string) as k, id from range(1000)", **TABLE)
     project.dbt("run")
@@ -108,7 +108,7 @@ def test_single_key_and_null_keys_make_one_file(project: Project) -> None:
 
 
 def test_stock_insert_after_a_select_loses_the_buckets(project: Project) -> None:
-    """The package exists to prevent this: DESCRIBE shows eight buckets, but the files have none."""
+    """This problem is why the package exists: DESCRIBE shows eight buckets, but the files have none."""
     config = {"materialized": "bucketed_incremental", "partition_by": ["p"], "incremental_strategy": "insert_overwrite"}
     project.build("select id as k, 0 as p from range(100)", **TABLE | config)
     project.rows("select * from {schema}.m")

@@ -1,7 +1,8 @@
 """Tests of bucket evolution in dbt: a table of flights by month whose buckets change between runs.
 
-They follow the two cases of the talk "Bucketing 2.0": an unbucketed incremental table becomes bucketed, and X buckets
-grow to 2X, both without a rewrite. A second table has months of four specs. Expected rows come from unbucketed tables.
+The tests follow the two cases in the talk "Bucketing 2.0": an unbucketed incremental table becomes bucketed, and X
+buckets grow to 2X, both without a rewrite. A second table has months with four specs. The expected rows come from
+unbucketed tables.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ PLAIN = {
 }  # fmt: skip
 EVOLVING: dict[str, Any] = PLAIN | {"materialized": "bucketed_incremental", "on_bucket_change": "evolve"}
 BY_PLANE: dict[str, Any] = EVOLVING | {"clustered_by": ["tailnum"], "sorted_by": ["tailnum", "flight"]}
-# For each run, the config and the months (last digits) that it writes, for the talk's table and the one with four
-# specs.
+# For each run, the config and the months (last digits) that it writes: for the talk's table, and for the table with
+# four specs.
 RUNS: list[tuple[dict[str, Any], str, dict[str, Any], str]] = [
     (PLAIN, "12", PLAIN, "1"),
     (BY_PLANE | {"buckets": 8}, "3", BY_PLANE | {"buckets": 8}, "2"),
@@ -38,7 +39,7 @@ RUNS: list[tuple[dict[str, Any], str, dict[str, Any], str]] = [
 ]
 JOIN = "select f.month, f.flight, p.seats from {flights} f join planes p on f.tailnum = p.tailnum"
 GROUPING = "select tailnum, count(*), sum(delay) from {flights} group by tailnum"
-# Number of bucketed scans over months of four specs: only planes is bucketed, unless the months are compatible.
+# Number of bucketed scans over months with four specs. Only planes is bucketed, unless the months are compatible.
 QUERIES = {
     JOIN: 1,
     GROUPING: 0,
@@ -106,8 +107,8 @@ def story(new_project: Callable[..., Project]) -> Iterator[Story]:
         yield story
 
 
-# Exchanges of the join, the aggregate and the join within the third month, which the first run does not write. An
-# unbucketed table of flights is shuffled to the buckets of planes.
+# Exchanges of the join, the aggregate and the join within the third month, which the first run does not write. Spark
+# shuffles an unbucketed table of flights to the buckets of planes.
 SEEN = {
     "unbucketed table": ((1, 1, 0), ""),
     "one bucketed month": ((1, 1, 0), "[not-sealed] (partition month=2013-01 and 1 more: "),
@@ -122,10 +123,10 @@ def test_queries_use_the_buckets_of_their_months(story: Story, run: int) -> None
     seen, (exchanges, said) = story.seen[run], [*SEEN.values()][run]
     assert seen.exchanges == exchanges, seen.plan
     assert said in seen.plan
-    assert seen.stock == Shape(2, 2, 0), "stock Spark shuffles both sides after every run"
+    assert seen.stock == Shape(2, 2, 0), "stock Spark must shuffle both sides after every run"
 
 
-def test_table_has_four_specs(story: Story) -> None:
+def test_table_has_partitions_with_four_specs(story: Story) -> None:
     rows = story.project.rows("select partition, num_buckets, bucket_columns from bucket_specs('{schema}.four_specs')")
     assert {row.partition: (row.num_buckets, row.bucket_columns) for row in rows} == {
         "month=2013-01": (None, None),

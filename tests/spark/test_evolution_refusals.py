@@ -21,7 +21,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "partitions": ({"buckets": 4}, {"partition_by": ["v"]}, ["partitioned by (ds)", "partition_by=[v]"]),
     "spark_layout": (
         {"buckets": 4, "bucket_hash": "spark", "on_bucket_change": "fail"}, {"bucket_hash": "hive"},
-        ["spark layout", "one number of buckets"],
+        ["spark layout", "the same number of buckets"],
     ),
     "unpartitioned": ({"buckets": 4, "partition_by": [], "on_bucket_change": "fail"}, {}, ["partition_by=[ds]"]),
 }  # fmt: skip
@@ -40,7 +40,8 @@ def test_other_layout_changes_do_not_evolve(new_project: Callable[..., Project])
         results, _ = project.attempt("run", run=1, days=days(1))
     for name, (_, _, parts) in REFUSED.items():
         message = str(results[name].message)
-        for part in [f"`on_bucket_change` of model '{name}'", "found:    evolve", "on_bucket_change='rebuild'", *parts]:
+        title = f"Model '{name}' has an invalid `on_bucket_change`"
+        for part in [title, "found:    evolve", "on_bucket_change='rebuild'", *parts]:
             assert part in message, message
         assert files_of(project, name) == before[name]
     assert not alterations(sent) and not [statement for statement in sent if "insert" in statement]
@@ -57,7 +58,7 @@ def test_unsupported_session_fails_before_anything_changes(project: Project) -> 
     def refused(*parts: str) -> None:
         with statements() as sent, pytest.raises(Failed) as failure:
             project.dbt("run", run=1, days=days(1))
-        for part in ["`on_bucket_change` of model 'm'", "expected: the session extension, enabled", *parts]:
+        for part in ["Model 'm' has an invalid `on_bucket_change`", "expected: the session extension, enabled", *parts]:
             assert part in str(failure.value), failure.value
         assert not [statement for statement in sent if statement.startswith(("alter", "insert"))]
         assert files_of(project, "m") == before and project.tables() == {"m", "rows"}
@@ -72,7 +73,7 @@ def test_unsupported_session_fails_before_anything_changes(project: Project) -> 
             refused("another function has the name `bucket_specs`", "GenericUDFHash", "drop or rename that function")
         finally:
             spark.sql("drop temporary function bucket_specs")
-        # A full refresh rebuilds all partitions and needs no extension.
+        # A full refresh rebuilds all partitions, so it does not need the extension.
         project.dbt("run", "--full-refresh", run=1, days=days(1))
     assert sealed_specs(project, "m") == {"1": spec(8)}
     assert project.detail("m", "Num Buckets") == "8"

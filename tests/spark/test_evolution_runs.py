@@ -1,4 +1,4 @@
-"""Tests that on_bucket_change='evolve' changes the spec of the table and the written partitions, and no other."""
+"""Tests that on_bucket_change='evolve' changes only the specs of the table and of the partitions that a run writes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def days(*numbers: int) -> str:
 
 
 def sealed_specs(project: Project, table: str) -> dict[str, Spec]:
-    """Return the sealed spec of each partition, which must equal its descriptor; PLAIN without a seal."""
+    """Return the sealed spec of each partition, which must equal its descriptor; PLAIN for an unsealed partition."""
     rows = project.rows(f"select * from bucket_specs('{project.schema}.{table}')")
     found: dict[str, Spec] = {}
     for row in rows:
@@ -78,7 +78,7 @@ def files_of(project: Project, table: str) -> dict[str, set[tuple[str, int]]]:
 
 
 def assert_files_match_seals(project: Project, table: str) -> None:
-    """Check that the files of each partition have the names and rows of its seal, one file per bucket."""
+    """Check that each partition's files have the names and rows that its seal requires, one file per bucket."""
     for row in project.rows(f"select * from bucket_specs('{project.schema}.{table}')"):
         files = [path.name for path in project.files(table) if path.parent.name == row.partition]
         ids = [int(found[1]) for file in files if (found := re.match(r"(\d+)_\d+_part", file))]
@@ -105,7 +105,7 @@ OTHERS = sorted({f"{before}_{strategy}" for before in ("bucketed", "plain") for 
 
 
 class History:
-    """Tables of every strategy that ran with changing specs, and the observations after each run."""
+    """Tables that every strategy writes with changing specs, and the observations after each run."""
 
     def __init__(self, project: Project, cases: list[str]) -> None:
         self.project, self.cases = project, cases
@@ -163,13 +163,13 @@ def test_written_partitions_get_the_new_spec_and_others_keep_theirs(history: His
         assert [after[case] for after in history.records] == expected
 
 
-def test_untouched_partitions_are_not_rewritten(history: History) -> None:
+def test_partitions_without_new_rows_are_not_rewritten(history: History) -> None:
     for case in history.cases:
         first, second, third, fourth = (after[case] for after in history.files)
         assert second["1"] == first["1"] == fourth["1"]
         assert third["2"] == second["2"] == fourth["2"]
         assert fourth["4"] == third["4"]
-        assert not second["2"] & first["2"], "every file of the touched partition must be new"
+        assert not second["2"] & first["2"], "every file in the written partition must be new"
 
 
 def test_no_row_is_lost_or_duplicated(history: History) -> None:
@@ -203,7 +203,7 @@ def test_table_is_altered_once_per_spec_change(history: History) -> None:
     assert {history.project.detail(case, "Provider") for case in history.cases} == {"hive"}
 
 
-# Combine the spec change with other model configs.
+# The following tests combine the spec change with other model configs.
 
 SECOND_COLUMNS = {
     "append_new_columns": "select 7L as k, 'x' as v, 5L as w, date'2024-01-02' as ds",

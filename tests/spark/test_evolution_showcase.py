@@ -1,4 +1,4 @@
-"""Tests of `make evolution`: the two cases of the talk "Bucketing 2.0", and four specs, on the showcase's flights."""
+"""Tests of `make evolution`: the two cases in the talk "Bucketing 2.0", and four specs, on the showcase's flights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conftest import REPOSITORY
 pytestmark = pytest.mark.long
 
 PROGRAM = REPOSITORY / "scripts" / "evolution"
-# The same program, which sends a statement after the first `dbt run` and skips all later steps.
+# This variant of the program sends a statement after the first `dbt run`, and skips all later steps.
 SABOTAGE = f"""
 import sys
 
@@ -55,7 +55,7 @@ def output(demo: Path) -> str:
     return done.stdout
 
 
-def test_rows_of_all_queries_are_compared(output: str) -> None:
+def test_program_compares_the_rows_of_all_queries(output: str) -> None:
     assert re.findall(r"^These (.*) return the same rows as over the CSV files\.$", output, re.MULTILINE) == [
         "4 queries", "4 queries", "6 queries", "6 queries and 11 others", "4 queries",
     ]  # fmt: skip
@@ -92,7 +92,7 @@ def test_program_writes_only_to_its_folder(output: str, demo: Path) -> None:
         ),
     ],
 )
-def test_wrong_row_is_found(tmp_path: Path, statement: str, found: str) -> None:
+def test_program_finds_a_wrong_row(tmp_path: Path, statement: str, found: str) -> None:
     done = evolve(tmp_path, "-c", SABOTAGE, statement)
     assert done.returncode == 1, done.stderr
     assert re.search(f"^Wrong rows. {found}", done.stderr, re.MULTILINE), done.stderr

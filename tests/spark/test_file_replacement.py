@@ -1,4 +1,4 @@
-"""Tests of file replacement in organized tables: what concurrent readers see, and recovery after a crash."""
+"""Tests of file replacement in organized tables: concurrent readers, and recovery after a crash."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from conftest import Failed, Project
 from spark_bucketing.session import setting
 
 ROWS: list[Row] = [(i, i, 0, "old", "a" if i < 200 else "b") for i in range(400)]
-# Rows that are updated, deleted or moved to another partition; one partition is new, another loses all rows.
+# The delta updates and deletes rows, and moves rows to another partition; one partition is new, another loses all rows.
 DELTA = [
     *[(i, i, 1, "new", "a", "U") for i in range(100, 110)],
     *[(i, i, 1, "moved", "c", "U") for i in range(200, 400)],
@@ -134,7 +134,7 @@ def test_readers_and_the_next_run_survive_a_crash_during_replacement(
         assert rows_of(project) == (MERGED if committed else OLD)
     project.dbt("run")
     assert rows_of(project) == MERGED
-    assert not list(project.location("m").glob("ds=b*/part-*")), "a partition without rows must be dropped"
+    assert not list(project.location("m").glob("ds=b*/part-*")), "the run must drop a partition without rows"
     assert [row.partition for row in project.rows("show partitions {schema}.m")] == ["ds=a", "ds=c"]
     assert project.tables() == {"m", "base", "delta"}
     assert len(list((project.location("m") / "_replaced").iterdir())) == 1
@@ -170,7 +170,7 @@ def test_failed_replacement_is_undone(project: Project, extension: None) -> None
         pytest.param("delete .*/m/(?:[^/]*/)?ds=[^/]*/part-.*", "completed", id="after the commit"),
     ],
 )
-def test_recovery_during_a_replacement_decides_before_the_commit_only(
+def test_recovery_during_a_replacement_undoes_it_only_before_the_commit(
     project: Project, extension: None, held_operation: str, recovered: str
 ) -> None:
     """Another run recovers the table while a replacement waits; it undoes or completes the replacement as a whole."""
@@ -251,7 +251,7 @@ def test_readers_see_either_old_or_new_rows(project: Project, extension: None, s
             has_read.release()
 
     def await_a_query() -> None:
-        """Wait until a query has run that was planned after this call."""
+        """Wait for the end of a query that was planned after this call."""
         for _ in range(2):
             while has_read.acquire(blocking=False):
                 pass
@@ -306,7 +306,7 @@ def test_tables_of_another_run_cannot_start_a_replacement(project: Project, exte
 
 @pytest.mark.long
 def test_replacements_stay_in_order_when_a_clock_was_ahead(project: Project, extension: None) -> None:
-    """The order of replacements follows their names, not the clock."""
+    """The names of the records determine the order of the replacements, not the clock."""
     start(project, ROWS, partition_by=["ds"])
     for v in ("one", "two"):
         write(project.spark, project.table("delta"), [(5, 5, 1, v, "a", "U")], f"{COLUMNS}, op string")
@@ -322,7 +322,7 @@ def test_replacements_stay_in_order_when_a_clock_was_ahead(project: Project, ext
 def test_session_with_an_old_listing_reads_the_current_files(
     project: Project, extension: None, spark: SparkSession, config: dict[str, Any]
 ) -> None:
-    """The second replacement has replaced files of the first, so no record refers to the files in the listing."""
+    """The second replacement removes files of the first one, so no record refers to the files in the listing."""
     start(project, ROWS, **config)
     spark.sql(f"analyze table {project.table('m')} compute statistics")
     other = spark.newSession()
@@ -343,7 +343,7 @@ def test_session_with_an_old_listing_reads_the_current_files(
 def test_outdated_listing_counts_only_committed_rows(
     project: Project, extension: None, spark: SparkSession, is_undone: bool
 ) -> None:
-    """A listing has files of a later replacement that is unfinished or undone; only committed rows count."""
+    """The listing contains files of a later replacement that is unfinished or undone; only committed rows count."""
     start(project, ROWS)
     other = spark.newSession()
     other.conf.set("spark.bucketing.enabled", "true")
@@ -364,7 +364,7 @@ def test_outdated_listing_counts_only_committed_rows(
         (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
         assert row.recovered == "nothing"
         assert other.sql(query).collect()[0] == (500, 100)
-        # The run that started the replacement is still alive, and moves more files before it notices.
+        # The run that started the replacement is still alive, and moves more files before it notices the recovery.
         shutil.copy(one, copied)
         assert other.sql(query).collect()[0] == (500, 100) and len(rows_of(project)) == 500
     write(project.spark, project.table("delta"), [(1000, 1000, 2, "new", "a", "U")], f"{COLUMNS}, op string")
@@ -377,7 +377,7 @@ def test_outdated_listing_counts_only_committed_rows(
 
 
 def test_two_partitions_in_one_folder_are_refused(project: Project, extension: None) -> None:
-    """A file's rows would belong to both partitions, and would be written twice."""
+    """The rows of a file would belong to both partitions, so a merge would write them twice."""
     start(project, [(i, i, 0, "x", "a") for i in range(100)], unique_key=["id", "ds"], partition_by=["ds"])
     folder = project.location("m") / "ds=a"
     project.spark.sql(f"alter table {project.table('m')} add partition (ds='b') location '{folder}'")
@@ -389,8 +389,8 @@ def test_two_partitions_in_one_folder_are_refused(project: Project, extension: N
 
 
 @pytest.mark.long
-def test_reused_name_of_an_undone_replacement_is_not_confused(project: Project, extension: None) -> None:
-    """A clock was ahead, and the next run crashed; the session must not confuse the next record with that one."""
+def test_record_with_the_name_of_an_undone_replacement_is_read_again(project: Project, extension: None) -> None:
+    """A clock was ahead, and the next run crashed; the session must not confuse the next record with the undone one."""
     start(project, [(i, i, 0, "x", "a") for i in range(400)], partition_by=["ds"])
     files = sorted(project.location("m") / path for path in data_files(project, "m"))
     (project.location("m") / "_replaced" / "20990101000000000000-0").mkdir(parents=True)
@@ -403,7 +403,7 @@ def test_reused_name_of_an_undone_replacement_is_not_confused(project: Project, 
 
 @pytest.mark.long
 def test_copied_table_recovers_only_its_own_files(project: Project, extension: None) -> None:
-    """The table was copied, with its record, during a replacement that the original has completed since."""
+    """The table was copied with its record during a replacement, which the original table has since completed."""
     new_files, old_files = crash_before_replacing(project)
     begin(project, new_files, old_files)
     copy = project.location("m").parent / "copied"
@@ -434,12 +434,12 @@ def test_table_renamed_after_a_crash_recovers(project: Project, extension: None,
     assert sorted(map(tuple, found), key=str) == (OLD if state == "moved" else MERGED)
     shutil.rmtree(project.location("n") / "_replaced")
     project.spark.sql(f"refresh table {project.table('n')}")
-    assert len(project.rows("select id from {schema}.n")) == len(found), "the record must not hide any row"
+    assert len(project.rows("select id from {schema}.n")) == len(found), "the record must not hide rows"
 
 
 @pytest.mark.long
-def test_partitions_may_have_files_with_the_same_names(project: Project, extension: None) -> None:
-    """A partition was copied to another folder with its file names."""
+def test_partitions_can_have_files_with_the_same_names(project: Project, extension: None) -> None:
+    """A partition was copied to another folder, with the same file names."""
     keys = {"unique_key": ["id", "ds"], "partition_by": ["ds"], "merge_checks": True}
     start(project, [(i, i, 0, "x", "a") for i in range(100)], **keys)
     clone = project.location("m").parent / "clone" / "ds=a"
@@ -458,8 +458,8 @@ def test_partitions_may_have_files_with_the_same_names(project: Project, extensi
     shutil.rmtree(clone.parent)
 
 
-def test_rows_of_a_dropped_partition_do_not_come_back(project: Project, extension: None) -> None:
-    """An external table keeps the files of a dropped partition, and a new partition would include them."""
+def test_rows_of_a_dropped_partition_do_not_reappear(project: Project, extension: None) -> None:
+    """An external table keeps the files of a dropped partition; a new partition in the same folder would include them."""
     root = str(project.folder / "external")
     start(project, [(i, i, 0, "x", "ab"[i % 2]) for i in range(100)], partition_by=["ds"], location_root=root)
     project.spark.sql(f"alter table {project.table('m')} drop partition (ds='b')")
@@ -502,8 +502,8 @@ def stock_rows(project: Project) -> list[Row]:
         pytest.param(".", shutil.copy, marks=LONG),
     ],
 )
-def test_backup_from_before_a_merge_can_be_restored(project: Project, extension: None, what: str, copy: Any) -> None:
-    """Restore a partition or the table, with old or new file times: the rows count, and a merge finds them."""
+def test_backup_made_before_a_merge_can_be_restored(project: Project, extension: None, what: str, copy: Any) -> None:
+    """Restore a partition or the table, with old or new file times; queries return the rows, and a merge finds them."""
     start(project, ROWS, partition_by=["ds"], merge_checks=True)
     backup = project.folder / "backup"
     shutil.copytree(project.location("m"), backup)
@@ -520,8 +520,8 @@ def test_backup_from_before_a_merge_can_be_restored(project: Project, extension:
 
 
 @pytest.mark.long
-def test_restored_file_may_duplicate_rows_of_a_new_one(project: Project, extension: None) -> None:
-    """The rows exist twice, as for stock Spark, and a merge must not confuse them."""
+def test_restored_file_may_duplicate_rows_of_a_new_file(project: Project, extension: None) -> None:
+    """As in stock Spark, the rows exist twice; a merge must report them."""
     start(project, ROWS, merge_checks=True)
     (old,) = [path for path in data_files(project, "m") if 100 in ids_of(project, path)]
     backup = shutil.copy2(project.location("m") / old, project.folder / "backup")

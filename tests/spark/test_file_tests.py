@@ -1,4 +1,4 @@
-"""Tests of the generic tests for the number and size of files, which must never pass if inconclusive."""
+"""Tests of the generic tests for the number and size of files, which must never pass if they are inconclusive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from test_organized_table import TABLE
 from conftest import Project
 
 AT_MOST, BETWEEN = "files_at_most", "file_sizes_between"
-# Expected failures for two tables: one unpartitioned with 4 files of about 41 KB, one with 5, 2 and 1 files up to 8 KB.
+# Expected failures for two tables: an unpartitioned one with 4 files of about 41 KB, and one whose partitions have 5, 2
+# and 1 files of up to 8 KB.
 TESTS: list[tuple[str, str, dict[str, object], int]] = [
     ("whole", AT_MOST, {"n": 4}, 0),
     ("whole", AT_MOST, {"n": 3}, 1),
@@ -24,7 +25,7 @@ TESTS: list[tuple[str, str, dict[str, object], int]] = [
     ("whole", BETWEEN, {"at_least": 30000}, 0),
     ("whole", BETWEEN, {"at_least": "60KiB"}, 4),
     ("whole", BETWEEN, {"at_most": "10KiB"}, 4),
-    # The partition with a single file cannot have a larger one.
+    # A partition with a single file has no larger file to compare.
     ("parts", BETWEEN, {"at_least": "7KiB", "at_most": "1MiB"}, 0),
     ("parts", BETWEEN, {"at_least": "1MiB"}, 7),
     ("parts", BETWEEN, {"at_most": 500}, 8),
@@ -54,7 +55,7 @@ def test_files_are_counted_and_measured(built: Project) -> None:
     assert [results[f"t{number}"].failures for number in range(len(TESTS))] == [failures for *_, failures in TESTS]
 
 
-def test_inconclusive_results_never_pass(built: Project) -> None:
+def test_inconclusive_tests_never_pass(built: Project) -> None:
     tests: list[object] = [
         {f"spark_bucketing.{AT_MOST}": {"name": "view", "arguments": {"n": 1}}},
         {f"spark_bucketing.{AT_MOST}": {"name": "none", "arguments": {"n": 0}}},

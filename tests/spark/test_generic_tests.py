@@ -1,4 +1,4 @@
-"""Tests of the generic tests: they fail on violations, pass on valid tables, and never pass if inconclusive."""
+"""Tests that the generic tests fail on violations, pass on valid tables, and never pass if they are inconclusive."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALL_TESTS: dict[str, dict[str, object]] = {
 }  # fmt: skip
 PLAIN_TESTS = [*FILE_TESTS, SKEW, SPEC_TEST]
 CASES = [f"{h}_{f}_{p}" for h, f, p in product(("hive", "spark"), ("parquet", "orc"), ("whole", "parts"))]
-# These cases cover every pair of layout, format and partitioning.
+# These cases cover every pair of values of layout, format and partitioning.
 VIOLATED_CASES = ["hive_parquet_whole", "hive_orc_parts", "spark_parquet_parts", "spark_orc_whole"]
 ROWS = """
     select nullif(id, 7) as k, cast(id % 5 as string) as v,
@@ -47,7 +47,7 @@ def path_with_bucket(file: Path, bucket: int) -> Path:
 
 
 def clone(project: Project, source: str, name: str, rest: str = "") -> Path:
-    """Create a table like another one, with copies of its files; return its folder."""
+    """Create a copy of a table with copies of its files; return its folder."""
     project.spark.sql(f"create table {project.table(name)} like {project.table(source)} {rest}")
     copy_without_checksums(project.location(source), project.location(name))
     if source.endswith("parts"):
@@ -100,7 +100,7 @@ VIOLATIONS: dict[str, tuple[Callable[[Path, Project, str], object], dict[str, in
 
 
 class Tables:
-    """Tables that the tests create by hand, declared as sources with generic tests."""
+    """Tables that these tests create with SQL, and declare as sources with generic tests."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -109,7 +109,7 @@ class Tables:
     def tests(self, table: str, *tests: str | Mapping[str, object]) -> None:
         """Attach tests to a table; the result of each is named `table__test`.
 
-        Each test is a name, or a mapping: {test: its name, as: another name for the result, and dbt settings}.
+        Each test is a name, or a mapping: {test: its name, as: another name for the result}, with further dbt settings.
         """
         attached = self.tables.setdefault(table, [])
         for test in tests:
@@ -132,7 +132,7 @@ def rows_of(project: Project, result: NodeResult) -> list[Row]:
 
 
 def failed(results: dict[str, NodeResult]) -> dict[str, int | None]:
-    """Return the failing rows of each test that did not pass; None for inconclusive ones."""
+    """Return the number of failing rows of each test that did not pass; None for inconclusive tests."""
     return {
         name: result.failures if result.status == "fail" else None
         for name, result in results.items()
@@ -141,7 +141,7 @@ def failed(results: dict[str, NodeResult]) -> dict[str, int | None]:
 
 
 def create(project: Project, name: str, case: str, query: str, sorted_by: str = "v, d") -> None:
-    """Create a bucketed table with plain Spark SQL; a single task writes one file per bucket."""
+    """Create a bucketed table with Spark SQL; a single task writes one file per bucket."""
     bucket_hash, file_format, parts = case.split("_")
     clauses = [
         f"create table {project.table(name)} (k bigint, v string, d double, ds string)",
@@ -161,7 +161,7 @@ def insert(project: Project, name: str, case: str, query: str) -> None:
 
 @pytest.fixture(scope="module")
 def good(new_project: Callable[..., Project]) -> Project:
-    """Create a valid table for each case, and one with another sort order for the violated cases."""
+    """Create a valid table for each case, and a table with another sort order for the violations."""
     project = new_project()
     for case in CASES:
         create(project, f"ok_{case}", case, ROWS)
@@ -171,7 +171,7 @@ def good(new_project: Callable[..., Project]) -> Project:
 
 
 def of_table(results: dict[str, NodeResult], table: str) -> dict[str, int | None]:
-    """Return the failing rows of each test of one table that did not pass."""
+    """Return the number of failing rows of each test of a table that did not pass."""
     prefix = f"{table}__"
     return failed({name.removeprefix(prefix): result for name, result in results.items() if name.startswith(prefix)})
 
@@ -181,7 +181,7 @@ def copy_without_checksums(source: Path, target: Path) -> None:
 
 
 def inserted_tables(good: Project, tables: Tables) -> None:
-    """Create tables in every state that INSERT can leave."""
+    """Create tables in every state that an INSERT can cause."""
     create(good, "twice", "hive_parquet_whole", ROWS)
     for name, case in (("trapped", "hive_parquet_whole"), ("nothing", "spark_orc_parts")):
         create(good, name, case, f"{ROWS} where false")
@@ -215,7 +215,7 @@ def inserted_tables(good: Project, tables: Tables) -> None:
 
 
 def moved_tables(good: Project, tables: Tables) -> None:
-    """Create tables whose files or partitions were renamed, moved or dropped."""
+    """Create tables, and rename, move or drop their files or partitions."""
     file = data_files(clone(good, "ok_spark_orc_parts", "half") / "ds=a b")[0]
     copy_again(file)
     exchange_names(file)
@@ -227,7 +227,7 @@ def moved_tables(good: Project, tables: Tables) -> None:
         file.rename(file.with_name(f"{bucket_of(file):06d}_0"))
     tables.tests("named_by_hive", *FILE_TESTS)
 
-    # Partitions in other folders count.
+    # The tests include partitions in other folders.
     create(good, "moved", "hive_orc_parts", ROWS)
     copy_without_checksums(good.location("moved") / "ds=a b", good.folder / "moved")
     for file in data_files(good.folder / "moved"):
@@ -235,7 +235,7 @@ def moved_tables(good: Project, tables: Tables) -> None:
     good.spark.sql(f"alter table {good.table('moved')} partition (ds = 'a b') set location '{good.folder / 'moved'}'")
     tables.tests("moved", "one_file_per_bucket", "rows_in_their_buckets")
 
-    # The files of a dropped partition of an external table remain, but no longer belong to the table.
+    # The files of an external table's dropped partition remain, but no longer belong to the table.
     folder = clone(good, "ok_spark_parquet_parts", "left_over", f"location '{good.folder / 'left over'}'")
     good.spark.sql(f"alter table {good.table('left_over')} drop partition (ds = 'a b')")
     copy_again(data_files(folder / "ds=a b")[0])
@@ -244,7 +244,7 @@ def moved_tables(good: Project, tables: Tables) -> None:
 
 @pytest.fixture(scope="module")
 def results(good: Project) -> dict[str, NodeResult]:
-    """Run dbt once, and return all results: valid tables, all violations, and tables with one special property each."""
+    """Run dbt once on valid tables, all violations and tables with one special property each; return all results."""
     tables = Tables(good)
     for case in CASES:
         tables.tests(f"ok_{case}", *FILE_TESTS, {"test": SKEW, "arguments": {"ratio": 1.3}})
@@ -278,14 +278,14 @@ def test_insert_after_a_select_writes_no_buckets(good: Project, results: dict[st
     assert [tuple(row)[1:] for row in rows] == [(None, 0, BUCKETS - 1, 900)]
     skewed = rows_of(good, results["trapped__bucket_skew_below"])
     assert [(row.bucket, row.bucket_rows) for row in skewed] == [(None, 900)]
-    # Rows without a known position in their file must not pass.
+    # The test must not pass rows whose position in the file is unknown.
     assert {results[f"trapped__shuffled_{test}"].status for test in FILE_TESTS} == {"fail"}
 
 
 FOUND: dict[str, dict[str, int]] = {
     **{f"ok_{case}": {} for case in CASES},
     **{f"{name}_{case}": found for case, (name, (_, found)) in product(VIOLATED_CASES, VIOLATIONS.items())},
-    # Only files of the selected partitions count.
+    # The test counts only files of the selected partitions.
     "half": {"one_file_per_bucket_bad_half": 1, "rows_in_their_buckets_bad_half": 2},
     "named_by_hive": {},
     "moved": {"one_file_per_bucket": 2},
@@ -295,17 +295,17 @@ FOUND: dict[str, dict[str, int]] = {
 
 
 @pytest.mark.parametrize("table", FOUND)
-def test_exactly_the_violated_tests_fail(results: dict[str, NodeResult], table: str) -> None:
+def test_only_tests_of_violated_properties_fail(results: dict[str, NodeResult], table: str) -> None:
     assert of_table(results, table) == FOUND[table]
 
 
 def buckets_of_rows(project: Project, table: str) -> list[Row]:
-    """Return the number of rows per bucket of a Spark-layout table, by hash."""
+    """Return the number of rows in each bucket of a table in the Spark layout, computed with the hash."""
     counted = "select pmod(hash(k), 4) as b, count(*) as n from {schema}.%s group by b order by n desc"
     return project.rows(counted % table)
 
 
-def test_skew_is_the_largest_bucket_over_the_mean(good: Project, results: dict[str, NodeResult]) -> None:
+def test_skew_is_the_largest_bucket_divided_by_the_mean(good: Project, results: dict[str, NodeResult]) -> None:
     biggest = buckets_of_rows(good, "skewed")[0]
     ratio = biggest.n / 3
     assert ratio >= 3
@@ -358,7 +358,7 @@ CANNOT_TELL: list[tuple[str, str, dict[str, dict[str, object]], str]] = [
     ("no_order", KEYED.format("bigint", ""), {"sorted_within_buckets": {}}, "without ascending sort columns"),
     ("by_time", KEYED.format("timestamp", ""), {"rows_in_their_buckets": {}}, "bucket column k timestamp"),
     ("by_name", KEYED.format("varchar(9)", ""), {"rows_in_their_buckets": {}}, "bucket column k varchar(9)"),
-    ("no_wish", KEYED.format("int", ""), {SPEC_TEST: {}}, "neither in the config of a model"),
+    ("no_wish", KEYED.format("int", ""), {SPEC_TEST: {}}, "neither a model config nor arguments"),
 ]  # fmt: skip
 WRONG_ARGUMENTS: dict[str, tuple[str, dict[str, object], str]] = {
     "ratio_of_1": (SKEW, {"ratio": 1}, "a number greater than 1"),
@@ -379,7 +379,7 @@ def test_inconclusive_tests_are_errors(project: Project) -> None:
         for test in tests:
             result = results[f"{table}__{test}"]
             assert result.status == "error" and message in " ".join(str(result.message).split()), (table, test)
-    # These two queries need neither tables nor results.
+    # Compiling the tests requires neither tables nor results.
     assert project.attempt("compile")[1] == ""
     project.spark.sql(f"drop schema {project.schema} cascade")
     assert project.attempt("compile")[1] == ""
@@ -398,7 +398,7 @@ def test_unbucketed_table_fails_with_a_message(good: Project, results: dict[str,
         assert "a table without buckets" in rows_of(good, result)[0].problem
 
 
-# A property's correct and wrong value, and both values as the message shows them.
+# The correct and the wrong value of a property, and both values in the notation of the message.
 SPEC: dict[str, tuple[object, object, str, str]] = {
     "clustered_by": (["k"], ["k", "v"], "k, v", "k"),
     "buckets": (4, 8, "8", "4"),
@@ -411,7 +411,7 @@ SPEC: dict[str, tuple[object, object, str, str]] = {
 
 
 def compared_tables(good: Project, tables: Tables) -> None:
-    """Compare specs and other arguments that are correct and wrong."""
+    """Create tables whose specs are compared with correct and wrong arguments."""
     clone(good, "ok_hive_orc_parts", "compared")
     for name, (test, arguments, _) in WRONG_ARGUMENTS.items():
         tables.tests("compared", {"test": test, "as": name, "arguments": arguments})
@@ -477,6 +477,7 @@ def test_shuffles_are_counted_in_the_plan(models: Project, adaptive: str) -> Non
 
 
 def test_refs_are_deferred(models: Project, new_project: Callable[..., Project]) -> None:
+    models.keeps_artifacts = True
     models.dbt("run")
     other_project = new_project("generic_tests")
     state = ("--defer", "--state", str(models.folder / "target"))
@@ -484,7 +485,7 @@ def test_refs_are_deferred(models: Project, new_project: Callable[..., Project])
     assert [result.status for result in results.values()] == ["pass"]
 
 
-def test_spec_change_is_reported_as_a_difference_to_the_config(models: Project) -> None:
+def test_spec_change_is_reported_as_a_difference_from_the_config(models: Project) -> None:
     models.dbt("run", "--select", "keys")
     select = ("test", "--select", "keys,test_name:bucket_spec_matches_config")
     results = models.attempt(*select)[0]

@@ -1,4 +1,4 @@
-"""Tests that every strategy of bucketed_incremental returns dbt's rows, and keeps one sorted file per bucket."""
+"""Tests that every strategy of bucketed_incremental gives the same rows as dbt, and one sorted file per bucket."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run_twice(project: Project, **models: tuple[str, dict[str, Any]]) -> None:
         project.dbt("run")
 
 
-def test_only_touched_partitions_are_rewritten(project: Project) -> None:
+def test_only_partitions_with_new_rows_are_rewritten(project: Project) -> None:
     for strategy in STRATEGIES:
         config = {"incremental_strategy": strategy, "partition_by": ["p"], "unique_key": ["k", "p"]}
         project.model(strategy, versions(FIRST, SECOND), **INCREMENTAL | config)
@@ -53,7 +53,7 @@ def test_only_touched_partitions_are_rewritten(project: Project) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("partitions", [120, 1500])
-def test_increment_may_touch_many_partitions(project: Project, partitions: int) -> None:
+def test_increment_may_have_rows_for_many_partitions(project: Project, partitions: int) -> None:
     query = f"select id as k, '{{}}' as v, id as p, concat('p', id) as q from range({partitions})"
     sql, merge = versions(query.format("old"), query.format("new")), EVERY["merge_hive_1"]
     run_twice(project, one=(sql, merge | {"partition_by": ["p"]}), two=(sql, merge | {"partition_by": ["p", "q"]}))
@@ -65,7 +65,7 @@ def test_increment_may_touch_many_partitions(project: Project, partitions: int) 
 NO_TEXT = "select cast(unhex(hex(id + 240)) as string) as k, 1 as p from range(12) union all select 'b', 1"
 A_DATE = versions("select 1 as k, date'2024-01-01' as v", "select 2 as k, null as v")
 WIDER = f"select id as k, 0 as p, {versions('cast(id as int)', 'id')} as n from range(3)"
-# An int has another hash than the bigint that it becomes in a Spark-layout table.
+# In a table in the Spark layout, an int that becomes a bigint gets a different hash.
 NARROWER = f"select {versions('id', 'cast(id as int)')} as k, 0 as p from range(50)"
 # SQL and config of a model, a query of its table after two runs, and the expected rows.
 TWICE: dict[str, tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = {
@@ -113,7 +113,7 @@ def after_two_runs(new_project: Callable[..., Project]) -> Project:
 
 
 @pytest.mark.parametrize("name", TWICE)
-def test_second_run_leaves_the_expected_rows(after_two_runs: Project, name: str) -> None:
+def test_second_run_gives_the_expected_rows(after_two_runs: Project, name: str) -> None:
     _, config, query, rows = TWICE[name]
     assert after_two_runs.rows(query.replace("{t}", after_two_runs.table(name))) == rows
     assert_one_file_per_bucket(after_two_runs, name, str(config.get("bucket_hash", "hive")), 4)
@@ -127,7 +127,7 @@ SPELLED = versions("select id as Key, 1 as Part from range(4)", "select id as KE
 ODD = {"clustered_by": ["key"], "partition_by": ["part"], "unique_key": "kEY", "on_schema_change": "fail"}
 # SQL and config of models of every strategy, and the number of rows after a second run.
 COUNTS: dict[str, tuple[str, dict[str, Any], dict[str, int]]] = {
-    "a column in other case": (SPELLED, ODD, {"append": 8, "insert_overwrite": 4, "merge": 6}),
+    "a column name in a different case": (SPELLED, ODD, {"append": 8, "insert_overwrite": 4, "merge": 6}),
     "a model that reads itself": (READS_ITSELF, {}, {"append": 19, "insert_overwrite": 9, "merge": 10}),
 }
 
@@ -148,12 +148,12 @@ VERSION_2 = {
     | {"incremental_strategy": strategy, "bucket_hash": "hive2", "partition_by": by, "unique_key": "k"}
     for strategy, by in product(STRATEGIES, ([], ["p"]))
 }
-# Rows after two runs. The increment replaces 5 keys; two of its new keys are in partition 1 already.
+# Rows after two runs. The increment replaces 5 keys; partition 1 already contains two of its keys.
 AFTER = {"append": 40, "merge": 35, "insert_overwrite_0": 10, "insert_overwrite_1": 30}
 
 
 @pytest.mark.usefixtures("extension")
-def test_increments_of_bucketing_version_2_are_in_their_buckets(project: Project) -> None:
+def test_increments_in_bucketing_version_2_are_in_their_buckets(project: Project) -> None:
     for name, config in VERSION_2.items():
         project.model(name, versions(FIRST, SECOND), **config)
     tests = [f"spark_bucketing.{test}" for test in ("one_file_per_bucket", "rows_in_their_buckets")]
@@ -189,7 +189,7 @@ def test_bucketing_version_2_without_the_extension_fails_before_a_write(
 
 
 @pytest.mark.parametrize("partition_by", [["p"], []], ids=["partitioned", "whole"])
-def test_predicates_decide_which_new_rows_match(project: Project, partition_by: list[str]) -> None:
+def test_predicates_determine_which_new_rows_match(project: Project, partition_by: list[str]) -> None:
     old = "select 1 as k, 'a' as v, 1 as p union all select 1, 'b', 2"
     matched = {"incremental_strategy": "merge", "unique_key": "k", "partition_by": partition_by}
     matched["incremental_predicates"] = ["DBT_INTERNAL_SOURCE.p = DBT_INTERNAL_DEST.p"]
@@ -201,7 +201,7 @@ def test_predicates_decide_which_new_rows_match(project: Project, partition_by: 
     assert project.rows("select k, v, p from {schema}.m order by p") == [(1, "A", 1), (1, "B", 2)]
 
 
-def test_unresolvable_predicate_is_named_and_leaves_nothing(project: Project) -> None:
+def test_unresolvable_predicate_is_named_and_leaves_no_table_behind(project: Project) -> None:
     merging = {
         "incremental_strategy": "merge",
         "unique_key": "k",
@@ -210,7 +210,7 @@ def test_unresolvable_predicate_is_named_and_leaves_nothing(project: Project) ->
     project.model("m", "select 1 as k, '{{ var('v') }}' as v", **INCREMENTAL | merging)
     project.dbt("run", v="first")
     _, failure = project.attempt("run", v="second")
-    assert "Invalid `incremental_predicates` of model 'm'" in failure, failure
+    assert "Model 'm' has an invalid `incremental_predicates`" in failure, failure
     assert "[UNRESOLVED_COLUMN" in failure and "DBT_INTERNAL_SOURCE (the new rows)" in failure, failure
     assert project.tables() == {"m"} and [row.v for row in project.rows("select v from {schema}.m")] == ["first"]
 

@@ -1,4 +1,4 @@
-"""Tests that compare every strategy on random tables and increments with the same strategy in plain Python."""
+"""Tests that compare every strategy, on random tables and increments, with an implementation in plain Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = tuple[Any, ...]
 Config = dict[str, Any]
 SCHEMA = "k bigint, k2 string, v int, w string, p bigint, q string, r string, d date"
 COLUMNS = tuple(column.split()[0] for column in SCHEMA.split(", "))
-# Possible values of each column. The metastore cannot filter by the strings of r, a partition column.
+# Possible values of each column. The metastore cannot filter by the strings in the partition column r.
 VALUES: dict[str, list[Any]] = {
     "k": [None, 0, 1, 2, 3, 4, 5, -(2**62), 2**62],
     "k2": [None, "", "a", "é", "null", "x/y=z", " "],
@@ -34,7 +34,7 @@ def layout(bucket_hash: str, file_format: str, clustered_by: list[str], buckets:
     return config | {"buckets": buckets, "partition_by": [*partition_by]}
 
 
-# Every strategy with and without partitions, and all options of a merge.
+# These cases cover every strategy with and without partitions, and all options of a merge.
 CASES: dict[str, Config] = {
     "append": APPEND | layout("spark", "orc", ["k"], 1),
     "append_partitions": APPEND | layout("hive", "parquet", ["k2"], 3, "p"),
@@ -66,7 +66,7 @@ def distinct_keys(rows: list[Row], key: list[str]) -> list[Row]:
 
 
 def stored(row: Row, config: Config) -> Row:
-    """Return a row as it is stored: a partition column turns the empty string into NULL."""
+    """Return a row as Spark stores it: in a partition column, an empty string becomes NULL."""
     return tuple(
         None if value == "" and name in config["partition_by"] else value
         for name, value in zip(COLUMNS, row, strict=True)
@@ -74,7 +74,7 @@ def stored(row: Row, config: Config) -> Row:
 
 
 def after(config: Config, old: list[Row], new: list[Row]) -> list[Row]:
-    """Return the table after an increment, computed from the strategy's definition."""
+    """Compute the table after an increment from the definition of the strategy."""
     strategy, new = config["incremental_strategy"], [stored(row, config) for row in new]
     partition = [COLUMNS.index(name) for name in config["partition_by"]]
     if strategy == "append":
@@ -98,7 +98,7 @@ def after(config: Config, old: list[Row], new: list[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize("seed", all_long_but(1, range(1, 12)))
-def test_strategies_equal_plain_python(project: Project, seed: int) -> None:
+def test_strategies_give_the_same_rows_as_plain_python(project: Project, seed: int) -> None:
     dice, root = random.Random(seed), project.folder / "external"
     place = {} if seed % 2 else {"location_root": str(root)}
     cases = {name: config | ({} if seed == 1 else random_layout(dice)) for name, config in CASES.items()}
@@ -107,7 +107,7 @@ def test_strategies_equal_plain_python(project: Project, seed: int) -> None:
         sql = f"select * from {project.schema}_feed.{name}"
         project.model(name, sql, materialized="bucketed_incremental", **config, **place)
     expected: dict[str, list[Row]] = {name: [] for name in cases}
-    # An increment without rows changes nothing, unless it replaces the whole table.
+    # An increment without rows changes nothing unless it replaces the whole table.
     for turn, count in enumerate((30, dice.choice([3, 25]), 0)):
         for name, config in cases.items():
             rows = [tuple(map(dice.choice, VALUES.values())) for _ in range(count)]
@@ -123,7 +123,7 @@ def test_strategies_equal_plain_python(project: Project, seed: int) -> None:
             if found:
                 assert_one_file_per_bucket(project, name, config["bucket_hash"], config["buckets"])
                 assert_sorted(project, name, config["clustered_by"])
-    assert project.tables() == {*cases}, "unexpected tables are left"
+    assert project.tables() == {*cases}, "the runs left unexpected tables behind"
     for name in cases if place else ():
         assert project.detail(name, "Type") == "EXTERNAL"
         assert [path.name for path in (root / name).iterdir()] == [project.location(name).name]

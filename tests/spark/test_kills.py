@@ -1,4 +1,4 @@
-"""Tests that runs killed in any statement leave a whole table to readers, and that the next run completes."""
+"""Tests that readers see a whole table after a run is killed in any statement, and that the next run completes."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Kind:
     """A kind of model.
 
     Args:
-        sql: query of a run that adds to the table; RUN is the run's number, and a number may repeat.
-        rows: function from the number of the last run to the table's rows.
-        switches_by: what one metastore change replaces: the table or a partition.
+        sql: query of a run that adds rows to the table; RUN is the run's number, which may repeat.
+        rows: function that returns the table's rows after the run with a given number.
+        switches_by: the unit that one metastore change replaces: the table or a partition.
     """
 
     config: dict[str, Any]
@@ -147,10 +147,10 @@ def started(new_project: Callable[..., Project], kind: Kind) -> Project:
 
 
 def assert_survives(project: Project, kind: Kind, run: int, chosen: Choice, how: str, thorough: bool = True) -> None:
-    """Kill a run in a statement, kill the next one in the same statement, and let the one after them finish.
+    """Kill a run in a statement, kill the next run in the same statement, and let the run after it finish.
 
     Args:
-        thorough: whether to kill another run in between, during its recovery, and to add one more run at the end.
+        thorough: whether to also kill a run in between, during its recovery, and to add one more run at the end.
     """
     os.environ["RUN"] = str(run)
     number, statement = assert_readable_when_killed(project, kind, run, chosen, how)
@@ -165,7 +165,7 @@ def assert_survives(project: Project, kind: Kind, run: int, chosen: Choice, how:
 
 
 def assert_readable_when_killed(project: Project, kind: Kind, run: int, chosen: Choice, how: str) -> tuple[int, str]:
-    """Kill a run, check that readers see a whole table, and return the number and the text of the last statement."""
+    """Kill a run, and check that readers see a whole table; return the number and the text of the last statement."""
     with killed(project, chosen, how) as sent:
         _, failure = project.attempt("run", *kind.later)
     # A run whose work is already complete may not send the statement.
@@ -175,7 +175,7 @@ def assert_readable_when_killed(project: Project, kind: Kind, run: int, chosen: 
 
 
 def assert_readable(project: Project, kind: Kind, run: int, where: str) -> None:
-    """Check that each part of the table that changes atomically is in either its pre-run or its post-run state."""
+    """Check that each part of the table that changes atomically is in its state from before or after the run."""
     table = "m" if "m" in project.tables() else "m__dbt_backup"
     found, before, after = content(project, table), kind.rows(run - 1), kind.rows(run)
     for part in {row[-1] for row in [*found, *before, *after]} if kind.switches_by == "partition" else [None]:
@@ -209,7 +209,7 @@ SAMPLE = {
 
 
 @pytest.mark.parametrize("name", SAMPLE)
-def test_runs_survive_sampled_kills(new_project: Callable[..., Project], name: str) -> None:
+def test_runs_survive_kills_in_sampled_statements(new_project: Callable[..., Project], name: str) -> None:
     project = started(new_project, KINDS[name])
     for run, (statement, how) in enumerate(SAMPLE[name], 1):
         assert_survives(project, KINDS[name], run, matching(statement), how, thorough=False)

@@ -1,4 +1,4 @@
-"""Tests of incremental_strategy='microbatch': dbt-core's batches, each of which replaces its own partitions."""
+"""Tests of incremental_strategy='microbatch', where each of dbt-core's batches replaces its own partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MICROBATCH: dict[str, Any] = {
 
 @pytest.fixture
 def events(project: Project) -> Project:
-    """Create ten days of one hundred events each, and a model that copies them with the version of the source."""
+    """Create a hundred events on each of ten days, and a model that copies them with the version of the source."""
     project.model(
         "events",
         "select id as k, date_add(date'2024-01-01', cast(id % 10 as int)) as day, '{{ var('v') }}' as v from range(1000)",
@@ -95,7 +95,7 @@ def test_lookback_reprocesses_earlier_batches(project: Project, lookback: int | 
 
 
 def skipped_batches(project: Project) -> list[str]:
-    """Return the counts of skipped batches from the log, and clear the log."""
+    """Return the numbers of skipped batches from the log, and clear the log."""
     log = project.folder / "logs" / "dbt.log"
     found = re.findall(r"(\d+ of \d+) batches of \S+ have no rows", log.read_text())
     log.write_text("")
@@ -124,7 +124,7 @@ def test_batches_without_rows_are_skipped(project: Project, type_: str) -> None:
         with setting(project.spark, "spark.sql.session.timeZone", "Asia/Kolkata"), statements() as sent:
             project.dbt("run", "--event-time-start", "2024-01-01", "--event-time-end", end)
         assert written_batches(sent) == batches and skipped_batches(project) == ([said] if said else [])
-        # Strings compare as strings: a date is less than its midnight.
+        # Spark compares strings as text: a date is less than the timestamp of its midnight.
         expected = {1, 2, 3} if type_ == "string" else {0, 1, 2, 3}
         assert {row.k for row in project.rows("select k from {schema}.m")} == expected
 
@@ -161,7 +161,10 @@ def test_run_with_only_empty_batches_creates_and_keeps_the_table(events: Project
 
 # A config change and the error; dbt-core itself requires the first four.
 WRONG: list[tuple[dict[str, Any], str]] = [
-    *(({key: None}, f"Invalid `{key}` of model 'm'") for key in ("event_time", "begin", "batch_size", "partition_by")),
+    *(
+        ({key: None}, f"Model 'm' has an invalid `{key}`")
+        for key in ("event_time", "begin", "batch_size", "partition_by")
+    ),
     *(({"begin": begin}, "begin") for begin in ("2024-13-01", "2024-01-41", "yesterday", "2024-01-01T25")),
     ({"batch_size": "hour", "begin": "1900-01-01"}, "results in more than 100,000 batches"),
 ]
@@ -212,18 +215,18 @@ MONTHS = "select *, date_format(day, 'yyyy-MM') as month from {{ ref('events') }
 def test_batch_that_would_overwrite_other_batches_is_refused(events: Project) -> None:
     events.model("m", MONTHS, **MONTHLY)
     window = ("--event-time-start", "2024-01-01", "--event-time-end")
-    with pytest.raises(Failed, match=r"Invalid `partition_by` of model 'm'.\n *found: .*2 batches write to .*month="):
+    with pytest.raises(Failed, match=r"an invalid `partition_by`.\n *found: .*2 batches write to .*month="):
         events.dbt("run", *window, "2024-01-03", v="one")
     assert "m" not in events.tables()
     events.dbt("run", *window, "2024-01-02", v="one")
-    with pytest.raises(Failed, match=r"the partition 2024-01 has 100 row.s. outside of the batch from 2024-01-02 00"):
+    with pytest.raises(Failed, match=r"the partition 2024-01 has 100 row.s. outside the batch from 2024-01-02 00"):
         events.dbt("run", "--event-time-start", "2024-01-02", "--event-time-end", "2024-01-03", v="two")
     assert days(events) == {"01": ("one", 100)}
     events.dbt("run", *window, "2024-01-02", v="again")
     assert days(events) == {"01": ("again", 100)}
 
 
-def test_microbatch_without_its_own_event_time_warns(events: Project) -> None:
+def test_microbatch_model_without_an_event_time_column_causes_a_warning(events: Project) -> None:
     events.model("m", "select k, day as d, v from {{ ref('events') }}", **MICROBATCH | {"partition_by": ["d"]})
     window = ("--event-time-start", "2024-01-01", "--event-time-end", "2024-01-02")
     events.dbt("run", *window, v="one")
@@ -240,6 +243,7 @@ def test_sample_narrows_the_batches_further(events: Project) -> None:
 
 def test_deferred_input_is_filtered_to_the_batch(events: Project) -> None:
     window = ("--event-time-start", "2024-01-02", "--event-time-end", "2024-01-03")
+    events.keeps_artifacts = True
     events.dbt("run", "--select", "events", v="production")
     (events.folder / "target").rename(events.folder / "state")
     profile = (events.folder / "profiles.yml").read_text()

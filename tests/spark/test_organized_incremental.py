@@ -12,7 +12,7 @@ from test_organized_table import rows_of_files
 from conftest import Failed, Project
 
 MODEL: dict[str, Any] = {"materialized": "organized_incremental", "rows_per_file": 50, "partition_by": ["p"]}
-# The first run writes days 0 to 2, the second days 2 to 4, with 10, 110, 210 and more rows.
+# The first run writes days 0 to 2, and the second run days 2 to 4. The days have 10, 110, 210 and more rows.
 FIRST = "select id as k, cast(d as string) as p from (select explode(sequence(0, 2)) as d), range(300) where id < 10 + 100 * d"
 QUERY = """
     {{% if is_incremental() %}}
@@ -78,7 +78,7 @@ def test_new_columns_are_added_and_other_layouts_refused(project: Project) -> No
     project.dbt("run")
     assert project.rows("select count(*), count(n), sum(n) from {schema}.m")[0] == (330 + 480, 480, 7 * 480)
     model(project, more=", 7 as n", file_format="orc")
-    with pytest.raises(Failed, match=r"(?s)`file_format` of model 'm'.*full-refresh"):
+    with pytest.raises(Failed, match=r"(?s)Model 'm' has an invalid `file_format`.*full-refresh"):
         project.dbt("run")
     project.dbt("run", "--full-refresh")
     assert {path.suffix for path in project.files("m")} == {".orc"} and project.tables() == {"m"}

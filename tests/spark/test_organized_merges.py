@@ -1,4 +1,4 @@
-"""Tests of merges into organized tables: they rewrite only affected files, and rows equal a recomputation."""
+"""Tests that merges into organized tables rewrite only affected files, and that their rows equal a recomputation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Row = tuple[Any, ...]
 
 
 def row(chosen: random.Random, key: int) -> Row:
-    """Return a row of COLUMNS, with NULLs, frequent values and outliers."""
+    """Return a random row with the columns COLUMNS; values include NULLs, frequent values and outliers."""
     value = chosen.choice(
         [None, 7, *[chosen.randrange(1000)] * 8, chosen.randrange(5000, 9000) if chosen.random() < 0.1 else 3]
     )
@@ -43,7 +43,7 @@ def write(spark: SparkSession, table: str, rows: list[Row], columns: str = COLUM
 
 
 def expected_rows(before: list[Row], delta: list[Row], keys: list[int], updates: list[int] | None = None) -> list[Row]:
-    """Return the rows after a merge, by key; the last element of a delta row is its operation."""
+    """Return the rows after a merge, sorted by key; the last element of a delta row is its operation."""
     rows: dict[Any, Row] = {}
 
     def of(row: Row) -> Row:
@@ -70,7 +70,7 @@ def rows_of(project: Project) -> list[Row]:
 
 
 def model(project: Project, **config: Any) -> None:
-    """Write a model that selects from `base` first and then from `delta`, whose column `op` is not in the table."""
+    """Write a model that reads `base` first, and then `delta`, whose column `op` is not in the table."""
     sql = (
         "{% if is_incremental() %}select * from {{ target.schema }}.delta"
         "{% else %}select * from {{ target.schema }}.base{% endif %}"
@@ -129,24 +129,24 @@ CONFIGS: list[dict[str, Any]] = [
 ]
 
 
-def test_merges_equal_a_recomputation(project: Project, extension: None) -> None:
+def test_merges_give_the_same_rows_as_a_recomputation(project: Project, extension: None) -> None:
     """Rows move between partitions, implicit partitions and files; some tables are ORC."""
     assert_merges(project, 2, (0.2,))
 
 
 @pytest.mark.long
-def test_columns_that_are_not_updated_stay(project: Project, extension: None) -> None:
+def test_columns_outside_the_update_list_do_not_change(project: Project, extension: None) -> None:
     assert_merges(project, 6, (0.2, 1))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", range(7))
-def test_many_merges_equal_a_recomputation(project: Project, extension: None, number: int) -> None:
+def test_many_merges_give_the_same_rows_as_a_recomputation(project: Project, extension: None, number: int) -> None:
     assert_merges(project, number, (0.01, 0.2, 0, 1))
 
 
 def assert_merges(project: Project, number: int, shares: tuple[float, ...]) -> None:
-    """Merge random deltas: updates, deletes and inserts of rows that move, and empty deltas."""
+    """Merge random deltas: updates, deletes and inserts, rows that move, and empty deltas."""
     chosen, config = random.Random(number), CONFIGS[number]
     names = ["id", "o", "s", "v", "ds"]
     keys = [names.index(name) for name in config.get("unique_key", ["id"])]
@@ -175,7 +175,7 @@ def assert_merges(project: Project, number: int, shares: tuple[float, ...]) -> N
         assert project.tables() == {"m", "base", "delta"}
 
 
-# The range column of a row, from a number n below 1000.
+# An expression for the range column of each type, computed from a number n below 1000.
 TYPES = {
     "double": "case when n % 7 = 0 then double('NaN') when n % 11 = 0 then -0.0D when n % 13 = 0 then 0.0D when n % 17 = 0 then double('-Infinity')"
     " when n % 19 = 0 then double('Infinity') when n % 23 = 0 then null else n / 7D - 50 end",
@@ -225,7 +225,7 @@ def test_merges_work_for_range_columns_of_each_type(project: Project, extension:
 
 
 def test_only_affected_files_are_written(project: Project, extension: None) -> None:
-    """Other files stay unchanged; rows beyond all ranges get new files; a file that grows is split."""
+    """Other files stay unchanged, rows beyond all ranges get new files, and a file that grows is split."""
     start(project, [(i, i, 0, "x", "a") for i in range(0, 1000)], partition_by=["ds"], merge_checks=True)
     before, after = merge(project, [(i, i, 0, "y", "a", "U") for i in range(105, 110)])
     assert len(before) == len(after) == 25 and len(before - after) == 1
@@ -233,7 +233,7 @@ def test_only_affected_files_are_written(project: Project, extension: None) -> N
     ((path, _),) = after - before
     named = project.spark.sql(f"select id from {project.table('m')} where _metadata.file_name = '{path.name}'")
     assert len(named.collect()) == 40 and read_files(named) == 1
-    # Beyond all ranges, and in a new partition.
+    # These rows are beyond all ranges, or in a new partition.
     added = [(i, i, 0, "z", "b" if i >= 3000 else "a", "I") for i in [*range(2000, 2100), *range(3000, 3010)]]
     before, after = merge(project, added)
     assert before < after and len(after - before) == 4
@@ -305,7 +305,7 @@ def test_files_that_shrink_are_merged_with_an_adjacent_file(project: Project, ex
 
 
 def test_oversized_file_of_one_value_is_not_merged(project: Project, extension: None) -> None:
-    """Merging would not shrink it, and every merge would rewrite it with the small file next to it."""
+    """Combining the files would not help, and every merge would rewrite the file with the small file next to it."""
     ordinary = [(i, i, 0, "x", "a") for i in [*range(80), *range(200, 280)]]
     start(project, [*ordinary, *[(1000 + i, 100, 0, "heavy", "a") for i in range(200)]])
     assert ranges(project) == [(0, 39), (40, 79), (100, 100), (200, 239), (240, 279)]
@@ -355,8 +355,8 @@ def test_invalid_merge_changes_nothing(project: Project, extension: None) -> Non
         assert (rows_of(project), data_files(project, "m")) == before, message
 
 
-def test_rows_that_were_already_merged_may_repeat(project: Project, extension: None) -> None:
-    """A run killed after its commit repeats its rows; this is an error if the table has changed since."""
+def test_rows_that_are_already_merged_can_be_merged_again(project: Project, extension: None) -> None:
+    """A run that is killed after its commit repeats its rows; this fails if the table has changed since."""
     start(project, [(i, i, 0, "x", "a") for i in range(100)], merge_checks=True, insert_when="op = 'I'")
     delta = [(1, 1, 0, "y", "a", "U"), (500, 5, 0, "n", "a", "I"), (2, 2, 0, "x", "a", "D")]
     merge(project, delta)
@@ -388,7 +388,7 @@ def test_rows_that_were_already_merged_may_repeat(project: Project, extension: N
 def test_wrong_new_files_are_not_committed(
     project: Project, extension: None, written: str, instead: str, found: str
 ) -> None:
-    """dbt compares the written rows with the table, whatever the cause of a difference."""
+    """dbt compares the written rows with the table, and finds a difference whatever its cause."""
     start(project, [(i, i, 0, "x", "a") for i in range(400)], merge_checks=True)
     before = rows_of(project), data_files(project, "m")
     changed: list[str] = []
@@ -428,7 +428,7 @@ def test_rows_to_delete_are_excluded_from_a_build(project: Project, extension: N
 
 
 def test_misspelled_delete_condition_fails_the_build(project: Project, extension: None) -> None:
-    """The query has a column of a similar name; the build must not include the rows to delete."""
+    """The query has a column with a similar name; the build must not include the rows to delete."""
     rows = "select id, cast(id as int) as o, if(id < 3, 'D', 'U') as operation from range(10)"
     project.model("m", rows, **MODEL, delete_when="operatoin = 'D'")
     with pytest.raises(Failed, match=r"(?s)`delete_when`.*which has no column operatoin.*instead:  operation"):
@@ -437,7 +437,7 @@ def test_misspelled_delete_condition_fails_the_build(project: Project, extension
 
 
 def test_merge_covers_new_columns_and_files_of_other_writers(project: Project, extension: None) -> None:
-    """Merges cover rows of other writers; for files from before a column was added, the statistics are unknown."""
+    """Merges include rows of other writers; files from before a column was added have no statistics of the column."""
     start(project, [(i, i, 0, "x", "a") for i in range(200)], on_schema_change="append_new_columns", merge_checks=True)
     built = set(project.files("m"))
     project.spark.sql(
@@ -459,7 +459,9 @@ def test_merge_covers_new_columns_and_files_of_other_writers(project: Project, e
         200,
     )
     unknown = project.rows(f"select count(*) from file_statistics('{project.table('m')}') where rows is null")[0][0]
-    assert unknown == len(of_others & set(project.files("m"))), "unaffected files of other writers stay unknown"
+    assert unknown == len(of_others & set(project.files("m"))), (
+        "unaffected files of other writers must stay without statistics"
+    )
     merge_again = [(i, i, 0, "again", "a", "D" if i % 2 else "U", None) for i in range(0, 60)]
     write(project.spark, project.table("delta"), merge_again, f"{COLUMNS}, op string, extra int")
     project.dbt("run")
@@ -484,7 +486,7 @@ def test_filters_find_rows_of_new_files(project: Project, extension: None, spark
 
 
 def test_file_of_several_input_splits_is_merged(project: Project, extension: None) -> None:
-    """Other writers do not split rows over files by value; the statistics have a row for each value in such a file."""
+    """Other writers do not assign rows to files by value; the statistics have a row for each value in such a file."""
     start(project, [(i, i, i % 3, "x", "a") for i in range(90)], implicit_partition_by=["s"])
     project.spark.sql(
         f"insert into {project.table('m')} select id, cast(id as int), cast(id % 3 as int), 'o', 'a' from range(500, 530, 1, 1)"
@@ -518,7 +520,7 @@ def test_columns_may_have_names_that_a_merge_uses(project: Project, extension: N
 
 @pytest.mark.long
 def test_column_names_may_change_case(project: Project, extension: None) -> None:
-    """A later run spells its columns differently; the statistics must still cover all files."""
+    """A later run spells its column names differently; the statistics must still cover all files."""
     sql = (
         "{% if is_incremental() %}select id as ID, id as O, id % 2 as S, 'b' as DS from range(390, 410)"
         "{% else %}select id, id as o, id % 2 as s, 'a' as ds from range(400){% endif %}"
@@ -531,7 +533,7 @@ def test_column_names_may_change_case(project: Project, extension: None) -> None
 
 
 def test_table_without_known_files_gets_new_ranges(project: Project, extension: None, spark: SparkSession) -> None:
-    """All rows or the statistics were deleted: sizes come from a sample, and no range boundaries exist."""
+    """All rows or the statistics are deleted, so sizes come from a sample, and no range boundaries exist."""
 
     def act(execute: Callable[[str], None], sql: str) -> None:
         spark.conf.set("spark.sql.ansi.enabled", "true")
@@ -554,8 +556,8 @@ def test_table_without_known_files_gets_new_ranges(project: Project, extension: 
     assert project.rows("select count(*), count_if(v = 'z') from {schema}.m")[0] == (60, 20)
 
 
-def test_rows_excluded_by_predicates_stay(project: Project, extension: None) -> None:
-    """As in dbt, a new row with such a key is added."""
+def test_rows_excluded_by_predicates_do_not_change(project: Project, extension: None) -> None:
+    """As in dbt, the merge adds a new row with such a key."""
     rows: list[Row] = [(i, i, i % 2, "x", "a") for i in range(100)]
     start(project, rows, incremental_predicates=["DBT_INTERNAL_DEST.s = 1"], merge_checks=True)
     merge(project, [(i, i, 5, "y", "a", "U") for i in range(50, 54)])

@@ -1,4 +1,4 @@
-"""Tests that range_by and implicit_partition_by write files of disjoint ranges, and that queries skip files by them."""
+"""Tests that range_by and implicit_partition_by write files with disjoint ranges, and that queries skip files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS = """
 
 
 def files_of(project: Project, table: str, order: str = "o", groups: str = "''") -> dict[Any, list[Any]]:
-    """Return the range and the row counts of each file, by implicit partition and in order; NULLs last."""
+    """Return the range and the row counts of each file by implicit partition, in order of the ranges, NULLs last."""
     found = defaultdict(list)
     query = f"""
         select {groups} as g, count(distinct {groups}, 1) as several, min({order}) as lower, max({order}) as upper,
@@ -54,11 +54,13 @@ def test_file_ranges_do_not_overlap(project: Project, config: dict[str, Any], gr
     project.build(ROWS, **ORGANIZED, **config)
     found = files_of(project, "m", groups=groups)
     for files in found.values():
-        assert [row.valued for row in files if row.lower is None] in ([], [0]), "NULLs must have a separate file"
+        assert [row.valued for row in files if row.lower is None] in ([], [0]), (
+            "rows with NULL must have a separate file"
+        )
         valued = [row for row in files if row.lower is not None]
         assert all(row.valued == row.n for row in valued)
         assert all(one.upper < other.lower for one, other in pairwise(valued)), files
-        # The sample contains all rows. Only the value that many rows share may exceed the planned file size.
+        # The sample contains all rows. Only the file of the value that many rows share may exceed the planned size.
         assert all(row.n <= 45 or row.lower <= 7 <= row.upper for row in valued), files
     assert sum(map(len, found.values())) == len(data_files(project, "m"))
     assert_same_rows(project, ROWS)
@@ -127,7 +129,7 @@ def test_filters_skip_files_but_no_rows(project: Project, extension: None, spark
 
 
 def test_file_without_valid_statistics_is_read(project: Project, extension: None, spark: SparkSession) -> None:
-    """Cover rows of other writers, a file replaced under its name, and damaged or deleted file statistics."""
+    """Cover rows of other writers, a file replaced by one with the same name, and damaged or deleted file statistics."""
     project.build("select id as o from range(0, 400, 1, 2)", **ORGANIZED)
     table, folder = project.table("m"), project.location("m")
 
@@ -153,7 +155,7 @@ def test_file_without_valid_statistics_is_read(project: Project, extension: None
 
 
 def test_statistics_may_have_timestamps_in_milliseconds(project: Project, extension: None, spark: SparkSession) -> None:
-    """The session that writes the statistics uses milliseconds; the files have microseconds."""
+    """The session that writes the statistics uses milliseconds, but the files have microseconds."""
     project.build("select timestamp_micros(id * 1001) as o from range(0, 200, 1, 2)", **ORGANIZED)
     with setting(spark, "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MILLIS"):
         assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0
@@ -162,7 +164,7 @@ def test_statistics_may_have_timestamps_in_milliseconds(project: Project, extens
         assert len(found) == 1, number
 
 
-def test_increments_add_their_files_to_the_statistics(project: Project, extension: None, spark: SparkSession) -> None:
+def test_increments_add_file_statistics_of_their_files(project: Project, extension: None, spark: SparkSession) -> None:
     config = {**ORGANIZED, "materialized": "organized_incremental", "partition_by": ["ds"]}
     day = "select id as o, '{}' as ds from range({}, {}, 1, 2)"
     project.build(day.format("a", 0, 200) + " union all " + day.format("b", 0, 200), **config)
@@ -182,7 +184,7 @@ LINES = "select id div 3 * 7 as order_id, id as line, if(id % 2 = 0, 'a', 'b') a
 
 @pytest.mark.parametrize("groups", [{}, {"partition_by": ["ds"]}, {"implicit_partition_by": ["ds"]}])
 def test_ranges_follow_the_boundaries_of_another_table(project: Project, groups: dict[str, Any]) -> None:
-    """Each file has a range of the other table; a partition that the other table lacks is one file."""
+    """Each file has a range from the other table; a partition that the other table does not have is one file."""
     orders = "select id * 7 as o, if(id % 2 = 0, 'a', 'b') as ds from range(0, 280, 1, 3)"
     project.model("orders", orders, **ORGANIZED, **groups)
     config = {**TABLE, "range_by": "order_id", "range_boundaries_from": "ref('orders')", **groups}
@@ -231,7 +233,7 @@ def test_nulls_are_ignored_when_files_are_planned(project: Project, nulls: int, 
     assert all(row.n == 100 or files == 2 for row in found if row.lower is not None)
 
 
-def test_orc_timestamps_depend_on_the_readers_time_zone(project: Project, extension: None, spark: SparkSession) -> None:
+def test_timestamps_in_orc_are_not_used_as_ranges(project: Project, extension: None, spark: SparkSession) -> None:
     config = {**TABLE, "range_by": "ts", "rows_per_file": 40, "file_format": "orc"}
     times = "select timestamp'2024-01-01' + make_interval(0, 0, 0, 0, cast(id as int)) as ts from range(400)"
     project.model("m", times, **config)
@@ -247,7 +249,7 @@ def test_orc_timestamps_depend_on_the_readers_time_zone(project: Project, extens
     assert len(frame.collect()) == 1 and read_files(frame) == len(data_files(project, "m")) > 1
 
 
-# Values, including equal values in different notation and types with a special order, and literals to compare with.
+# For each type, values and literals to compare, including equal values in different notation and special sort orders.
 COMPARED = {
     "text": (
         "case id % 7 when 0 then '' when 1 then concat('x', repeat(' ', cast(id % 3 as int))) else concat(char(cast(65 + id % 60 as int)), id) end",

@@ -28,7 +28,7 @@ ROWS_OF = {"a b": 700, None: 183, "c%d": 17}
 
 
 def rows_of_files(project: Project, table: str = "m", partition: str = "null") -> dict[Any, list[int]]:
-    """Return the number of rows of each nonempty file, by partition, largest first."""
+    """Return the number of rows in each nonempty file by partition, largest first."""
     found = defaultdict(list)
     query = (
         f"select {partition} as p, count(*) as n from {project.table(table)} group by {partition}, input_file_name()"
@@ -73,7 +73,7 @@ def test_partitions_of_different_sizes_get_different_numbers_of_files(
     assert project.tables() == {"m"}
 
 
-def test_every_config_for_the_number_of_files_is_exact(project: Project) -> None:
+def test_every_setting_for_the_number_of_files_is_exact(project: Project) -> None:
     ways: dict[str, tuple[dict[str, Any], dict[Any, int]]] = {
         "total": ({"num_files": 9}, {None: 9}),
         "one": ({"num_files": 1}, {None: 1}),
@@ -100,7 +100,7 @@ def test_all_strategies_write_the_same_rows(project: Project) -> None:
     for strategy in STRATEGIES:
         assert_same_rows(project, SKEWED, strategy)
     files = {strategy: len(project.files(strategy)) for strategy in STRATEGIES}
-    # One task writes each of five partitions.
+    # For each of the five partitions, one task writes all rows.
     assert files["by_column"] == 5 and files["exact"] == 12 and files["by_column_salted"] <= 12 < files["repartition"]
     assert project.tables() == set(STRATEGIES)
 
@@ -110,7 +110,7 @@ def test_identical_rows_are_spread_evenly(project: Project) -> None:
     assert_exact(project, {None: 7}, {None: 1000}, partition="null")
 
 
-def test_empty_input_and_single_row_make_at_most_one_file(project: Project) -> None:
+def test_empty_input_and_single_row_give_at_most_one_file(project: Project) -> None:
     for name, rows in (("none", 0), ("one", 1)):
         for part, config in (("whole", {}), ("parts", {"partition_by": ["p"]})):
             for size in ({"rows_per_file": 10}, {"target_file_size": "1MiB"}, {"num_files": 4}):
@@ -124,7 +124,7 @@ def test_empty_input_and_single_row_make_at_most_one_file(project: Project) -> N
         assert len(project.files(table)) <= 1
 
 
-# Enough distinct values for files of a few kilobytes; one partition has longer text.
+# The table has enough distinct values for files of a few kilobytes; one partition has longer text.
 WIDE = "select id, uuid() as u, repeat(uuid(), if(id % 4 = 0, 3, 1)) as v, cast(id % 4 = 0 as string) as p from range(0, 20000, 1, 5)"
 
 
@@ -250,7 +250,7 @@ def test_partitions_of_every_type_are_written(project: Project, extension: None)
 def test_reserved_column_name_is_refused(project: Project) -> None:
     project.model("m", "select 1 as `_Metadata`, 2 as k", **TABLE, num_files=2)
     _, failure = project.attempt("run")
-    assert "Invalid column in model 'm'" in failure and "_Metadata" in failure and project.tables() == set()
+    assert "Model 'm' has an invalid column." in failure and "_Metadata" in failure and project.tables() == set()
 
 
 def test_more_files_than_tasks_are_refused(project: Project) -> None:
@@ -258,20 +258,20 @@ def test_more_files_than_tasks_are_refused(project: Project) -> None:
     project.model("m", "select id from range(100001)", **TABLE, rows_per_file=1)
     _, failure = project.attempt("run")
     for part in (
-        "`rows_per_file` of model 'm'",
+        "Model 'm' has an invalid `rows_per_file`",
         "1, which results in 100,001 files for 100,001 rows",
         "at most 100,000",
     ):
         assert part in failure
     assert project.rows("select count(*) from {schema}.m")[0][0] == 1
-    # The remainder is cleaned up even if the model has changed meanwhile.
+    # The next run cleans up the remaining tables even if the model has changed in the meantime.
     assert {"m__dbt_input", "m__dbt_plan"} < project.tables()
     project.build("select 2 as id", materialized="bucketed_table", clustered_by=["id"], buckets=2)
     assert project.tables() == {"m"}
 
 
 def test_unplanned_files_cause_a_warning(project: Project) -> None:
-    """Simulate an unknown cause that distributes rows differently."""
+    """Simulate an unknown cause that distributes the rows differently."""
 
     def disturb(execute: Callable[[str], None], sql: str) -> None:
         execute(re.sub(r"repartition\(4, `__spark_bucketing_key`\)", "coalesce(1)", sql))

@@ -1,4 +1,4 @@
-"""Tests that dbt warns once per run if the releases of package and extension differ, without extra queries."""
+"""Tests that dbt warns once per run, without extra queries, if the package and the extension have different versions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OLDER = """
 
 @contextmanager
 def record_queries(description: str | None = None) -> Iterator[list[str]]:
-    """Record dbt's queries about functions, and replace the description of the extension's function if one is given."""
+    """Record dbt's queries about functions; `description` replaces the description of the extension's function."""
     asked: list[str] = []
 
     def act(execute: Callable[[str], None], sql: str) -> None:
@@ -38,7 +38,7 @@ def record_queries(description: str | None = None) -> Iterator[list[str]]:
 
 @pytest.fixture
 def models(project: Project) -> Project:
-    """Create a project of several models that several threads build."""
+    """Create a project with several models, which several threads build."""
     for name in "abcd":
         project.model(name, "select id as k from range(10)", **MODEL)
     return project
@@ -51,8 +51,8 @@ def test_version_mismatch_is_reported_once_per_run(models: Project) -> None:
     with record_queries(OLDER) as asked_of_older:
         found = warnings(models)
     assert found.count(SAID) == 1 and "`dbt deps`" in found and "extension build" in found, found
-    assert not [name for name in models.tables() if "__dbt_" in name], "the warning came after the first write"
-    # Several threads may send the same query at the same moment.
+    assert not [name for name in models.tables() if "__dbt_" in name], "the warning must come before the first write"
+    # Several threads may send the same query at the same time.
     assert set(asked) == set(asked_of_older)
     with record_queries(OLDER):
         assert SAID in warnings(models), "the next run must warn again"

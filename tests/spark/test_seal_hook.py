@@ -18,7 +18,7 @@ def statuses(project: Project, name: str) -> dict[str, str]:
 
 
 def operation(project: Project, arguments: str) -> tuple[bool, str]:
-    """Run the macro alone; return whether dbt succeeded, and its messages."""
+    """Run only the macro; return whether dbt succeeded, and dbt's messages."""
     from dbt.cli.main import dbtRunner
 
     said: list[str] = []
@@ -44,14 +44,14 @@ def test_operation_seals_a_source_and_warns_about_refused_files(project: Project
     for day in ("a", "b"):
         project.spark.sql(f"insert into {table} partition (ds = '{day}') select 1")
     done, said = operation(project, f"{{relation: '{project.schema}.raw', where: \"ds = 'a'\"}}")
-    assert done and "Not sealed" not in said, said
+    assert done and "was not sealed" not in said, said
     assert statuses(project, "raw") == {"ds=a": "sealed", "ds=b": "not-sealed"}
     # Add a row to the file of another bucket.
     written = next(project.location("raw").glob("ds=b/0*.parquet"))
     written.rename(written.with_name({"0": "1", "1": "0"}[written.name[4]].join([written.name[:4], written.name[5:]])))
     done, said = operation(project, f"{{relation: '{project.schema}.raw'}}")
     assert done, said
-    assert f"Not sealed: {project.schema}.raw ds=b: " in said and "Spark ignores its buckets." in said, said
+    assert f"{project.schema}.raw ds=b was not sealed: " in said and "Spark ignores its buckets." in said, said
     assert statuses(project, "raw") == {"ds=a": "sealed", "ds=b": "not-sealed"}
 
 

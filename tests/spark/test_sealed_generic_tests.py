@@ -1,4 +1,4 @@
-"""Tests that generic tests rely on seals, read only unsealed rows, and report partitions without buckets."""
+"""Tests that generic tests trust seals, read only unsealed rows, and report partitions without buckets."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ FIRST, SECOND = (f"insert into table {{t}} partition (p) {ROWS.format(p)}" for p
 MIXED = (PARTITIONED.replace("{buckets}", FOUR), FIRST, EIGHT, SECOND)
 PLAIN = (PARTITIONED.replace("{buckets}", ""), FIRST, EIGHT)
 WHOLE = (f"create table {{t}} (k bigint) {FOUR} stored as parquet", "insert into table {t} select id from range(100)")
-# Add one file per bucket that no seal covers.
+# Adds one unsealed file per bucket.
 REFRESH = "refresh table {t}"
 BY_STOCK = f"stock:insert into table {{t}} partition (p) select /*+ coalesce(1) */ * from ({ROWS.format(1)})"
-# DDL of each table, and the failing tests with their numbers of failing rows.
+# The DDL of each table, and the failing tests with their numbers of failing rows.
 MADE: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {
     "mixed": (MIXED, {}),
     "several": ((*MIXED, SECOND), {"one_file_per_bucket": 1}),
@@ -89,7 +89,7 @@ def test_partitions_without_buckets_are_skipped_and_reported(shop: Shop) -> None
             )
 
 
-def test_seal_with_several_files_per_bucket_fails(shop: Shop) -> None:
+def test_sealed_table_with_several_files_per_bucket_fails(shop: Shop) -> None:
     assert rows_of(shop.project, shop.results["several__one_file_per_bucket"])[0].files == "2"
 
 

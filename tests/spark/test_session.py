@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from spark_bucketing.session import SessionStatements
 
-# Eight tasks of a third of a second each.
+# A query with eight tasks of a third of a second each.
 SLOW = "select id from range(0, 8, 1, 8) where java_method('java.lang.Thread', 'sleep', 300L + id) is not null"
 
 

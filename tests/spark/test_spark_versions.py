@@ -1,4 +1,4 @@
-"""Tests of differences between Spark versions; all other tests run on every version."""
+"""Tests of the differences between Spark versions; all other tests run on every version."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ PROBES = {
 
 
 @pytest.mark.parametrize("feature", PROBES)
-def test_this_spark_supports_its_versions_features(project: Project, spark: SparkSession, feature: str) -> None:
+def test_this_spark_has_the_documented_features_of_its_version(
+    project: Project, spark: SparkSession, feature: str
+) -> None:
     table = project.table("probe")
     spark.sql(f"create table {table} (k date, p int) using parquet partitioned by (p)")
     statement = PROBES[feature].replace("probe", table)
@@ -45,7 +47,9 @@ def test_this_spark_supports_its_versions_features(project: Project, spark: Spar
         spark.sql(statement)
 
 
-def test_session_without_scripts_writes_the_same(new_project: Callable[..., Project], spark: SparkSession) -> None:
+def test_session_without_scripts_writes_the_same_tables(
+    new_project: Callable[..., Project], spark: SparkSession
+) -> None:
     project = new_project()
     with setting(spark, "spark.sql.scripting.enabled", "false"), statements(ignored=NOTHING) as sent:
         for version in ("one", "other"):
@@ -54,7 +58,7 @@ def test_session_without_scripts_writes_the_same(new_project: Callable[..., Proj
     assert project.tables() == {"m"} and not [sql for sql in sent if "begin" in sql.split()]
 
 
-def test_too_old_spark_is_named(project: Project) -> None:
+def test_error_names_a_spark_version_that_is_too_old(project: Project) -> None:
     older = "select '3.4.1 0000' as version"
     said = r"(?s)cannot be written in this session.*found: +Spark 3.4.1.*3.5 or newer"
     with (
@@ -74,7 +78,7 @@ def test_unreadable_location_stops_the_run(project: Project) -> None:
 
 
 def test_partition_overwrite_keeps_other_partitions_and_settings(project: Project, spark: SparkSession) -> None:
-    """Cover a table with its own overwrite mode, as on a Spark version without write options."""
+    """Cover a table that has its own overwrite mode, as on a Spark version without write options."""
     key = "spark.sql.sources.partitionOverwriteMode"
     before = spark.conf.get(key)
     overwriting = MODEL | {"materialized": "bucketed_incremental", "incremental_strategy": "insert_overwrite"}

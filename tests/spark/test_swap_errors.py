@@ -1,4 +1,4 @@
-"""Tests of errors within a swap of two table names: the run reverts it and says why, or the next run repairs it."""
+"""Tests of errors during a swap of two tables: the run reverts the swap and reports why, or the next run repairs it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MODEL: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": "k", 
 
 
 def refuse_rename(spark: SparkSession, number: int) -> AbstractContextManager[list[str]]:
-    """Make the metastore refuse the given rename with its own message, and collect all renames."""
+    """Make the metastore refuse the rename with this number with an error, and collect all renames."""
     jvm: Any = spark.sparkContext._jvm
     error = jvm.org.apache.hadoop.hive.metastore.api.MetaException("failed on purpose")
     return failing(spark, RENAME, number, Py4JJavaError("an error of the metastore", error))
 
 
-def test_directory_in_the_way_restores_the_previous_relation(project: Project) -> None:
+def test_swap_restores_the_previous_relation_if_a_directory_is_in_the_way(project: Project) -> None:
     project.model("m", "select 1 as k", materialized="view")
     project.model("other", "select 1 as k", **MODEL)
     project.dbt("run")
@@ -48,7 +48,7 @@ def test_directory_in_the_way_restores_the_previous_relation(project: Project) -
 
 
 @pytest.mark.parametrize("command", [("run",), ("run", "--full-refresh")], ids=" ".join)
-def test_directory_in_the_backups_way_stops_the_run_before_any_change(
+def test_directory_with_the_backups_name_stops_the_run_before_any_change(
     project: Project, command: tuple[str, ...]
 ) -> None:
     project.model("m", "select '{{ var('v') }}' as k", **MODEL)
@@ -63,7 +63,7 @@ def test_directory_in_the_backups_way_stops_the_run_before_any_change(
     assert content(project) == [("new",)]
 
 
-def test_directory_in_the_backups_way_does_not_affect_an_external_table(project: Project) -> None:
+def test_directory_with_the_backups_name_does_not_affect_an_external_table(project: Project) -> None:
     project.model("m", "select '{{ var('v') }}' as k", **MODEL, location_root=str(project.folder / "external"))
     project.dbt("run", v="old")
     project.model("other", "select 1 as k", **MODEL)
@@ -91,7 +91,7 @@ def test_view_of_a_missing_table_is_replaced(project: Project, materialized: str
 
 @needs_scripts
 def test_script_cannot_read_the_message_of_a_metastore_error(project: Project) -> None:
-    """This is why swap_relations() first tests whether the metastore permits altering these tables."""
+    """For this reason, swap_relations() first tests whether the metastore permits altering these tables."""
     spark, table = project.spark, project.table("m")
     project.model("m", "select 1 as k", **MODEL)
     project.dbt("run")

@@ -33,7 +33,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def changed(new_project: Callable[..., Project]) -> tuple[Project, str]:
-    """Change the layout of tables before the second run; return the message of 'fail'."""
+    """Change the layout of tables before the second run; return the message for on_bucket_change='fail'."""
     project = new_project()
     for name, (before, _) in CHANGES.items():
         project.model(name, SQL, **(PLAIN if before is PLAIN else BASE | before))
@@ -74,7 +74,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "insert_overwrite": {"partition_by": ["p"]},
     "merge": {"unique_key": "k", "partition_by": ["p"]},
 }
-# Columns and number of rows after an append of one row.
+# The columns and the number of rows after an append of one row.
 MODES = {
     "append_new_columns": (["added", "k", "p", "v"], 21),
     "sync_all_columns": (["added", "k", "p", "v2"], 21),
@@ -114,7 +114,7 @@ def test_value_that_does_not_fit_the_new_type_fails_the_run_and_keeps_the_rows(p
 
 
 STRUCT = "select id as k, id % 2 as p, named_struct('void_reason', 'x', 'n', id) as v from range(20)"
-# on_schema_change, the query of the second run, part of the message, and optionally another first query.
+# on_schema_change, the query of the second run, part of the message, and optionally the query of the first run.
 REFUSED = {
     "added": ("fail", "select id as k, id % 2 as p, 'x' as v, 1 as added from range(1)", "new in the query: added"),
     "gone": ("fail", "select id as k, id % 2 as p from range(1)", "missing in the query: v"),
@@ -165,7 +165,7 @@ def test_failed_merge_changes_nothing(project: Project, partition_by: list[str],
 
 
 @pytest.mark.parametrize("strategy", all_long_but("merge", ("merge", "append", "insert_overwrite")))
-def test_new_rows_and_new_layout_arrive_together(project: Project, strategy: str) -> None:
+def test_one_run_can_change_rows_and_layout(project: Project, strategy: str) -> None:
     config = BASE | {"incremental_strategy": strategy, "partition_by": ["p"], "unique_key": "k"}
     table = "select id as k, if(id < 4, null, id % 3) as p, concat('v', id) as v from range(10)"
     new = "select id as k, cast(null as bigint) as p, 'new' as v from range(3, 6)"

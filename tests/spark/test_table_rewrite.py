@@ -19,15 +19,15 @@ def test_rewrite_changes_only_the_selected_partitions(tables: SpecEvolution, sto
     rows = tables.evolved("rewritten", {"a": 4, "b": 6, "c": 8}, f"stored as {stored}")
     before = {path: path.stat().st_mtime_ns for path in tables.locations("rewritten")["ds=c"].glob("0*")}
     dry = tables.said("rewrite", "rewritten", "--dry-run")
-    assert "ds=a: 4 files, " in dry and "ds=c: already has the table's spec" in dry
+    assert "ds=a: 4 files, " in dry and "ds=c: already in the table's spec" in dry
     assert "2 partitions to rewrite with 8 buckets by (k), sorted by (k): 10 files and " in dry
     assert tables.record("rewritten") == sealed(a=4, b=6, c=8)
-    # The command uses its own settings.
+    # The command does not depend on the session's settings.
     with tables.settings({"spark.sql.hive.manageFilesourcePartitions": "false"}):
         tables.said("rewrite", "rewritten", "--where", "ds < 'b'")
     assert tables.record("rewritten") == sealed(a=8, b=6, c=8)
     assert tables.sums("rewritten") == rows
-    assert "1 partition rewritten in the table's spec, 2 already had it" in tables.said("rewrite", "rewritten")
+    assert "1 partition rewritten in the table's spec, 2 already in this spec" in tables.said("rewrite", "rewritten")
     assert "0 partitions rewritten" in tables.said("rewrite", "rewritten")
     none = tables.said("rewrite", "rewritten", "--where", "ds > 'c'")
     assert none == f"{DB}.rewritten: none of 3 partitions matches --where.\n"
@@ -75,7 +75,7 @@ def test_readers_by_path_see_all_new_files_or_an_error(tables: SpecEvolution) ->
 
 
 @pytest.mark.long
-def test_partition_value_without_sql_literal_does_not_block_the_others(tables: SpecEvolution) -> None:
+def test_partition_value_without_a_sql_literal_does_not_block_the_others(tables: SpecEvolution) -> None:
     tables.new("spelled", "ds decimal(10,2)")
     for ds in ("1.00", "2.00"):
         tables.sql(f"insert into spelled partition (ds = {ds}) select cast(id as int), id from range(40)")
@@ -108,7 +108,7 @@ def test_unreadable_file_prevents_the_rewrite_of_its_partition(tables: SpecEvolu
     tables.sql("alter table corrupt set serdeproperties ('ignoreCorruptFiles' = 'true')")
     with tables.settings({"spark.sql.files.ignoreCorruptFiles": "true"}):
         rows = tables.sums("corrupt")
-        assert "is read with its option ignoreCorruptFiles=true" in tables.said("rewrite", "corrupt", code=2)
+        assert "has the option ignoreCorruptFiles=true" in tables.said("rewrite", "corrupt", code=2)
         tables.sql("alter table corrupt set serdeproperties ('ignoreCorruptFiles' = 'false')")
         assert path.name in tables.said("rewrite", "corrupt", code=2)
         assert path.read_bytes() == b"broken"
@@ -116,7 +116,7 @@ def test_unreadable_file_prevents_the_rewrite_of_its_partition(tables: SpecEvolu
         tables.assert_whole("corrupt", rows)
 
 
-def test_files_from_a_stock_insert_are_compacted(tables: SpecEvolution) -> None:
+def test_files_of_a_stock_spark_insert_are_compacted(tables: SpecEvolution) -> None:
     tables.evolved("added", {"a": 8, "b": 8})
     # After a SELECT, stock Spark writes files without buckets.
     tables.sql("refresh table added")
@@ -127,7 +127,7 @@ def test_files_from_a_stock_insert_are_compacted(tables: SpecEvolution) -> None:
     tables.said("seal", "added")
     assert tables.record("added")["ds=a"][:2] == ("sealed", 8)
     dry = tables.said("rewrite", "added", "--dry-run")
-    assert "files of a bucket" in dry and "1 partition to rewrite" in dry
+    assert "files per bucket" in dry and "1 partition to rewrite" in dry
     tables.said("rewrite", "added", "--where", "ds = 'a'")
     tables.assert_whole("added", rows, a=8, b=8)
 

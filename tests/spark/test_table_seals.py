@@ -36,7 +36,7 @@ def test_show_groups_specs_into_ranges(tables: SpecEvolution) -> None:
     assert (shown["spec"]["num_buckets"], data["all_partitions"]["num_buckets"]) == (8, None)
 
 
-# Next to 4 buckets: a multiple, a number with the common factor 2, and a coprime number.
+# Compared with 4 buckets: a multiple, a number with the common factor 2, and a coprime number.
 @pytest.mark.parametrize("second", all_long_but((8, 5), (8, 6, 5)))
 def test_show_predicts_the_planners_scan(tables: SpecEvolution, second: int) -> None:
     tables.evolved("planned", {"a": 4, "b": second})
@@ -53,7 +53,7 @@ HARM: dict[str, Callable[[SpecEvolution], object]] = {
 
 
 @pytest.mark.parametrize("status", HARM)
-def test_broken_seal_is_found_and_repaired(tables: SpecEvolution, status: str) -> None:
+def test_stale_seal_is_found_and_repaired(tables: SpecEvolution, status: str) -> None:
     tables.evolved("broken", {"a": 4, "b": 8})
     HARM[status](tables)
     before = tables.record("broken")
@@ -72,7 +72,7 @@ def test_broken_seal_is_found_and_repaired(tables: SpecEvolution, status: str) -
     assert again == [("ds=a", "unchanged", 0), ("ds=b", "unchanged", 0)]
 
 
-def test_files_without_valid_bucket_ids_are_named(tables: SpecEvolution) -> None:
+def test_command_names_files_without_valid_bucket_ids(tables: SpecEvolution) -> None:
     rows = tables.evolved("loose", {"a": 4, "b": 4})
     first, second = sorted(tables.locations("loose")["ds=a"].glob("0*"))[:2]
     data = first.read_bytes()
@@ -118,7 +118,7 @@ REFUSED = [
     ("nowhere", ("show", f"{DB}.nowhere"), f"Table {DB}.nowhere does not exist"),
     ("view", ("show", f"{DB}.a_view"), "is a view"),
     ("unpartitioned", ("rewrite", f"{DB}.one"), "has no partitions"),
-    ("spark layout", ("rewrite", f"{DB}.spark"), "4 buckets of the Spark layout"),
+    ("spark layout", ("rewrite", f"{DB}.spark"), "4 buckets in the Spark layout"),
     ("nothing to seal", ("seal", f"{DB}.nowhere"), f"Table {DB}.nowhere does not exist"),
     ("seal plain", ("seal", f"{DB}.plain"), "found a table without buckets"),
     ("seal other column", ("verify", f"{DB}.refused", "--deep", "--where", "k = 1"), "partition columns ds"),
@@ -137,7 +137,7 @@ REFUSED = [
 
 @pytest.fixture(scope="module")
 def refused(tables: SpecEvolution) -> None:
-    """Create tables of all kinds that the commands refuse."""
+    """Create a table of each kind that the commands refuse."""
     for statement in (
         "create or replace view a_view as select 1 as a",
         "create table one (k int) clustered by (k) into 4 buckets stored as parquet",
@@ -156,7 +156,7 @@ def refused(tables: SpecEvolution) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_refused_tables_get_a_message(
+def test_refused_table_gets_an_error(
     tables: SpecEvolution, refused: None, arguments: tuple[str, ...], said: str
 ) -> None:
     result = tables.command(*arguments)

@@ -1,4 +1,4 @@
-"""Tests that `table show` reads the layout of files from Spark, including files that violate the spec."""
+"""Tests that `table show` shows the real layout of files, including files that violate the spec."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ROWS = "insert into {t} select /*+ repartition(4, k) */ * from (select id as k, 
 
 APPEND = "insert into {t} select 4, 'z'"
 HIVE = "stored as parquet"
-# How a table of four buckets is stored and filled without dbt; its rows if known, its state, and the reason.
+# How Spark stores and fills a table with four buckets, without dbt; its rows if known, its state, and the reason.
 CASES: dict[str, tuple[str, tuple[str, ...], int | None, str, str]] = {
     "spark_parquet": ("using parquet", (ROWS,), 1000, "ok", ""),
     "spark_orc": ("using orc", (ROWS,), 1000, "ok", ""),
     "hive_parquet": (HIVE, (ROWS, APPEND), 1001, "wrong", "more than one file"),
     "hive_orc": ("stored as orc", (ROWS, APPEND), 1001, "wrong", "more than one file"),
-    # A copy of one file has a bucket id beyond the last bucket.
+    # A copy of a file has a bucket id beyond the last bucket.
     "beyond": ("using parquet", (ROWS,), 1228, "wrong", "bucket id above 3"),
     # One file is not a Parquet file.
     "broken": (HIVE, (ROWS,), None, "unknown", ""),
@@ -42,7 +42,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], int | None, str, str]] = {
 
 
 def create(project: Project, name: str, stored: str, *statements: str) -> None:
-    """USING precedes CLUSTERED BY, STORED AS follows it."""
+    """Create a table; USING precedes CLUSTERED BY, and STORED AS follows it."""
     using, stored = ("", stored) if stored.startswith("stored") else (stored, "")
     table, buckets = project.table(name), "clustered by (k) sorted by (k) into 4 buckets"
     for statement in (f"create table {{t}} (k bigint, region string) {using} {buckets} {stored}", *statements):
@@ -53,14 +53,16 @@ def read(project: Project, *names: str) -> dict[str, BucketedFiles]:
     before = project.spark.conf.get("spark.sql.sources.bucketing.enabled")
     with closing(SessionStatements(project.spark)) as statements:
         found = list(read_overviews(Warehouse(statements.rows), project.schema, names))
-    assert project.spark.conf.get("spark.sql.sources.bucketing.enabled") == before, "the setting was not restored"
+    assert project.spark.conf.get("spark.sql.sources.bucketing.enabled") == before, (
+        "the command must restore the setting"
+    )
     assert not project.spark.catalog.tableExists("spark_bucketing_listing")
     return {one.files.name.rpartition(".")[2]: one.files for one in found if one.files}
 
 
 @pytest.fixture(scope="module")
 def shop(new_project: Callable[..., Project]) -> Project:
-    """Create a table for each case, and tables without buckets."""
+    """Create a bucketed table for each case, and tables without buckets."""
     project = new_project()
     for name, (stored, statements, *_) in CASES.items():
         create(project, name, stored, *statements)
@@ -111,7 +113,7 @@ def test_each_partition_has_its_own_files(project: Project) -> None:
 
 
 def days(project: Project, buckets: int) -> str:
-    """Create a Hive-layout table partitioned by day."""
+    """Create a table in the Hive layout that is partitioned by day."""
     clustered = f"partitioned by (day string) clustered by (k) sorted by (k) into {buckets} buckets"
     project.spark.sql(f"create table {project.table('t')} (k bigint) {clustered} stored as parquet")
     return project.table("t")
@@ -130,7 +132,7 @@ def test_partitions_are_checked_against_their_own_buckets(project: Project) -> N
     assert (layout.skew, layout.state) == (1.0, "ok")
     with setting(spark, "spark.bucketing.enabled", "false"):
         spark.sql(f"insert overwrite table {table} partition (day = 'c') select id from range(8)")
-    # Stock Spark replaced the sealed files, so the table's own buckets apply.
+    # Stock Spark replaced the sealed files, so the table's spec applies.
     assert sorted(part.spec.num_buckets for part in read(project)["t"].by_spec) == [4, 8]
 
 

@@ -1,4 +1,4 @@
-"""Tests that `table stats` and `table verify` of organized tables show exact statistics, or report differences."""
+"""Tests that `table stats` and `table verify` show exact statistics of organized tables, or report differences."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def verified(project: Project, expected: int = 0) -> list[dict[str, Any]]:
     [{"partition_by": ["ds"], "implicit_partition_by": ["s"]}, {"implicit_partition_by": ["s"], "range_by": None}, {}],
 )
 def test_statistics_are_correct_until_files_change(project: Project, config: dict[str, Any]) -> None:
-    """The macros write the statistics, and the command computes them separately: both must agree."""
+    """The macros write the statistics, and the command computes them separately; both must agree."""
     project.build(ROWS, **ORGANIZED | config)
     files = verified(project)
     assert {one["state"] for one in files} == {"covered"} and not any(one["overlaps"] for one in files)
@@ -65,7 +65,7 @@ def test_wrong_or_missing_statistics_are_repaired(project: Project) -> None:
     project.spark.sql(f"insert overwrite directory '{part}' using parquet {wrong}")
     project.spark.sql("drop view wrong")
     states = [one["state"] for one in verified(project, expected=1)]
-    assert states.count("wrong") == len(states) - 1, "all except the file of NULLs"
+    assert states.count("wrong") == len(states) - 1, "all files except the file of NULLs must be wrong"
     result = command(project, "table", "verify", project.table("m"), "--deep")
     assert result.exit_code == 1 and "table stats" in result.output
     assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0
@@ -75,7 +75,7 @@ def test_wrong_or_missing_statistics_are_repaired(project: Project) -> None:
     assert {one["state"] for one in verified(project, expected=1)} == {"not-covered"}
 
 
-def test_reads_list_folders_once_for_the_statistics(project: Project, extension: None, spark: SparkSession) -> None:
+def test_folders_are_listed_once_for_the_statistics(project: Project, extension: None, spark: SparkSession) -> None:
     project.build(ROWS, **ORGANIZED, partition_by=["ds"])
     project.rows("select count(*) from {schema}.m")
     listed = f"select file, rows, count(*) over (partition by rows) as n from file_statistics('{project.table('m')}')"
@@ -96,12 +96,12 @@ def test_reads_list_folders_once_for_the_statistics(project: Project, extension:
 
 
 def listings(spark: SparkSession) -> set[int]:
-    """Return the latest jobs that listed partition folders of `ds`."""
+    """Return the most recent jobs that listed partition folders of `ds`."""
     return {number for number, description in jobs(spark).items() if re.search("Listing .*/ds=", description)}
 
 
 def jobs(spark: SparkSession) -> dict[int, str]:
-    """Return the descriptions of the latest jobs."""
+    """Return the descriptions of the most recent jobs."""
     context = spark.sparkContext._jsc.sc()
     context.listenerBus().waitUntilEmpty()
     found = context.statusStore().jobsList(None)
@@ -109,7 +109,7 @@ def jobs(spark: SparkSession) -> dict[int, str]:
 
 
 def test_one_scan_reads_all_parts_of_the_statistics(project: Project, extension: None, spark: SparkSession) -> None:
-    """Each schema takes a scan; a part with another type of a former column is ignored."""
+    """Each schema needs one scan; the read ignores a part in which a former column has another type."""
     incremental = {**ORGANIZED, "materialized": "organized_incremental", "incremental_strategy": "append"}
     project.build(ROWS, **incremental)
     for _ in range(2):
@@ -121,7 +121,7 @@ def test_one_scan_reads_all_parts_of_the_statistics(project: Project, extension:
     parts = sorted(folder.iterdir())
     assert len(parts) == 3
     for other, read in (("once", 1), ("of_another_type", 2)):
-        # The copied folder has not been read before, so nothing of it is cached.
+        # No query has read the copied folder, so none of its parts is cached.
         copy = project.location("m").with_name(other)
         (statement,) = spark.sql(f"show create table {project.table('m')}").collect()[0]
         spark.sql(statement.replace(".m (", f".{other} (", 1))
@@ -133,7 +133,7 @@ def test_one_scan_reads_all_parts_of_the_statistics(project: Project, extension:
         before = jobs(spark)
         found = project.rows(query.format(table=project.table(other)))
         assert sorted(found) == expected
-        assert len(jobs(spark).keys() - before.keys()) == read + 1, "one more job for the query itself"
+        assert len(jobs(spark).keys() - before.keys()) == read + 1, "the query itself needs one more job"
     assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0
     assert [path.parent for path in folder.rglob("part-*")] == [folder], "exactly one part must remain"
     assert sorted(project.rows(query.format(table=project.table("m")))) == expected

@@ -1,4 +1,4 @@
-"""Tests over dbt-spark's thrift connection to a Spark Thrift Server, with a session per thread."""
+"""Tests over dbt-spark's thrift connection to a Spark Thrift Server, with one session per thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from conftest import Project
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Start a server of stock Spark, and return its port."""
+    """Start a stock Spark server, and return its port."""
     with thrift_server(tmp_path_factory.mktemp("thrift")) as port:
         yield port
 
@@ -131,7 +131,7 @@ def test_advise_over_thrift_reads_statistics_from_the_server_and_plans_locally(s
         files = query(
             "select sum(size) from (select distinct _metadata.file_path as path, _metadata.file_size as size from advised.clicks)"
         )
-    # A server of stock Spark gets the layout it can read, and equal numbers of buckets.
+    # For a stock Spark server, `advise` proposes the layout that it can read, and equal numbers of buckets.
     assert changes["clicks"]["config"]["bucket_hash"] == "spark" and changes["clicks"]["bytes"] == files[0][0]
     reasons = {(one["table"], *one["keys"]): one["reason"] for one in report["left_out"]}
     assert "only 2 distinct values for" in reasons["advised.clicks", "bit"], reasons
@@ -152,7 +152,7 @@ def test_evolution_commands_work_over_thrift(tmp_path: Path, project: Project) -
         before = query(rows)
         interrupted(tmp_path / "warehouse", project.place)
         assert query(rows) == before
-        # The server must have cancelled the statement.
+        # Without cancellation, the server would write these files within the two seconds.
         time.sleep(2)
         assert not list(tmp_path.glob("warehouse/s.db/t/build-*/*/0*"))
         done = command(project, "table", "rewrite", "t", "--where", "p < 9")

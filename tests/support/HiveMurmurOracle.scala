@@ -8,8 +8,8 @@ import org.apache.hadoop.io.{BooleanWritable, IntWritable, LongWritable, Text}
 import org.apache.hive.common.util.Murmur3
 
 /**
- * Hashes one value with Hive's own classes, like `ObjectInspectorUtils.hashCodeMurmur` of Hive 3. Spark contains only Hive 2,
- * which lacks that method but has the classes that it calls.
+ * Hashes one value with Hive's classes, like `ObjectInspectorUtils.hashCodeMurmur` in Hive 3. Spark includes only Hive 2,
+ * which does not have that method but has the classes that the method calls.
  */
 class HiveMurmurOracle extends UDF {
 
@@ -29,7 +29,7 @@ class HiveMurmurOracle extends UDF {
   def evaluate(value: DateWritable): Int = if (value == null) 0 else hash(4)(_.putInt(value.getDays))
   def evaluate(value: Text): Int = if (value == null) 0 else hash(value.getBytes, value.getLength)
 
-  /** Hashes a decimal in text. Spark converts a decimal argument of a Hive function to decimal(38, 18). */
+  /** Hashes a decimal given as text, because Spark converts a decimal argument of a Hive function to decimal(38, 18). */
   def evaluate(value: Text, kind: Text): Int = if (value == null) 0 else {
     val storage = new HiveDecimalWritable(HiveDecimal.create(new JavaDecimal(value.toString))).getInternalStorage
     hash(storage, storage.length)

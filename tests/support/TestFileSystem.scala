@@ -8,8 +8,8 @@ import org.apache.hadoop.fs.{LocalFileSystem, Path, RawLocalFileSystem}
 import org.apache.hadoop.fs.permission.FsPermission
 
 /**
- * The local file system, which sets permissions by system calls and can hold an operation. Without native libraries,
- * Hadoop runs `chmod` for each new file and folder.
+ * The local file system, which sets permissions with system calls and can hold an operation. Hadoop without native
+ * libraries would run `chmod` for each new file and folder.
  */
 class TestFileSystem extends LocalFileSystem(new QuickPermissions) {
   override def rename(source: Path, target: Path): Boolean = {
@@ -32,7 +32,7 @@ class QuickPermissions extends RawLocalFileSystem {
 }
 
 object TestFileSystem {
-  /** An operation that waits, the first one that matches the pattern. */
+  /** The first operation that matches the pattern, which waits until it is opened. */
   class Held(pattern: String) {
     private val (reached, opened) = (new CountDownLatch(1), new CountDownLatch(1))
 
@@ -48,7 +48,7 @@ object TestFileSystem {
 
   @volatile private var held: Option[Held] = None
 
-  /** Hold the first operation, such as `rename file:/w/t/a`, that matches a pattern, until it is opened. */
+  /** Holds the first operation that matches a pattern, such as `rename file:/w/t/a`, until it is opened. */
   def hold(pattern: String): Held = {
     val holding = new Held(pattern)
     held = Some(holding)

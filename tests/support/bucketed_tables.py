@@ -1,4 +1,4 @@
-"""Create bucketed tables, inspect the files that a write left, and compare queries with stock Spark."""
+"""Create bucketed tables, inspect the files of a write, and compare queries with stock Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from conftest import data_files
 from spark_bucketing.session import setting
 
-# DDL of each layout, and the expression for a row's bucket on stock Spark.
+# The DDL of each layout, and an expression for a row's bucket on stock Spark.
 LAYOUTS = {
     "hive-parquet": ("stored as parquet", "hive_bucket({buckets}, {keys})"),
     "hive2-parquet": (
@@ -27,7 +27,7 @@ LAYOUTS = {
 }  # fmt: skip
 VERSION_2 = "tblproperties ('bucketing_version' = '2')"
 
-# Five tasks with rows of every bucket, and a key that most rows share.
+# The view has five tasks with rows of every bucket, and a key that most rows share.
 SCATTERED = """
     select /*+ repartition(5) */ if(id % 3 = 0, 7, id % 90) as k, cast(id as string) as v, id % 3 as p from range(600)
 """
@@ -66,9 +66,9 @@ class Sealed(NamedTuple):
 
 
 class Tables:
-    """A database of tables that stock Spark writes with one sorted file per bucket, and that are then sealed.
+    """A database of tables that stock Spark writes with one sorted file per bucket; this class then seals them.
 
-    The extension writes tables of bucketing version 2, because stock Spark does not know their hash.
+    The extension writes tables in bucketing version 2, because stock Spark does not support their hash.
     """
 
     def __init__(self, spark: SparkSession, database: str, version: str = "1") -> None:
@@ -83,7 +83,7 @@ class Tables:
             return [tuple(row) for row in self.spark.sql(text.removeprefix("stock:")).collect()]
 
     def create(self, table: str) -> None:
-        """Create a table from the given DDL, and drop an existing one first."""
+        """Create a table from the given DDL, and drop an existing table first."""
         self.sql(f"drop table if exists {table.split()[0]}")
         self.sql(f"create table {table}")
 
@@ -99,7 +99,7 @@ class Tables:
         stored: str = "stored as parquet",
         sealed: bool = True,
     ) -> None:
-        """Create a table, in the Hive layout by default, and fill it from a query if there is one."""
+        """Create a table, in the Hive layout by default, and fill it from a query, if given."""
         order = "" if sorted_by == "" else f"sorted by ({sorted_by or by})"
         spark_layout = stored.startswith("using")
         if self.version == "2" and not spark_layout and "tblproperties" not in stored:
@@ -111,7 +111,7 @@ class Tables:
             self.fill(name, query, how="insert overwrite table", sealed=sealed)
 
     def fill(self, name: str, query: str, how: str = "insert into", files: int = 1, sealed: bool = True) -> None:
-        """Write rows with stock Spark in this many tasks, each with one sorted file per bucket; then seal them."""
+        """Write rows with stock Spark in this many tasks, each with one sorted file per bucket, and then seal them."""
         self.sql(f"refresh table {name}")
         stock = "" if name in self._of_version_2 else "stock:"
         with self.settings({"spark.bucketing.enabled": "true"}):
@@ -146,7 +146,7 @@ class Tables:
         return self.run(query)[1]
 
     def read(self, query: str, empty: bool = False) -> Plan:
-        """Return the executed plan; check that the rows equal stock Spark's, and that there are some unless `empty`."""
+        """Return the executed plan; check that the rows equal stock Spark's, and that they are not empty by mistake."""
         rows, plan = self.run(query)
         assert rows == self.stock_rows(query), query
         assert empty != bool(rows), f"{len(rows)} rows of {query}"
@@ -170,7 +170,7 @@ class Tables:
 
 
 def put(path: Path, content: bytes, time: int = 0) -> None:
-    """Overwrite a file without updating its checksum; set the time in nanoseconds if it is given."""
+    """Overwrite a file without updating its checksum; `time` sets its time in nanoseconds."""
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
     path.unlink(missing_ok=True)
     path.write_bytes(content)
@@ -188,7 +188,7 @@ def settled(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def cores(spark: SparkSession, number: int) -> Iterator[None]:
-    """Make Spark assume this many cores."""
+    """Make Spark assume this many cores inside the block."""
     conf = spark.sparkContext._jsc.sc().conf()
     before = conf.get("spark.default.parallelism")
     conf.set("spark.default.parallelism", str(number))
@@ -200,7 +200,7 @@ def cores(spark: SparkSession, number: int) -> Iterator[None]:
 
 @contextmanager
 def no_extension(spark: SparkSession) -> Iterator[None]:
-    """Hide the extension's functions in a block, as in a session without the extension."""
+    """Hide the extension's functions inside the block, as in a session without the extension."""
     registry = spark._jsparkSession.sessionState().tableFunctionRegistry()
     listed = registry.listFunction()
     name = next(listed.apply(i) for i in range(listed.size()) if listed.apply(i).funcName() == "bucket_specs")
@@ -238,7 +238,7 @@ def create(tables: Tables, name: str, layout: str, partitioned: bool = False, bu
 
 
 def buckets_of_files(tables: Tables, name: str) -> dict[tuple[str, int | None], int]:
-    """Count the files of each bucket of each partition by name; None stands for files without a bucket id."""
+    """Count the files of each partition and bucket by their names; None stands for files without a bucket id."""
     found: Counter[tuple[str, int | None]] = Counter()
     for path in tables.files(name):
         match = re.search(r"_(\d+)\.c\d+", path.name)
@@ -247,7 +247,7 @@ def buckets_of_files(tables: Tables, name: str) -> dict[tuple[str, int | None], 
 
 
 def assert_bucketed(tables: Tables, name: str, layout: str, buckets: int = 8, keys: str = "k", files: int = 1) -> None:
-    """Check that each bucket has one file (or `files`), which contains only its rows, in order."""
+    """Check that each bucket has one file (or `files`), and that the files contain only its rows, in order."""
     names = buckets_of_files(tables, name)
     assert names and set(names.values()) == {files}, names
     assert None not in {bucket for _, bucket in names}, names

@@ -1,4 +1,4 @@
-"""Create the tables of check cases, run `check` on queries over them, and again after each fix.
+"""Create the tables of check cases, and run `check` on queries over them, before and after each fix.
 
 Tables are empty unless a case writes rows: the planner reads only metadata, file names and statistics.
 """
@@ -14,6 +14,7 @@ from bucketed_tables import Tables, settled
 from pyspark.sql import SparkSession
 
 from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.fixes import HypotheticalQuery, with_fixes
 from spark_bucketing.check.hypothetical_queries import LiveHypotheticalTables
 from spark_bucketing.check.offline import whatif_beside
 from spark_bucketing.check.results import Finding, Fix, OperatorResult
@@ -21,7 +22,6 @@ from spark_bucketing.check.scans import note_of
 from spark_bucketing.check.session_settings import SETTINGS, Settings
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.verdicts import judge
-from spark_bucketing.check.verified_fixes import HypotheticalQuery, Proposals
 from spark_bucketing.plan import parse_plan, parse_statistics
 from spark_bucketing.plan.session_planner import SessionPlanner
 from spark_bucketing.plan.tree import PlanCounts
@@ -42,14 +42,14 @@ class CaseTable:
 
     Args:
         columns: names and types.
-        spec: its bucket spec, or None.
-        partitioned: its partition columns, which come last in columns.
-        size: its size in bytes, as statistics.
-        rows: queries to insert one after the other.
+        spec: bucket spec, or None.
+        partitioned: partition columns, which come last in columns.
+        size: size in bytes, which the table's statistics state.
+        rows: queries whose rows to insert one after another.
         files: number of tasks that write each query; 0 writes one file per bucket.
         rename: a pattern in file names and its replacement, to violate the bucket spec.
-        earlier: partitions written before the table got its spec: the number of buckets by the value of ds; 0 for a
-            partition without buckets.
+        earlier: partitions to write before the table gets its spec: the number of buckets by the value of ds, or 0 for
+            a partition without buckets.
     """
 
     columns: Mapping[str, str]
@@ -89,7 +89,7 @@ class Checked:
             self.make(name, table)
 
     def forget(self) -> None:
-        """Forget cached facts about tables, which may have changed."""
+        """Discard cached facts about tables, which may have changed."""
         self.facts = Facts(SessionPlanner("", self.spark))
 
     def make(self, name: str, table: CaseTable) -> None:
@@ -121,10 +121,10 @@ class Checked:
         assert tables.files(table) != before, f"no file of {full} matches {pattern}"
 
     def judge(self, sql: str, settings: Mapping[str, str]) -> tuple[OperatorResult, ...]:
-        """Return the check of a query by this session's planner, with fixes verified by a separate planner."""
+        """Check a query with this session's planner, verify fixes with a separate planner, and return the results."""
         with self.asked(sql, settings) as (query, asked):
             self.query = query
-            return tuple(Proposals(asked, judge(query)).results())
+            return tuple(with_fixes(asked, judge(query)))
 
     def counts(self, sql: str, settings: Mapping[str, str]) -> tuple[PlanCounts, PlanCounts]:
         """Return the exchanges and sorts of a query in this session, and over identical hypothetical tables."""
@@ -135,7 +135,7 @@ class Checked:
 
     @contextmanager
     def asked(self, sql: str, settings: Mapping[str, str]) -> Iterator[tuple[Query, HypotheticalQuery]]:
-        """Plan a query in this session, and over hypothetical tables."""
+        """Plan a query both in this session and over hypothetical tables."""
         # The hypothetical session starts before the query's settings apply, so that every query can change them.
         self._whatif = self._whatif or self._opened.enter_context(whatif_beside(self.spark, True))
         with settled(self.spark, {**PLANNING, **settings}):
@@ -157,7 +157,7 @@ class Checked:
 
     @contextmanager
     def beside(self, settings: Mapping[str, str]) -> Iterator[WhatIf]:
-        """Reuse one planner of hypothetical tables, with the settings of a query."""
+        """Reuse one planner for hypothetical tables, with the settings of a query."""
         assert self._whatif is not None
         with settled(self._whatif.session, settings):
             yield self._whatif
@@ -192,7 +192,7 @@ class Checked:
             for name, table in after.items():
                 self.make(name, table)
             self.forget()
-            # A session loads the jar only at its start; the tests' session has it.
+            # A session loads the jar only when it starts. The tests' session has loaded it.
             settings = {key: value for part in (fix, *fix.also) for key, value in part.settings.items()}
             yield {key: value for key, value in settings.items() if key != "spark.sql.extensions"}
         finally:
@@ -210,7 +210,7 @@ def _clustered(table: CaseTable, buckets: int) -> str:
 
 @dataclass(frozen=True)
 class Applied:
-    """A fix, and the operator's verdict after it."""
+    """A fix, and the operator's verdict after the fix."""
 
     query: str
     operator: str
@@ -226,10 +226,10 @@ class Applied:
 def apply_fixes(
     checked: Checked, name: str, sql: str, settings: Mapping[str, str], rewritten: str | None = None
 ) -> Iterator[Applied]:
-    """Apply each fix of a query alone, and check the query again."""
+    """Apply each fix of a query separately, and check the query again."""
     judged = checked.judge(sql, settings)
     for place, item in enumerate(judged):
-        # Several findings may have the same fix.
+        # Several findings may suggest the same fix.
         fixes: dict[str, tuple[Finding, Fix]] = {}
         for finding in item.findings:
             for fix in finding.fixes:
@@ -242,7 +242,7 @@ def apply_fixes(
 
 
 def _same(before: tuple[OperatorResult, ...], after: tuple[OperatorResult, ...], place: int) -> str:
-    """Return the verdict on the corresponding operator, by its position among operators of its kind."""
+    """Return the verdict of the corresponding operator, identified by its position among operators of its kind."""
     kind = before[place].kind
     index = sum(item.kind == kind for item in before[:place])
     alike = [item for item in after if item.kind == kind]
@@ -258,7 +258,7 @@ def _ddl(full: str, table: CaseTable) -> str:
     text = ", ".join(f"{name} {kind}" for name, kind in columns.items())
     by = ", ".join(f"{name} {table.columns[name]}" if hive else name for name in table.partitioned)
     partitioned = f"partitioned by ({by})" if by else ""
-    # Spark uses Hive's statistics if its own are missing; the table itself is empty.
+    # Spark uses Hive's statistics if Spark's statistics are missing; the table itself is empty.
     given = {"totalSize": table.size, "numRows": table.size // 100} if table.size else {}
     version = {"bucketing_version": 2} if table.spec and table.spec.bucket_hash == "hive2" else {}
     listed = ", ".join(f"'{name}' = '{value}'" for name, value in (given | version).items())

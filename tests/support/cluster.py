@@ -1,7 +1,7 @@
 """Run a cluster on the loopback address: PostgreSQL, a Hive metastore, a Spark master, workers and a Thrift Server.
 
-All files lie below one folder. As a program, this module starts the cluster, prints its addresses, and waits for
-Ctrl-C:
+All files are below one folder. If you run this module as a program, it starts the cluster, prints the addresses, and
+waits for Ctrl-C:
 
     python tests/support/cluster.py
 """
@@ -31,12 +31,12 @@ HOST = "127.0.0.1"
 PYSPARK = Path(pyspark.__file__).parent
 JDBC_JAR = Path("/usr/share/java/postgresql.jar")
 WORKERS = ("worker-1", "worker-2")
-# PostgreSQL refuses to run as root. The first existing user of these runs it.
+# PostgreSQL refuses to run as root, so the first of these users that exists runs it.
 UNPRIVILEGED = ("postgres", "nobody")
 INSTALL = "apt-get install postgresql libpostgresql-jdbc-java util-linux"
 _JAVA_LANG = ("java.lang", "java.net", "java.util", "java.lang.reflect", "java.util.concurrent")
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-# Hive 2.3 binds its metastore service to all addresses, so a Java security policy rejects connections from other hosts.
+# Hive 2.3 binds the metastore service to all addresses, so a Java security policy rejects connections from other hosts.
 _POLICY = """grant {
   permission java.net.SocketPermission "127.0.0.1:*", "accept,connect,listen,resolve";
   permission java.net.SocketPermission "localhost:0-", "listen,resolve";
@@ -60,11 +60,11 @@ _POLICY = """grant {
 
 
 class ClusterError(Exception):
-    """A process of the cluster did not start, or ended early; the message has the end of its log."""
+    """Raised if a process of the cluster does not start, or ends early; the message contains the end of its log."""
 
 
 def missing() -> str | None:
-    """Return a sentence about the software that a cluster lacks, or None."""
+    """Return a sentence about missing software; None if the machine has everything that a cluster needs."""
     lacking = [
         what
         for what, there in (
@@ -81,13 +81,13 @@ def missing() -> str | None:
 
 
 def _postgres_folder() -> Path | None:
-    """Return the folder of the newest PostgreSQL that Debian packages have installed."""
+    """Return the folder of the newest PostgreSQL that a Debian package has installed."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
     return found[-1].parent if found else None
 
 
 def free_ports(count: int) -> list[int]:
-    """Return free ports below the kernel's ephemeral range, so that no client takes them before a restart."""
+    """Return free ports below the kernel's ephemeral range, so that no client occupies them before a restart."""
     ports: list[int] = []
     candidates = iter(random.sample(range(20000, 32000), 1000))
     while len(ports) < count:
@@ -118,12 +118,12 @@ def thrift_command(settings: Mapping[str, str], port: int) -> list[str]:
 
 @dataclass
 class Service:
-    """A process of the cluster: its command, and how to tell that it is ready."""
+    """A process of the cluster: its command, and the port on which it listens when it is ready."""
 
     command: list[str]
     port: int
     environment: dict[str, str] = field(default_factory=dict)
-    # The signal for an immediate, clean shutdown.
+    # The signal that requests an immediate, clean shutdown.
     ends_by: signal.Signals = signal.SIGTERM
 
 
@@ -131,8 +131,7 @@ class Cluster:
     """Processes by name: `postgres`, `metastore`, `master`, `worker-1`, `worker-2` and `thrift`.
 
     Each process leads its own process group, which includes its children, such as a worker's executors. Ending the
-    process
-    ends the group. If the thread that started it ends, the kernel kills it.
+    process ends the group. The kernel kills a process when the thread that started it ends.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
@@ -164,14 +163,14 @@ class Cluster:
         return self.folder / "logs" / name
 
     def local(self, worker: str) -> Path:
-        """Return the folder where a worker's executors spill and keep shuffle files."""
+        """Return the folder in which a worker's executors store spilled rows and shuffle files."""
         return self.folder / worker / "local"
 
     def start(self, *names: str) -> None:
         """Start these processes in order, and wait until each is ready.
 
         Raises:
-            ClusterError: a process is already running, ended, or was not ready within two minutes.
+            ClusterError: a process was already running, ended, or was not ready within two minutes.
         """
         for name in names:
             service = self.services[name]
@@ -197,7 +196,7 @@ class Cluster:
             self._end(name, signal.SIGKILL)
 
     def stop(self, *names: str) -> None:
-        """End the given processes, or all, in reverse order; kill any that do not end within 30 seconds."""
+        """End the given processes, or all of them, in reverse order; kill processes that do not end within 30 seconds."""
         for name in reversed(names or tuple(self.services)):
             if name in self.running:
                 self._end(name, self.services[name].ends_by)
@@ -213,7 +212,7 @@ class Cluster:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(30)
         finally:
-            # Its children are in its group, which may outlive it.
+            # The children are in the process's group, which may outlive the process.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -241,7 +240,7 @@ class Cluster:
     def _services(self) -> dict[str, Service]:
         spark_class = str(PYSPARK / "bin" / "spark-class")
         ports = self.ports
-        # The Thrift Server would read these variables as its own.
+        # The Thrift Server must not inherit these variables, because it reads them, too.
         daemon = {
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": f"-Djava.io.tmpdir={self.folder / 'tmp'} {_JAVA}",
@@ -285,7 +284,7 @@ class Cluster:
                 "javax.jdo.option.ConnectionPassword": "hive",
                 "datanucleus.schema.autoCreateTables": "true",
                 "datanucleus.schema.autoCreateColumns": "true",
-                # With constraints, the first CREATE TABLE deadlocks in PostgreSQL.
+                # If the schema has constraints, the first CREATE TABLE deadlocks in PostgreSQL.
                 "datanucleus.schema.autoCreateAll": "false",
                 "datanucleus.schema.autoCreateConstraints": "false",
                 "hive.metastore.schema.verification": "false",
@@ -302,7 +301,7 @@ class Cluster:
             *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _JAVA_LANG),
             "-cp", f"{conf / 'metastore'}:{JDBC_JAR}:{PYSPARK / 'jars'}/*",
             "org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(self.ports["metastore"]),
-            # Its default log configuration needs a library that Spark does not include.
+            # The metastore's default log configuration needs a library that Spark does not include.
             "--hiveconf", "hive.async.log.enabled=false",
         ]  # fmt: skip
 
@@ -312,7 +311,7 @@ class Cluster:
         return thrift_command(self.spark_settings("thrift") | self._settings, self.ports["thrift"])
 
     def spark_settings(self, application: str) -> dict[str, str]:
-        """Return the settings of an application here: an executor of two cores per worker, and the metastore."""
+        """Return the settings of an application on this cluster: one two-core executor per worker, and the metastore."""
         home = self.folder / application
         home.mkdir(exist_ok=True)
         return {

@@ -25,7 +25,7 @@ class Ended(NamedTuple):
 
 
 class Running(NamedTuple):
-    """A running command; its output goes to a file."""
+    """A running command, whose output goes to a file."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -51,9 +51,8 @@ class Running(NamedTuple):
 class ClusterProject:
     """A dbt project on the cluster, in its own folder.
 
-    Targets: `thrift`, the cluster's Thrift Server; and `session`, an embedded Spark with the same metastore and the
-    given
-    settings.
+    The target `thrift` is the cluster's Thrift Server. The target `session` is an embedded Spark with the same metastore
+    and the given settings.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class ClusterProject:
         """Create the project.
 
         Args:
-            project: an existing project to run in place; None creates one with this repository installed.
+            project: an existing project to run in place; None to create a project that installs this repository.
             session: settings of the target `session`.
         """
         self.cluster, self.schema = cluster, schema

@@ -1,4 +1,4 @@
-"""Run the commands: `check` in a separate process with its JSON report, and `table` in this one."""
+"""Run the commands: `check` in a separate process with a JSON report, and `table` in this process."""
 
 from __future__ import annotations
 

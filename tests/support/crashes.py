@@ -14,7 +14,7 @@ from spark_features import has_scripts
 from conftest import Project
 from spark_bucketing.table.warehouse import Warehouse
 
-# Statements without effects outside the session.
+# Matches statements without effects outside the session.
 READS = re.compile(
     r"\s*(/\*.*?\*/)?\s*(describe|show|set|select|explain|refresh|create or replace temporary|drop view)\b",
     re.IGNORECASE | re.DOTALL,
@@ -37,10 +37,10 @@ def executing(act: Callable[[Callable[[str], None], str], None]) -> Iterator[Non
 
 @contextmanager
 def statements(crash_before: int | str | None = None, ignored: re.Pattern[str] = READS) -> Iterator[list[str]]:
-    """Record the statements that dbt sends to Spark, except the ignored ones.
+    """Record the statements that dbt sends to Spark, except ignored statements.
 
-    Raise an error instead of sending the statement with this number, or the first one with this text, and for all later
-    ones.
+    If `crash_before` is given, raise an error instead of sending the statement with this number, or the first statement
+    with this text, and instead of sending later statements.
     """
     from dbt_common.exceptions import DbtRuntimeError
 
@@ -71,7 +71,7 @@ Rows = list[tuple[object, ...]]
 
 
 def assert_survives_a_crash(project: Project, number: int, statement: str, before: Rows, after: Rows) -> None:
-    """Crash a run before a statement: the table must be the old or the new one, and the next run must finish."""
+    """Crash a run before a statement; check that the table is old or new, and that the next run finishes."""
     with statements(crash_before=number):
         _, failure = project.attempt("run")
     assert "the process crashed here" in failure, statement
@@ -82,7 +82,7 @@ def assert_survives_a_crash(project: Project, number: int, statement: str, befor
 
 
 def assert_old_or_new(project: Project, before: Rows, after: Rows, where: str) -> None:
-    """Check that the table has the old rows or the new ones.
+    """Check that the table has either the old or the new rows.
 
     Without the extension, this holds for each partition, whose value is the last column. Without SQL scripts there is
     another state: the table's name is gone, and its rows are in the backup.
@@ -97,7 +97,7 @@ def assert_old_or_new(project: Project, before: Rows, after: Rows, where: str) -
 
 
 def assert_survives_every_crash(project: Project, one: dict[str, str], other: dict[str, str]) -> None:
-    """Replace two versions of a model by each other, and crash before each changing statement."""
+    """Alternate between two versions of a model, and crash before each statement that changes anything."""
     versions = [one, other]
     expected = []
     for version in versions * 2:
@@ -114,12 +114,12 @@ def assert_survives_every_crash(project: Project, one: dict[str, str], other: di
 
 
 class Crashed(Exception):
-    """The simulated process has crashed."""
+    """Raised where a process would crash."""
 
 
 @contextmanager
 def crashing(before: str | None, last_act: Callable[[], object] = lambda: None) -> Iterator[list[str]]:
-    """Record the changing statements of a rewrite; from the given one on, run only `last_act`."""
+    """Record the changing statements of a rewrite; from the statement `before` on, run only `last_act`."""
     sent: list[str] = []
     real = Warehouse.change
 

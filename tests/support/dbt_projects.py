@@ -1,4 +1,4 @@
-"""Write small dbt projects, and read the artifacts of dbt."""
+"""Write small dbt projects, and read dbt's artifacts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VERSION = {"dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v12.js
 
 
 def dbt_project(folder: Path, profile: str = "p", **output: Any) -> Path:
-    """Write a project without models, whose target t is a session or the given output."""
+    """Write a project without models; its target t is a session or the given output."""
     (folder / "models").mkdir(parents=True)
     (folder / "dbt_project.yml").write_text(json.dumps({"name": "p", "profile": profile}))
     target = {"type": "spark", "method": "session", "host": "NA", "schema": "s", **output}
@@ -28,7 +28,7 @@ def later(path: Path, seconds: int) -> None:
 
 
 def compiled(project: Path, **arguments: object) -> Path:
-    """Compile with these arguments; return the manifest, dated ten seconds ahead, and the run's results."""
+    """Write a manifest, dated ten seconds ahead, and run results as if dbt had compiled; return the manifest."""
     metadata = VERSION | {"invocation_id": "1"}
     target = project / "target"
     target.mkdir()

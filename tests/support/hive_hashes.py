@@ -1,9 +1,9 @@
-"""SQL literals of each type and their hashes, by bucket hash."""
+"""List SQL literals of each type with their hashes, by bucket hash."""
 
 from __future__ import annotations
 
-# Version 1 was computed by Hive's ObjectInspectorUtils. The values of version 2 are in the test suites of Hive and Trino;
-# those of boolean, tinyint and decimal were computed by Hive's Murmur3 and HiveDecimalWritable.
+# Hive's ObjectInspectorUtils computed the values of version 1. The values of version 2 are from the test suites of Hive
+# and Trino, except for boolean, tinyint and decimal, which Hive's Murmur3 and HiveDecimalWritable computed.
 HASHES: dict[str, dict[str, dict[str | None, int]]] = {
     "hive": {
         "boolean": {"true": 1, "false": 0, None: 0},

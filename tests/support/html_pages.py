@@ -1,4 +1,4 @@
-"""Parse HTML pages strictly, without a browser's error recovery."""
+"""Parse HTML pages strictly, without the error recovery of a browser."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 
 class Page(HTMLParser):
-    """Counts tags, and checks that each is closed in the right order."""
+    """Counts tags, and checks that they are closed in the right order."""
 
     VOID = ("meta", "br", "hr", "input")
 

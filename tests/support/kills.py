@@ -13,13 +13,13 @@ from crashes import READS, executing
 from conftest import Project
 
 Rows = list[tuple[object, ...]]
-# Chooses whether to kill a run in a statement, from its number among the changing statements and its text.
+# Returns whether to kill a run in a statement, given the statement's number among the changing statements and its text.
 Choice = Callable[[int, str], bool]
 
-# Kill a run before a statement is sent, after half of its work, or after all of it.
+# Kill a run before it sends a statement, after half of the statement's work, or after all of it.
 BEFORE, WITHIN, AFTER = "before", "within", "after"
-# The backup is excluded: a folder without its table looks like an interrupted rename, which no run repairs
-# (docs/explanation/replacing-rows.md).
+# The pattern excludes the backup: its folder without a table would look like an interrupted rename, which no run
+# repairs (docs/explanation/replacing-rows.md).
 DEFINES = re.compile(r"(?:create|drop) table (?:if exists )?(`\w+`\.`\w+`)(?<!__dbt_backup`)")
 WRITES = re.compile(r"insert (?:into|overwrite) table (`\w+`\.`\w+`)")
 RENAMES = re.compile(r"begin .*?(alter table `\w+`\.`\w+` rename to `\w+`\.`\w+__dbt_backup`)")
@@ -45,7 +45,7 @@ def can_be_half_done(statement: str) -> bool:
 
 @contextmanager
 def killed(project: Project, chosen: Choice, how: str) -> Iterator[list[str]]:
-    """Collect the changing statements, and kill the run in the first chosen one, if any."""
+    """Collect the changing statements, and kill the run in the first chosen statement, if any."""
     from dbt_common.exceptions import DbtRuntimeError
 
     sent: list[str] = []
@@ -69,14 +69,14 @@ def killed(project: Project, chosen: Choice, how: str) -> Iterator[list[str]]:
 
     with executing(act):
         yield sent
-    # A new process has no cached file listing.
+    # Clear the caches, because a new process has no cached file listing.
     project.spark._jsparkSession.sessionState().catalog().invalidateAllCachedTables()
 
 
 def execute_half(project: Project, execute: Callable[[str], None], sql: str, statement: str) -> None:
-    """Execute a statement only partially, as a process does that is killed within it."""
+    """Execute a statement only partially, like a process that is killed during the statement."""
     if found := DEFINES.match(statement):
-        # The folder and files exist, but the table does not.
+        # The folder and its files exist, but the table does not.
         name = found[1].split("`")[-2]
         if statement.startswith("create"):
             execute(sql)
@@ -91,7 +91,7 @@ def execute_half(project: Project, execute: Callable[[str], None], sql: str, sta
             else:
                 aside.rename(folder)
     elif found := WRITES.match(statement):
-        # Files are written but not committed.
+        # The files are written but not committed.
         attempt = project.location(found[1].split("`")[-2]) / "_temporary" / "0" / "_temporary" / "attempt_0"
         attempt.mkdir(parents=True, exist_ok=True)
         (attempt / "part-00000.parquet").write_text("half of a file")

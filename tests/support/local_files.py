@@ -1,4 +1,4 @@
-"""Build the local file system of the tests, and hold one of its operations while another statement runs."""
+"""Build the local file system for the tests, and hold one of its operations while another statement runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS = 120
 
 
 def file_system_settings() -> dict[str, str]:
-    """Return the settings of a new Spark whose local files go through this file system."""
+    """Return the settings with which a new Spark uses this file system for local files."""
     return {"spark.driver.extraClassPath": str(_built()), "spark.hadoop.fs.file.impl": CLASS}
 
 
@@ -39,7 +39,7 @@ def _built() -> Path:
 
 
 class Held:
-    """A rename or deletion that waits until it is opened."""
+    """A rename or deletion that waits until open() is called."""
 
     def __init__(self, java: Any) -> None:
         self.java = java
@@ -53,7 +53,7 @@ class Held:
 
 @contextmanager
 def held(spark: SparkSession, pattern: str) -> Iterator[Held]:
-    """Hold the first operation, such as `rename file:/w/t/a`, that matches a Java pattern; open it at the latest at the end."""
+    """Hold the first operation that matches a Java pattern, such as `rename file:/w/t/a`; release it at the end."""
     files = spark.sparkContext._jvm.org.apache.spark.sql.bucketing.support.TestFileSystem  # type: ignore[union-attr]
     operation = Held(files.hold(pattern))
     try:

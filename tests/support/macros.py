@@ -16,7 +16,7 @@ from conftest import REPOSITORY
 
 
 class CompilerError(Exception):
-    """The error of exceptions.raise_compiler_error()."""
+    """The error that exceptions.raise_compiler_error() raises."""
 
 
 class _Exceptions:
@@ -36,7 +36,7 @@ def _return(value: Any = None) -> NoReturn:
 
 
 class Macros:
-    """The macros as functions; `model` is the node that they see."""
+    """The macros as functions; in the macros, `model` is this node."""
 
     def __init__(self, model: Mapping[str, Any]) -> None:
         self.exceptions = _Exceptions()

@@ -1,4 +1,4 @@
-"""Observe, fail or extend calls from Spark and the extension to the metastore."""
+"""Observe or extend calls from Spark and the extension to the metastore, or make them fail."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-# Receives the metastore client and a function that makes the call; its result is the call's result.
+# Takes the metastore client and a function that makes the call, and returns the result of the call.
 Act = Callable[[Any, Callable[[], Any]], Any]
 
 
 class _Handler:
-    """Implement Java's InvocationHandler: send calls of one method to `act`, and pass on all others."""
+    """Implements Java's InvocationHandler: passes calls of one method to `act`, and forwards all other calls."""
 
     def __init__(self, client: Any, name: str, act: Act) -> None:
         self.client, self.name, self.act = client, name, act
@@ -24,7 +24,7 @@ class _Handler:
             try:
                 return method.invoke(self.client, arguments)
             except Py4JJavaError as error:
-                # Raise the metastore's exception itself, not the reflection error around it.
+                # Raise the metastore's exception itself, not the reflection error that wraps it.
                 raise Py4JJavaError("", error.java_exception.getCause()) from error
 
         return self.act(self.client, call) if method.getName() == self.name else call()
@@ -35,7 +35,7 @@ class _Handler:
 
 @contextmanager
 def intercepted(spark: SparkSession, name: str, act: Act) -> Iterator[None]:
-    """Pass each call of this name from this thread to a function, during a block."""
+    """Pass each call of this name from this thread to a function, inside the block."""
     from pyspark.java_gateway import ensure_callback_server_started
 
     gateway: Any = spark.sparkContext._gateway
@@ -66,7 +66,7 @@ def intercepted(spark: SparkSession, name: str, act: Act) -> Iterator[None]:
 
 @contextmanager
 def failing(spark: SparkSession, name: str, number: int = 0, error: Exception | None = None) -> Iterator[list[str]]:
-    """Fail all calls of this name during a block, or only the given one (from 1); return all of them."""
+    """Make all calls of this name fail inside the block, or only the one with this number (from 1); list all calls."""
     seen: list[str] = []
 
     def act(_: Any, call: Callable[[], Any]) -> Any:

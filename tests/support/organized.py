@@ -1,4 +1,4 @@
-"""Create an organized table without dbt, and run merges, crashes and restores from backups on it."""
+"""Create an organized table without dbt, and apply merges, crashes and restored backups to it."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Backup(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """The new files with their staged paths, and the old files, all named relative to the table's folder."""
+    """The new files with their staged paths, and the old files; all names are relative to the table's folder."""
 
     coming: dict[str, Path]
     going: list[str]
 
 
 class OrganizedTable:
-    """The table `m` of a database; `rows_of` keeps the rows of every file that ever existed, by unique name."""
+    """The table `m` in a database; `rows_of` has the rows of every file that ever existed, by unique name."""
 
     def __init__(self, spark: SparkSession, database: str, backups: Path, partitioned: bool) -> None:
         self.spark, self.database, self.backups, self.partitioned = spark, database, backups, partitioned
@@ -91,7 +91,7 @@ class OrganizedTable:
         return set(self.lists()["removed" if self.is_committed() else "added"])
 
     def is_ambiguous(self) -> bool:
-        """Tell whether a committed but unfinished replacement lacks new files next to old ones."""
+        """Return whether a committed but unfinished replacement lacks new files in a folder with old files."""
         found, lists = set(self.files()), self.lists()
         folders = {Path(name).parent for name in lists["removed"] if name in found}
         return self.is_committed() and any(
@@ -102,14 +102,14 @@ class OrganizedTable:
         return sorted(row for name in self.files() if name not in self.hidden() for row in self.rows_of[name])
 
     def learn(self) -> list[Row]:
-        """Read the rows of all files with stock Spark, and remember them."""
+        """Read the rows of all files with stock Spark, and store them."""
         with setting(self.spark, "spark.bucketing.enabled", "false"):
             self.sql("refresh table {db}.m")
             found = self.sql("select _metadata.file_path as path, id, o, v, ds from {db}.m")
         of: dict[str, list[Row]] = {}
         for path, *row in found:
             of.setdefault(path.split(str(self.location) + "/")[1], []).append(tuple(row))
-        # Spark writes an empty file if there are no rows.
+        # Spark writes an empty file for an empty result.
         self.rows_of |= {name: [] for name in self.files() if name not in self.rows_of} | of
         return sorted(row for rows in of.values() for row in rows)
 
@@ -117,7 +117,7 @@ class OrganizedTable:
         found = (session or self.spark).sql(f"select id, o, v, ds from {self.database}.m where {condition}")
         return sorted(map(tuple, found.collect()))
 
-    # Operations that write.
+    # Operations that write with Spark.
 
     def insert(self, rows: Iterable[Row], mapped: bool = True, overwrite: str = "into") -> None:
         """Insert rows; `overwrite` is the keyword after INSERT."""
@@ -133,7 +133,7 @@ class OrganizedTable:
         self.sql(f"insert {how} {{db}}.{table} select /*+ repartition_by_range(3, o) */ id, o, v, ds from ({rows})")
 
     def write_file_statistics_report(self, table: str, files: set[str] | None = None) -> None:
-        """Write a part of the file statistics for these files, or for all."""
+        """Write a part of the file statistics for these files, or for all files."""
         location, depth = self.location if table == "m" else self.staged, -2 if self.partitioned else -1
         chosen = (
             "" if files is None else f" where _metadata.file_name in ({_texts({Path(name).name for name in files})})"
@@ -147,7 +147,7 @@ class OrganizedTable:
         )
 
     def stage(self, upserts: list[Row], deleted: list[int]) -> Staged:
-        """Write the new files of a merge, and list the old ones."""
+        """Write the new files of a merge, and list the old files."""
         keys = ", ".join(map(str, [-1, *deleted, *(row[0] for row in upserts)]))
         self.sql(
             "insert overwrite {db}.m__dbt_touched select path, bytes, modified from file_statistics('{db}.m')"
@@ -180,7 +180,7 @@ class OrganizedTable:
         return str(row.recovered)
 
     def crash(self, staged: Staged, last: str, damage: str | None = None) -> None:
-        """Perform the steps of a replacement up to `last`, and optionally damage its unread record."""
+        """Perform the steps of a replacement up to `last`, and optionally damage its record before any session reads it."""
         others = [path.name.split("-")[0] for path in (self.location / "_replaced").glob("*")]
         record = self.location / "_replaced" / f"{int(max([*others, '20260101000000000000'])) + 1}-{uuid4().hex[:8]}"
         record.mkdir(parents=True)
@@ -219,7 +219,7 @@ class OrganizedTable:
             self.pending = None
         self.learn()
 
-    # Changes to files without using Spark.
+    # Changes to files without Spark.
 
     @staticmethod
     def damage(file: Path, how: str) -> None:
@@ -232,7 +232,7 @@ class OrganizedTable:
             file.write_bytes(text[: len(text) // 2] if left is None else left)
 
     def mend(self) -> None:
-        """Restore the damaged file of a record, as from a backup."""
+        """Restore the damaged file of a record, as if from a backup."""
         assert self.pending
         file = next(path for path in self.pending.iterdir() if path.name in ("begun", "committed"))
         shutil.rmtree(file) if file.is_dir() else file.unlink()
@@ -275,7 +275,7 @@ class OrganizedTable:
 def organized(
     spark: SparkSession, database: str, backups: Path, partitioned: bool, rows: list[Row]
 ) -> Iterator[OrganizedTable]:
-    """Create a table with these rows, and drop it at the end."""
+    """Create a table with these rows, and drop it at the end of the block."""
     table = OrganizedTable(spark, database, backups, partitioned)
     try:
         table.insert(rows)

@@ -16,14 +16,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 from spark_features import SPARK
 
-# Columns and rows of tables with mixed bucket specs.
+# The columns and rows of tables with mixed bucket specs.
 SCHEMA = "k int, j int, v bigint"
 NUMBERS = "select cast(pmod(id * 37 + {n}, 90) - 20 as int) as k, cast(pmod(id * {n}, 70) as int) as j, id as v from range(400)"
 NEW_ROWS = "select id as k, cast(id as string) as v, id % 2 as p from range(40)"
 
 
 class StoredSpec(NamedTuple):
-    """The sealed number of buckets of a partition (or its reason code, or None), and the number in its descriptor."""
+    """A partition's sealed number of buckets (or its reason code, or None), and the number in its descriptor."""
 
     of_seal: int | str | None
     described: int
@@ -45,7 +45,7 @@ def evolve(tables: Tables, name: str, specs: dict[str, tuple[str, int]]) -> None
 
 
 def odd_tables(tables: Tables) -> None:
-    """Create tables of all kinds whose buckets cannot be altered or sealed, or only in other ways."""
+    """Create a table of each kind whose buckets cannot be altered or sealed, or only with another statement."""
     two, parquet = "clustered by (k) into 2 buckets", "stored as parquet"
     for statement in (
         "create or replace view a_view as select 1 as k",
@@ -62,27 +62,27 @@ def odd_tables(tables: Tables) -> None:
 
 
 def filled(tables: Tables, name: str, rows: str = "select * from new_rows", **how: Any) -> None:
-    """Create the same table with rows; the extension seals its partitions."""
+    """Create the same table with rows, whose partitions the extension seals."""
     create(tables, name, **how)
     tables.sql(f"insert into {name} {rows}")
 
 
 def refused(tables: Tables, statement: str, message: str) -> None:
-    """Check that a statement fails with this message, and that the exception supports what dbt calls."""
+    """Check that a statement fails with this message, and that the exception has the methods that dbt calls."""
     with pytest.raises(PySparkException) as caught:
         tables.sql(statement)
     error = caught.value
     # PySpark 3.5 has fewer methods.
     for said in (str(error), error.getMessage() if hasattr(error, "getMessage") else str(error)):
         assert re.search(message, said, re.DOTALL | re.IGNORECASE), said
-    # In Spark 3.5, errors of the parser have no condition.
+    # In Spark 3.5, parser errors have no condition.
     if SPARK >= (4, 0) or not isinstance(error, ParseException):
         assert condition_of(error) and error.getMessageParameters() is not None
     assert "SET LOCATION" not in str(error)
 
 
 def condition_of(error: PySparkException) -> str | None:
-    """Return an error's condition, which PySpark 3.5 names differently."""
+    """Return an error's condition, for which PySpark 3.5 has another method."""
     return error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()
 
 
@@ -109,7 +109,7 @@ def metastore(spark: SparkSession) -> JavaObject:
 
 
 def put_parameters(tables: Tables, name: str, partition: str, parameters: dict[str, str | None]) -> None:
-    """Set parameters of a partition, or of the table if its name is empty; None removes a parameter."""
+    """Set parameters of a partition, or of the table if the partition name is empty; None removes a parameter."""
     with _altered(tables, name, partition) as found:
         for key, value in parameters.items():
             if value is None:
@@ -131,7 +131,7 @@ def _stored(tables: Tables, name: str, partition: str) -> JavaObject:
 
 
 def put_descriptor(tables: Tables, name: str, partition: str, buckets: int) -> None:
-    """Set another number of buckets in the descriptor of a partition, or of the table if its name is empty."""
+    """Set another number of buckets in the descriptor of a partition, or of the table if the partition name is empty."""
     with _altered(tables, name, partition) as found:
         found.getSd().setNumBuckets(buckets)
 
@@ -145,7 +145,7 @@ def put_schema(tables: Tables, name: str, columns: str | StructType) -> None:
 
 
 def put_field_ids(tables: Tables, name: str, first: int = 1) -> None:
-    """Give the data columns field ids, which let Spark resolve them in Parquet files."""
+    """Give the data columns field ids, which Spark can use to resolve columns in Parquet files."""
     catalog = tables.spark._jsparkSession.sharedState().externalCatalog()
     columns = StructType.fromJson(json.loads(catalog.getTable(tables.database, name).dataSchema().json()))
     for number, field in enumerate(columns, first):
@@ -193,7 +193,7 @@ def places(tables: Tables, name: str) -> Places:
 
 @contextmanager
 def logged(spark: SparkSession, logger: str) -> Iterator[list[str]]:
-    """Collect the lines of a JVM logger during a block; the list is filled at the end."""
+    """Collect the lines of a JVM logger inside the block; the list is empty until the end of the block."""
     jvm: Any = spark.sparkContext._jvm
     log4j = jvm.org.apache.logging.log4j
     context = log4j.LogManager.getContext(False)
@@ -216,7 +216,7 @@ def logged(spark: SparkSession, logger: str) -> Iterator[list[str]]:
 
 @contextmanager
 def metastore_calls(spark: SparkSession) -> Iterator[list[str]]:
-    """Collect the names of metastore calls during a block; the list is filled at the end."""
+    """Collect the names of metastore calls inside the block; the list is empty until the end of the block."""
     calls: list[str] = []
     with logged(spark, "org.apache.hadoop.hive.metastore.HiveMetaStore.audit") as lines:
         yield calls

@@ -1,4 +1,4 @@
-"""Parts of what EXPLAIN FORMATTED prints."""
+"""Generate parts of the output of EXPLAIN FORMATTED."""
 
 from __future__ import annotations
 

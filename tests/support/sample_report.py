@@ -1,4 +1,4 @@
-"""Build a report with every kind of content, to test the report formats."""
+"""Build a report with every kind of content to test the report formats."""
 
 from __future__ import annotations
 

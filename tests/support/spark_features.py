@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 VERSIONS = ((3, 5), (4, 0), (4, 1), (4, 2), (4, 3))
 SPARK = tuple(map(int, pyspark.__version__.split(".")[:2]))
 
-# Features as the table names them, with the first version that has them.
+# The names of features in the table, and the first version that has each of them.
 SCRIPTS = "Swap, and `merge` that empties partitions, in one statement"
-WRITE_OPTIONS = "A partial overwrite of the Spark layout that leaves no option on the table"
+WRITE_OPTIONS = "A partial overwrite in the Spark layout that sets no option on the table"
 PARAMETERS = "Parameters (`:name`, `?`) in `ALTER TABLE ... CLUSTERED BY` and `SEAL BUCKETS`"
 COLLATIONS = "Columns with a collation"
-WIDER_TYPES = "A column that another tool widened (`int` to `bigint`) is read, by an ordinary scan"
+WIDER_TYPES = "An ordinary scan of a column that another tool widened (`int` to `bigint`)"
 CHECK = "`spark-bucketing check`"
-ANCIENT_DAYS = "Days before 1582 are written to Parquet by default"
+ANCIENT_DAYS = "Writing dates before 1582 to Parquet, by default"
 SINCE = {
     SCRIPTS: (4, 1),
     WRITE_OPTIONS: (4, 0),
@@ -33,12 +33,12 @@ SINCE = {
 
 
 def can(feature: str) -> bool:
-    """Tell whether this process's Spark has a feature, with default settings."""
+    """Return whether this process's Spark has a feature, with default settings."""
     return SINCE[feature] <= SPARK
 
 
 def has_scripts(spark: SparkSession) -> bool:
-    """Tell whether the session runs SQL scripts; without them, dbt sends several statements."""
+    """Return whether the session can run SQL scripts; without scripts, dbt sends several statements."""
     return SPARK >= (4, 0) and spark.conf.get("spark.sql.scripting.enabled") == "true"
 
 

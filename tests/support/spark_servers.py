@@ -21,8 +21,8 @@ from conftest import QUICK_JVM
 def thrift_server(home: Path, settings: Mapping[str, str] | None = None) -> Iterator[int]:
     """Start a server that keeps its files in an empty folder, and return its port."""
     (port,) = free_ports(1)
-    # Hive deletes a session's resource folder when the session closes, which would break others that share it. By
-    # default, each session has its own folder in the temporary folder.
+    # When a session closes, Hive deletes the session's resource folder, which would break other sessions that share it.
+    # By default, each session has its own folder in the temporary folder.
     with _server(home, thrift_command(_settings(home) | dict(settings or {}), port), port):
         yield port
 

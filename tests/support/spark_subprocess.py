@@ -1,7 +1,7 @@
-"""Run Spark in subprocesses that share one metastore, one after the other.
+"""Run Spark in subprocesses that share one metastore, one after another.
 
-As a program, this module reads a request from standard input, and writes the rows of each statement and the output of
-each command.
+If run as a program, this module reads a request from standard input, and writes the rows of each statement and the
+output of each command.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CREATE = (
     "create table s.t (k bigint, v bigint) partitioned by (p int) clustered by (k) sorted by (k) into 4 buckets "
     "stored as parquet",
 )
-# Tests run many small statements, and each generates code that runs only a few times: skip the optimizing compiler.
+# Tests run many small statements, and the generated code of each runs only a few times, so skip the optimizing compiler.
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 _MARK = "the results: "
 Step = str | tuple[str, ...]
@@ -55,7 +55,7 @@ class SparkSubprocess:
 
         self.folder = folder
         extended = extension_settings(build_jar()) | {"spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict"}
-        # Here the metastore's database must survive a crash.
+        # In these tests, the metastore's database must survive a crash.
         self.settings = (extended if extension else {}) | settings_below(folder)
         self.settings["spark.local.dir"] = str(folder / "local")
         self.settings["spark.hadoop.hive.downloaded.resources.dir"] = str(folder / "resources")
@@ -66,7 +66,7 @@ class SparkSubprocess:
             (folder / name).write_text(yaml.safe_dump(content))
 
     def install(self, models: dict[str, str]) -> None:
-        """Turn the folder into a dbt project with these models and this repository installed."""
+        """Turn the folder into a dbt project that has these models and installs this repository."""
         (self.folder / "packages.yml").write_text(f"packages: [{{local: '{REPOSITORY}'}}]")
         for folder in ("dbt_packages", "models"):
             (self.folder / folder).mkdir()
@@ -91,7 +91,7 @@ class SparkSubprocess:
         return list(json.loads(done.stdout.split(_MARK, 1)[1]))
 
     def kill(self, command: list[str], when: Callable[[str], bool], delay: float) -> bool:
-        """Kill a command and its Spark some seconds after a certain output; return whether it was still running."""
+        """Kill a command and its Spark `delay` seconds after a certain output; return whether it was still running."""
         log = self.folder / "killed.log"
         with (
             log.open("w") as output,
@@ -115,7 +115,7 @@ def interrupted(warehouse: Path, place: list[str]) -> list[str]:
     """Start a rewrite of the table, interrupt it while it stages rows, and return its output lines."""
     command = [*COMMAND, "rewrite", "s.t", *place]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        while process.poll() is None and not (warehouse / "s.db" / "t__dbt_staged" / "_temporary").exists():
+        while process.poll() is None and not list(warehouse.glob("s.db/t/build-*/_temporary")):
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=60)[0]

@@ -19,7 +19,7 @@ HARD = ("it's", 'a "b" c', "x/y=z%", "${spark.master}", "b\\c", "ü ~", None)
 
 
 class SpecEvolution(Tables):
-    """The database of these tables, and the commands, which run in this process and session."""
+    """A database of such tables, and the commands, which run in this process and session."""
 
     def __init__(self, spark: SparkSession, project: Project) -> None:
         spark.sql(f"create database if not exists {DB} location '{project.folder / 'a place%20'}'")
@@ -37,7 +37,7 @@ class SpecEvolution(Tables):
         return dict(json.loads(self.said(command, name, "--format", "json", code=code)))
 
     def new(self, name: str, columns: str = "ds string", stored: str = "stored as parquet") -> None:
-        """Create a table of 4 buckets without partitions."""
+        """Create a table with 4 buckets and without partitions."""
         self.make(name, "k int, v bigint", "k", 4, rest=f"partitioned by ({columns})", stored=stored)
 
     def write(self, name: str, ds: str | None, rows: int = 40, how: str = "overwrite") -> None:
@@ -49,7 +49,7 @@ class SpecEvolution(Tables):
         self.sql(f"alter table {name} clustered by (k) sorted by (k) into {buckets} buckets")
 
     def evolved(self, name: str, specs: Mapping[str, int], stored: str = "stored as parquet") -> list[str]:
-        """Create partitions with these numbers of buckets, the last of them the table's; return the sums of its rows."""
+        """Create partitions with these numbers of buckets; the table has the last number. Return the sums of its rows."""
         self.new(name, stored=stored)
         for ds, buckets in specs.items():
             self.alter(name, buckets)
@@ -70,7 +70,7 @@ class SpecEvolution(Tables):
         return self.rows(f"select ds, count(*), sum(v), count(distinct k) from {name} group by ds")
 
     def assert_whole(self, name: str, rows: list[str], **buckets: int) -> None:
-        """Check the rows, that partitions are sealed with these numbers of buckets, and that nothing else is left.
+        """Check the rows, that partitions are sealed with these numbers of buckets, and that nothing else remains.
 
         Every folder below the table's is a partition's, none is hidden, and the database has no other table. Folders
         that the last statement replaced may stay until they are cleaned.
@@ -94,7 +94,7 @@ def evolving_tables(spark: SparkSession, new_project: Callable[..., Project]) ->
 
 
 def sealed(**buckets: int) -> dict[str, tuple[object, ...]]:
-    """Return the expected record() of partitions ds=a and so on, sealed with one file for each bucket."""
+    """Return the expected record() of partitions ds=a and so on that are sealed with one file per bucket."""
     return {f"ds={ds}": ("sealed", number, 1) for ds, number in buckets.items()}
 
 

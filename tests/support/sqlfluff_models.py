@@ -1,4 +1,4 @@
-"""Lint models with the rules of this package only."""
+"""Lint models with only this package's rules."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ NOWHERE = "/nowhere/models/model.sql"
 
 @cache
 def linter(manifest: str | None = DEFAULT) -> Linter:
-    """Return a linter with only this package's rules; cached, because creating it takes longer than linting."""
+    """Return a cached linter with only this package's rules; creating a linter takes longer than linting."""
     settings: Any = {"core": {"dialect": "sparksql"}, "rules": {"spark_bucketing": {"manifest": manifest}}}
     return Linter(config=FluffConfig(configs=settings, overrides={"rules": "spark_bucketing"}))
 
 
 def lint(sql: str, manifest: str | None = DEFAULT, path: str = NOWHERE) -> list[SQLLintError]:
-    """Return the violations in a text, which must parse."""
+    """Lint a text, check that it parses, and return the violations."""
     violations = linter(manifest).lint_string(sql, fname=path).get_violations()
     assert all(isinstance(one, SQLLintError) for one in violations), violations
     return [one for one in violations if isinstance(one, SQLLintError)]
 
 
 def slugs(sql: str, manifest: str = DEFAULT, path: str = NOWHERE) -> list[str]:
-    """Return the names of the violated rules, each once, in the order of the text."""
+    """Return the names of the violated rules without duplicates, in the order of the text."""
     return list(
         dict.fromkeys(one.rule_name().rpartition(".")[2].replace("_", "-") for one in lint(sql, manifest, path))
     )
 
 
 def fixed(sql: str, manifest: str = DEFAULT, path: str = NOWHERE) -> str:
-    """Return a text after `sqlfluff fix`."""
+    """Return a text after `sqlfluff fix` has changed it."""
     return str(linter(manifest).lint_string(sql, fname=path, fix=True).fix_string()[0])
 
 

@@ -1,4 +1,4 @@
-"""The choice of bucket specs for tables that share joins, compared with exhaustive search."""
+"""Tests that compare the advisor's choice of bucket specs with exhaustive search."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Weights = dict[str, list[int]]
 
 
 def random_choices(seed: int, names: int = 6) -> tuple[Choices, Weights]:
-    """Return a small problem: a few specs per table, each with a cost, and joins that some of them serve."""
+    """Return a small problem: a few specs per table, each with a cost, and joins that use some of these specs."""
     chance = random.Random(seed)
     tables = [f"t{number}" for number in range(chance.randint(2, names))]
     values = {name: [0.0, *(chance.randint(-20, 12) for _ in range(chance.randint(1, 3)))] for name in tables}
@@ -34,7 +34,7 @@ def best(choices: Choices, weights: Weights, limit: float) -> float:
 
 
 @pytest.mark.parametrize("budget", [inf, 0.5])
-def test_choice_is_within_its_budget_and_near_the_best(budget: float) -> None:
+def test_choice_is_within_the_budget_and_close_to_the_best_choice(budget: float) -> None:
     missed, total, exact = 0.0, 0.0, 0
     for seed in range(300):
         choices, weights = random_choices(seed)
@@ -64,5 +64,5 @@ def test_chain_of_many_tables_is_chosen_exactly() -> None:
     names = [f"t{number:04}" for number in range(1000)]
     alternating = [[0.0, 2.0], [3.0, 0.0]]
     choices = Choices({name: [0.0, 0.0] for name in names}, dict.fromkeys(pairwise(names), alternating))
-    # Alternating tables gain 3 and 2 in turn, starting and ending with 3.
+    # The gains of the tables alternate between 3 and 2, starting and ending with 3.
     assert choices.value(choose(choices)) == 500 * 3 + 499 * 2

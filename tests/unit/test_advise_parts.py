@@ -1,4 +1,4 @@
-"""What the advisor reads from plans and files, and the bucket specs that it derives."""
+"""Tests of the advisor's input from plans and files, and of the bucket specs that it derives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from jsonschema import Draft202012Validator
 
 from conftest import REPOSITORY
 from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof, RejectedTable, Suggestion
-from spark_bucketing.advise.advisor import AdviseRequest, ProjectContext
 from spark_bucketing.advise.catalogs import joined_catalogs, refuse_unknown
 from spark_bucketing.advise.layout_options import (
     Compatibility,
@@ -29,6 +28,7 @@ from spark_bucketing.advise.layout_options import (
 from spark_bucketing.advise.optimizer import choose
 from spark_bucketing.advise.proposal import explained, proposed
 from spark_bucketing.advise.requirements import Planned, RequiredLayout, Requirement
+from spark_bucketing.advise.subjects import AdviseRequest, ProjectContext
 from spark_bucketing.advise.table_sizes import ColumnStatistics, TableSize, read_runs, read_sizes
 from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.check.session_settings import Settings
@@ -199,7 +199,7 @@ def test_candidate_keys_are_join_keys_grouping_keys_and_their_common_subsets() -
     assert set(found["t"]) == {("j", "k"), ("k", "j"), ("ds", "k"), ("k",), ("ds",)}
 
 
-def test_unsuitable_keys_are_left_out_with_a_reason() -> None:
+def test_unsuitable_keys_are_excluded_with_a_reason() -> None:
     one = subject("t", k=ColumnStatistics(5, 0.2), j=ColumnStatistics(10**6, 0.9))
     found = options_of(one, [("k",), ("j",), ("x",), ("y",), ("ds",)], [], 256 * MIB)
     assert {spec.bucket_columns for spec in found.specs if spec} == {("ds",)}
@@ -222,7 +222,7 @@ def test_existing_bucket_count_is_kept_or_multiplied() -> None:
     assert {spec.num_buckets for spec in found.specs if spec} == {12, 24, 48, 96, 192}
 
 
-def test_joined_tables_get_matching_bucket_counts_without_the_extension_too() -> None:
+def test_joined_tables_get_matching_bucket_counts_even_without_the_extension() -> None:
     required = [join(f"q{number}", "t", "u", "k") for number in range(3)]
     tables = {"t": subject("t", 8 * GIB), "u": subject("u", 4 * GIB)}
     numbers = {"t": [16], "u": [32]}
@@ -249,14 +249,14 @@ def test_join_requires_its_keys_at_the_same_positions() -> None:
     )
 
 
-def test_subset_of_the_join_keys_suffices_where_the_session_allows_it() -> None:
+def test_subset_of_the_join_keys_suffices_if_the_session_allows_it() -> None:
     sides = (Requirement("t", ("k", "j"), 1, 1, ("k", "j")), Requirement("u", ("a", "b"), 1, 1, ("a", "b")))
     requirement = RequiredLayout("q", "join", sides)
     assert keys_of([requirement], Compatibility(True))["t"] == dict.fromkeys([("j", "k"), ("k", "j"), ("k",), ("j",)])
     assert keys_of([requirement], Compatibility(False))["u"] == dict.fromkeys([("a", "b"), ("b", "a")])
     by_k, sorted_by_all = (BucketSpec(8, ("k",), order, "hive") for order in (("k",), ("k", "j")))
     for compatibility in (Compatibility(True), Compatibility(False, all_keys=False)):
-        # Both the shuffle and the sort are saved, because the files are sorted by all keys.
+        # The join needs neither a shuffle nor a sort, because the files are sorted by all keys.
         assert compatibility.gain(requirement, [by_k, None]) == 1
         assert compatibility.gain(requirement, [sorted_by_all, BucketSpec(8, ("a",), ("a", "b"), "hive")]) == 4
         assert compatibility.gain(requirement, [sorted_by_all, BucketSpec(8, ("b",), ("a", "b"), "hive")]) == 2
@@ -301,7 +301,7 @@ def test_number_of_runs_decides_between_competing_models() -> None:
     assert found.candidates[0].serves == ("a",)
 
 
-def test_keys_without_a_hive_hash_get_the_spark_layout_which_cannot_evolve() -> None:
+def test_keys_without_a_hive_hash_get_the_spark_layout_without_evolution() -> None:
     columns = {"k": "bigint", "at": "timestamp", "d": "decimal(10,2)", "i": "interval day"}
     one = Subject(HypotheticalTable("t", columns, None, ("ds",)), TableSize(GIB, 4), evolves=True)
     found = options_of(one, [("k",), ("k", "at"), ("d",), ("i",)], [], GIB)
@@ -325,7 +325,7 @@ def test_budget_limits_the_changes() -> None:
     assert set(proposed(options, required, Compatibility(True), GIB).specs(options)) == set()
 
 
-def test_sizes_of_the_warehouse_override_those_of_the_docs() -> None:
+def test_warehouse_sizes_override_sizes_in_the_catalog() -> None:
     there = {"a": CatalogTable({"k": "int"}, 7), "b": CatalogTable({"k": "int"}, None, 3)}
     documented = {"a": CatalogTable({}, 1), "b": CatalogTable({}, 2), "c": CatalogTable({}, 4)}
     found = joined_catalogs(there, documented)
@@ -333,7 +333,7 @@ def test_sizes_of_the_warehouse_override_those_of_the_docs() -> None:
     assert found["b"].partitions == 3 and found["b"].columns
 
 
-def test_evolving_tables_do_not_use_the_budget() -> None:
+def test_evolving_tables_do_not_consume_the_budget() -> None:
     options = {name: options_of(subject(name, 4 * GIB), [("k",)], [], 256 * MIB) for name in ("t", "u")}
     evolving = replace(options["t"], subject=replace(options["t"].subject, evolves=True))
     required = [grouping("a", "t", "k"), grouping("b", "u", "k", moved=50.0 * GIB)]
@@ -350,14 +350,14 @@ def test_unknown_names_are_rejected_with_the_nearest_name() -> None:
         refuse_unknown(manifest, Path("f.yml"), ["ordrs"])
 
 
-def test_tables_without_a_gain_in_the_plans_are_dropped() -> None:
+def test_tables_that_do_not_improve_any_plan_are_excluded() -> None:
     options = {"t": options_of(subject("t"), [("k",)], [], 256 * MIB)}
     proposal = proposed(options, [grouping("a", "t", "k")], Compatibility(True))
     same, less = Planned(PlanCounts(1), 40.0 * GIB, 0), Planned(PlanCounts(), 0, 0)
     for after, dropped in ((same, ["t"]), (less, [])):
         proof = [QueryProof("a", "model.p.a", 1.0, same, after)]
         assert proposal.not_borne_out(options, proof, {"t": ["model.p.a"]}) == dropped
-    # Writing takes 8 GiB for each table, and the reads save 12 GiB only once.
+    # Writing costs 8 GiB for each table, but reading saves 12 GiB only once.
     both = {name: options_of(subject(name), [("k",)], [], 256 * MIB) for name in ("t", "u")}
     together = proposed(both, [join(f"q{number}", "t", "u", "k") for number in range(2)], Compatibility(True))
     proof = [QueryProof("a", "model.p.a", 1.0, Planned(PlanCounts(1), 12.0 * GIB, 0), less)]
@@ -386,14 +386,14 @@ def test_text_report_starts_with_worse_models_and_excludes_unplanned_ones() -> N
     text = file.getvalue()
     assert text.startswith("Worse: 1 model\n  worse: 0 Exchanges")
     assert "2 of 3 models" in text and "Exchanges 2 to 1, Sorts 2 to 1" in text
-    assert "Not planned, so the advice does not cover them:\n  lost: Spark says <no>" in text
+    assert "Spark could not plan these models, so the advice does not cover them:\n  lost: Spark says <no>" in text
     page = StringIO()
     write_html(ADVICE, page)
     assert "Spark says &lt;no&gt;" in page.getvalue()
     assert page.getvalue().index("Worse") < page.getvalue().index("Changes")
 
 
-def test_html_page_colours_all_models_by_effect() -> None:
+def test_html_page_shows_the_effect_on_each_model_by_color() -> None:
     file = StringIO()
     long = replace(
         ADVICE.changes[0], unique_id="model.p.better", after=replace(SPEC, bucket_columns=("customer_id",) * 9)
@@ -426,7 +426,9 @@ def test_json_report_follows_its_schema() -> None:
 def test_table_without_candidates_is_explained() -> None:
     compatibility = Compatibility(extension=True, all_keys=False)
     explanation = explained("view", None, proposed({}, [], compatibility), [], compatibility, [])
-    assert [(one.table, "keys that are columns" in one.reason) for one in explanation.left_out] == [("view", True)]
+    assert [(one.table, "uses columns of this table as keys" in one.reason) for one in explanation.left_out] == [
+        ("view", True)
+    ]
 
 
 def test_file_size_must_be_positive() -> None:

@@ -1,4 +1,4 @@
-"""Figures from the files of a table: rows, partitions, skew and problems."""
+"""Tests of the figures that a table's files give: rows, partitions, skew and problems."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ EIGHT = replace(SPEC, num_buckets=8)
 
 
 def table(*files: tuple[str, int], partitioned: bool = False) -> BucketedFiles:
-    """Return a table of four buckets with these files below its directory."""
+    """Return a table with four buckets and with these files below its directory."""
     found = tuple(DataFile(f"file:///wh/t/{path}", rows) for path, rows in files)
     return BucketedFiles("t", SPEC, "parquet", partitioned, found)
 
@@ -22,28 +22,30 @@ NUMBERS = {
     "no files": (table(), 1, 0, None),
     "no rows": (table(("00001_0", 0)), 1, 0, None),
     "even": (table(*((f"0000{i}_0", 5) for i in range(4))), 1, 20, 1.0),
-    "empty buckets count": (table(("00000_0", 8)), 1, 8, 4.0),
-    "files add up": (table(("00000_0", 3), ("00000_0_copy_1", 3), ("00001_0", 2)), 1, 8, 3.0),
-    "partitions add up": (table(("d=1/00000_0", 4), ("d=2/00001_0", 4), partitioned=True), 2, 8, 2.0),
-    "no bucket": (table(("data.parquet", 8)), 1, 8, None),
+    "the skew includes empty buckets": (table(("00000_0", 8)), 1, 8, 4.0),
+    "the rows of a bucket's files add up": (table(("00000_0", 3), ("00000_0_copy_1", 3), ("00001_0", 2)), 1, 8, 3.0),
+    "the rows of all partitions add up": (table(("d=1/00000_0", 4), ("d=2/00001_0", 4), partitioned=True), 2, 8, 2.0),
+    "name without a bucket id": (table(("data.parquet", 8)), 1, 8, None),
     "bucket out of range": (table(("00000_0", 4), ("00004_0", 4)), 1, 8, None),
 }
 
 
 @pytest.mark.parametrize(("layout", "partitions", "rows", "skew"), NUMBERS.values(), ids=NUMBERS)
-def test_numbers(layout: BucketedFiles, partitions: int, rows: int, skew: float | None) -> None:
+def test_table_has_the_expected_numbers_of_partitions_and_rows_and_skew(
+    layout: BucketedFiles, partitions: int, rows: int, skew: float | None
+) -> None:
     assert (layout.partitions, layout.rows, layout.skew) == (partitions, rows, skew)
 
 
 def mixed(four: list[int], eight: list[int]) -> BucketedFiles:
-    """Return the rows per bucket in a partition with the table's four buckets, and in one with eight."""
+    """Return the files of a table with a partition of four buckets, as in the table's spec, and one of eight."""
     files = [(f"d=1/{bucket:05}_0", rows) for bucket, rows in enumerate(four)]
     files += [(f"d=2/{bucket:05}_0", rows) for bucket, rows in enumerate(eight)]
     return replace(table(*files, partitioned=True), evolving=evolving({"d=1": None, "d=2": EIGHT}))
 
 
 def evolving(specs: dict[str, BucketSpec | None]) -> Table:
-    """Return a table partitioned by d, with the sealed spec of each partition."""
+    """Return a table partitioned by d, whose partitions are sealed with these specs."""
     parts = [Partition(name, (name[2:],), f"file:/wh/t/{name}", "", spec) for name, spec in specs.items()]
     return Table("db.t", SPEC, (Column("d", "int"),), tuple(parts))
 
@@ -58,7 +60,7 @@ def evolving(specs: dict[str, BucketSpec | None]) -> Table:
         ([0] * 4, [5] * 8, 1.0),
     ],
 )
-def test_partitions_with_other_bucket_counts_are_measured_separately(
+def test_partitions_with_different_bucket_counts_are_measured_separately(
     four: list[int], eight: list[int], skew: float
 ) -> None:
     layout = mixed(four, eight)
@@ -74,8 +76,8 @@ def test_skew_is_unknown_if_the_buckets_of_a_partition_are_unknown() -> None:
 FINDINGS = {
     "no files": (table(), ()),
     "one file per bucket": (table(("00000_0", 1), ("00003_0", 1)), ()),
-    "one in each partition": (table(("d=1/00000_0", 1), ("d=2/00000_0", 1), partitioned=True), ()),
-    "name without bucket": (
+    "one file per bucket in each partition": (table(("d=1/00000_0", 1), ("d=2/00000_0", 1), partitioned=True), ()),
+    "name without a bucket id": (
         table(("00000_0", 1), ("data.parquet", 1)),
         ("1 file without a bucket id in the name, such as data.parquet",),
     ),
@@ -87,7 +89,7 @@ FINDINGS = {
         table(("00002_0", 1), ("00002_1", 1), ("00002_2", 0)),
         ("1 bucket with more than one file, such as bucket 2 with 3",),
     ),
-    "folders that are no partitions": (
+    "folders that are not partitions": (
         table(("a=1/00000_0", 1), ("b=1/00000_0", 1)),
         ("1 bucket with more than one file",),
     ),
@@ -95,7 +97,7 @@ FINDINGS = {
         table(("d=1/h=2/00000_0", 1), ("d=1/h=2/00000_1", 1), ("d=1/h=3/00000_0", 1), partitioned=True),
         ("1 bucket with more than one file, such as bucket 0 of d=1/h=2 with 2",),
     ),
-    "all kinds": (
+    "all kinds of problems": (
         table(("data.parquet", 1), ("00004_0", 1), ("00001_0", 1), ("00001_1", 1)),
         ("1 file without", "1 file with a bucket id above 3", "1 bucket with more than one file"),
     ),

@@ -1,4 +1,4 @@
-"""The command `check` without Spark: its arguments, usage errors, output and exit codes."""
+"""Tests of the command `check` without Spark: arguments, usage errors, output and exit codes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(*arguments: str) -> Result:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Asked:
-    """Replace the check with a function that returns a given report and records its requests, in an empty directory."""
+    """Replace the check with a function that returns a given report and records requests, in an empty directory."""
     monkeypatch.chdir(tmp_path)
 
     def answer(report: Report) -> list[CheckRequest]:
@@ -67,7 +67,7 @@ def test_exit_code_comes_from_the_report(report: Report, arguments: tuple[str, .
     assert run(*arguments).exit_code == code
 
 
-def test_report_is_written_to_the_output_option(asked: Asked, tmp_path: Path) -> None:
+def test_report_is_written_to_the_output_file(asked: Asked, tmp_path: Path) -> None:
     asked(DONE)
     result = run("--format", "json", "--output", str(tmp_path / "r.json"))
     assert (result.exit_code, result.stdout) == (1, "")
@@ -87,7 +87,7 @@ def test_one_run_can_write_several_reports(asked: Asked, tmp_path: Path) -> None
     assert "'--format': 'pdf' is not one of" in run("--format", "pdf=r.pdf").stderr
 
 
-def test_written_baseline_succeeds(asked: Asked, tmp_path: Path) -> None:
+def test_writing_a_baseline_exits_with_success(asked: Asked, tmp_path: Path) -> None:
     asked(CLEAN)
     result = run("--write-baseline", str(tmp_path / "b.json"))
     assert result.exit_code == 0 and "accepts 0 findings" in result.stderr
@@ -111,7 +111,7 @@ def test_error_during_the_check_never_passes(error: BaseException, said: str, mo
     assert result.exit_code == 2 and said in result.output and "Traceback" not in result.output
 
 
-def test_explain_reason_lists_the_valid_reasons_for_an_unknown_one() -> None:
+def test_explain_lists_the_valid_reasons_for_an_unknown_reason() -> None:
     known = CliRunner().invoke(main, ["explain", "bucket-count-mismatch"])
     assert known.exit_code == 0 and known.output.startswith("bucket-count-mismatch: ")
     wrong = CliRunner().invoke(main, ["explain", "bucket-count"])
@@ -119,7 +119,7 @@ def test_explain_reason_lists_the_valid_reasons_for_an_unknown_one() -> None:
     assert "union" in CliRunner().invoke(main, ["explain"]).output
 
 
-# The path of a file that there is follows --select as its value, and other values as a file to check.
+# The path of an existing file directly after --select is its value; after other values, it is a file to check.
 @pytest.mark.parametrize(
     ("arguments", "select", "exclude", "files"),
     [
@@ -131,7 +131,7 @@ def test_explain_reason_lists_the_valid_reasons_for_an_unknown_one() -> None:
         ("-s a -- models/foo.sql", "a", "", "models/foo.sql"),
     ],
 )
-def test_select_and_exclude_take_several_words_like_dbt(
+def test_select_and_exclude_accept_several_words_like_dbt(
     arguments: str, select: str, exclude: str, files: str, asked: Asked, tmp_path: Path
 ) -> None:
     Path("models").mkdir()
@@ -188,7 +188,7 @@ def test_reports_support_every_character(form: str, asked: Asked, monkeypatch: p
     assert left.value.code == 1 and Path("report").stat().st_size
 
 
-def test_report_file_has_no_colours_even_if_they_are_forced(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_file_has_no_colors_even_if_they_are_forced(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     asked(REPORT)
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm-256color"), ("COLUMNS", "40")):
         monkeypatch.setenv(name, value)
@@ -201,7 +201,7 @@ def test_report_file_has_no_colours_even_if_they_are_forced(asked: Asked, monkey
 
 
 def reached(folder: Path, **output: Any) -> Result:
-    """Check a file over a connection that nothing answers."""
+    """Check a file over a connection to a server that does not answer."""
     dbt_project(folder, host="127.0.0.1", port=1, connect_retries=0, **output)
     (folder / "q.sql").write_text("select 1 as a group by 1")
     place = ["--project-dir", str(folder), "--profiles-dir", str(folder), str(folder / "q.sql")]

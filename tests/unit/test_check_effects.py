@@ -1,4 +1,4 @@
-"""Effects of fixes on other queries of a project, and the time limit."""
+"""Tests of the effects of fixes on a project's other queries, and of the time limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIX = Fix("bucket_spec", "Bucket s.t by j.", table="s.t", spec=BY_J, before=Plan
 
 @dataclass
 class Query:
-    """A planner whose plans have these Exchanges, and other numbers for another spec."""
+    """A fake query whose plan has these Exchanges and Sorts, and different numbers after a change of the spec."""
 
     counts: PlanCounts
     changed: PlanCounts
@@ -65,20 +65,22 @@ def test_fix_lists_its_effects_on_other_readers_of_the_table() -> None:
 @pytest.mark.parametrize(
     ("others", "level"), [((), "warning"), (((0, 1),), "warning"), (((0, 1), (0, 1)), "note"), (((1, 0),), "warning")]
 )
-def test_roll_up_is_a_warning_only_if_the_project_gains(others: tuple[tuple[int, int], ...], level: str) -> None:
+def test_grouping_by_too_few_columns_is_a_warning_only_if_the_project_gains(
+    others: tuple[tuple[int, int], ...], level: str
+) -> None:
     found = effects(model("a", "keys-miss-bucket-column", "aggregate"), *others)
     # With the same number of Exchanges, Sorts decide.
     assert found.level == level and bool(found.fixes) is (level == "warning")
     assert effects(model("a"), *others).level == "warning"
 
 
-def test_query_that_can_no_longer_be_planned_is_worse() -> None:
+def test_query_that_spark_can_no_longer_plan_is_worse() -> None:
     fix = replace(FIX, others=(OtherQuery("b", PlanCounts(), None),))
     assert worse_for(fix) == ("b",) and serves_all(fix)
     assert not serves_all(replace(fix, others=fix.others * 2))
 
 
-def test_tables_for_which_queries_require_different_specs() -> None:
+def test_tables_with_conflicting_requirements_are_listed() -> None:
     other = replace(FIX, spec=replace(BY_J, num_buckets=16), others=(OtherQuery("c", PlanCounts(1), PlanCounts()),))
     wanted = required_specs([model("a"), model("b", fix=other)])
     assert wanted == {
@@ -88,7 +90,7 @@ def test_tables_for_which_queries_require_different_specs() -> None:
         }
     }
     assert required_specs([model("a"), model("b")]) == {}
-    # The second part of a fix counts as well.
+    # The second change of a fix counts, too.
     assert (
         required_specs([model("a"), model("b", fix=replace(other, table="s.u", also=(other,)))])["s.t"].keys()
         == wanted["s.t"].keys()
@@ -103,13 +105,13 @@ def test_timeout_is_an_error_and_other_errors_are_raised() -> None:
         TimeLimit(10).run(lambda _: 1 // 0)
 
 
-def test_spark_is_not_asked_while_it_still_runs_a_timed_out_query() -> None:
+def test_no_query_starts_while_spark_still_runs_a_timed_out_query() -> None:
     limit, ended = TimeLimit(0.1), threading.Event()
     with pytest.raises(PlanError, match="longer than"):
         limit.run(lambda _: ended.wait(60))
     for _ in range(2):
         with pytest.raises(PlanError, match="still busy with an earlier query"):
-            limit.run(lambda _: pytest.fail("It ran beside the other one."))
+            limit.run(lambda _: pytest.fail("The task ran at the same time as the abandoned one."))
     ended.set()
     found, deadline = "busy", time.monotonic() + 60
     while found == "busy" and time.monotonic() < deadline:

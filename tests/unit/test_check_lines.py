@@ -1,4 +1,4 @@
-"""Mapping of lines of compiled SQL to lines of the model's file."""
+"""Tests that lines of compiled SQL are mapped to lines of the model's file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from s.a"""
         (COMPILED, 7, RAW, 8),
         (COMPILED, 4, RAW, 5),
         (COMPILED, 9, RAW, 10),
-        # Duplicate lines are matched in order.
+        # Duplicate lines match in order.
         (COMPILED, 3, RAW, 4),
         (COMPILED, 10, RAW, 11),
         # A line with several or no possible origins maps to None.

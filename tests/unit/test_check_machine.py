@@ -1,4 +1,4 @@
-"""The check that runs before the installation, with shell scripts in place of Java."""
+"""Tests of the script that checks the machine before the installation, with shell scripts in place of Java."""
 
 import os
 import subprocess
@@ -48,11 +48,11 @@ def test_without_supported_java_the_message_says_how_to_install_it(
         java(tmp_path, says)
     result = check(tmp_path)
     assert result.returncode == 1
-    assert f"Java 17 or newer is needed; {tmp_path}/bin/java {found}." in result.stderr
+    assert f"Java 17 or newer is required; {tmp_path}/bin/java {found}." in result.stderr
     assert all(tool in result.stderr for tool in ("apt-get install", "dnf install", "brew install"))
 
 
-def test_java_is_also_looked_up_on_the_path(tmp_path: Path) -> None:
+def test_java_is_also_found_on_the_path(tmp_path: Path) -> None:
     java(tmp_path, 'openjdk version "11.0.22"')
     environment = {"JAVA_HOME": "", "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
     assert "is version 11" in check(tmp_path, **environment).stderr

@@ -1,4 +1,4 @@
-"""Parts of the check that need no Spark: configs, stub tables, names in SQL, table facts, settings."""
+"""Tests of parts of the check without Spark: configs, stub tables, names in SQL, table facts and settings."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def test_table_of_unknown_size_counts_as_large() -> None:
     assert (listed.size, listed.file_bytes) == (UNKNOWN_SIZE, 9)
 
 
-def test_files_of_unknown_size_fit_into_a_file_system(tmp_path: Path) -> None:
+def test_placeholder_files_of_unknown_size_fit_into_a_file_system(tmp_path: Path) -> None:
     files = write_files(tmp_path / "t", 2, UNKNOWN_SIZE, hive=True)
     assert [(tmp_path / "t" / name).stat().st_size for name, _ in files] == [size for _, size in files] == [1 << 39] * 2
 
 
-def test_table_names_differ_if_anything_that_affects_plans_differs() -> None:
+def test_table_names_differ_if_a_property_that_affects_plans_differs() -> None:
     table = HypotheticalTable("s.t", {"k": "int"}, BucketSpec(8, ("k",), ("k",), "hive"))
     others = (
         replace(table, name="s.u"), replace(table, columns={"k": "bigint"}), replace(table, size_bytes=1),
@@ -157,7 +157,7 @@ def test_offline_uses_the_target_s_number_of_cores() -> None:
 
 
 class Answers:
-    """A session with settings and functions; only a real Spark can interpret statements."""
+    """A fake session with settings and functions, which does not interpret statements."""
 
     def __init__(self, functions: list[tuple[Any, ...]], **settings: str) -> None:
         self.functions, self.settings = functions, {"spark.sql.extensions": "<undefined>", **settings}
@@ -176,7 +176,7 @@ class Answers:
         ([], "<undefined>", ""),
     ],
 )
-def test_extension_that_the_session_could_not_load_counts_as_absent(
+def test_extension_that_failed_to_load_counts_as_absent(
     functions: list[tuple[Any, ...]], named: str, read: str
 ) -> None:
     settings = read_settings(Answers(functions, **{"spark.sql.extensions": named}))  # type: ignore[arg-type]
@@ -185,7 +185,7 @@ def test_extension_that_the_session_could_not_load_counts_as_absent(
 
 
 class Definitions:
-    """Records table definitions; only a real Spark can interpret them."""
+    """Records table definitions without interpreting them."""
 
     def __init__(self) -> None:
         self.tables: dict[str, HypotheticalTable] = {}
@@ -245,7 +245,7 @@ def test_invalid_config_affects_only_its_own_table(config: dict[str, Any]) -> No
     node = source("source.p.a", "s.a", bucketing=config)
     stub, _ = stub_of(node)
     stub.create(node)
-    assert "Invalid" in stub.missing["s.a"]
+    assert "has an invalid" in stub.missing["s.a"]
 
 
 def test_unexpected_error_does_not_affect_other_stub_tables() -> None:

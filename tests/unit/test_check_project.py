@@ -1,4 +1,4 @@
-"""How the check reads a dbt project: manifest, catalog, compilation, selection and queries."""
+"""Tests that the check reads a dbt project correctly: manifest, catalog, compilation, selection and queries."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_catalog_returns_columns_in_order_and_sizes(tmp_path: Path) -> None:
 
 @pytest.fixture
 def dbt(tmp_path: Path) -> Dbt:
-    """Create a project with an unreachable warehouse, which dbt needs neither to compile nor to select."""
+    """Create a project with an unreachable warehouse; dbt compiles and selects without a warehouse."""
     project = dbt_project(tmp_path, method="thrift", host="127.0.0.1", port=1, user="me")
     for name, sql in {
         "good": "select {{ var('x', 1) }} as a",
@@ -119,7 +119,7 @@ def dbt(tmp_path: Path) -> Dbt:
     return Dbt(project, project, project / "target" / "spark-bucketing")
 
 
-def test_dbt_compiles_everything_it_can_and_selects(dbt: Dbt, capfd: pytest.CaptureFixture[str]) -> None:
+def test_dbt_compiles_all_valid_nodes_and_selects(dbt: Dbt, capfd: pytest.CaptureFixture[str]) -> None:
     failed = dbt.compile()
     assert list(failed) == ["model.p.broken"] and "no such luck" in failed["model.p.broken"]
     manifest = dbt.target_path / "manifest.json"
@@ -172,7 +172,7 @@ def test_parents_come_before_their_children() -> None:
     assert all(order.index(parent) < order.index(name) for name in order for parent in MANIFEST.nodes[name].depends_on)
 
 
-def test_chain_longer_than_the_stack_is_ordered() -> None:
+def test_long_chain_of_models_is_ordered_without_recursion() -> None:
     nodes = {f"m{i}": Node(f"m{i}", f"m{i}", "model", "", depends_on=(f"m{i + 1}",)) for i in range(5000)}
     assert Manifest(nodes).order[0] == "m4999"
 
@@ -183,7 +183,7 @@ def test_models_with_their_own_query_are_checked() -> None:
     )
 
 
-def test_offline_only_tables_that_are_read_have_stubs(tmp_path: Path) -> None:
+def test_offline_check_creates_stubs_only_for_tables_that_queries_read(tmp_path: Path) -> None:
     checked = [model_subject(MANIFEST.nodes[f"model.p.{name}"], tmp_path) for name in "zy"]
     tasks = [(type(task), task.name) for task in offline_tasks(checked, MANIFEST)]
     assert tasks == [(Node, "a"), (Node, "x"), (Subject, "y"), (Node, "y"), (Subject, "z")]
@@ -197,7 +197,7 @@ def test_file_is_compiled_by_dbt_or_used_as_plain_sql(tmp_path: Path) -> None:
     assert (subject.unique_id, subject.sql) == ("model.p.y", "select 1")
     broken = file_subject(project / "models" / "y.sql", project, MANIFEST, {"model.p.y": "no such luck"})
     assert broken.error == "no such luck"
-    # With or without a byte order mark.
+    # The file may start with a byte order mark.
     for start in (b"", b"\xef\xbb\xbf"):
         file.write_bytes(start + b"select 1;\n")
         assert file_subject(file, project, MANIFEST, {}).sql == "select 1"
@@ -212,7 +212,7 @@ def test_python_model_is_reported_as_having_no_sql(tmp_path: Path) -> None:
     assert subject.sql is None and "Python model" in str(subject.error)
 
 
-def test_seed_columns_match_those_that_dbt_would_load(tmp_path: Path) -> None:
+def test_seed_columns_match_the_columns_that_dbt_loads(tmp_path: Path) -> None:
     file = tmp_path / "s.csv"
     file.write_text(
         "k;price;day;at;name;code\n1;1.5;2024-01-01;2024-01-01 10:00:00;x;007\n2;2;2024-01-02;2024-01-02 11:00:00;y;008\n"

@@ -1,4 +1,4 @@
-"""The documentation of the reasons, and findings about a project as a whole."""
+"""Tests of the reasons' documentation, and of findings about a project as a whole."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.spec import BucketSpec
 
 
-def test_slugs_are_unique_and_each_has_cases() -> None:
+def test_slugs_are_unique_and_every_slug_has_cases() -> None:
     slugs = [reason.slug for reason in EVERY_REASON]
     assert len(slugs) == len(set(slugs))
     cases = {path.stem for path in (REPOSITORY / "tests" / "cases").glob("*.yml")} - {"tables", "broadcast"}
-    # Cases have no number of cores; a separate test covers tables with too few buckets for them.
+    # Cases do not set a number of cores; a separate test covers tables with too few buckets for the cores.
     assert {reason.slug for reason in REASONS} - {"unexplained", "too-few-buckets"} == cases
 
 
@@ -48,7 +48,7 @@ DISABLING = [("incompatible-setting", "warning")]
         (LOADED | {"spark.sql.hive.convertMetastoreParquet": "false"}, "4.3.0", SPARK, []),
     ],
 )
-def test_project_findings(
+def test_project_has_the_expected_findings(
     settings: dict[str, str], version: str, specs: dict[str, BucketSpec], expected: list[tuple[str, str]]
 ) -> None:
     assert [

@@ -1,4 +1,4 @@
-"""The formats of check's report: each contains everything and follows the rules of its format."""
+"""Tests that each format of check's report contains all findings and follows the rules of the format."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_html_shows_the_line_of_the_query() -> None:
 
 
 def alike_and_hurting() -> Report:
-    """Return a report with two findings that are shown as one, whose fix affects other queries, and an accepted one."""
+    """Return a report with two findings that the formats merge, whose fix affects other queries, and an accepted one."""
     counts = PlanCounts(1, 2), PlanCounts(0, 1)
     others = (OtherQuery("better", *counts), OtherQuery("hurt", *reversed(counts)), OtherQuery("lost", counts[0], None))
     fix = replace(JOINED.operators[0].findings[0].fixes[0], before=counts[0], after=counts[1], others=others)
@@ -223,7 +223,7 @@ def test_html_filters_match_the_cards() -> None:
     for key in ("data-verdicts", "data-levels"):
         values = {value for attributes in marked for value in str(attributes[key]).split()}
         assert values and values <= options, key
-    # Each finding and each query.
+    # The page has one card for each finding and one for each query.
     assert len(marked) == len(REPORT.models) + 6
     (form,) = [attributes for tag, attributes in page.seen if tag == "form"]
     # Without JavaScript, a browser shows everything.
@@ -269,8 +269,8 @@ def test_text_starts_with_the_largest_problem_and_omits_accepted_findings() -> N
     assert "models/marts/joined.sql:12  3.0 TiB" in text
     assert "fix (then sort-free): Give model users buckets=64 and rebuild it." in text
     assert "unknown  broken" in text and "[TABLE_OR_VIEW_NOT_FOUND]" in text
-    assert "not reached: last" in text
-    assert "1 error, 2 warnings, 1 note, 1 in the baseline, 1 allowed, 2 unknown, 1 not reached." in text
+    assert "not checked: last" in text
+    assert "1 error, 2 warnings, 1 note, 1 in the baseline, 1 allowed, 2 unknown, 1 not checked." in text
 
 
 def test_text_merges_findings_of_both_sides_of_a_join() -> None:
@@ -290,7 +290,7 @@ def test_text_merges_findings_of_both_sides_of_a_join() -> None:
     assert page.count("Set a=b.") == 2 and "<p>Side a.</p><p>Side b.</p>" in page
 
 
-def test_text_in_a_pipe_has_no_colours_and_no_wrapped_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_in_a_pipe_has_no_colors_and_no_wrapped_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     text = written("text", verbose=True)
     assert "\x1b" not in text
@@ -299,7 +299,7 @@ def test_text_in_a_pipe_has_no_colours_and_no_wrapped_lines(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("variable", "coloured"), [("", True), ("1", False)])
-def test_text_on_a_terminal_has_colours_unless_no_color_is_set(
+def test_text_on_a_terminal_has_colors_unless_no_color_is_set(
     variable: str, coloured: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("NO_COLOR", variable), ("FORCE_COLOR", "1"), ("TERM", "xterm-256color")):

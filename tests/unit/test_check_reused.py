@@ -1,4 +1,4 @@
-"""An exchange that Spark reuses is counted once, and explained as the exchange that it is."""
+"""Tests that check counts an exchange that Spark reuses once, and explains it like any other exchange."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SELF_JOIN = plan(
     "+- Sort (5)\n   +- ReusedExchange (4)",
     scan(1, "s8", 1), exchange(2, "v#2L"), sort(3, "v#2L"), reused(4, 2, 11), sort(5, "v#12L"), join(6, "v#2L", "v#12L"),
 )  # fmt: skip
-# The join above reads what the join below has moved.
+# The upper join reuses an exchange of the lower join.
 TWO_JOINS = plan(
     "SortMergeJoin Inner (8)\n:- Exchange (5)\n:  +- SortMergeJoin Inner (4)\n:     :- Exchange (2)\n"
     ":     :  +- Scan parquet spark_catalog.d.s8 (1)\n:     +- Scan parquet spark_catalog.d.s8b (3)\n"
@@ -45,7 +45,7 @@ TWO_JOINS = plan(
     scan(1, "s8", 1), exchange(2, "v#2L"), scan(3, "s8b", 11), join(4, "v#2L", "v#12L"), exchange(5, "k#1"),
     reused(7, 2, 21), join(8, "k#1", "v#22L"),
 )  # fmt: skip
-# with g as (select v, count(*) as n from s8 group by v) select ... from g x join g y: the second one is met first.
+# with g as (select v, count(*) as n from s8 group by v) select ... from g x join g y: the plan shows the reuse first.
 GROUPED_ONCE = plan(
     "SortMergeJoin Inner (8)\n:- HashAggregate (6)\n:  +- ReusedExchange (5)\n+- HashAggregate (4)\n"
     "   +- Exchange (3)\n      +- HashAggregate (2)\n         +- Scan parquet spark_catalog.d.s8 (1)",
@@ -85,7 +85,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES.values(), ids=CASES)
-def test_an_exchange_that_is_reused_counts_once(text: str, expected: list[tuple[str, int, int, list[str]]]) -> None:
+def test_reused_exchange_counts_once(text: str, expected: list[tuple[str, int, int, list[str]]]) -> None:
     found = judged(text)
     assert [short(result) for result in found] == expected
     assert sum(result.exchanges for result in found) == parse_plan(text).counts.exchanges
@@ -93,16 +93,16 @@ def test_an_exchange_that_is_reused_counts_once(text: str, expected: list[tuple[
 
 
 @pytest.mark.parametrize(("text", "bytes_shuffled"), [(SELF_JOIN, [8000]), (GROUPED_ONCE, [0, 8000])])
-def test_the_bytes_of_an_exchange_that_is_reused_are_those_of_one(text: str, bytes_shuffled: list[int]) -> None:
+def test_bytes_of_a_reused_exchange_count_once(text: str, bytes_shuffled: list[int]) -> None:
     assert [finding.bytes_shuffled for result in judged(text) for finding in result.findings] == bytes_shuffled
 
 
-def test_a_finding_for_both_inputs_stands_for_the_sorts_of_both() -> None:
+def test_finding_about_both_inputs_covers_the_sorts_of_both() -> None:
     (result,) = judged(SELF_JOIN)
     assert [finding.explains for finding in result.findings] == [(2, 3, 5)]
 
 
-def test_what_would_spare_an_exchange_that_is_reused_spares_its_bytes_once() -> None:
+def test_avoiding_a_reused_exchange_saves_its_bytes_once() -> None:
     sizes = Statistics({}, {1: ("d.s8", 100)})
     (one,) = required_layouts("q", parse_plan(SELF_JOIN), sizes)
     assert [(side.table, side.keys, side.shuffled, side.sorted) for side in one.sides] == [
@@ -110,7 +110,7 @@ def test_what_would_spare_an_exchange_that_is_reused_spares_its_bytes_once() -> 
     ]  # fmt: skip
 
 
-def test_a_broadcast_that_is_reused_hides_no_table() -> None:
+def test_reused_broadcast_hides_no_table() -> None:
     text = plan(
         "SortMergeJoin Inner (11)\n:- Exchange (5)\n:  +- BroadcastHashJoin Inner BuildRight (4)\n"
         ":     :- Scan parquet spark_catalog.d.s8 (1)\n:     +- BroadcastExchange (3)\n"

@@ -1,6 +1,6 @@
-"""Verdicts, findings, candidates and lines, on plans from a real Spark and on a few artificial ones.
+"""Tests of verdicts, findings, changes and lines, on plans from a real Spark and on a few artificial plans.
 
-The artificial plans have operators of other engines, or shapes that Spark does not produce in these tests.
+The artificial plans contain operators of other engines, or have shapes that Spark does not produce in these tests.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ def test_multiples_of_bucket_counts_depend_on_settings() -> None:
     assert (join.verdict, join.exchanges, join.sorts) == (Verdict.ONE_SIDED, 1, 2)
     assert join.tables == ("d.s8", "d.s16")
     finding = join.findings[0]
-    # Without Spark, no fix can be tried out, and untried candidates are not fixes.
+    # Without Spark, check cannot test changes, and untested changes are not fixes.
     assert (finding.reason, finding.level, finding.fixes, finding.bytes_shuffled) == (
         "bucket-coalescing-disabled", "note", (), 8000,
     )  # fmt: skip
     assert [found.tables for found in join.findings] == [("d.s8", "d.s16"), ("d.s16",)]
-    candidates = finding.candidates
-    assert [candidate.kind for candidate in candidates] == ["setting", "extension", "bucket_spec", "bucket_spec"]
-    assert candidates[0].settings == {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"}
+    changes = finding.changes
+    assert [change.kind for change in changes] == ["setting", "extension", "bucket_spec", "bucket_spec"]
+    assert changes[0].settings == {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"}
 
 
-def test_bytes_count_only_the_columns_that_are_read() -> None:
+def test_bytes_count_only_the_columns_that_the_query_reads() -> None:
     plan = parse_plan((PLANS / "bucket_counts.txt").read_text())
     column = next(node for node in plan.walk() if node.table == "d.s8").output or ()
     sizes = Statistics({"d.s8": 8000, "d.s16": 16000}, {column[0].id: ("d.s8", 300)})
@@ -90,7 +90,7 @@ def test_unrecognized_operator_is_unknown(tables: dict[str, TableFacts], changed
         ("select 1", None),
     ],
 )
-def test_line_is_the_clause_with_the_operator_s_columns_and_table(sql: str, line: int | None) -> None:
+def test_finding_has_the_line_of_the_clause_with_its_columns_and_table(sql: str, line: int | None) -> None:
     assert {finding.line for finding in join_of("bucket_counts", TABLES, sql).findings} == {line}
 
 
@@ -120,13 +120,13 @@ WINDOW = plan(
     "AS n#5], [v#2L], [k#1 ASC NULLS FIRST]",
 )
 CASES = {
-    **{f"{name} is not known on a way": (join_over(name), ["join unknown"]) for name in MOVING},
+    **{f"{name} is unknown on a path": (join_over(name), ["join unknown"]) for name in MOVING},
     **{f"{name} moves nothing": (join_over(name), ["join sort-free"]) for name in KEEPING},
     "another engine's join": (COMET, ["join unknown"]),
     "another engine's stage": (
         plan("NativeStage (2)\n+- Scan parquet spark_catalog.d.s8 (1)", scan(1, "s8", 1)), ["other unknown"],
     ),
-    "what another engine has grouped partly": (
+    "a partial aggregate of another engine": (
         plan(
             "HashAggregate (3)\n+- CometHashAggregate (2)\n   +- Scan parquet spark_catalog.d.s8 (1)",
             scan(1, "s8", 1),
@@ -135,7 +135,7 @@ CASES = {
         ),
         ["distinct unknown", "aggregate unknown"],
     ),
-    "a join whose skew is split": (
+    "a join with split skewed partitions": (
         plan(
             "SortMergeJoin(skew=true) Inner (5)\n:- Exchange (2)\n:  +- Scan parquet spark_catalog.d.s8 (1)\n"
             "+- Scan parquet spark_catalog.d.s8b (3)",
@@ -144,7 +144,7 @@ CASES = {
         ),
         ["join one-sided"],
     ),
-    "a broadcast that is reused is no shuffle": (
+    "a reused broadcast is not a shuffle": (
         plan(
             "Union (9)\n:- BroadcastHashJoin Inner BuildRight (4)\n:  :- Scan parquet spark_catalog.d.s8 (1)\n"
             ":  +- BroadcastExchange (3)\n:     +- Scan parquet spark_catalog.d.plain (2)\n"
@@ -162,10 +162,10 @@ CASES = {
 
 
 @pytest.mark.parametrize(("text", "verdicts"), CASES.values(), ids=CASES)
-def test_operator_is_unknown_rather_than_omitted_or_good(text: str, verdicts: list[str]) -> None:
+def test_unrecognized_operator_is_unknown_instead_of_omitted_or_good(text: str, verdicts: list[str]) -> None:
     found = judged(text)
     assert [f"{result.kind} {result.verdict.value}" for result in found] == verdicts
-    # Nothing is counted without a shuffle, and nothing is explained if something is unknown.
+    # Without a shuffle, check counts no Exchanges. If an operator is unknown, check gives no reasons.
     assert not any(result.exchanges for result in found if result.verdict.value in ("sort-free", "broadcast"))
     assert not any(result.findings for result in found if result.verdict.value != "one-sided")
 
@@ -182,7 +182,7 @@ def test_description_states_why_an_operator_is_unknown(text: str, why: str) -> N
 
 
 @pytest.mark.parametrize("name", ["TakeOrderedAndProject", "CollectLimit"])
-def test_limit_that_gathers_rows_without_an_exchange_is_a_shuffle(name: str) -> None:
+def test_limit_that_collects_rows_without_an_exchange_is_a_shuffle(name: str) -> None:
     text = plan(
         f"HashAggregate (3)\n+- {name} (2)\n   +- Scan parquet spark_catalog.d.s8 (1)",
         scan(1, "s8", 1), f"(2) {name}\nInput [2]: [k#1, v#2L]\nArguments: 10, [v#2L ASC NULLS FIRST], [k#1, v#2L]",
@@ -195,7 +195,7 @@ def test_limit_that_gathers_rows_without_an_exchange_is_a_shuffle(name: str) -> 
     assert "LIMIT collects the rows in one partition" in group.findings[0].message
 
 
-def test_table_of_another_catalog_is_not_confused_with_one_of_the_session() -> None:
+def test_table_of_another_catalog_is_not_confused_with_a_table_of_the_session() -> None:
     text = plan(
         "SortMergeJoin Inner (5)\n:- Exchange (2)\n:  +- BatchScan ice.d.s8 (1)\n+- Scan parquet spark_catalog.d.s8b (3)",
         "(1) BatchScan ice.d.s8\nOutput [2]: [k#1, v#2L]", exchange(2, "k#1"), scan(3, "s8b", 11), join(5, "k#1", "k#11"),
@@ -218,7 +218,7 @@ def test_join_without_a_clause_does_not_get_another_join_s_line() -> None:
     assert findings and {finding.line for finding in findings} == {None}
 
 
-def test_nested_reused_exchanges_are_walked_once() -> None:
+def test_nested_reused_exchanges_are_visited_once() -> None:
     levels = 40
     tree, details = [f"Scan parquet spark_catalog.d.s8 ({4 * levels + 1})"], [scan(4 * levels + 1, "s8", 1)]
     for level in range(levels):

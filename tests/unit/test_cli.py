@@ -1,4 +1,4 @@
-"""The command line without Spark: help, exit codes and usage errors."""
+"""Tests of the command line without Spark: help, exit codes and usage errors."""
 
 import sys
 from collections.abc import Iterator
@@ -108,7 +108,7 @@ def test_profile_may_use_environment_variables(folder: Path, monkeypatch: pytest
     assert "somewhere" in run("table", "show").output
 
 
-def test_project_and_profile_are_found_as_by_dbt(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_project_and_profile_are_found_where_dbt_finds_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder / "models")
     assert "somewhere" in run("table", "show", "--profiles-dir", "..", "--target", "far").output
     (folder / ".dbt").mkdir()

@@ -1,4 +1,4 @@
-"""One table of config cases for the macros, for Python and for the sqlfluff rules."""
+"""Tests that the macros, Python and the sqlfluff rules give the same results for all config cases."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ def test_macros_and_python_agree_with_the_case(name: str) -> None:
         assert isinstance(found, dict), found
         assert {key: found[key] for key in case["values"]} == case["values"]
         return
-    for part in ["model 'm'", "found:", "expected:", "instead:", *case["message"]]:
+    for part in ["found:", "expected:", "instead:", *case["message"]]:
         assert part in str(found)
+    assert "model 'm'" in str(found).lower()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -69,7 +70,7 @@ VALUES = st.one_of(
 NAMES = st.sampled_from([*KEYS, "files", "bucket", "sroted_by", "owner", "num-files"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     kind=st.sampled_from(MATERIALIZATIONS),
     config=st.dictionaries(NAMES, VALUES, max_size=6),
@@ -81,7 +82,7 @@ def test_macros_and_python_agree_on_random_configs(kind: str, config: dict[str, 
     assert of_macros(given) == of_python(given)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=st.one_of(st.from_regex(SIZE_PATTERN, fullmatch=True), st.text("0123456789.eE_KMGTPiB ", max_size=8)))
 def test_macros_and_python_parse_the_same_sizes(text: str) -> None:
     try:
@@ -105,7 +106,7 @@ def test_nearest_name_is_the_same_in_both_languages(word: str, within: int, near
     assert Macros({}).nearest_name(word, names, within) == (nearest or "")
 
 
-def test_unknown_values_are_no_violations() -> None:
+def test_unknown_values_are_not_violations() -> None:
     for case in CASES.values():
         for key in case["config"]:
             _, violations = validate(Config({**case["config"], key: UNKNOWN}))
@@ -122,9 +123,9 @@ def test_every_key_and_every_rule_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"buckets": "8"}, {"bucket_hash": "md5"}, {"sorted_by": [1]}])
-def test_check_refuses_what_a_run_refuses(wrong: dict[str, Any]) -> None:
+def test_check_rejects_the_same_configs_as_a_run(wrong: dict[str, Any]) -> None:
     config = {"clustered_by": ["k"], "buckets": 8, **wrong}
-    with pytest.raises(ProjectError, match="of model 'm'") as error:
+    with pytest.raises(ProjectError, match="Model 'm' has an invalid") as error:
         configured_layout(config, "bucketed_table", "m")
     assert str(error.value) == of_macros({**config, "materialized": "bucketed_table"})
 

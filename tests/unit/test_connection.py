@@ -1,4 +1,4 @@
-"""Error messages of a Spark server."""
+"""Tests of a Spark server's error messages."""
 
 from spark_bucketing.project.connection import without_stack
 

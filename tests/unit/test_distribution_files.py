@@ -1,4 +1,4 @@
-"""The wheel, and the dbt package of the same release."""
+"""Tests that the wheel is complete, and that it has the same version as the dbt package."""
 
 from __future__ import annotations
 

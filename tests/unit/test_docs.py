@@ -1,4 +1,4 @@
-"""The documentation matches the sources that it describes."""
+"""Tests that the documentation matches the sources that it describes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGES = runpy.run_path(str(REPOSITORY / "scripts" / "write_reference.py"))["PAGE
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
-def test_a_generated_page_is_current(page: Path) -> None:
+def test_generated_page_is_current(page: Path) -> None:
     assert page.read_text() == PAGES[page](), "run make docs"
 
 
@@ -28,7 +28,7 @@ def test_every_config_key_is_documented() -> None:
     assert set(KEYS) <= set(rows)
 
 
-def test_every_code_of_explain_is_documented() -> None:
+def test_every_explain_code_is_documented() -> None:
     codes = set(re.findall(r'"([a-z]+(?:-[a-z]+)+)"', (SCALA / "FallbackReason.scala").read_text()))
     table = (DOCS / "reference" / "sql.md").read_text().partition("## EXPLAIN")[2]
     assert set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == codes
@@ -47,7 +47,7 @@ def test_every_page_starts_with_its_purpose() -> None:
     assert missing == []
 
 
-def test_the_site_loads_nothing_from_the_network(tmp_path: Path) -> None:
+def test_site_loads_nothing_from_the_network(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
     subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
     pages = [page.read_text() for page in tmp_path.rglob("*.html")]

@@ -1,4 +1,4 @@
-"""The results of doctor for a server and for the local installation."""
+"""Tests of doctor's results for a server and for the local installation."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from spark_bucketing.doctor.diagnosis import Diagnosis
 from spark_bucketing.doctor.installed import examine_installed
 from spark_bucketing.doctor.server import SETTINGS, examine_server
+from spark_bucketing.doctor.trino import examine_tables
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.table.warehouse import Warehouse
 
@@ -29,7 +30,7 @@ def examined(
     catalog: str = "hive",
     settings: Mapping[str, str] = NAMED,
 ) -> dict[str, Diagnosis]:
-    """Return the diagnoses of a server with these answers, by subject; an empty `extension` means none is loaded."""
+    """Return the diagnoses for a server with these answers, by subject; no extension if `extension` is empty."""
     if extension is None:
         extension = described(spark=version.partition(" ")[0])
     answers: dict[str, list[dict[str, Any]]] = {
@@ -43,7 +44,7 @@ def examined(
     return {one.subject: one for one in examine_server(Warehouse(answers.__getitem__))}
 
 
-def test_correct_server_has_no_findings() -> None:
+def test_correctly_configured_server_has_no_findings() -> None:
     found = examined()
     assert {one.state for one in found.values()} == {"ok"} and not any(one.instead for one in found.values())
     assert found["metastore"].found == "Hive, client version 2.3.10"
@@ -62,7 +63,7 @@ def test_correct_server_has_no_findings() -> None:
         ("4.4.0", "unknown", ""),
     ],
 )
-def test_versions_of_spark(version: str, state: str, said: str) -> None:
+def test_spark_version_is_diagnosed(version: str, state: str, said: str) -> None:
     found = examined(version=version)["Spark"]
     assert (found.state, found.found.partition(",")[0].partition(";")[0]) == (state, version) and said in found.found
     assert bool(found.instead) == (state != "ok")
@@ -74,7 +75,7 @@ def test_scripts_can_be_enabled_and_disabled() -> None:
     assert "SQL scripts are not available" in examined(settings={scripts: "false"})["Spark"].found
 
 
-def test_missing_extension() -> None:
+def test_missing_extension_is_diagnosed() -> None:
     named, missing = (examined(extension="", settings=of)["session extension"] for of in (NAMED, {}))
     assert (named.state, missing.state) == ("wrong", "wrong")
     assert "the jar is missing" in named.found and "not loaded" in missing.found
@@ -91,7 +92,7 @@ def test_missing_extension() -> None:
         ("Class: com.theirs.BucketSpecs", "wrong", "unknown version"),
     ],
 )
-def test_jar_of_another_release_or_for_another_spark(description: str, state: str, said: str) -> None:
+def test_jar_for_another_release_or_another_spark_is_diagnosed(description: str, state: str, said: str) -> None:
     found = examined(extension=description)["session extension"]
     assert found.state == state and said in found.found
     assert ("extension build" in found.instead) == (state != "ok")
@@ -112,7 +113,7 @@ def test_setting_without_effect_on_buckets_is_not_a_finding() -> None:
     assert loose.state == "ok" and "silently" in loose.found
 
 
-def test_other_engines_and_other_catalogs() -> None:
+def test_other_engines_and_catalogs_are_diagnosed() -> None:
     plugins = {"spark.plugins": "org.apache.spark.CometPlugin"}
     assert examined(settings=plugins)["spark.plugins=org.apache.spark.CometPlugin"].state == "wrong"
     assert examined(catalog="in-memory")["metastore"].state == "wrong"
@@ -132,3 +133,30 @@ def test_dbt_package_and_plugin_must_have_the_same_version(tmp_path: Path, text:
     found = {one.subject: one for one in examine_installed(tmp_path)}["dbt package"]
     assert found.state == state
     assert state != "wrong" or ("0.0.9" in found.found and "0.1.0" in found.found and "revision" in found.instead)
+
+
+def described_tables(**tables: str) -> list[Diagnosis]:
+    """Return the diagnoses of a schema with these tables, by name and the text of SHOW TABLE EXTENDED."""
+    answers: dict[str, list[dict[str, Any]]] = {
+        "show schemas like 'shop'": [{"namespace": "shop"}],
+        "show table extended in `shop` like '*'": [
+            {"tableName": name, "information": text} for name, text in tables.items()
+        ],
+        "show schemas like 'none'": [],
+    }
+    assert not list(examine_tables(Warehouse(answers.__getitem__), "none"))
+    return list(examine_tables(Warehouse(answers.__getitem__), "shop"))
+
+
+HIVE = "Type: MANAGED\nProvider: hive\nNum Buckets: 8\nBucket Columns: [`k`]\n"
+SPARK = HIVE.replace("Provider: hive", "Provider: parquet")
+
+
+def test_doctor_names_tables_whose_buckets_trino_ignores() -> None:
+    comments = "Type: MANAGED\nProvider: parquet\nComment: see\nNum Buckets: 8\n"
+    assert described_tables(view="Type: VIEW\n", plain=comments) == []
+    (fine,) = described_tables(a=HIVE, b=HIVE, plain=comments)
+    assert (fine.state, fine.found, fine.instead) == ("ok", "reads 2 tables of shop as bucketed", "")
+    (some,) = described_tables(a=HIVE, **dict.fromkeys("vwxyz", SPARK))
+    assert some.state == "ok" and "hive2" in some.instead
+    assert some.found.startswith("reads 1 table of shop as bucketed, but not v, w, x and 2 more, because")

@@ -1,4 +1,4 @@
-"""dbt reads the requested config from edited files, wherever a config can be set, and no other change."""
+"""Tests that dbt reads the requested config from edited files, and no other change, wherever a config can be set."""
 
 import json
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_dbt_reads_the_requested_config_and_no_other_change(tmp_path: Path) -> N
     edits, refusals = plan_edits(project, manifest, [ConfigChange(model, WANTED) for model in before])
     assert {refusal.model for refusal in refusals} == LEFT_TO_THE_USER
     apply(project, edits)
-    # The notes concern models with a config in dbt_project.yml.
+    # The notes are about models with a config in dbt_project.yml.
     assert {note.split(":")[0] for edit in edits for note in edit.notes} == {"materialized", "buckets"}
     after = configs(parsed(project))
     assert after == {

@@ -1,4 +1,4 @@
-"""Which file is edited for a model, which changes are refused, and how edits are written."""
+"""Tests of the choice of the file to edit, of refused changes, and of writing edits."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ BUCKETED = {"materialized": "bucketed_table", "buckets": 8}
 
 
 class Project:
-    """Create a project of a few files with its manifest."""
+    """A project of a few files, and its manifest."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -79,7 +79,7 @@ def test_properties_without_a_config_are_not_edited(project: Project) -> None:
     assert edit.path == Path("models/m.sql")
 
 
-def test_config_in_yaml_only_is_edited_there_with_new_keys(project: Project) -> None:
+def test_config_that_is_only_in_yaml_is_edited_there(project: Project) -> None:
     (edit,) = project.edits(
         with_properties(project, "models:\n- name: m\n  config:\n    materialized: table\n"), **BUCKETED
     )
@@ -96,7 +96,7 @@ def test_keys_are_edited_where_they_are_set_and_new_keys_go_to_the_sql(project: 
     yaml, sql = sorted(
         project.edits(model, **BUCKETED, clustered_by=["k"]), key=lambda edit: edit.path.suffix, reverse=True
     )
-    # The YAML value that the SQL overrides stays.
+    # The YAML keeps the value that the SQL overrides.
     assert yaml.after == "models:\n- name: m\n  config:\n    materialized: view\n    buckets: 8\n"
     assert sql.after == "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\n"
 
@@ -109,7 +109,7 @@ def test_removed_key_is_removed_everywhere(project: Project) -> None:
     ]
 
 
-def test_models_may_share_a_properties_file(project: Project) -> None:
+def test_models_can_share_a_properties_file(project: Project) -> None:
     one = with_properties(project, "models:\n- name: m\n  config: {buckets: 1}\n- name: n\n  config: {buckets: 2}\n")
     two = project.model("n", "select 2", patch_path="shop://models/shop.yml")
     changes = [
@@ -211,7 +211,7 @@ def test_keys_that_dbt_merges_are_refused(project: Project) -> None:
     assert "merges tags" in project.reason(project.model("m", "select 1"), tags=["a"])
 
 
-def test_version_is_edited_in_its_own_sql_unless_versions_share_the_key(project: Project) -> None:
+def test_model_version_is_edited_in_its_own_sql_unless_versions_share_the_key(project: Project) -> None:
     shared = "models:\n- name: m\n  config: {a: 1}\n  versions:\n  - v: 1\n    config: {b: 1}\n"
     model = with_properties(project, shared, version=1)
     (edit,) = project.edits(model, **BUCKETED)
@@ -263,7 +263,7 @@ def test_changed_file_stops_all_edits(project: Project) -> None:
     edits = several(project)
     project.write("models/separator.sql", "select 2")
     with pytest.raises(
-        ProjectError, match=r"models/separator.sql has changed since it was read. No config was changed"
+        ProjectError, match=r"models/separator.sql has changed since the command read it. No config has been changed"
     ):
         apply(project.folder, edits)
     assert project.read("models/crlf.sql") == edits[0].before

@@ -1,4 +1,4 @@
-"""Edits to config() in SQL change only the affected arguments, in the style of the call."""
+"""Tests that edits of config() in SQL change only the affected arguments, in the style of the call."""
 
 import pytest
 
@@ -13,15 +13,15 @@ ONE_LINE = "materialized='bucketed_table', clustered_by=['user_id'], buckets=16"
 @pytest.mark.parametrize(
     ("before", "wanted", "after"),
     [
-        pytest.param("select 1\n", {"buckets": 8}, "{{ config(buckets=8) }}\n\nselect 1\n", id="none"),
-        pytest.param("\nselect 1\n", {"buckets": 8}, "{{ config(buckets=8) }}\n\nselect 1\n", id="none, empty line"),
+        pytest.param("select 1\n", {"buckets": 8}, "{{ config(buckets=8) }}\n\nselect 1\n", id="no call"),
+        pytest.param("\nselect 1\n", {"buckets": 8}, "{{ config(buckets=8) }}\n\nselect 1\n", id="no call, empty line"),
         pytest.param("", {"buckets": 8}, "{{ config(buckets=8) }}\n\n", id="empty file"),
         pytest.param(
             "select 1\n",
             {**BUCKETED, "on_bucket_change": "rewrite"},
             "{{\n    config(\n        materialized='bucketed_table',\n        clustered_by=['user_id'],\n        buckets=16,\n"
             "        on_bucket_change='rewrite'\n    )\n}}\n\nselect 1\n",
-            id="none, long",
+            id="no call, long config",
         ),
         pytest.param("{{ config() }}\nx", BUCKETED, f"{{{{ config({ONE_LINE}) }}}}\nx", id="empty call"),
         pytest.param("{{ config( ) }}\nx", {"buckets": 8}, "{{ config( buckets=8) }}\nx", id="space in an empty call"),
@@ -39,13 +39,13 @@ ONE_LINE = "materialized='bucketed_table', clustered_by=['user_id'], buckets=16"
             {"materialized": "bucketed_table", "buckets": 8},
             "-- why\n{{\n  config(\n    materialized = 'bucketed_table',\n    tags=['a, b)'],\n    buckets = 8,\n  )\n}}\n"
             "{# config(x=1) #}\nx",
-            id="one a line, with a comma at the end",
+            id="one argument per line, with a trailing comma",
         ),
         pytest.param(
             "{{ config(\n    materialized='table'\n) }}\nx",
             {"buckets": 8},
             "{{ config(\n    materialized='table',\n    buckets=8\n) }}\nx",
-            id="one on a separate line",
+            id="one argument on a separate line",
         ),
         pytest.param(
             "{{ config(\n    a=1\n  , b=2\n) }}",
@@ -66,18 +66,25 @@ ONE_LINE = "materialized='bucketed_table', clustered_by=['user_id'], buckets=16"
             "{{ config({'a': 2, \"b\": [1], 'c': 'd'}) }}x",
             id="mapping",
         ),
-        pytest.param("{{ config(a=1, b=2, c=3) }}", {"a": None}, "{{ config(b=2, c=3) }}", id="first goes"),
-        pytest.param("{{ config(a=1, b=2, c=3) }}", {"b": None}, "{{ config(a=1, c=3) }}", id="middle goes"),
-        pytest.param("{{ config(a=1, b=2,) }}", {"b": None}, "{{ config(a=1,) }}", id="last goes"),
-        pytest.param("{{ config(a=1, b=2,) }}", {"b": None, "a": None}, "{{ config() }}", id="all go"),
-        pytest.param("{{ config(a=1, b=2) }}", {"a": None, "b": None, "c": 3}, "{{ config(c=3) }}", id="all others go"),
+        pytest.param("{{ config(a=1, b=2, c=3) }}", {"a": None}, "{{ config(b=2, c=3) }}", id="first argument removed"),
+        pytest.param(
+            "{{ config(a=1, b=2, c=3) }}", {"b": None}, "{{ config(a=1, c=3) }}", id="middle argument removed"
+        ),
+        pytest.param("{{ config(a=1, b=2,) }}", {"b": None}, "{{ config(a=1,) }}", id="last argument removed"),
+        pytest.param("{{ config(a=1, b=2,) }}", {"b": None, "a": None}, "{{ config() }}", id="all arguments removed"),
+        pytest.param(
+            "{{ config(a=1, b=2) }}",
+            {"a": None, "b": None, "c": 3},
+            "{{ config(c=3) }}",
+            id="all other arguments removed",
+        ),
         pytest.param(
             "{{ config(\n  a=1,\n  b=2,\n) }}",
             {"a": None, "c": 3},
             "{{ config(\n  b=2,\n  c=3,\n) }}",
-            id="one goes, one comes",
+            id="one key removed, one key added",
         ),
-        pytest.param("select 1", {"a": None}, "select 1", id="nothing to take away"),
+        pytest.param("select 1", {"a": None}, "select 1", id="nothing to remove"),
         pytest.param("{{ config(a=True) }}", {"b": False}, "{{ config(a=True, b=False) }}", id="Python's booleans"),
         pytest.param("{{ config(a=true) }}", {"b": False}, "{{ config(a=true, b=false) }}", id="Jinja's booleans"),
         pytest.param("{{ config(a=1) }}", {"a": True}, "{{ config(a=true) }}", id="1 is not true"),
@@ -91,7 +98,7 @@ ONE_LINE = "materialized='bucketed_table', clustered_by=['user_id'], buckets=16"
             "{{ config(a=var('b'), c=1) }}{{ config.get('d') }}",
             {"c": 2},
             "{{ config(a=var('b'), c=2) }}{{ config.get('d') }}",
-            id="logic elsewhere, and a config that is read",
+            id="logic in another argument, and config.get()",
         ),
         pytest.param(
             "{% raw %}{{ config() }}{% endraw %}",
@@ -103,15 +110,15 @@ ONE_LINE = "materialized='bucketed_table', clustered_by=['user_id'], buckets=16"
             "{{ adapter.config(a=3) }}{{ config(a=1) }}",
             {"a": 2},
             "{{ adapter.config(a=3) }}{{ config(a=2) }}",
-            id="namesake",
+            id="another macro of the same name",
         ),
         pytest.param("\ufeff{{ config(a=1) }}\r\nx\r\n", {"a": 2}, "\ufeff{{ config(a=2) }}\r\nx\r\n", id="BOM, CRLF"),
-        pytest.param("\ufeffx\r\n", {"a": 2}, "\ufeff{{ config(a=2) }}\r\n\r\nx\r\n", id="BOM, CRLF, none"),
+        pytest.param("\ufeffx\r\n", {"a": 2}, "\ufeff{{ config(a=2) }}\r\n\r\nx\r\n", id="BOM, CRLF, no call"),
         pytest.param(
             "ö\r\n\t{{-\tconfig(\r\n\ta=1,\r\n\t) }}\r\nx\n",
             {"b": 2},
             "ö\r\n\t{{-\tconfig(\r\n\ta=1,\r\n\tb=2,\r\n\t) }}\r\nx\n",
-            id="CRLF and tabs within, other line ends after",
+            id="CRLF and tabs in the call, other line endings after it",
         ),
     ],
 )
@@ -150,7 +157,7 @@ def test_unsafe_edit_is_refused_with_the_reason(sql: str, reason: str) -> None:
     assert reason in str(refused.value)
 
 
-def test_value_without_a_jinja_literal_is_a_type_error() -> None:
+def test_value_without_a_literal_in_jinja_is_a_type_error() -> None:
     with pytest.raises(TypeError):
         edit_sql("x", {"a": object()})
 
@@ -160,15 +167,15 @@ def test_value_without_a_jinja_literal_is_a_type_error() -> None:
     [
         pytest.param("{{ config(a=1, buckets=4) }}x", id="another value"),
         pytest.param("{{ config(a=2, buckets=8) }}x", id="another key changed"),
-        pytest.param("{{ config(buckets=8) }}x", id="another key gone"),
-        pytest.param("{{ config(a=1, buckets=8, b=1) }}x", id="another key more"),
-        pytest.param("{{ config(a=1, buckets=8, c=1) }}x", id="a key not gone"),
-        pytest.param("{{ config(a=1, buckets=8) }}y", id="other SQL"),
-        pytest.param("{{ config(a=1, buckets=n) }}x", id="no value"),
-        pytest.param("{{ config(a=1, buckets=8 }}x", id="no Jinja"),
+        pytest.param("{{ config(buckets=8) }}x", id="another key removed"),
+        pytest.param("{{ config(a=1, buckets=8, b=1) }}x", id="another key added"),
+        pytest.param("{{ config(a=1, buckets=8, c=1) }}x", id="a key not removed"),
+        pytest.param("{{ config(a=1, buckets=8) }}y", id="different SQL"),
+        pytest.param("{{ config(a=1, buckets=n) }}x", id="no value for a key"),
+        pytest.param("{{ config(a=1, buckets=8 }}x", id="invalid Jinja"),
     ],
 )
-def test_edit_with_another_result_is_refused(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edit_with_an_unexpected_result_is_refused(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Entries, "edited", lambda *_: wrong)
     with pytest.raises(CannotEditError):
         edit_sql("{{ config(a=1, c=1) }}x", {"buckets": 8, "c": None})

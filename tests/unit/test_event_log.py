@@ -1,11 +1,9 @@
-"""Reading event logs, and comparing runs before and after bucketing."""
+"""Tests of reading event logs, and of their costs in `advise` and `check`."""
 
 from __future__ import annotations
 
 import gzip
-import json
 import struct
-from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -16,16 +14,16 @@ import pytest
 import zstandard
 from click.testing import CliRunner
 
-from spark_bucketing import session
+from spark_bucketing import hadoop
 from spark_bucketing.advise.advice import Change
 from spark_bucketing.advise.event_logs import measured_runs, ranked, unplanned_layouts, with_costs
 from spark_bucketing.check.measured_costs import with_measured_costs
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.cli import main
+from spark_bucketing.cli.options import event_log
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log import files
-from spark_bucketing.event_log.comparison import Difference, chance_of_noise, compare
-from spark_bucketing.event_log.measured import Measured, Run, RunKey, read_measured
+from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.event_log.plan_costs import Keys
 from spark_bucketing.extension.settings import as_profile, event_log_settings
 from spark_bucketing.spec import BucketSpec
@@ -51,10 +49,10 @@ def test_runs_are_attributed_to_models_and_invocations() -> None:
     found = read_measured([str(CASE)])
     assert found.nodes() == ["model.tpch.orders", "model.tpch.q03", "model.tpch.q04"]
     assert all(len(found.runs_of(node)) == 5 for node in found.nodes())
-    # Stage metrics of the Spark UI.
-    assert {run.shuffle_bytes for run in found.runs_of("model.tpch.q03")} == {5234440}
+    # The Spark UI shows these stage metrics.
+    assert {run.work.shuffle_bytes for run in found.runs_of("model.tpch.q03")} == {5234440}
     assert found.counts.warnings == []
-    assert found.writers["tpch.q03"] == "model.tpch.q03"
+    assert found.writers == {f"tpch.{name}": f"model.tpch.{name}" for name in ("orders", "q03", "q04")}
 
 
 def test_costs_belong_to_tables_and_keys() -> None:
@@ -65,19 +63,35 @@ def test_costs_belong_to_tables_and_keys() -> None:
 
 
 @pytest.mark.parametrize("packed", [bytes, gzip.compress, zstandard.ZstdCompressor().compress, _lz4])
-def test_codecs(tmp_path: Path, packed) -> None:  # type: ignore[no-untyped-def]
+def test_every_codec_is_decompressed(tmp_path: Path, packed) -> None:  # type: ignore[no-untyped-def]
     log = tmp_path / "app-1"
     log.write_bytes(packed(_plain()))
     found = read_measured([str(log)])
-    assert len(found.runs) == 15 and found.counts.warnings == []
+    assert found.number_of_runs == 15 and found.counts.warnings == []
 
 
-def test_zstd_frames_follow_each_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["3.5", "4.1"])
+def test_logs_of_other_spark_versions_are_read(version: str) -> None:
+    found = read_measured([str(CASE.with_name(f"spark_{version}.zstd"))])
+    names = ("customers", "orders", "revenue")
+    assert [len(found.runs_of(f"model.shop.{name}")) for name in names] == [2, 2, 2]
+    assert found.writers == {f"shop.{name}": f"model.shop.{name}" for name in names}
+    revenue = found.costs("model.shop.revenue")
+    assert {keys.table: keys.columns for keys in revenue} == dict.fromkeys(
+        ("shop.customers", "shop.orders"), ("customer_id",)
+    )
+    # The costs of the two Exchanges equal the costs of the stages.
+    total = sum(run.work.shuffle_bytes for run in found.runs_of("model.shop.revenue"))
+    assert sum(cost.shuffle_bytes for cost in revenue.values()) == total > 0
+    assert found.counts.warnings == []
+
+
+def test_consecutive_zstd_frames_are_read(tmp_path: Path) -> None:
     content = _plain()
     log = tmp_path / "app-1.zstd"
     packer = zstandard.ZstdCompressor()
     log.write_bytes(packer.compress(content[:100_000]) + packer.compress(content[100_000:]))
-    assert len(read_measured([str(log)]).runs) == 15
+    assert read_measured([str(log)]).number_of_runs == 15
 
 
 @pytest.mark.parametrize("packed", [bytes, gzip.compress, zstandard.ZstdCompressor().compress, _lz4])
@@ -86,7 +100,8 @@ def test_truncated_logs_are_counted(tmp_path: Path, packed) -> None:  # type: ig
     (tmp_path / "app-1.inprogress").write_bytes(content[: len(content) * 2 // 3])
     found = read_measured([str(tmp_path)])
     assert found.counts.truncated_files == 1
-    assert 0 < len(found.runs) < 15
+    assert "Read 1 file up to a damaged or missing end." in found.counts.warnings
+    assert 0 < found.number_of_runs < 15
 
 
 def test_broken_lines_are_skipped_and_counted(tmp_path: Path) -> None:
@@ -94,8 +109,33 @@ def test_broken_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     broken = [b"garbage\n", b'{"Event":"SparkListenerJobStart"\n', b'{"Event":"SparkListenerStageCompleted"}\n']
     (tmp_path / "app-1").write_bytes(b"".join(lines[:5] + broken + lines[5:]))
     found = read_measured([str(tmp_path)])
-    assert found.counts.broken_lines == 3
-    assert len(found.runs) == 15
+    assert found.counts.broken_lines == 3 and found.counts.warnings == ["Skipped 3 broken lines."]
+    assert found.number_of_runs == 15
+
+
+def test_runs_with_an_unfinished_statement_do_not_count(tmp_path: Path) -> None:
+    lines = _plain().splitlines(keepends=True)
+    ends = [number for number, line in enumerate(lines) if b"SparkListenerSQLExecutionEnd" in line[:90]]
+    (tmp_path / "app-1").write_bytes(b"".join(lines[: ends[-1]]))
+    found = read_measured([str(tmp_path)])
+    assert found.counts.warnings == ["Ignored 1 statement without an end."]
+    assert sorted(len(found.runs_of(node)) for node in found.nodes()) == [4, 5, 5]
+
+
+def test_local_paths_do_not_depend_on_the_directory_of_the_project(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log = tmp_path / "my log"
+    log.touch()
+    monkeypatch.chdir(tmp_path)
+    assert {event_log(given) for given in ("my log", str(log), f"file:{log}", log.as_uri())} == {str(log)}
+    assert event_log("s3a://logs/") == "s3a://logs/"
+
+
+def test_missing_log_is_an_error_before_spark_plans_queries(tmp_path: Path) -> None:
+    for command in ("advise", "check"):
+        done = CliRunner().invoke(main, [command, "--project-dir", str(tmp_path), "--event-log", "none"])
+        assert done.exit_code == 2 and "The event log none does not exist." in done.output
 
 
 def test_rolling_log_is_read_in_order(tmp_path: Path) -> None:
@@ -107,7 +147,7 @@ def test_rolling_log_is_read_in_order(tmp_path: Path) -> None:
     for number in range(11):
         (folder / f"events_{number + 1}_local-1").write_bytes(b"".join(lines[number * size : (number + 1) * size]))
     found = read_measured([str(tmp_path)])
-    assert len(found.runs) == 15 and found.counts.files == 11 and found.counts.unfinished == 0
+    assert found.number_of_runs == 15 and found.counts.files == 11 and found.counts.unfinished == 0
 
 
 def test_unsupported_codec_is_an_error(tmp_path: Path) -> None:
@@ -121,55 +161,6 @@ def test_missing_log_is_an_error(tmp_path: Path) -> None:
         read_measured([str(tmp_path / "none")])
     with pytest.raises(EventLogError, match="contains no event log"):
         read_measured([str(tmp_path)])
-
-
-def test_verdict_needs_a_difference_beyond_noise() -> None:
-    assert Difference((10, 11, 12, 13), (5, 6, 7, 8)).verdict == "gained"
-    assert Difference((5, 6, 7, 8), (10, 11, 12, 13)).verdict == "lost"
-    assert Difference((5, 9, 7, 12), (6, 8, 10, 7)).verdict == "no difference"
-    assert Difference((10, 11, 12), (5, 6, 7)).verdict == "too few runs"
-    assert Difference((1, 1, 1, 1), (1, 1, 1, 1)).verdict == "no difference"
-
-
-def test_chance_is_near_the_exact_test() -> None:
-    # Exact: 2 of 70 orders of 4 and 4 runs are as extreme.
-    assert chance_of_noise((5, 6, 7, 8), (1, 2, 3, 4)) == pytest.approx(2 / 70, abs=0.003)
-
-
-def _measured(table_ms: int, reader_ms: int, bucketed: bool) -> Measured:
-    found = Measured(writers={"s.t": "model.p.t"}, bucketed={"s.t": {"model.p.r"}} if bucketed else {})
-    for number in range(4):
-        for node, time in (("model.p.t", table_ms), ("model.p.r", reader_ms)):
-            found.runs[RunKey("app", str(number), node)] = Run(0, time + number, task_ms=time + number)
-    return found
-
-
-def test_models_that_cost_more_than_they_save_are_named() -> None:
-    plain = _measured(10_000, 10_000, bucketed=False)
-    (costly,) = compare(plain, _measured(15_000, 9_000, bucketed=True)).costly
-    assert (costly.node, costly.cost_seconds, costly.saved_seconds) == ("model.p.t", 5.0, 1.0)
-    assert compare(plain, _measured(15_000, 4_000, bucketed=True)).costly == ()
-
-
-def test_total_needs_complete_invocations() -> None:
-    plain, after = _measured(10_000, 10_000, False), _measured(5_000, 10_000, True)
-    key = RunKey("app", "3", "model.p.r")
-    after.runs[key] = replace(after.runs[key], failed=True)
-    total = compare(plain, after).total
-    assert total and len(total.differences["seconds"].after) == 3
-
-
-def test_report_command(tmp_path: Path) -> None:
-    for form in ("text", "json", "html"):
-        output = tmp_path / form
-        command = ["report", "--before", str(CASE), "--after", str(CASE), "--format", form, "--output", str(output)]
-        done = CliRunner().invoke(main, command)
-        assert done.exit_code == 0, done.output
-    assert "no difference" in (tmp_path / "text").read_text()
-    data = json.loads((tmp_path / "json").read_text())
-    assert [model["shuffle_bytes"]["verdict"] for model in data["models"]] == ["no difference"] * 3
-    page = (tmp_path / "html").read_text()
-    assert "<svg" in page and "http" not in page
 
 
 def test_advice_counts_ad_hoc_queries_and_measured_costs() -> None:
@@ -218,7 +209,7 @@ def test_extension_conf_prints_the_settings_of_event_logs() -> None:
 @pytest.mark.parametrize("packed", [bytes, zstandard.ZstdCompressor().compress])
 def test_streams_of_other_file_systems_are_read(monkeypatch: pytest.MonkeyPatch, packed) -> None:  # type: ignore[no-untyped-def]
     class JavaStream(BytesIO):
-        """Has the method of Java's InputStream."""
+        """A stream with the method of Java's InputStream."""
 
         def readNBytes(self, number: int) -> bytearray:  # noqa: N802
             return bytearray(self.read(number))
@@ -226,7 +217,7 @@ def test_streams_of_other_file_systems_are_read(monkeypatch: pytest.MonkeyPatch,
     content = packed(_plain())
     path = SimpleNamespace(toString=lambda: "s3a://logs/app-1")
     system = SimpleNamespace(open=lambda _: JavaStream(content))
-    opened = partial(session._open_hadoop, system, path)
+    opened = partial(hadoop._open_hadoop, system, path)
     monkeypatch.setattr(files, "hadoop_files", lambda _: [("s3a://logs/app-1", len(content), opened)])
     found = read_measured(["s3a://logs"])
-    assert len(found.runs) == 15 and found.counts.size_bytes == len(content)
+    assert found.number_of_runs == 15 and found.counts.size_bytes == len(content)

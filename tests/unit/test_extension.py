@@ -1,4 +1,4 @@
-"""The extension's jar and settings without a JVM: a script replaces the compiler and records its arguments."""
+"""Tests of the extension's jar and settings without a JVM; a script replaces the compiler and records arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spark_bucketing.extension import build as builder
 from spark_bucketing.extension.settings import EXTENSION_CLASS, FORMATS, extension_settings
 from spark_bucketing.extension.spark_home import find_spark
 
-# Like the compiler, it writes the file after -d, here an empty archive, and records its arguments.
+# Like the compiler, this script writes the file after -d. It writes an empty archive, and records its arguments.
 COMPILER = """#!/bin/sh
 echo "$@" >> "{log}"
 while [ "$1" != -d ]; do shift; done
@@ -34,7 +34,7 @@ exit 1
 
 
 class Machine:
-    """Create a fake Spark, a fake Java and a cache in one directory."""
+    """A fake Spark, a fake Java and a cache in one directory."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.log, self.cache = folder, folder / "log", folder / "cache"
@@ -81,16 +81,16 @@ def test_jar_is_built_once_and_only_its_path_is_printed(machine: Machine) -> Non
     assert "spark-4.3.0-" in jar.name and jar.parent == machine.cache
     assert len(machine.compilations()) == 1
     assert all(f"{source}" in machine.compilations()[0] for source in builder.SOURCES.glob("*.scala"))
-    assert list(machine.cache.iterdir()) == [jar], "something else was left behind"
+    assert list(machine.cache.iterdir()) == [jar], "the build left another file behind"
     jar.write_bytes(b"")
-    assert run("build").output == first.output and zipfile.is_zipfile(jar), "a truncated jar was kept"
+    assert run("build").output == first.output and zipfile.is_zipfile(jar), "the build kept a truncated jar"
 
 
 def test_precompiled_jar_needs_no_compiler_and_no_cache(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(builder, "PRECOMPILED", tmp_path / "jars")
-    assert Path(run("build").output.strip()).parent == machine.cache, "the package has none"
+    assert Path(run("build").output.strip()).parent == machine.cache, "the package must not contain a jar"
     packaged = Path(run("build", "--cache-dir", str(tmp_path / "jars")).output.strip())
     assert len(machine.compilations()) == 2
     (machine.jars / "scala-compiler-2.13.18.jar").unlink()
@@ -115,7 +115,7 @@ def test_another_spark_or_other_sources_need_another_jar(
     fourth = run("build").output
     (sources / "A.scala").rename(sources / "B.scala")
     fifth = run("build").output
-    # Another build with the same version number.
+    # This is another build of Spark with the same version number.
     next(machine.jars.glob("spark-core_*")).write_text("their own")
     sixth = run("build").output
     assert "spark-4.3.1-vendor-2-" in second
@@ -156,7 +156,7 @@ def test_concurrent_builds_succeed(machine: Machine) -> None:
     machine.compiler(COMPILER.format(log=machine.log) + "sleep 0.2\n")
     with ThreadPoolExecutor(8) as pool:
         jars = set(pool.map(lambda _: builder.build_jar(), range(8)))
-    assert len(machine.compilations()) > 1, "they did not build at the same time"
+    assert len(machine.compilations()) > 1, "the builds did not run at the same time"
     assert [zipfile.is_zipfile(jar) for jar in jars] == [True]
     assert len(list(machine.cache.iterdir())) == 1
 
@@ -167,7 +167,7 @@ def test_killed_build_leaves_no_jar(machine: Machine) -> None:
     assert list(machine.cache.iterdir()) == []
 
 
-def test_cache_directory_is_an_option_a_variable_or_the_user_s(
+def test_cache_directory_comes_from_an_option_a_variable_or_the_user_s_home(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert Path(run("build", "--cache-dir", str(tmp_path / "option")).output).parent == tmp_path / "option"
@@ -180,7 +180,7 @@ def test_cache_directory_is_an_option_a_variable_or_the_user_s(
     assert Path(run("build").output).parent == tmp_path / "home" / ".cache" / "spark-bucketing"
 
 
-def test_copy_of_the_jar_has_a_stable_name(machine: Machine, tmp_path: Path) -> None:
+def test_copied_jar_has_a_stable_name(machine: Machine, tmp_path: Path) -> None:
     copy = tmp_path / "new" / "extension.jar"
     assert run("build", "--output", str(copy)).output.strip() == str(copy)
     before = copy.stat().st_ino
@@ -225,7 +225,7 @@ def test_unwritable_directory_is_an_error_message(machine: Machine, tmp_path: Pa
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_settings_have_three_forms(machine: Machine, form: str) -> None:
+def test_settings_are_printed_in_three_formats(machine: Machine, form: str) -> None:
     jar = run("build").output.strip()
     expected = {"spark.jars": jar, "spark.sql.extensions": EXTENSION_CLASS}
     text = run("conf", "--format", form).output
@@ -239,7 +239,7 @@ def test_settings_have_three_forms(machine: Machine, form: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a jar", "it's", 'say "x"', "a#b", "a: b", "$HOME"])
-def test_every_form_preserves_any_path(name: str) -> None:
+def test_every_format_preserves_any_path(name: str) -> None:
     settings = extension_settings(Path(f"/folder/{name}/x.jar"))
     assert yaml.safe_load(FORMATS["profiles"](settings))["server_side_parameters"] == settings
     assert [f"{key}={value}" for key, value in settings.items()] == shlex.split(FORMATS["conf"](settings))[1::2]
@@ -259,7 +259,7 @@ def test_pyspark_is_found_without_spark_home(monkeypatch: pytest.MonkeyPatch) ->
     assert os.sep + "pyspark" in str(found.jars)
 
 
-def test_user_without_a_home_directory_gets_an_error_message(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_without_a_home_directory_gets_an_error(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
@@ -269,7 +269,7 @@ def test_user_without_a_home_directory_gets_an_error_message(machine: Machine, m
     assert f"Set {builder.CACHE_VARIABLE} to a directory" in message()
 
 
-def test_every_setting_and_every_code_of_an_ordinary_scan_is_documented() -> None:
+def test_every_setting_and_every_ordinary_scan_code_is_documented() -> None:
     reference = Path(__file__).parents[2] / "docs" / "reference"
     documented = (reference / "settings.md").read_text() + (reference / "sql.md").read_text()
     settings = re.findall(r'conf\("([^"]+)"', (builder.SOURCES / "BucketingConf.scala").read_text())
@@ -278,6 +278,6 @@ def test_every_setting_and_every_code_of_an_ordinary_scan_is_documented() -> Non
     assert len(codes) > 9 and [code for code in codes if f"`{code}`" not in documented] == []
 
 
-def test_the_check_has_a_reason_for_every_code_of_a_fallback_scan() -> None:
+def test_check_has_a_reason_for_every_ordinary_scan_code() -> None:
     codes = set(re.findall(r'"([a-z]+-[a-z-]+)"', (builder.SOURCES / "FallbackReason.scala").read_text()))
     assert codes - {"not-needed", "column-not-read"} == {*SEAL_CODES, *MIXED_CODES, *TASK_CODES, *COLUMN_CODES}

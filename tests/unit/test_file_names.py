@@ -1,4 +1,4 @@
-"""Bucket ids in file names: each layout has its own scheme, and the other layout's names have no meaning in it."""
+"""Tests of bucket ids in file names: each layout has its own scheme, and ignores names of the other layout."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "shared" / "file_n
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_bucket_id_of_a_file_name(case: dict[str, Any]) -> None:
+def test_bucket_id_is_parsed_from_the_file_name(case: dict[str, Any]) -> None:
     assert (bucket_of(case["name"], "hive"), bucket_of(case["name"], "spark")) == (case["hive"], case["spark"])
 
 

@@ -33,7 +33,7 @@ SETTINGS = {"spark.jars": "/jars/e.jar", "spark.sql.extensions": EXTENSION_CLASS
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An existing dbt project with one model and no packages."""
+    """Create a dbt project with one model and no packages."""
     monkeypatch.setattr(command, "build_jar", lambda: Path("/jars/e.jar"))
     monkeypatch.setattr(command, "_size", lambda *_: 40 * 2**30)
     (tmp_path / "models").mkdir()
@@ -52,7 +52,7 @@ def run(shop: Path, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["init", *folders, "--package", ADDRESS, *arguments])
 
 
-def test_a_project_is_set_up_and_a_second_run_changes_nothing(shop: Path) -> None:
+def test_project_is_set_up_and_a_second_run_changes_nothing(shop: Path) -> None:
     result = run(shop, "--model", "orders", "--clustered-by", "customer_id, order_id", "--yes")
     assert result.exit_code == 0, result.output
     found = files(shop)
@@ -77,7 +77,7 @@ def test_nothing_is_written_without_consent(shop: Path) -> None:
     assert "No file was changed." in result.output and files(shop) == before
 
 
-def test_a_server_gets_its_settings_as_a_note(shop: Path) -> None:
+def test_settings_for_a_server_are_printed_as_a_note(shop: Path) -> None:
     result = run(shop, "--target", "prod", "--yes")
     assert files(shop)["profiles.yml"] == PROFILE
     assert "spark.driver.extraClassPath=/jars/e.jar" in result.output and "spark-defaults.conf" in result.output
@@ -98,7 +98,7 @@ def test_invalid_request_changes_nothing(shop: Path, arguments: tuple[str, ...],
     assert files(shop) == before
 
 
-def test_a_table_that_does_not_exist_needs_a_size(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_table_requires_a_size(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "_size", lambda *_: None)
     asked = ("--model", "orders", "--clustered-by", "customer_id")
     assert "The size of model 'orders' is unknown." in run(shop, *asked).output
@@ -114,7 +114,7 @@ def test_existing_package_is_not_added_again(entry: str) -> None:
 
 
 @pytest.mark.parametrize("entry", [f"git: {ADDRESS}", "local: fork"])
-def test_existing_package_needs_no_source(shop: Path, entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_package_requires_no_source(shop: Path, entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "_CHECKOUT", shop)
     for folder in (shop / "fork", shop / "dbt_packages" / "spark_bucketing"):
         folder.mkdir(parents=True)
@@ -128,14 +128,14 @@ def test_existing_package_needs_no_source(shop: Path, entry: str, monkeypatch: p
     assert (shop / "packages.yml").read_text() == packages and "bucketed_table" in files(shop)["orders.sql"]
 
 
-def test_packages_keep_their_comments_and_their_style() -> None:
+def test_packages_file_keeps_its_comments_and_style() -> None:
     text = '# ours\npackages:\n- package: dbt-labs/dbt_utils\n  version: [">=1", "<2"]  # both\n'
     assert add_package(text, {"local": "../x"}) == text + "- local: ../x\n"
     assert add_package(add_package("", {"local": "x"}), {"local": "x"}) == "packages:\n  - local: x\n"
 
 
 @pytest.mark.parametrize("text", ["packages: 3\n", "- a\n", "packages: [\n"])
-def test_a_file_without_packages_is_an_error_that_names_it(text: str) -> None:
+def test_file_without_packages_is_an_error_that_names_it(text: str) -> None:
     with pytest.raises(ProjectError, match=r"^packages.yml"):
         add_package(text, {"local": "x"})
 
@@ -154,7 +154,7 @@ def test_missing_target_is_an_error() -> None:
         add_settings(PROFILE, "shop", "qa", SETTINGS)
 
 
-def test_the_package_comes_from_a_checkout_a_folder_or_an_address(tmp_path: Path) -> None:
+def test_package_comes_from_a_checkout_a_folder_or_a_url(tmp_path: Path) -> None:
     checkout, project = tmp_path / "bucketing", tmp_path / "shop"
     for folder in (checkout, project):
         folder.mkdir()

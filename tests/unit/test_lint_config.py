@@ -1,4 +1,4 @@
-"""The config rules report before a run the errors that the run would report."""
+"""Tests that the config rules report the same errors as a run, before the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SQL = (
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_contradictions_of_the_query_are_reported_before_the_run(name: str) -> None:
+def test_contradictions_between_query_and_config_are_reported_before_the_run(name: str) -> None:
     case = CASES[name]
     assert slugs(model(case.get("sql", SQL), case["config"])) == case["rules"]
 
@@ -33,7 +33,7 @@ def test_misspelled_keys_are_fixed_in_one_pass() -> None:
     assert fixed(mended) == mended and lint(mended) == []
 
 
-def test_misspelled_key_beside_the_correct_key_has_no_fix() -> None:
+def test_misspelled_key_next_to_the_correct_key_has_no_fix() -> None:
     source = model(
         "select 1 as k", {"materialized": "bucketed_table", "clustered_by": ["k"], "bucket": 4, "buckets": 8}
     )

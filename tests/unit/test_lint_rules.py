@@ -1,4 +1,4 @@
-"""Each rule against its file of cases, and properties that all rules share."""
+"""Tests of each rule on its file of cases, and of properties that all rules share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_rule_gives_the_results_of_its_cases(case: RuleTestCase, manifest: str) -> None:
+def test_rule_gives_the_expected_results_for_its_cases(case: RuleTestCase, manifest: str) -> None:
     text = case.pass_str or case.fail_str or ""
     found = [one for one in lint(text, manifest) if one.rule_code() == case.rule]
     if case.pass_str:
@@ -44,7 +44,7 @@ def test_rule_gives_the_results_of_its_cases(case: RuleTestCase, manifest: str) 
         ]
     mended = fixed(text, manifest)
     assert mended == (case.fix_str or text)
-    # A fix is applied once and resolves the violation.
+    # Applying the fix once resolves the violation.
     assert fixed(mended, manifest) == mended
     assert not case.fix_str or case.rule not in {one.rule_code() for one in lint(mended, manifest)}
 
@@ -106,7 +106,7 @@ def test_no_findings_in_tpch(tmp_path: Path, layout: str) -> None:
 
 
 def test_no_findings_in_the_showcase(tmp_path: Path) -> None:
-    """Lint the showcase models with the configs of their files."""
+    """Lint the showcase models with the configs in their files."""
     models = sorted((REPOSITORY / "models").rglob("*.sql"))
     nodes: list[dict[str, Any]] = []
     for file in models:
@@ -124,7 +124,7 @@ def test_no_findings_in_the_showcase(tmp_path: Path) -> None:
 
 
 def test_no_findings_where_check_finds_nothing(tmp_path: Path) -> None:
-    """Lint the queries of check's own cases in which Spark neither shuffles nor sorts a bucketed table."""
+    """Lint queries from the cases of check for which Spark neither shuffles nor sorts a bucketed table."""
     folder = REPOSITORY / "tests" / "cases"
     nodes = []
     for name, table in yaml.safe_load((folder / "tables.yml").read_text()).items():
@@ -149,7 +149,7 @@ def test_no_findings_where_check_finds_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", '{"metadata": {}}', None])
-def test_unreadable_manifest_is_warned_about_once(
+def test_unreadable_manifest_causes_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str | None
 ) -> None:
     (tmp_path / "dbt_project.yml").write_text("name: shop")
@@ -190,7 +190,7 @@ def test_violation_in_yaml_names_its_place(tmp_path: Path) -> None:
     write_manifest(tmp_path / "manifest.json", [{"name": "m", "config": config, "raw_code": "select 1 as k"}])
     path, manifest = str(tmp_path / "models" / "m.sql"), str(tmp_path / "manifest.json")
     [found] = lint("select 1 as k\n", manifest, path)
-    assert found.desc().endswith("It is set in YAML.")
+    assert found.desc().endswith("The YAML sets this key.")
 
 
 def test_new_model_may_be_configured_in_yaml(tmp_path: Path) -> None:

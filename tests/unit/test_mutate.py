@@ -1,4 +1,4 @@
-"""The changes that `make mutate` tries: each breaks one line, and the result is still Python or Jinja."""
+"""Tests of the changes that `make mutate` makes: each breaks one line, and the result is still Python or Jinja."""
 
 from __future__ import annotations
 

@@ -1,78 +1,17 @@
-"""File counts of partitions and the effect of strategies: the figures of the article, and Spark's own hash."""
+"""Tests of the file counts of partitions, and of the options of `files simulate`."""
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
-from math import exp
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from macros import Macros
 
 from spark_bucketing.cli import main
-from spark_bucketing.config.schema import KEYS
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.organize.file_counts import FileCount, files_of_partitions
 from spark_bucketing.organize.file_plan import file_config
-from spark_bucketing.organize.murmur3 import hash_of, hash_of_int, shuffle_keys, task_of
-from spark_bucketing.organize.simulation import Shape, Spread, by_column_salted, simulate
-
-YEAR = Shape(365, 5)
-
-
-@pytest.fixture(scope="module")
-def year() -> dict[str, Spread]:
-    """Return a year of daily partitions with five files each, as in the article."""
-    return dict(simulate(YEAR))
-
-
-def test_hash_matches_spark() -> None:
-    assert [hash_of(text) for text in ("", "abc", "é")] == [142593372, 1322437556, 2119106806]
-    assert (hash_of_int(5), hash_of(5)) == (1023896466, 1607884268)
-    assert hash_of(None, "abc", None) == hash_of("abc") and hash_of(None) == 42
-
-
-@pytest.mark.parametrize("tasks", [1, 2, 7, 64, 365, 1825])
-def test_each_task_has_its_own_key(tasks: int) -> None:
-    assert [task_of(key, tasks) for key in shuffle_keys(tasks)] == list(range(tasks))
-
-
-def test_rates_of_the_article_at_scale_one(year: dict[str, Spread]) -> None:
-    salted = year["by_column_salted"]
-    assert salted.efficiency == pytest.approx(0.632, abs=0.006)
-    assert salted.collisions == pytest.approx(0.418, abs=0.006)
-    assert salted.serious_collisions == pytest.approx(0.127, abs=0.006)
-    # Some tasks have several times the expected number of rows, up to eight times in the article.
-    assert 5 < salted.largest < 9
-
-
-@pytest.mark.parametrize("scale", [0.25, 0.5, 1, 2, 3, 5, 10])
-def test_rates_follow_the_distribution_at_any_scale(scale: float) -> None:
-    spread, mean = by_column_salted(YEAR._replace(scale=scale)), 1 / scale
-    none, one, two = (exp(-mean) * factor for factor in (1, mean, mean**2 / 2))
-    assert spread.efficiency == pytest.approx(scale * (1 - none), abs=0.01)
-    assert spread.collisions == pytest.approx(1 - one / (1 - none), abs=0.012)
-    assert spread.serious_collisions == pytest.approx(1 - (one + two) / (1 - none), abs=0.012)
-
-
-def test_exact_strategy_has_no_collision_and_no_idle_task(year: dict[str, Spread]) -> None:
-    exact = year["exact"]
-    assert (exact.efficiency, exact.collisions, exact.files, exact.largest, exact.tasks) == (1, 0, 1825, 1, 1825)
-
-
-def test_other_strategies_match_the_article(year: dict[str, Spread]) -> None:
-    for scattered in (year["coalesce"], year["repartition"]):
-        assert (scattered.efficiency, scattered.files) == (1, 1825 * 365)
-    # One file per partition, so at most 365 of 1,825 tasks have rows.
-    assert year["by_column"].files == 365 and year["by_column"].efficiency < 0.2 and year["by_column"].largest >= 10
-    # At most files + distinct hashes.
-    assert 1825 < year["by_range"].files <= 1825 + 365 and year["by_range"].efficiency == 1
-
-
-@pytest.mark.parametrize("name", ["coalesce", "repartition", "by_column", "by_column_salted", "by_range", "exact"])
-def test_one_partition_with_one_file_is_simple(name: str) -> None:
-    spread = simulate(Shape(1, 1))[name]
-    assert (spread.tasks, spread.files, spread.efficiency, spread.collisions, spread.largest) == (1, 1, 1, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -95,13 +34,9 @@ def test_file_count_depends_on_the_rows_of_each_partition(
     assert files_of_partitions(FileCount(setting, value), [700, 183, 17], bytes_per_row) == files
 
 
-def test_every_strategy_is_simulated(year: dict[str, Spread]) -> None:
-    assert set(year) == set(KEYS["file_strategy"].choices)
-
-
-def test_no_partitions_have_no_files() -> None:
+def test_table_without_partitions_has_no_files() -> None:
     assert files_of_partitions(FileCount("num_files", 4), []) == []
-    with pytest.raises(ValueError, match="not known"):
+    with pytest.raises(ValueError, match="unknown"):
         files_of_partitions(FileCount("target_file_size", 4), [1])
 
 
@@ -120,7 +55,7 @@ def test_no_partitions_have_no_files() -> None:
 def test_invalid_file_count_is_an_error_that_names_the_model(
     given: dict[str, object], partition_by: list[str], message: str
 ) -> None:
-    with pytest.raises(ProjectError, match="of model 'm'") as error:
+    with pytest.raises(ProjectError, match="Model 'm' has an invalid") as error:
         file_config({"partition_by": partition_by, **given}, {}, "m")
     assert message in str(error.value)
 
@@ -131,38 +66,33 @@ def test_options_override_the_number_of_files_of_any_model() -> None:
     assert (planned["target_file_size"], planned["num_files"], planned["file_strategy"]) == (7, None, "exact")
 
 
-def simulated(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["files", "simulate", *arguments])
-
-
-def test_command_reproduces_the_article() -> None:
-    arguments = ("--partitions", "365", "--files", "5", "--scale", "1")
-    text = simulated(*arguments)
-    assert text.exit_code == 0
-    line = next(line for line in text.output.splitlines() if line.startswith("by_column_salted "))
-    assert line.split()[1:5] == ["1,825", "63.4%", "41.4%", "12.5%"]
-    data = json.loads(simulated(*arguments, "--format", "json").output)
-    assert data["strategies"]["exact"]["efficiency"] == 1 and data["partitions"] == 365
-    assert [one["scale"] for one in data["by_column_salted"]] == [0.25, 0.5, 1, 2, 3, 5, 10]
-
-
-def test_invalid_scale_is_rejected() -> None:
-    result = simulated("--scale", "nan")
-    assert result.exit_code == 2 and "0.01 to 100" in result.output
-
-
-def test_chart_shows_all_tasks_in_proportion() -> None:
-    lines = [line.split() for line in simulated().output.splitlines()]
-    bars = {words[0]: words[-1] for words in lines if words and set(words[-1]) <= set("·█▓▒░")}
-    assert bars["exact"] == "█" * 40
-    # 36.6 % are idle, 37 % have one file, 18 % two, 6 % three and 2 % more.
-    assert bars["by_column_salted"] == "·" * 15 + "█" * 15 + "▓" * 7 + "▒" * 2 + "░"
-    assert all(len(bar) == 40 for bar in bars.values()) and bars["2"].count("·") == 24
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--partitions", "0"), "is not in the range x>=1"),
+        (("--files", "x"), "is not a valid integer"),
+        (("--scale", "0"), "0.01<=x<=100"),
+        (("--scale", "nan"), "from 0.01 to 100"),
+        (("--partitions", "99999"), "more than 100,000 tasks"),
+    ],
+)
+def test_invalid_option_of_a_simulation_is_rejected(arguments: tuple[str, ...], message: str) -> None:
+    result = CliRunner().invoke(main, ["files", "simulate", *arguments])
+    assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--partitions", "0"), ("--files", "x"), ("--scale", "0"), ("--partitions", "99999")]
+    ("strategy", "hint", "has_key"),
+    [
+        ("coalesce", "coalesce(4)", False),
+        ("repartition", "repartition(4)", False),
+        ("by_column", "repartition(4, `ds`)", False),
+        ("by_column_salted", "repartition(6, `ds`, `__spark_bucketing_key`)", True),
+        ("by_range", "repartition_by_range(4, `__spark_bucketing_key`)", True),
+        ("exact", "repartition(4, `__spark_bucketing_key`)", True),
+    ],
 )
-def test_unknown_table_is_an_error_message(arguments: tuple[str, ...]) -> None:
-    result = simulated(*arguments)
-    assert result.exit_code == 2 and "Traceback" not in result.output
+def test_each_strategy_has_its_own_hint(strategy: str, hint: str, has_key: bool) -> None:
+    layout = {"file_strategy": strategy, "partition_by": ["ds"], "range_by": [], "scale_factor": 1.5}
+    found = Macros({}).write_distribution({"files": 4}, layout)
+    assert (found["hint"], "key" in found) == (hint, has_key)

@@ -1,4 +1,4 @@
-"""Tests of bucket specs per partition without Spark: partitions that are read together, findings and fixes."""
+"""Tests of bucket specs per partition without Spark: partitions that Spark reads together, findings and fixes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def table(*partitions: Partition, own: BucketSpec | None = None, columns: tuple[
     return Table("db.t", spec(8) if own is None else own, columns, partitions)
 
 
-def test_neighbours_with_the_same_spec_form_a_range() -> None:
+def test_adjacent_partitions_with_the_same_spec_form_a_range() -> None:
     parts = [part(f"ds={d}", spec(8 if d < "c" else 16) if d != "e" else "") for d in "fedcba"]
     found = [(span(run), run[0].spec) for run in runs(table(*parts).partitions)]
     assert found == [("ds=a .. ds=b", spec(8)), ("ds=c .. ds=d", spec(16)), ("ds=e", None), ("ds=f", spec(16))]
@@ -86,7 +86,7 @@ def test_numeric_partitions_sort_as_numbers_with_null_first() -> None:
         ((spec(8), "2 files"), None, "partition ds=b is seal-broken"),
     ],
 )
-def test_partitions_that_can_be_read_together(
+def test_partitions_with_compatible_specs_are_read_together(
     specs: Sequence[BucketSpec | str | None], buckets: int | None, why: str
 ) -> None:
     found = table(*(part(f"ds={d}", s) for d, s in zip("abc", specs, strict=False)))
@@ -107,7 +107,9 @@ def test_partitions_that_can_be_read_together(
         (Merging("off", 2, 4), 8, 8, True),
     ],
 )
-def test_too_few_tasks_are_not_worth_it(merging: Merging, few: int, many: int, worth: bool) -> None:
+def test_partitions_are_not_read_together_with_too_few_tasks(
+    merging: Merging, few: int, many: int, worth: bool
+) -> None:
     assert merging.worth(few, many) is worth
 
 
@@ -128,18 +130,18 @@ def test_longest_readable_ranges_are_found(specs: list[BucketSpec | str | None])
         if compatible_read(found, partitions(i, j), MERGING).spec
     }
     longest = {(i, j) for i, j in fits if not any((a, b) != (i, j) and a <= i and j <= b for a, b in fits)}
-    # Partitions that no range can contain come in their order.
+    # Partitions that belong to no range keep their order.
     alone = {(i, i + 1) for i in range(len(all_runs)) if (i, i + 1) not in fits}
     expected = [(span(partitions(*at)), at in fits) for at in sorted(longest | alone)]
     assert [(span(r.partitions), r.spec is not None) for r in readable_ranges(found, MERGING)] == expected
 
 
-# With the other settings, few buckets are not worth it.
+# With the other settings, Spark does not read the partitions together as few buckets.
 MERGINGS = st.sampled_from([MERGING, Merging("auto", 16, 2), Merging("off", 2, 4)])
 
 
 @given(st.lists(SPECS, min_size=1, max_size=6), st.sampled_from([spec(8), spec(4), spec(16)]), MERGINGS)
-def test_smallest_rewrite_suffices_and_none_is_smaller(
+def test_proposed_rewrite_is_sufficient_and_minimal(
     specs: list[BucketSpec | str | None], own: BucketSpec, merging: Merging
 ) -> None:
     found = table(*(part(f"ds={d}", s) for d, s in zip("abcdef", specs, strict=False)), own=own)
@@ -179,7 +181,7 @@ def test_predicate_selects_the_chosen_partitions(chosen: str, predicate: str) ->
     assert covering(found, [p for p in found.partitions if p.name[-1] in chosen]) == predicate
 
 
-def test_predicate_uses_further_columns_only_where_needed() -> None:
+def test_predicate_uses_additional_columns_only_if_needed() -> None:
     columns = (Column("ds", "date"), Column("n", "int"))
     names = [f"ds=2024-01-0{d}/n={n}" for d in (1, 2) for n in (1, 2)]
     found = table(*(part(name, spec(8)) for name in [*names, "ds=NULL/n=1"]), columns=columns)
@@ -250,7 +252,7 @@ def test_partitions_with_shared_directories_are_not_rewritten() -> None:
     assert "also contains the table" in plan(whole).left[0][1]
 
 
-def test_staging_table_holds_no_more_than_the_limit() -> None:
+def test_staging_table_does_not_exceed_the_limit() -> None:
     sizes = [40, 40, 40, 150, 1]
     found = plan(*(part(f"ds={d}", None, size=size * 2**30) for d, size in zip("abcde", sizes, strict=True)))
     assert ["".join(partition.name[3:] for partition in batch) for batch in found.batches()] == ["ab", "c", "d", "e"]
@@ -298,7 +300,7 @@ def files_index(*days: str) -> str:
     return f"InMemoryFileIndex({len(days)} paths)[{', '.join(f'file:/w/t/ds={day}' for day in days)}]"
 
 
-# The filters in EXPLAIN COST, and another scan's filters with its own selection.
+# The filters of a scan in EXPLAIN COST, and the filters of another scan that selects different partitions.
 SELECTED = [
     ("ds#7 INSET a, c", [(files_index("a", "c"), "ds#3 INSET a, c")], "ac"),
     ("(ds#7 = a) OR (ds#7 = b, c)", [(files_index("a", "b, c"), "(ds#3 = a) OR (ds#3 = b, c)")], "ab"),

@@ -1,4 +1,4 @@
-"""Parsing of EXPLAIN FORMATTED output from a real Spark, stored in tests/unit/plans."""
+"""Tests that parse output of EXPLAIN FORMATTED from a real Spark, stored in tests/unit/plans."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_details_are_read_by_key() -> None:
     assert join.expressions("Left keys") == ("k#35",)
     exchange = next(node for node in join.walk() if node.operator == "Exchange")
     assert exchange.shuffle is not None
-    assert (exchange.shuffle.kind, exchange.shuffle.keys, exchange.shuffle.partitions) == ("hash", ("#35",), 16)
+    assert (exchange.shuffle.kind, exchange.shuffle.keys, exchange.shuffle.partitions) == ("spark", ("#35",), 16)
     assert not exchange.shuffle.requested
 
 
@@ -65,7 +65,7 @@ def test_shuffles_of_the_extension_and_of_spark_are_distinguished() -> None:
 
 @pytest.mark.parametrize(("name", "scan"), [("subqueries", 19), ("subqueries_not_adaptive", 21)])
 def test_subqueries_are_separate_trees_without_duplicates(name: str, scan: int) -> None:
-    # A table that only the subquery reads.
+    # Only the subquery reads this table.
     found = parse_plan((FOLDER / f"{name}.txt").read_text().replace(f"d.s16 ({scan})", f"d.inner ({scan})"))
     assert len(found.subqueries) == 1
     assert [node.table for node in found.subqueries[0].walk() if node.table] == ["d.inner"]
@@ -84,12 +84,12 @@ def test_odd_names_and_literals_are_parsed() -> None:
     assert [column.name for column in scan.output or ()] == ["k", "p", "ts", "odd, (name"]
 
 
-def test_ambiguous_list_is_unknown_rather_than_wrong() -> None:
+def test_ambiguous_list_is_unknown_instead_of_wrong() -> None:
     project = next(node for node in plan("insert").walk() if node.operator == "Project")
     assert project.output is None
 
 
-def test_line_of_a_literal_is_not_an_operator() -> None:
+def test_line_inside_a_literal_is_not_an_operator() -> None:
     text = (FOLDER / "bucket_counts.txt").read_text().replace("isnotnull(k#35)", "(t#37 = \n\nSort (3)\n)")
     assert parse_plan(text).subqueries == ()
     assert [node.number for node in parse_plan(text).root.walk()] == [9, 8, 4, 3, 2, 1, 7, 6, 5]
@@ -167,7 +167,7 @@ def test_size_of_each_scan_is_read_up_to_the_first_operator() -> None:
     }
     huge = parse_statistics(COST.replace("8.0 KiB", "8.0 EiB"))
     assert set(huge.tables) == {"d.u"} and set(huge.reads) == {4, 5}
-    # The size of a table that is planned without a known size.
+    # Spark assumes this size for a table of unknown size.
     assert parse_statistics(COST.replace("8.0 KiB", "1024.0 PiB")) == huge
 
 

@@ -1,4 +1,4 @@
-"""The progress line of a command, which appears only on a terminal."""
+"""Tests of the progress line of a command, which appears only on a terminal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ main(["check"])
 
 
 def shown(terminal: bool, same: bool = False, script: str = SHOWN, **environment: str) -> tuple[str, str]:
-    """Return standard output and standard error; if both are the same terminal, everything is in the latter."""
+    """Return standard output and standard error; if both are the same terminal, standard error contains everything."""
     main_end, child_end = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", script],
@@ -51,7 +51,7 @@ def shown(terminal: bool, same: bool = False, script: str = SHOWN, **environment
         text=True,
     )
     output, errors = process.communicate(timeout=60)
-    # A terminal without any output cannot be read.
+    # Reading a terminal fails if it has no output.
     os.write(child_end, b"|")
     errors = os.read(main_end, 100_000).decode().removesuffix("|") if terminal else errors
     os.close(child_end)

@@ -1,4 +1,4 @@
-"""Tests of the order of the Scala packages: a package uses only packages before it."""
+"""Tests of the order of the Scala packages: a package uses only earlier packages."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from spark_bucketing.extension import build
 
 SOURCES = Path(build.__file__).parent / "scala"
-# The empty name is the root package: settings and reasons. BucketingExtension registers everything and is used by nothing.
+# The empty name is the root package: settings and reasons. BucketingExtension registers everything; no package uses it.
 ORDER = ["", "hash", "compat", "metadata", "read", "write", "ddl"]
 ENTRY = "BucketingExtension.scala"
 DEFINITION = re.compile(
@@ -31,7 +31,8 @@ def package(path: Path) -> str:
 def violations(files: dict[Path, str]) -> list[str]:
     """Return the uses of definitions in later packages.
 
-    Nested packages see each other's members without an import, so this compares names of definitions instead of imports.
+    Nested packages see each other's members without an import, so this function compares names of definitions, not
+    imports.
     """
     homes = {name: package(path) for path, code in files.items() for name in DEFINITION.findall(code)}
     return sorted(
@@ -48,6 +49,6 @@ def test_packages_depend_one_way() -> None:
     assert violations(files) == []
 
 
-def test_a_use_of_a_later_package_is_found() -> None:
+def test_use_of_a_later_package_is_found() -> None:
     files = {Path("hash/A.scala"): "object A { B.go() }", Path("ddl/B.scala"): "object B { def go() = A }"}
     assert violations(files) == ["hash/A.scala uses B of ddl"]

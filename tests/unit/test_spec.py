@@ -1,4 +1,4 @@
-"""The bucket spec of a table, parsed from DESCRIBE TABLE EXTENDED."""
+"""Tests that the bucket spec of a table is parsed from DESCRIBE TABLE EXTENDED."""
 
 from __future__ import annotations
 

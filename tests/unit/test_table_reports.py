@@ -1,4 +1,4 @@
-"""The report of table layouts as text and JSON."""
+"""Tests of the report on table layouts, as text and as JSON."""
 
 import io
 import json
@@ -99,6 +99,9 @@ def test_narrow_terminal_shows_every_value(width: int, monkeypatch: pytest.Monke
     for value in ("flights", "tailnum, [day]", "100 bytes", "1.5 KiB", "4.0 KiB", "5.6 KiB", "4,000", "1.50", "ok"):
         assert value in text
     assert bool(re.search(r"^rows +4,000 *$", text, re.MULTILINE)) == (width < 300)
+    # An empty line separates two records.
+    both = re.sub(r"\x1b\[[\d;]*m", "", written(OK, WRONG))
+    assert bool(re.search(r"^ *\n\w+ +planes *$", both, re.MULTILINE)) == (width < 300)
 
 
 def test_findings_follow_in_whole_lines() -> None:

@@ -1,4 +1,4 @@
-"""What `table verify` finds, and what state the table is in afterward."""
+"""Tests of the findings of `table verify`, and of the resulting state of the table."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CASES = {
         "wrong",
         ("2 partitions without a valid seal, such as ds=a [seal-broken] a file is gone: ",),
     ),
-    "refused is said once": (
+    "a refused partition is reported once": (
         Verification(bucketed(part("b", Status.NOT_SEALED)), True, sealed=(REFUSED,)),
         "wrong",
         ("ds=b has a row of bucket 1 in a file of bucket 0: rewrite it",),
@@ -65,25 +65,31 @@ CASES = {
         ("1 file not in the file statistics, such as part-1: ", "table stats db.o --repair"),
     ),
     "wrong": (organized(State.WRONG, State.WRONG), "wrong", ("2 files whose statistics differ from the rows",)),
-    "overlapping": (organized(State.COVERED, overlaps=True), "wrong", ("overlaps another file's", "--full-refresh")),
+    "overlapping": (
+        organized(State.COVERED, overlaps=True),
+        "wrong",
+        ("overlaps the range of another file", "--full-refresh"),
+    ),
 }
 
 
 @pytest.mark.parametrize(("found", "state", "parts"), CASES.values(), ids=CASES)
-def test_findings_say_what_was_found_and_what_to_run(found: Verification, state: str, parts: tuple[str, ...]) -> None:
+def test_findings_state_the_problem_and_the_command_to_run(
+    found: Verification, state: str, parts: tuple[str, ...]
+) -> None:
     assert found.state == state
     assert len(found.findings) == bool(parts)
     for text in parts:
         assert text in found.findings[0]
 
 
-def test_names_of_files_are_checked_as_well() -> None:
+def test_file_names_are_checked_too() -> None:
     files = replace(FILES, files=(DataFile("/t/ds=a/data.parquet", 1, 1),))
     overview = replace(bucketed(part("a", Status.SEALED)), files=files)
     assert "without a bucket id in the name" in Verification(overview).findings[0]
 
 
-def test_stock_spark_reads_its_own_layout_without_seals() -> None:
+def test_stock_spark_reads_the_spark_layout_without_seals() -> None:
     spec = replace(SPEC, bucket_hash="spark")
     found = bucketed(part("a", Status.NOT_SEALED))
     spark = replace(found, table=replace(found.table, spec=spec), files=replace(FILES, files=(), spec=spec))
@@ -92,6 +98,6 @@ def test_stock_spark_reads_its_own_layout_without_seals() -> None:
     assert Verification(broken).state == "wrong"
 
 
-def test_what_cannot_be_read_is_unknown_and_no_pass() -> None:
+def test_unreadable_table_is_unknown_and_does_not_pass() -> None:
     overview = replace(bucketed(part("a", Status.SEALED)), files=replace(FILES, files=(), unreadable="It is text."))
     assert (Verification(overview).state, Verification(overview).unknown) == ("unknown", "It is text.")

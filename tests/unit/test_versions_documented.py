@@ -1,4 +1,4 @@
-"""The table in docs/reference/versions.md matches the tests."""
+"""Tests that the table in docs/reference/versions.md matches the tests of each version."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def test_table_lists_exactly_the_unsupported_features() -> None:
         assert cells == ["yes" if version >= SINCE.get(feature, VERSIONS[0]) else "no" for version in VERSIONS], feature
 
 
-def test_each_no_has_a_reason() -> None:
+def test_each_unsupported_feature_has_a_reason() -> None:
     noes = [cell for cells in table().values() for cell in cells if cell.startswith("no")]
     assert noes and all(re.fullmatch(r"no [(]\d[)]", cell) for cell in noes)
     reasons = set(re.findall(r"^(\d)[.] \S", TEXT, re.MULTILINE))
     assert {cell[4] for cell in noes} == reasons
 
 
-def test_readme_links_to_it() -> None:
+def test_readme_links_to_the_table() -> None:
     assert "(docs/reference/versions.md)" in (REPOSITORY / "README.md").read_text()

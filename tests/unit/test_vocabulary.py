@@ -1,4 +1,4 @@
-"""The vocabulary check of `make lint` fails on retired words."""
+"""Tests that the vocabulary check of `make lint` fails on retired words."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def test_each_retired_word_is_found_with_its_replacement(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("word", sorted(RETIRED))
-def test_no_replacement_is_retired_itself(word: str) -> None:
+def test_replacement_of_a_retired_word_is_not_retired(word: str) -> None:
     assert not set(RETIRED[word].split()) & RETIRED.keys()

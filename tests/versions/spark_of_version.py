@@ -1,7 +1,7 @@
 """Write tables, or read tables of any version, with another version of PySpark in a separate process.
 
-Arguments: `write` or `read`, the folder of the warehouse and metastore, and the versions of the tables. The result is
-printed as one line of JSON.
+Arguments: `write` or `read`, the folder of the warehouse and metastore, and the versions of the tables. The program
+prints its result as one line of JSON.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
 
-# Every hashed type, including negative numbers, NULL and text beyond ASCII.
+# Values of every hashed type, including negative numbers, NULL and non-ASCII text.
 ROWS = """
     select if(id % 7 = 0, null, cast(id * 37 - 900 as int)) as k, if(id % 5 = 0, 'ü', cast(id as string)) as t,
         cast(id * -1.25 as decimal(10, 2)) as n, date_add(date'1969-12-20', cast(id as int)) as d, cast(id % 3 as string) as p
     from range(200)
 """
 SORTED = "clustered by (k, t) sorted by (k, t) into 4 buckets"
-# Table names, and the rest of their CREATE TABLE.
+# The names of the tables, and the rest of their CREATE TABLE statements.
 TABLES = {
     "flat": f"(k int, t string, n decimal(10, 2), d date, p string) {SORTED} stored as parquet",
     "orc": f"(k int, t string, n decimal(10, 2), d date, p string) {SORTED} stored as orc",
@@ -38,7 +38,7 @@ JOINS = {
 
 
 def session(home: Path) -> SparkSession:
-    """Open a session with the extension and the metastore and warehouse in a folder."""
+    """Open a session with the extension, whose metastore and warehouse are in a folder."""
     conf = extension_settings(build_jar()) | {
         "spark.master": "local[2]",
         "spark.driver.memory": "2g",
@@ -69,7 +69,7 @@ def write(spark: SparkSession, version: str) -> dict[str, object]:
 
 
 def read(spark: SparkSession, *versions: str) -> dict[str, object]:
-    """Join tables of each version with tables of the last; return shapes of plans and whether rows match."""
+    """Join tables of each version with tables of the last version; return plan shapes and whether the rows match."""
     found: dict[str, object] = {}
     for version in versions:
         for name, join in JOINS.items():

@@ -1,4 +1,4 @@
-"""Tests that every Spark version reads the buckets that another one wrote: the format of seals is the same."""
+"""Tests that every Spark version reads the buckets that another version wrote, with the same format of seals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(home: Path, action: str, spark: str, *tables: str) -> dict[str, Any]:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert spark == DEFAULT or found["spark"].startswith(f"{spark}."), "expected the Spark of this version"
+    assert spark == DEFAULT or found["spark"].startswith(f"{spark}."), "PYTHONPATH must select this version of Spark"
     tables_found: dict[str, Any] = found["tables"]
     return tables_found
 
@@ -45,10 +45,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("spark", VERSIONS)
-def test_tables_of_all_versions_are_bucketed_in_each(home: Path, spark: str) -> None:
+def test_every_version_reads_the_buckets_of_all_versions(home: Path, spark: str) -> None:
     found = run(home, "read", spark, *VERSIONS)
     assert len(found) == len(TABLES) * len(VERSIONS)
     for name, join in found.items():
         assert join["equal"] and join["rows"], name
-        # Spark sorts buckets without a recorded order.
+        # Spark sorts buckets whose table has no sort columns.
         assert join["shape"] == [0, 2 if name.startswith("by_value") else 0, 2], name

@@ -1,5 +1,5 @@
 {#-
-  Returns a config value in the form that the package uses, or the default.
+  Returns a normalized config value, or the default.
 
   spec: dict, the key's entry in config_schema()
 -#}
@@ -29,7 +29,7 @@
 {%- endmacro %}
 
 
-{#- Returns the text of the valid value that an invalid value most likely means, or of an example. -#}
+{#- Returns the valid value that an invalid value most likely means, or an example, as text. -#}
 {% macro meant_value(spec, value) -%}
   {%- if spec.type == 'choice' -%}
     {{ return("'" ~ ((spec.aliases or {}).get(value | string | lower) or spark_bucketing.nearest_name(value, spec.choices) or spec.default or spec.choices[0]) ~ "'") }}
@@ -43,7 +43,7 @@
 {%- endmacro %}
 
 
-{#- Returns column names, which can be a string or a list, as a list of distinct names. -#}
+{#- Returns a list of distinct column names for a string or a list of names. -#}
 {% macro column_list(key, spec, value, node) -%}
   {%- set names = [value] if value is string else value -%}
   {%- set instead = key ~ '=' ~ spec.example -%}

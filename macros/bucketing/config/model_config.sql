@@ -1,8 +1,8 @@
 {#-
-  Returns the validated config of a model with one of the package's materializations: a dict from each key that it takes to its value or
+  Returns the validated config of a model with one of the package's materializations: a dict that maps each accepted key to its value or
   default. Interprets config_schema(), as spark_bucketing.config.validation does in Python. tests/cases/shared/config.yml tests both.
 
-  Runs no query, so that dbt can call it while it parses the project.
+  This macro runs no query, so dbt can call it while it parses the project.
 -#}
 {% macro model_config(node=model) -%}
   {%- set schema = spark_bucketing.config_schema() -%}
@@ -32,8 +32,8 @@
 
 
 {#-
-  Raises an error for a config key that looks like a misspelled key of this package. dbt accepts any key, so a misspelled one would
-  be ignored without a message.
+  Raises an error for a config key that resembles a key of this package. dbt accepts any key, so a misspelled key would have no effect and
+  cause no message.
 -#}
 {% macro validate_config_keys(schema, node) -%}
   {%- set names = [] -%}
@@ -50,13 +50,13 @@
     {%- if meant -%}
       {%- set text = "'" ~ value ~ "'" if value is string else value -%}
       {% do exceptions.raise_compiler_error('Unknown key `' ~ key ~ "` in the config of model '" ~ node.name ~ "'; did you mean `" ~ meant ~ '`?\n  found:    ' ~ key ~ '=' ~ text
-          ~ '\n  expected: a config key that dbt or this package reads\n  instead:  ' ~ meant ~ '=' ~ text) %}
+          ~ '\n  expected: a config key of dbt or of this package\n  instead:  ' ~ meant ~ '=' ~ text) %}
     {%- endif -%}
   {%- endfor -%}
 {%- endmacro %}
 
 
-{#- Returns whether a materialization ignores a key, which may be set for all models of a folder. -#}
+{#- Returns whether a materialization ignores a key, which may be set for all models in a folder. -#}
 {% macro is_ignored_key(spec, materialized, schema) -%}
   {{ return(materialized.split('_')[0] in spec.taken_by | join or not spec.taken_by | reject('in', schema.incremental) | list) }}
 {%- endmacro %}
@@ -75,10 +75,10 @@
   {%- for rule in schema.rules -%}
     {%- set holds = [] -%}
     {%- for key, negated, expected in rule.when -%}
-      {#- `key.entry` is an entry of a mapping. -#}
+      {#- `key.entry` names an entry in a mapping. -#}
       {%- set value = values.get(key) if '.' not in key else (values.get(key.split('.')[0]) or {}).get(key.split('.')[1]) -%}
       {%- set value = value | string if '.' in key and value is not none else value -%}
-      {#- Without expected values, the condition is that the key has no value. 0 and false are values. -#}
+      {#- Without values, the condition is that the key has no value. 0 and false count as values. -#}
       {%- do holds.append((value in expected if expected else value in [none, '', [], {}]) != negated) -%}
     {%- endfor -%}
     {%- if false not in holds -%}

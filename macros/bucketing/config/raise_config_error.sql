@@ -4,5 +4,5 @@
 
 
 {% macro config_error(setting, found, expected, instead, node=model) -%}
-  {{ return('Invalid `' ~ setting ~ "` of model '" ~ node.name ~ "'.\n  found:    " ~ found ~ '\n  expected: ' ~ expected ~ '\n  instead:  ' ~ instead) }}
+  {{ return("Model '" ~ node.name ~ "' has an invalid `" ~ setting ~ '`.\n  found:    ' ~ found ~ '\n  expected: ' ~ expected ~ '\n  instead:  ' ~ instead) }}
 {%- endmacro %}

@@ -1,13 +1,13 @@
 {#-
-  Validates a layout against the columns of the query, and returns it with every column spelled as the query returns it.
+  Validates a layout against the columns of the query, and returns the layout with column names in the query's case.
 
-  Bucket and sort columns of the Hive layout become lower-case, in `columns` as well. The Hive metastore stores column names in lower case,
-  and cannot alter or rename a table whose bucket columns are spelled differently.
+  In the Hive layout, bucket and sort columns get lower-case names, also in `columns`. The Hive metastore stores column names in lower case,
+  and cannot alter or rename a table whose bucket columns differ in case.
 -#}
 {% macro resolve_layout(layout, columns) -%}
-  {%- if layout.bucket_hash == 'hive2' and not spark_bucketing.extension_enabled() -%}
-    {#- Stock Spark computes the bucket of each row with version 1 while it writes. No SQL expression changes that. -#}
-    {% do spark_bucketing.raise_config_error('bucket_hash', 'hive2, in a session without the session extension',
+  {%- if layout.clustered_by and not spark_bucketing.config_schema().hashes[layout.bucket_hash].stock and not spark_bucketing.extension_enabled() -%}
+    {#- When stock Spark writes a row, it computes the bucket with version 1. No SQL expression can change this. -#}
+    {% do spark_bucketing.raise_config_error('bucket_hash', layout.bucket_hash ~ ', in a session without the session extension',
         'the session extension, loaded and enabled: stock Spark writes only the buckets of bucketing version 1',
         "load the extension (spark-bucketing extension conf), or bucket_hash='hive'") %}
   {%- endif -%}
@@ -19,7 +19,7 @@
       {%- set column = by_name.get(name | lower) -%}
       {%- if column is none -%}
         {% do spark_bucketing.raise_config_error(setting, name, 'a column that the query returns: ' ~ columns | map(attribute='name') | join(', '),
-            'use one of these names. Sort order is always ascending; select an expression as a column first') %}
+            'use one of these names; for an expression, select it as a column first; the sort order is always ascending') %}
       {%- endif -%}
       {%- if layout.bucket_hash != 'spark' and setting != 'partition_by' and column.name != column.name | lower -%}
         {%- do column.update({'expression': spark_bucketing.quote_identifier(column.name), 'name': column.name | lower}) -%}

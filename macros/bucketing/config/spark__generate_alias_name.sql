@@ -5,11 +5,11 @@
       - macro_namespace: dbt
         search_order: [my_project, spark_bucketing, dbt]
 
-  dbt calls this macro as soon as it knows the config of a model. The returned name is dbt's default.
+  dbt calls this macro as soon as it knows the config of a model. The macro returns the same name as dbt's default.
 -#}
 {% macro spark__generate_alias_name(custom_alias_name=none, node=none) -%}
   {%- if node.config.materialized in spark_bucketing.config_schema().materializations -%}
-    {#- While dbt parses, `config` is an object; the validating macros expect a dictionary, as in a run. -#}
+    {#- While dbt parses, `config` is an object. The validation macros expect a dictionary, as in a run. -#}
     {%- set parsed = {'name': node.name, 'config': node.config.to_dict(omit_none=true)} -%}
     {%- set layout = spark_bucketing.model_config(parsed) -%}
     {%- if 'incremental_strategy' in layout -%}

@@ -4,7 +4,7 @@
     {%- set found = column.name ~ ' ' ~ column.type -%}
     {%- if column.type in ['float', 'double'] -%}
       {% do spark_bucketing.raise_config_error('clustered_by', found,
-          'a column of type ' ~ types | join(', ') ~ '. Spark never uses buckets of a ' ~ column.type ~ ' column, because it replaces -0.0 with 0.0 before it joins or groups',
+          'a column of type ' ~ types | join(', ') ~ '. Spark never uses buckets by a ' ~ column.type ~ ' column, because it replaces -0.0 with 0.0 before it joins or groups',
           'cast(' ~ column.name ~ ' as decimal(38, 9)) in every model that joins on it, or as bigint if it has no fractions') %}
     {%- elif column.type == 'void' -%}
       {% do spark_bucketing.raise_config_error('clustered_by', found ~ ', the type of a bare null', 'a column of type ' ~ types | join(', '),

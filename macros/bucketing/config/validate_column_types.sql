@@ -1,6 +1,6 @@
 {#-
-  Raises an error, before anything is written, for a column type that the table cannot store or use in its role. The same holds for
-  names of struct fields that the Hive metastore cannot store.
+  Raises an error before the run writes anything if the table cannot store a column's type, or cannot use it as a partition or sort column.
+  Also raises an error for names of struct fields that the Hive metastore cannot store.
 -#}
 {% macro validate_column_types(columns, layout) -%}
   {%- set hive = layout.bucket_hash != 'spark' -%}

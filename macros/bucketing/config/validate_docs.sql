@@ -16,7 +16,7 @@
       {% do exceptions.warn("Model '" ~ model.name ~ "': The following columns are specified in the schema but are not present in the database: " ~ missing | join(', ')) %}
     {%- endif -%}
     {%- if long -%}
-      {% do exceptions.warn("Model '" ~ model.name ~ "': the metastore stores at most 256 characters of a column description. These descriptions are truncated: "
+      {% do exceptions.warn("Model '" ~ model.name ~ "': The metastore stores at most 256 characters of a column description. The run truncates the descriptions of these columns: "
           ~ long | join(', ')) %}
     {%- endif -%}
   {%- endif -%}

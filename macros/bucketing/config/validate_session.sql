@@ -1,7 +1,7 @@
 {#-
-  Raises an error for session settings under which Spark cannot write these tables. Checks only settings that were set explicitly.
+  Raises an error for session settings with which Spark cannot write these tables. Checks only explicit settings.
 
-  keeps_rows: bool, whether the run rewrites rows of the existing table. Rows that Spark skips without an error would then be lost.
+  keeps_rows: bool, whether the run rewrites rows of the existing table. If so, the run would lose all rows that Spark silently skips.
 -#}
 {% macro validate_session(keeps_rows=false) -%}
   {%- set needed = {
@@ -29,7 +29,7 @@
     {% do spark_bucketing.raise_session_error('Spark ' ~ spark_bucketing.spark_version() | join('.'), 'Spark 3.5 or newer', 'run the model on a newer Spark version') %}
   {%- endif -%}
   {% do spark_bucketing.detect_scripts(settings) %}
-  {#- Every run needs this answer later. Asking now shows its warnings before anything is written. -#}
+  {#- Every run needs this result later. This early call shows its warnings before the run writes anything. -#}
   {% do spark_bucketing.extension_enabled() %}
 {%- endmacro %}
 

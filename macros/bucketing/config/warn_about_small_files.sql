@@ -1,8 +1,8 @@
 {#-
-  Warns, before anything is written, when many buckets get so few bytes that opening the files costs more than bucketing saves. The size is
-  Spark's estimate, which tends to be too large.
+  Warns, before the run writes anything, if buckets are so small that opening their files costs more than bucketing saves. The size is Spark's
+  estimate, which tends to be too large.
 
-  sources: list of SQL queries in parentheses. Several sources are microbatches, for which it does not warn.
+  sources: list of SQL queries in parentheses. If there are several sources, they are microbatches, and the macro does not warn.
 -#}
 {% macro warn_about_small_files(sources, layout) -%}
   {%- if layout.buckets >= 200 and sources | length == 1 -%}

@@ -1,7 +1,7 @@
 {#-
   Returns SQL for the normalized path of a directory, without scheme and host, which the metastore may omit.
 
-  location: string, SQL for a location as the metastore stores it: file:/warehouse/t/ds=a%20b
+  location: string, SQL for a location in the notation of the metastore: file:/warehouse/t/ds=a%20b
 -#}
 {% macro directory_of_location(location) -%}
   {{ return("trim(trailing '/' from regexp_replace(" ~ location ~ ", '^[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?', ''))") }}

@@ -1,4 +1,4 @@
-{#- Returns {found, instead} if the function bucket_specs() is not available, and none if it is. -#}
+{#- Returns {found, instead} if the function bucket_specs() is not available; otherwise, returns none. -#}
 {% macro missing_bucket_specs() -%}
   {%- if spark_bucketing.is_extensions_function('bucket_specs', 'BucketSpecsFunction') -%}
     {{ return(none) }}
@@ -6,7 +6,7 @@
   {%- set description = spark_bucketing.run_cache()['bucket_specs'] | join('\n') -%}
   {%- if not description -%}
     {{ return({
-        'found': 'a session without the session extension, or with a version that does not provide `bucket_specs`',
+        'found': 'a session without the session extension, or with an extension that lacks `bucket_specs`',
         'instead': 'load the current extension; `spark-bucketing extension conf` prints the settings',
     }) }}
   {%- endif -%}

@@ -1,7 +1,7 @@
 {#-
   Seals the unsealed files of a table, in a hook or with `dbt run-operation`. Warns about partitions that Spark cannot seal.
 
-  It runs the statement itself and returns no SQL.
+  This macro runs the statement itself, and returns no SQL.
 
   relation: relation, or string with the name of a table
   where: string, predicate on the partition columns; none for all partitions
@@ -11,14 +11,14 @@
     {%- set table = relation if relation is string else spark_bucketing.quote_relation(relation) -%}
     {%- set missing = spark_bucketing.missing_bucket_specs() -%}
     {%- if missing -%}
-      {% do exceptions.raise_compiler_error('The buckets of ' ~ relation ~ ' cannot be sealed.\n  found:    ' ~ missing.found
+      {% do exceptions.raise_compiler_error('The files of ' ~ relation ~ ' cannot be sealed.\n  found:    ' ~ missing.found
           ~ '\n  expected: the session extension, which adds the statement SEAL BUCKETS\n  instead:  ' ~ missing.instead) %}
     {%- endif -%}
     {%- set statement = 'alter table ' ~ table ~ ' seal buckets' ~ (' where ' ~ where ~ '\n' if where else '') -%}
     {%- for row in run_query(statement).rows -%}
       {%- set name = relation ~ (' ' ~ row['partition'] if row['partition'] else '') -%}
       {%- if row['status'] == 'refused' -%}
-        {% do exceptions.warn('Not sealed: ' ~ name ~ ': ' ~ row['problem'] ~ '. Spark ignores its buckets.') %}
+        {% do exceptions.warn(name ~ ' was not sealed: ' ~ row['problem'] ~ '. Spark ignores its buckets.') %}
       {%- else -%}
         {% do log(row['status'] ~ ': ' ~ name ~ (' (' ~ row['problem'] ~ ')' if row['problem'] else ''), info=row['status'] == 'sealed') %}
       {%- endif -%}

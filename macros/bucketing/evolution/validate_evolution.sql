@@ -1,6 +1,6 @@
 {#-
-  Raises an error if the config differs from the table in anything other than the bucket spec. Existing partitions keep their files, so the new
-  table must be able to read them.
+  Raises an error if the config and the table differ in more than their bucket specs. Existing partitions keep their files, so the altered table
+  must be able to read these files.
 
   existing: dict, table_layout() of the table
 -#}
@@ -15,7 +15,7 @@
   {%- set version = spark_bucketing.bucketing_versions()[layout.bucket_hash] -%}
   {%- if existing.buckets and existing.bucket_hash == 'spark' -%}
     {% do spark_bucketing.raise_config_error('on_bucket_change', found,
-        'a table in the Hive layout or without buckets; in the Spark layout, stock Spark reads all partitions with one number of buckets', instead) %}
+        'a table in the Hive layout or without buckets; in the Spark layout, stock Spark reads all partitions with the same number of buckets', instead) %}
   {%- elif existing.bucketing_version | trim != version -%}
     {% do spark_bucketing.raise_config_error('on_bucket_change', found ~ ', bucketing_version ' ~ existing.bucketing_version,
         "a table with bucketing_version " ~ version ~ ", the version of bucket_hash='" ~ layout.bucket_hash ~ "'; Spark cannot combine partitions of different versions", instead) %}

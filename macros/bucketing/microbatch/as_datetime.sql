@@ -1,4 +1,4 @@
-{#- Returns a config or argument (string, date or datetime) as a UTC datetime without time zone, or none for none. -#}
+{#- Converts a config value or argument (string, date, datetime or none) to a UTC datetime without time zone, or none. -#}
 {% macro as_datetime(value) -%}
   {%- if not value -%}
     {{ return(none) }}

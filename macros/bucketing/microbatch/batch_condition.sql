@@ -1,4 +1,4 @@
-{#- Returns the SQL condition for the rows of a batch, as dbt-core writes it. -#}
+{#- Returns the same SQL condition for the rows of a batch as dbt-core. -#}
 {% macro batch_condition(event_time, batch) -%}
   {%- set time = spark_bucketing.event_time_sql(event_time) -%}
   {{ return(time ~ " >= '" ~ batch.start ~ "+00:00' and " ~ time ~ " < '" ~ batch.end ~ "+00:00'") }}

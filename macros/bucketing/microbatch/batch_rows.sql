@@ -1,8 +1,8 @@
 {#-
-  Returns a subquery for the batch's rows if the node has an `event_time`, as dbt-core does, and the relation otherwise. For the batch
-  {empty: true}, the subquery has no rows.
+  Returns a subquery for the batch's rows if the node has an `event_time`, as dbt-core does; otherwise, returns the relation. For the batch
+  {empty: true}, the subquery returns no rows.
 
-  With --empty and --sample, the relation already renders as a subquery. With --defer, its schema differs from the node's.
+  With --empty and --sample, the relation already renders as a subquery. With --defer, the schema of the relation differs from the node's schema.
 -#}
 {% macro batch_rows(relation, node) -%}
   {%- if not node or not spark_bucketing.is_read_by_batches(node) -%}

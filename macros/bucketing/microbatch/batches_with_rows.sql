@@ -1,8 +1,8 @@
 {#-
-  Returns the batches that may have rows, or the first batch if none has. A log line counts the skipped batches.
+  Returns the batches that may have rows, or only the first batch if no batch has rows. Logs the number of skipped batches.
 
-  A batch has no rows if two conditions hold: No input with an `event_time` has rows in it. One query for each input determines this. And
-  the model returns no rows for empty inputs. Spark's optimizer determines this: `select count(*) from events` returns one row.
+  A batch has no rows if two conditions are true. First, no input with an `event_time` has rows in the batch. One query per input tests this
+  condition. Second, the model returns no rows for empty inputs. Spark's optimizer tests this condition: `select count(*) from events` fails it.
 
   batches: list, from microbatches()
   incremental: bool, the result of is_incremental() in the model
@@ -35,7 +35,7 @@
 {%- endmacro %}
 
 
-{#- Returns the inputs that the model reads in batches, as a list of {relation, event_time}. -#}
+{#- Returns a list of {relation, event_time}: the inputs that the model reads in batches. -#}
 {% macro inputs_of_batches() -%}
   {%- set inputs = [] -%}
   {%- for id in model.depends_on.nodes -%}
@@ -51,10 +51,10 @@
 
 
 {#-
-  Returns the start times of all batches in which an input has rows, and possibly of some others. Returns none if the type of its `event_time`
-  makes it impossible to compute the batch of a row in SQL.
+  Returns the start times of all batches in which an input has rows, and possibly of some other batches. Returns none if SQL cannot compute the
+  batch of a row, because of the type of its `event_time`.
 
-  span: dict {start, end} of all batches
+  span: dict {start, end}, the time from the start of the first batch to the end of the last batch
 -#}
 {% macro filled_batches(input, span) -%}
   {%- set size = config.get('batch_size') | lower -%}
@@ -80,7 +80,7 @@
 {#-
   Returns whether Spark's optimizer can prove that a query returns no rows.
 
-  proofs: dict, cache of the answers by query
+  proofs: dict, cache of the results by query
 -#}
 {% macro has_no_rows(sql, proofs) -%}
   {%- if sql not in proofs -%}

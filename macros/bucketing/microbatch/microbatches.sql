@@ -1,7 +1,8 @@
 {#-
   Returns the batches of a microbatch model as a list of {start, end} in UTC, following the rules of dbt-core's MicrobatchBuilder.
 
-  The first run starts at `begin`, and later runs start `lookback` batches before now. --event-time-start and --event-time-end override both.
+  The first run starts at `begin`. Later runs start `lookback` batches before the current time. --event-time-start and --event-time-end override
+  these rules.
   dbt-core itself creates batches only for models with materialized='incremental'.
 -#}
 {% macro microbatches(incremental) -%}

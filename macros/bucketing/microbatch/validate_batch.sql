@@ -21,6 +21,6 @@
   {%- if found | length > 0 -%}
     {%- set values = found[0].values() | list -%}
     {% do spark_bucketing.raise_coarse_partition(
-        'the partition ' ~ values[:-1] | join(', ') ~ ' has ' ~ values[-1] ~ ' row(s) outside of the batch from ' ~ batch.start ~ ' to ' ~ batch.end, layout) %}
+        'the partition ' ~ values[:-1] | join(', ') ~ ' has ' ~ values[-1] ~ ' row(s) outside the batch from ' ~ batch.start ~ ' to ' ~ batch.end, layout) %}
   {%- endif -%}
 {%- endmacro %}

@@ -45,7 +45,7 @@
       'written_as': property['bucketing.written_as'],
       'merged': property['bucketing.merged'],
       'file_format': 'parquet' if 'parquet' in storage else ('orc' if 'orc' in storage else provider),
-      'bucket_hash': ('hive2' if property['bucketing_version'] | trim == '2' else 'hive') if provider == 'hive' else 'spark',
+      'bucket_hash': spark_bucketing.stated_hash(property['bucketing_version'] or '1') if provider == 'hive' else 'spark',
       'bucketing_version': property['bucketing_version'] or '1',
       'buckets': (details['Num Buckets'] or 0) | int,
       'clustered_by': spark_bucketing.quoted_names(details['Bucket Columns']),

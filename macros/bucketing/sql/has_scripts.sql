@@ -15,7 +15,7 @@
 {%- endmacro %}
 
 
-{#- Returns whether SQL supports options for a single read or write, WITH (...). Spark does since 4.0. -#}
+{#- Returns whether SQL supports options for a single read or write: WITH (...), since Spark 4.0. -#}
 {% macro has_query_options() -%}
   {{ return(spark_bucketing.spark_version() >= [4, 0]) }}
 {%- endmacro %}

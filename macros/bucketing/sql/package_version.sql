@@ -12,7 +12,7 @@
 {% macro warn_about_version_mismatch(description) -%}
   {%- set found = modules.re.search('spark-bucketing ([^ ,]+), for Spark', description | join('\n')) -%}
   {%- set warning = {} -%}
-  {#- Several threads may reach this line at once; setdefault() lets only one of them warn. -#}
+  {#- Several threads may reach this line at the same time. With setdefault(), only one of them logs the warning. -#}
   {%- if found and found.group(1) != spark_bucketing.package_version()
       and spark_bucketing.run_cache().setdefault('warning_of_version', warning) is sameas warning -%}
     {% do exceptions.warn('The session extension has version ' ~ found.group(1) ~ ', but the dbt package spark_bucketing has version '

@@ -1,6 +1,6 @@
 {#-
-  Returns the error with which Spark rejects a query before it runs, or an empty string. EXPLAIN returns errors as text, whereas a
-  failing statement would end the run.
+  Returns the error with which Spark rejects a query before running it, or an empty string. EXPLAIN returns errors as text, whereas a failed
+  statement would end the run.
 -#}
 {% macro planning_error(query) -%}
   {{ return(spark_bucketing.error_in_plan(run_query('explain ' ~ query).columns[0].values() | join('\n'))) }}

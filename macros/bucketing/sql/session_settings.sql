@@ -1,6 +1,6 @@
 {#-
-  Returns the settings that are set explicitly in the session, with lower-case keys. Hooks may SET them, so a project with hooks queries them once per
-  model, and a project without hooks once per run.
+  Returns the explicit settings of the session, with lower-case keys. Hooks may change settings, so the macro queries them once per model in a
+  project with hooks, and otherwise once per run.
 -#}
 {% macro session_settings() -%}
   {%- set cache = spark_bucketing.run_cache() -%}

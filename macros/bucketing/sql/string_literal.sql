@@ -1,6 +1,6 @@
 {#-
-  Returns a Spark SQL string literal. The escape character is the backslash, so it is escaped first. Spark substitutes ${...} even inside 
-  literals, before it parses the statement.
+  Returns a Spark SQL string literal. The backslash is the escape character, so the macro escapes backslashes first. Before Spark parses a
+  statement, it substitutes ${...}, even inside literals.
 -#}
 {% macro string_literal(value) -%}
   {{- return("'" ~ (value | string | replace('\\', '\\\\') | replace("'", "\\'") | replace('${', '$\\u007b')) ~ "'") -}}

@@ -8,7 +8,7 @@
   hive_hash: string, name of the hash function, from hive_hash_function(); not used for the Spark layout
 -#}
 {% macro bucket_id(columns, buckets, bucket_hash, hive_hash=none) -%}
-  {%- set by_udf = bucket_hash == 'hive' and hive_hash != 'hive_hash' -%}
+  {%- set by_udf = hive_hash is not none and hive_hash != bucket_hash ~ '_hash' -%}
   {%- set arguments = [] -%}
   {%- for column in columns -%}
     {%- set name = spark_bucketing.quote_identifier(column.name) -%}

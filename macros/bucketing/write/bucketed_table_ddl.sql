@@ -50,7 +50,7 @@
 {%- endmacro %}
 
 
-{#- Returns the columns with bucket and sort columns in lower case; see resolve_layout(). Columns of an existing table may have another case. -#}
+{#- Returns the columns with bucket and sort columns in lower case; see resolve_layout(). In an existing table, their case may differ. -#}
 {% macro spelled_for_hive(columns, layout) -%}
   {%- set keys = (layout.clustered_by + layout.sorted_by) | map('lower') | list -%}
   {%- set spelled = [] -%}
@@ -62,8 +62,8 @@
 
 
 {#-
-  Returns the storage clause of a Hive table. STORED AS accepts no options, and without maxRecordsPerFile=0, a session setting could split
-  buckets.
+  Returns the storage clause of a Hive table, because STORED AS accepts no options. Without the option maxRecordsPerFile=0, a session setting
+  could split buckets.
 -#}
 {% macro hive_storage_clause(layout) -%}
   {%- set classes = {

@@ -1,10 +1,10 @@
 {#-
-  Builds the whole table in an intermediate table, and swaps it in when it is complete and verified.
+  Builds an intermediate table, verifies it, and swaps it in as the whole table.
 
-  sources: list of SQL relations or queries in parentheses, written one after the other
+  sources: list of SQL relations or queries in parentheses, to write one after the other
   columns: list of {name, type[, expression]}
   existing: dict, table_layout() of the replaced table, or none
-  batches: list of the microbatch of each source, or of none
+  batches: list with the microbatch of each source, or with none for a source without batches
 -#}
 {% macro build_table(relation, sources, columns, layout, existing, batches=[none]) -%}
   {%- set tmp = spark_bucketing.intermediate_relation(relation, 'tmp') -%}
@@ -19,7 +19,7 @@
   {%- endif -%}
   {% do spark_bucketing.verify_buckets(tmp, layout, build=context['__spark_bucketing_build']) %}
   {%- if layout.partition_by or not spark_bucketing.extension_enabled() -%}
-    {#- For an unpartitioned table with a seal, verify_buckets() has already verified this. -#}
+    {#- For an unpartitioned table with a seal, verify_buckets() has already verified the build. -#}
     {% do spark_bucketing.mark_written(tmp) %}
     {% do spark_bucketing.validate_build(tmp, spark_bucketing.found_build(tmp), context['__spark_bucketing_build']) %}
   {%- endif -%}

@@ -1,6 +1,6 @@
 {#-
-  Returns the comment that `persist_docs: {columns: true}` adds to a column, or an empty string. Truncates the description to a length that all
-  databases of a Hive metastore can store; validate_docs() warns about this.
+  Returns the comment that `persist_docs: {columns: true}` adds to a column, or an empty string. Truncates the description to a length that every
+  Hive metastore database can store; validate_docs() warns about truncated descriptions.
 -#}
 {% macro column_comment(column) -%}
   {%- if not config.persist_column_docs() -%}
@@ -14,7 +14,7 @@
 {%- endmacro %}
 
 
-{#- Returns the length of a text in UTF-16 code units, as Java and the databases count it. -#}
+{#- Returns the length of a text in UTF-16 code units, which Java and the databases count. -#}
 {% macro utf16_length(text) -%}
   {{ return(text.encode('utf-16-le', 'surrogatepass') | length // 2) }}
 {%- endmacro %}

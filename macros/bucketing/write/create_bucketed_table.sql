@@ -1,5 +1,5 @@
 {#-
-  Creates an empty table, and drops a leftover with the same name.
+  Creates an empty table, after dropping any leftover table with the same name.
 
   columns: list of {name, type, comment} in the order of the query; partition columns move to the end
   layout: dict, from resolve_layout() or resolve_organized_layout()

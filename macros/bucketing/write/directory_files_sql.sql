@@ -12,7 +12,7 @@
   {%- if not execute or spark_bucketing.has_query_options() -%}
     {{ return('binaryFile.' ~ spark_bucketing.quote_identifier(location) ~ " with ('recursiveFileLookup' = 'true')") }}
   {%- endif -%}
-  {#- Several models of a run may share a session. -#}
+  {#- Several models in a run may share a session. -#}
   {%- set view = 'spark_bucketing_files_' ~ local_md5(model.unique_id) -%}
   {% do spark_bucketing.execute_sql('create or replace temporary view ' ~ view ~ ' using binaryFile options '
       ~ spark_bucketing.property_list({'path': location, 'recursiveFileLookup': true}), defines=view) %}

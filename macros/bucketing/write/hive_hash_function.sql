@@ -1,12 +1,12 @@
 {#-
   Returns the name of a SQL function that computes Hive's hash of its arguments; none if the session has no such function.
 
-  Uses hive_hash or hive2_hash of the session extension if the extension is loaded. Otherwise, creates a temporary function for Hive's UDF of
-  version 1, which every Spark with Hive support contains. bucket_id() prepares the arguments for either function. Spark's Hive lacks version 2.
+  Uses the session extension's hive_hash or hive2_hash if the extension is loaded. Otherwise, creates a temporary function for Hive's UDF for
+  version 1, which every Spark with Hive support contains. Spark's Hive lacks version 2. bucket_id() prepares the arguments for either function.
 -#}
 {% macro hive_hash_function(bucket_hash='hive') -%}
   {%- set known = spark_bucketing.is_extensions_function(bucket_hash ~ '_hash', 'HiveHashOf') -%}
-  {%- if known or bucket_hash != 'hive' -%}
+  {%- if known or not spark_bucketing.config_schema().hashes[bucket_hash].stock -%}
     {{ return(bucket_hash ~ '_hash' if known else none) }}
   {%- endif -%}
   {%- set name = 'spark_bucketing_hive_hash' -%}
@@ -15,7 +15,7 @@
 {%- endmacro %}
 
 
-{#- Returns whether a function belongs to the session extension; users can define a function with the same name. Queries this once per run. -#}
+{#- Returns whether the session extension provides a function; users can define a function with the same name. Runs its queries once per run. -#}
 {% macro is_extensions_function(name, class) -%}
   {%- set cache = spark_bucketing.run_cache() -%}
   {%- if name not in cache -%}

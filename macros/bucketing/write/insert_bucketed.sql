@@ -1,8 +1,8 @@
 {#-
   Inserts rows so that each bucket of each partition with rows gets exactly one file.
 
-  The hint wraps a subquery, because in a UNION it would apply only to the first branch. Bucket and partition columns already have the
-  table's types in this subquery, so that the shuffle and the writer hash the same values. With the session extension, Spark does all of this itself.
+  The hint wraps a subquery, because in a UNION it would apply only to the first branch. In this subquery, bucket and partition columns already
+  have the table's types, so that the shuffle and the writer hash the same values. With the session extension, Spark distributes the rows itself.
 
   relation: bucketed table that this run created
   source: string, SQL of a relation or of a query in parentheses

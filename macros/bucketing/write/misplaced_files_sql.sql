@@ -1,8 +1,8 @@
 {#-
-  Returns a query for the buckets that do not have exactly one file: directory, bucket (NULL if the file name has none), number of files.
+  Returns a query for buckets with several files or an invalid bucket id: directory, bucket (NULL if file names have no bucket id), number of files.
 
-  files: string, query for the table's files, each once, as `path`
-  buckets: number of buckets, or the name of a column of that query
+  files: string, query for the distinct files of the table, with the column `path`
+  buckets: number of buckets, or the name of a column in that query
 
     Hive layout   00003_0_part-..., or 000003_0 if Hive wrote the file
     Spark layout  part-00003-<uuid>_00003.c000.snappy.parquet

@@ -5,7 +5,7 @@
 {%- endmacro %}
 
 
-{#- Returns the columns with these names, in the order of the names. -#}
+{#- Returns the columns that have these names, in the order of the names. -#}
 {% macro columns_named(columns, names) -%}
   {%- set by_name = dict(zip(columns | map(attribute='name') | map('lower'), columns)) -%}
   {%- set found = [] -%}

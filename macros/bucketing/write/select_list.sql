@@ -1,8 +1,8 @@
 {#-
   Returns a select list for columns with optional expressions.
 
-  Empty strings and `__HIVE_DEFAULT_PARTITION__` in a partition column become NULL. Spark and Hive store them in the same partition as NULL,
-  so they must be written by the same task and recognized as touched.
+  In partition columns, converts empty strings and `__HIVE_DEFAULT_PARTITION__` to NULL. Spark and Hive store all three in the same partition. The
+  same task must therefore write them, and each of them must count when the run determines the touched partitions.
 -#}
 {% macro select_list(columns, partition_by) -%}
   {%- set partition_names = partition_by | map('lower') | list -%}

@@ -1,6 +1,6 @@
 {#-
-  Returns the number of tasks that write a table. An unpartitioned table gets one task for each bucket. A partitioned table gets
-  spark.sql.shuffle.partitions if that is more, because several partitions can be written in parallel. `write_tasks` overrides both.
+  Returns the number of tasks that write a table: the number of buckets or, for a partitioned table, spark.sql.shuffle.partitions if that number is
+  larger. More tasks can write several partitions in parallel. The config key `write_tasks` overrides both.
 -#}
 {% macro write_tasks(layout) -%}
   {%- if layout.write_tasks -%}

@@ -9,7 +9,8 @@
   {%- endif -%}
   {%- set ours = node.config.materialized in ['bucketed_table', 'bucketed_incremental'] -%}
   {%- set config = spark_bucketing.model_config(node) if ours else node.config -%}
-  {%- set bucket_hash = config.bucket_hash if ours else 'spark' -%}
+  {%- set bucket_hash = config.bucket_hash if ours else spark_bucketing.config_value('bucket_hash',
+      spark_bucketing.config_schema()['keys']['bucket_hash'], config.get('bucket_hash') or 'spark', node) -%}
   {%- set layout = {
       'bucket_hash': bucket_hash,
       'buckets': config.get('buckets'),
@@ -25,7 +26,7 @@
 {%- endmacro %}
 
 
-{#- Returns a name, a list of names or a number as lower-case text for comparison, because Spark ignores the case of names. -#}
+{#- Converts a name, a list of names or a number to lower-case text for comparison, because Spark ignores the case of names. -#}
 {% macro property_text(value) -%}
   {%- set text = value if value is string or value is number else value | join(', ') -%}
   {{ return(text | string | lower | trim) }}

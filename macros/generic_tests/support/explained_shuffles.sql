@@ -1,5 +1,5 @@
 {#-
-  Returns the shuffles in Spark's plan of a query, as {shuffles: [text of each Exchange]}, or {problem}.
+  Returns the shuffles in Spark's plan for a query, as {shuffles: [text of each Exchange]}, or {problem}.
 
     AdaptiveSparkPlan isFinalPlan=false
     +- SortMergeJoin [k#1L], [k#2L], Inner

@@ -1,9 +1,9 @@
 {#-
-  Returns the SQL for a test that checks a table's files. The calling block receives {relation, layout, specs} and returns the SQL, unless the layout
-  alone decides the test.
+  Returns the SQL for a test that checks a table's files. The calling block receives {relation, layout, specs} and returns the SQL. The macro does
+  not call the block if the layout alone determines the result.
 
   tested: relation or string, the `model` argument of the test
-  bucketed: bool, whether the table must have buckets; otherwise there are no `specs`
+  bucketed: bool, whether the table must have buckets; if not, `specs` is missing
 -#}
 {% macro files_test_sql(tested, bucketed=true) -%}
   {%- if execute -%}

@@ -25,7 +25,7 @@
 
 {% macro raise_argument_error(test, argument, found, expected, instead) -%}
   {% do exceptions.raise_compiler_error(
-      'Invalid `' ~ argument ~ '` of ' ~ test ~ " in test '" ~ model.name ~ "'."
+      "Test '" ~ model.name ~ "' has an invalid argument `" ~ argument ~ '` for ' ~ test ~ '.'
       ~ '\n  found:    ' ~ found ~ '\n  expected: ' ~ expected ~ '\n  instead:  ' ~ instead
   ) %}
 {%- endmacro %}

@@ -1,8 +1,8 @@
 {#-
-  Returns the rendered SQL of the model with this relation, as {text}, or {problem}.
+  Returns the rendered SQL of the model that builds a relation, as {text}, or {problem}.
 
-  dbt gives a test only the raw code of other nodes, and its ref() only resolves dependencies of the test. This macro therefore renders the
-  model with replacements for ref(), source() and this.
+  dbt provides only the raw code of other nodes to a test, and ref() in a test resolves only dependencies of the test. This macro therefore renders
+  the model with replacements for ref(), source() and this.
 
   incremental: bool, the value that is_incremental() returns in the model
 -#}
@@ -18,7 +18,7 @@
 {%- endmacro %}
 
 
-{#- Renders the SQL of a node of the graph, and restores the context. -#}
+{#- Renders the SQL of a node in the graph, and restores the context. -#}
 {% macro render_node(node, incremental=false) -%}
   {%- set own = {
       'this': spark_bucketing.graph_relation(node),

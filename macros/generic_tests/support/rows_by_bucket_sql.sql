@@ -1,9 +1,9 @@
 {#-
-  Returns a query that counts the rows of the unsealed partitions per file and bucket: file, partition, buckets, bucket_in_name, bucket_of_rows,
-  row_count.
+  Returns a query that counts the rows in unsealed partitions per file and bucket. The columns are file, partition, buckets, bucket_in_name,
+  bucket_of_rows and row_count.
 
-  It first counts rows per file and computed bucket, so that it parses each file name once instead of once per row. It computes the
-  bucket of each row with every bucket spec of the table, and then picks the spec of the file's partition.
+  The query first counts rows per file and computed bucket, so that it parses each file name once instead of once per row. It computes the bucket of
+  each row with every bucket spec in the table, and then selects the spec of the file's partition.
 
   specs: dict, from tested_specs(), with key columns
 -#}
@@ -28,7 +28,7 @@
     )
     group by file, bucket_ids
   )
-  {#- A `where` with a shuffle returns rows without a file name, which must not pass. -#}
+  {#- With a shuffle in `where`, rows have no file names. The test must not pass in this case. -#}
   left join {{ specs.sql }} as partitions on {{ spark_bucketing.is_of_partition(specs, 'file') }}
   where buckets is not null or file = ''
 {%- endmacro %}

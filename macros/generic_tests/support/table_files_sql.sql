@@ -1,13 +1,13 @@
 {#-
   Returns a query for the files of a table: `path`, in the notation of input_file_name(), and `bytes`.
 
-  A scan of the table does not return files without rows. This query therefore lists files with the format `binaryFile`, without reading
-  their content:
+  A scan of the table does not return files without rows. Therefore, this query lists files with the format `binaryFile`, without reading their
+  contents:
     no partitions, no `where`   all files in the table's location
-    otherwise                   all files in a directory below the location that contains a selected row. For partitions in other
-                                locations, only files with rows, with NULL `bytes`
-  As a result, leftover files of a dropped partition do not count. Empty files of zero bytes do not count either: Hive writes them for empty buckets,
-  and Spark never opens them.
+    otherwise                   all files in directories that contain a selected row. For partitions outside the table's location, the query returns
+                                only files with rows, with NULL as `bytes`
+  As a result, leftover files of a dropped partition do not count. Zero-byte files do not count either: Hive writes them for empty buckets, and Spark
+  never opens them.
 -#}
 {% macro table_files_sql(tested, layout) -%}
   {%- if tested is not string and not layout.partition_by -%}
@@ -15,7 +15,7 @@
   {%- else -%}
     {%- set directory = "regexp_extract(path, '^(.*)/[^/]*$', 1)" -%}
     with files_with_rows as (
-      {#- This scan reads row counts but no columns. -#}
+      {#- This scan reads no columns. -#}
       select distinct input_file_name() as path from {{ spark_bucketing.tested_rows(tested) }}
     )
     select path, max(bytes) as bytes

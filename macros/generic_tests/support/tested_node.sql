@@ -1,6 +1,6 @@
 {#-
-  Returns the tested model, seed or snapshot, or none. This is the node to which the test is attached, whose relation may differ with --defer.
-  Otherwise, it is the node with this relation.
+  Returns the tested model, seed or snapshot, or none. The macro prefers the node to which the test is attached, whose relation may differ with
+  --defer. Without such a node, it searches for the node with this relation.
 -#}
 {% macro tested_node(relation) -%}
   {%- if model.attached_node -%}

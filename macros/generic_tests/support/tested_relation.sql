@@ -1,6 +1,6 @@
 {#-
-  Returns the tested relation. With a `where`, dbt passes a subquery to the test, so the relation comes from the node or source to which the test is
-  attached.
+  Returns the tested relation. With a `where`, dbt passes a subquery to the test. The relation then comes from the node or source to which the test
+  is attached.
 -#}
 {% macro tested_relation(tested) -%}
   {%- if tested is not string -%}

@@ -1,15 +1,15 @@
 {#-
   Returns the bucket specs of a table's partitions, without reading rows. An unpartitioned table counts as one partition. Without the session
   extension, all files count as unsealed, with the bucket spec of the table.
-    sealed   list of {partition, location, buckets, clustered_by, sorted_by, files, described} of partitions with a valid seal
-    loose    list of the other partitions with buckets, with `status` and `problem`. The spec comes from their descriptor, or from the table
-             if the descriptor has none and the file names contain bucket ids
-    known    bool, whether the session extension answered
+    sealed   list of {partition, location, buckets, clustered_by, sorted_by, files, described} for partitions with a valid seal
+    loose    the same list for unsealed partitions with buckets, with `status` and `problem`. The spec comes from their descriptor, or from the table
+             if the descriptor has no spec and the file names contain bucket ids
+    known    bool, whether the session extension provides the specs
     groups   list of the distinct specs {clustered_by, sorted_by, buckets}
-    sql      query for directory, partition, buckets and `spec`, the index of the group, of `loose` partitions
+    sql      query for the directory, partition, buckets and `spec` (index of the group) of `loose` partitions
     all_sql  the same query for `sealed` and `loose` partitions
-    rows     SQL to select the rows of `loose` partitions from
-  Partitions without buckets are skipped, and a log line counts them.
+    rows     SQL for a relation with the rows of `loose` partitions
+  The macro skips partitions without buckets, and logs their number.
 -#}
 {% macro tested_specs(tested, relation, layout) -%}
   {%- set known = spark_bucketing.is_extensions_function('bucket_specs', 'BucketSpecsFunction') -%}
@@ -19,7 +19,7 @@
   {%- set sealed = [] -%}
   {%- set loose = [] if known else [dict(layout, partition='', location='')] -%}
   {%- set state = namespace(unbucketed=0) -%}
-  {#- The 'v' keeps dbt from converting the value to another type. -#}
+  {#- The prefix 'v' prevents dbt from converting the value to another type. -#}
   {%- for row in (run_query(question).rows if known else []) -%}
     {#- The JSON omits NULL fields. -#}
     {%- set part = fromjson(row[0][1:]) -%}
@@ -68,13 +68,13 @@
 {%- endmacro %}
 
 
-{#- Returns a SQL condition that a file belongs to a partition of partitions_sql(). -#}
+{#- Returns a SQL condition that is true if a file belongs to a partition from partitions_sql(). -#}
 {% macro is_of_partition(specs, path) -%}
   {{ return(spark_bucketing.directory_of_file(path) ~ ' = partitions.directory' if specs.known else 'true') }}
 {%- endmacro %}
 
 
-{#- Returns SQL for the tested rows in these partitions, so that Spark reads no other rows. -#}
+{#- Returns SQL for the tested rows in these partitions; Spark reads no other rows. -#}
 {% macro rows_of_partitions(tested, relation, layout, parts) -%}
   {%- set rows = spark_bucketing.tested_rows(tested) -%}
   {%- if not layout.partition_by or not parts -%}

@@ -1,6 +1,6 @@
 {#-
-  Returns a query that counts, for each file, the rows that are smaller than the previous row: file, file_rows, and `unsorted`, an array with
-  the count for each order.
+  Returns a query that counts the rows in each file that are smaller than the previous row. The columns are file, file_rows, and `unsorted`, an array
+  with the count for each order.
 
   rows: string, SQL of a relation or subquery
   orders: list of SQL structs to compare

@@ -1,8 +1,8 @@
 {#-
-  Returns model_config() of an organized model as a layout without buckets.
+  Returns the model_config() of an organized model as a layout without buckets.
 
   file_count: {setting, value}, the key that decides the number of files; the value of target_file_size is in bytes
-  range_boundaries_from: {of, names}, 'ref' or 'source' and its arguments, or none. The config is text because dbt cannot store a relation in it
+  range_boundaries_from: {of, names}, 'ref' or 'source' and its arguments, or none. The config contains text, because dbt cannot store a relation in it
 -#}
 {% macro organized_config(node=model) -%}
   {%- set layout = spark_bucketing.model_config(node) -%}
@@ -20,7 +20,7 @@
 {%- endmacro %}
 
 
-{#- Returns the maximum number of files of one write. Each file has its own task, and Spark handles shuffles with more tasks badly. -#}
+{#- Returns the maximum number of files per write. Each file has its own task, and shuffles with more tasks overload Spark. -#}
 {% macro max_num_files() -%}
   {{ return(spark_bucketing.config_schema()['keys'].num_files.maximum) }}
 {%- endmacro %}

@@ -9,7 +9,7 @@
     {%- for column in columns if column.name | lower in layout[setting] | map('lower') | list and not spark_bucketing.is_bucket_type(column.type, types) -%}
       {% do spark_bucketing.raise_config_error(setting, column.name ~ ' ' ~ column.type,
           'a column of a numeric, string, date, timestamp or boolean type without a collation',
-          'choose another column, or cast this one in the model') %}
+          'choose another column, or cast this column in the model') %}
     {%- endfor -%}
     {%- for column in columns if column.name | lower in layout[setting] | map('lower') | list and column.type | lower == 'timestamp' and layout.file_format == 'orc' -%}
       {% do spark_bucketing.raise_config_error(setting, column.name ~ ' timestamp, in ORC',

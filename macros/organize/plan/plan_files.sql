@@ -3,14 +3,14 @@
 
   A partition is a set of rows with equal values in file_partition_columns(). `longest` is the largest number of files in one partition.
 
-  With `range_by`, range_plan_sql() defines the table. Otherwise, each file of the input is sorted by partition, so that the rows of a
-  partition are contiguous in it. The table has one row for each partition of each input file:
+  With `range_by`, range_plan_sql() defines the plan table. Otherwise, each input file is sorted by partition, so that the rows of a partition are
+  contiguous in the file. The plan table then has one row for each partition in each input file:
     p0, p1, ...   values of the partition columns
     file          name of the input file
     shift         offset that turns the row index in the file into a row number in the partition, from 0 to rows - 1
-    rows, files   number of rows and files of the partition
+    rows, files   number of rows and number of files of the partition
     first_task    total number of files of the preceding partitions
-  The position of a row thus decides its file, so duplicate rows are distributed evenly. Only totals are collected on the driver.
+  The position of a row decides its file, so Spark distributes duplicate rows evenly. Only totals reach the driver.
 
   input: relation, from load_input()
   rows_per_file: int, from rows_per_file(); none if the config sets the number of files
@@ -21,7 +21,7 @@
 {%- endmacro %}
 
 
-{#- Writes a plan query to an intermediate table. Returns the same dict as plan_files(). -#}
+{#- Writes the result of a plan query to an intermediate table. Returns the same dict as plan_files(). -#}
 {% macro write_plan(relation, query, layout) -%}
   {%- set plan = spark_bucketing.intermediate_relation(relation, 'plan') -%}
   {% do spark_bucketing.write_intermediate_relation(plan, query) %}
@@ -77,7 +77,7 @@
 
 
 {#-
-  Returns a select list of file_partition_columns() under their names in a plan, each with a trailing comma.
+  Returns a select list of file_partition_columns() with the aliases of a plan, each followed by a comma.
 
   rows: string, qualifier of the columns with a trailing dot
 -#}
@@ -90,7 +90,7 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the number of files of a partition that has `rows` of `all_rows` rows: at least one, and at most one per row. -#}
+{#- Returns SQL for the number of files in a partition that has `rows` of `all_rows` rows: at least one, and at most one per row. -#}
 {% macro files_of_partition(layout, rows_per_file) -%}
   {%- set file_count = layout.file_count -%}
   {%- if rows_per_file -%}

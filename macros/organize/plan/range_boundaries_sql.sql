@@ -24,7 +24,7 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the ranges of a table's files, with the names of listed_files_sql(). Without the session extension, this opens every file. -#}
+{#- Returns SQL for the ranges of a table's files, with the columns of listed_files_sql(). Without the session extension, Spark opens every file. -#}
 {% macro file_ranges_sql(relation, layout) -%}
   {%- if spark_bucketing.extension_enabled() -%}
     {{ return('select * from (' ~ spark_bucketing.listed_files_sql(relation, layout) ~ ') where is_known') }}

@@ -2,16 +2,16 @@
   Returns SQL for a plan of the range boundaries of an organized table, with one row for each partition:
     p0, p1, ...   values of the partition columns
     rows          number of rows of the partition
-    boundaries    lower bounds of the files, ascending; values below the first bound go to the first file
-    files         number of files: one for each boundary, and one for NULLs if there are any
+    boundaries    lower boundaries of the files, ascending; values below the first boundary go to the first file
+    files         number of files: one for each boundary, and one for NULLs if the partition has NULLs
   numbered_files_sql() adds
     first_task    total number of files of the preceding partitions
 
-  Boundaries are quantiles of a sample of about 100 rows per file, so that file sizes differ by only a few percent. The position of
-  a row determines whether it is sampled, so a retried task samples the same rows. Equal values have the same rank and therefore go to the same file.
-  Every boundary is the value of a row, so no file is empty. Boundaries never leave the cluster.
+  Boundaries are quantiles of a sample of about 100 rows per file, so row counts differ by about 10 percent. The position of a row determines whether
+  the row is in the sample, so a retried task samples the same rows. Equal values have the same rank, and therefore go to the same file. Every
+  boundary is the value of a row, so no file is empty. Boundaries never leave the cluster.
 
-  With `range_boundaries_from`, the plan uses those boundaries of the other table for which there are rows.
+  With `range_boundaries_from`, the plan uses the boundaries of the other table, except boundaries of ranges without rows.
 -#}
 {% macro range_plan_sql(input, layout, rows_per_file) -%}
   {%- set columns = spark_bucketing.partition_aliases(layout) -%}
@@ -28,7 +28,7 @@
   counted as (
     select *, greatest(1, {{ spark_bucketing.files_of_partition(layout, rows_per_file) }}) as target_files
     from (
-      {#- NULLs go to a separate file, so only the other rows count toward the number of files. -#}
+      {#- NULLs go to a separate file, so only rows with values count toward the number of files. -#}
       select {{ partition ~ ', ' if columns }}count(value) as rows, count_if(value is null) as nulls, sum(count(value)) over () as all_rows
       from positions
       {{ 'group by ' ~ partition if columns else 'having count(*) > 0' }}
@@ -41,7 +41,7 @@
   bounded as (
     select {{ partition ~ ', ' if columns }}array_sort(collect_set(boundary)) as boundaries
     from (
-      {#- A partition that the other table lacks becomes one file. -#}
+      {#- A partition that does not exist in the other table becomes one file. -#}
       select
         {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}
         coalesce(
@@ -93,7 +93,7 @@
 {%- endmacro %}
 
 
-{#- Returns a SQL condition that two rows of plan tables belong to the same partition. -#}
+{#- Returns a SQL condition that is true if two rows of plan tables belong to the same partition. -#}
 {% macro same_partition(one, other, columns) -%}
   {%- set equal = [] -%}
   {%- for name in columns -%}
@@ -106,7 +106,7 @@
 {#-
   Returns SQL for the file number of a value in its partition, from 0: the index of the last boundary that is less than or equal to the value.
 
-  longest: int, the largest number of files in one partition
+  longest: int, the maximum number of files in a partition
 -#}
 {% macro file_of_value(value, longest) -%}
   {{ return('if(' ~ value ~ ' is null, greatest(0, size(plan.boundaries)), ' ~ spark_bucketing.file_of_boundaries(value, longest) ~ ')') }}

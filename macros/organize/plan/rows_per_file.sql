@@ -1,10 +1,10 @@
 {#-
   Returns the number of rows per file, from `rows_per_file` or `target_file_size`; none if the config sets the number of files.
 
-  Divides a target size by the size of a row on disk. The row size comes from the existing table if this package built it with the same
-  format and compression. Otherwise, it comes from a sample of the input, which is written and measured. The size in memory does not predict it.
+  Divides a target file size by the size of a row on disk. If this package built the existing table with the same format and compression, the row size
+  comes from that table. Otherwise, the macro writes and measures a sample of the input. The size of rows in memory does not predict their size on disk.
 
-  known: relation that already lists the rows and bytes of the table's files, or none
+  known: relation with the rows and bytes of the table's files, if the run already has one; otherwise none
 -#}
 {% macro rows_per_file(input, columns, layout, relation, existing, known=none) -%}
   {%- if layout.file_count.setting == 'rows_per_file' -%}
@@ -12,7 +12,7 @@
   {%- elif layout.file_count.setting != 'target_file_size' -%}
     {{ return(none) }}
   {%- endif -%}
-  {#- A full refresh reads nothing from the table, which may be damaged. -#}
+  {#- A full refresh does not read the existing table, which may be damaged. -#}
   {%- set comparable = existing and existing.type == 'table' and not should_full_refresh() and existing.build and existing.written_as == spark_bucketing.written_as(layout) -%}
   {%- set measured = {'rows': 0} -%}
   {%- if known -%}
@@ -36,7 +36,7 @@
 {%- endmacro %}
 
 
-{#- Returns {rows, bytes} of a table's files; zero if Spark cannot read the table. Reads only file footers. -#}
+{#- Returns {rows, bytes} of a table's files; zeros if Spark cannot read the table. Reads only file footers. -#}
 {% macro measured(relation, refresh=false) -%}
   {%- set query = spark_bucketing.measure_sql(spark_bucketing.quote_relation(relation)) -%}
   {%- if refresh -%}
@@ -64,7 +64,7 @@
 {#-
   Returns {rows, bytes} of a sample of about a million rows, written with the model's format and options.
 
-  The sample consists of blocks of contiguous rows from the whole input, because  compression of a row depends on its neighbors.
+  The sample consists of blocks of contiguous rows from the whole input, because the compression of a row depends on its neighbours.
 -#}
 {% macro measured_sample(input, columns, layout, sample) -%}
   {%- set names = columns | map(attribute='name') | reject('in', layout.partition_by) | list -%}
@@ -84,9 +84,7 @@
 {%- endmacro %}
 
 
-{#- Returns a hash of everything except values that determines the size of a row: format, codec and options. The table stores this hash for the next
-   build.
--#}
+{#- Returns a hash of the format, codec and options, which determine the size of a row besides its values. The table stores this hash for the next build. -#}
 {% macro written_as(layout) -%}
   {%- set codec = spark_bucketing.session_settings().get('spark.sql.' ~ layout.file_format ~ '.compression.codec') -%}
   {%- set parts = [layout.file_format, codec[1] if codec else ''] -%}

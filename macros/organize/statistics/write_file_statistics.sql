@@ -1,14 +1,14 @@
 {#-
-  Writes the file statistics of a table, or of recently written files, to a directory in the table's location that readers of the table skip;
-  see docs/explanation/file-layout.md. The statistics have one row per file:
-    file               the end of its path, as in _metadata.file_path: the directories of its partition and its name
+  Writes the file statistics of a table, or of recently written files, to a directory in the table's location, which readers of the table ignore; see
+  docs/explanation/file-layout.md. The statistics have one row per file:
+    file               the end of its path, encoded as in _metadata.file_path: the directories of its partition, and its name
     bytes, modified    size and modification time, which identify the file
     partition, implicit_partition   structs with the values of these columns; missing if there are no such columns
     lower, upper       structs with the minimum and maximum of the range column; missing if there is no range column
     nulls, rows        number of NULLs in the range column, and number of rows
     checksum           sum of the hashes of the rows
 
-  Each write adds a directory and leaves the others unchanged. Rows about deleted files are ignored.
+  Each write adds a directory, and does not change existing directories. Readers ignore rows about deleted files.
 
   columns: list of {name, type}
   since: int, microseconds since 1970, to skip older files; none for all files
@@ -60,7 +60,7 @@
 
 
 {#-
-  Returns the arguments of xxhash64 for a row, in the order of the table's columns. Maps have no hash, so they are cast to strings. NULL does
+  Returns the arguments of xxhash64 for a row, in the order of the table's columns. Maps have no hash, so the macro casts them to strings. NULL does
   not change a hash, so a column that is added later does not change the hashes of existing rows.
 -#}
 {% macro hashed_columns(columns, layout) -%}
@@ -73,7 +73,7 @@
 
 
 {#-
-  Returns SQL for a column in a form that can be compared and hashed, whatever its type.
+  Returns SQL for a column's value in a form that Spark can compare and hash, for any type.
 
   of: string, qualifier of the column with a trailing dot
 -#}

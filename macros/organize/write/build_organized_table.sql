@@ -1,8 +1,8 @@
 {#-
-  Builds the whole table in an intermediate table, and swaps it in when it is complete.
+  Builds an intermediate table, and swaps it in as the whole table.
 
-  The model's query runs once and its result is stored, because its rows are read up to three times: to count, to measure and to write them. The
-  stored rows can then be written by any number of tasks.
+  The macro runs the model's query once and stores its result. Spark reads the stored rows up to three times: to count, to measure and to write them.
+  Any number of tasks can write the stored rows.
 
   source: string, SQL query in parentheses
   columns: list of {name, type}

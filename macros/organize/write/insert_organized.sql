@@ -1,9 +1,9 @@
 {#-
   Inserts the rows of the input, distributed over tasks according to the file strategy. `exact` writes each planned file with a separate task.
 
-  Adaptive execution does not coalesce a REPARTITION with an explicit number of partitions, so no files are merged.
+  Adaptive execution does not coalesce a REPARTITION with an explicit number of partitions, so it does not merge files.
 
-  input: relation from load_input(), sorted by the partition columns; with `range_by` also a SQL query in parentheses
+  input: relation from load_input(), sorted by the partition columns; with `range_by`, can also be a SQL query in parentheses
   plan: dict, from plan_files()
 -#}
 {% macro insert_organized(relation, input, plan, columns, layout) -%}
@@ -26,10 +26,10 @@
 
 
 {#-
-  Returns how a strategy distributes rows, as {hint, key}.
+  Returns {hint, key}, which define how a strategy distributes rows.
 
-  `key` is a SQL expression over placed_rows_sql(), which the hint refers to as `__spark_bucketing_key`. It is missing if any task may write
-  a row.
+  `key` is a SQL expression over placed_rows_sql(), to which the hint refers as `__spark_bucketing_key`. The key is missing if any task may write
+  any row.
 -#}
 {% macro write_distribution(plan, layout) -%}
   {%- set tasks = [plan.files, 1] | max -%}
@@ -47,7 +47,7 @@
     {%- set tasks = [(tasks * layout.scale_factor) | round(0, 'ceil') | int, 1] | max -%}
     {{ return({'hint': 'repartition(' ~ tasks ~ ', ' ~ (partition ~ ', ' if partition) ~ key ~ ')', 'key': file}) }}
   {%- elif layout.file_strategy == 'by_range' -%}
-    {#- Sorts by the hash of the partition first, so that each range covers few partitions. -#}
+    {#- The key starts with the hash of the partition, so that each range covers few partitions. -#}
     {%- set order = 'struct(' ~ ('hash(' ~ partition ~ ') as h, ' if partition) ~ spark_bucketing.row_number_in_partition() ~ ' as n)' -%}
     {{ return({'hint': 'repartition_by_range(' ~ tasks ~ ', ' ~ key ~ ')', 'key': order}) }}
   {%- endif -%}
@@ -58,21 +58,21 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the number of a row in its partition, from 0. A retried task gets the same numbers. -#}
+{#- Returns SQL for the number of a row in its partition, from 0. A retried task computes the same numbers. -#}
 {% macro row_number_in_partition() -%}
   {{ return('(input_rows.`__spark_bucketing_row` + plan.shift)') }}
 {%- endmacro %}
 
 
-{#- Returns SQL for the file number of a row in its partition, from 0. The files of a partition differ by at most one row. -#}
+{#- Returns SQL for the file number of a row in its partition, from 0. The row counts of a partition's files differ by at most one. -#}
 {% macro file_of_row() -%}
   {{ return(spark_bucketing.row_number_in_partition() ~ ' * plan.files div plan.rows') }}
 {%- endmacro %}
 
 
 {#-
-  Returns a query for the input's rows with a key, which is a SQL expression over `input_rows` and `plan`. The left join keeps rows without
-  a plan.
+  Returns a query for the input's rows with a key, which is a SQL expression over `input_rows` and `plan`. The left join also returns rows without a
+  plan.
 -#}
 {% macro placed_rows_sql(input, plan, layout, key) -%}
   select input_rows.*, {{ key }} as `__spark_bucketing_key`

@@ -1,12 +1,11 @@
-"""Define errors with messages for users (what was found, what was expected, what to do), and exit codes."""
+"""Define exit codes, and errors whose messages state the problem, the expected state and the remedy."""
 
-# Exit codes of all commands. 2 also means that the result of a part is unknown; 130 follows the shell convention for
-# SIGINT.
+# Exit codes of all commands. 2 also means that part of the result is unknown. 130 is the shell's code for SIGINT.
 CLEAN, FINDINGS, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 
 
 def exit_code(states: set[str]) -> int:
-    """Return the most important of several exit codes: findings take precedence over unknown, unknown over success."""
+    """Return the exit code for several states: findings take precedence over unknown, and unknown over success."""
     if "wrong" in states:
         return FINDINGS
     return COULD_NOT_RUN if "unknown" in states else CLEAN
@@ -17,28 +16,28 @@ class BucketingError(Exception):
 
 
 class ProfileError(BucketingError):
-    """A dbt project or profile cannot be read, or the target is not an embedded Spark."""
+    """Raised if a dbt project or profile cannot be read, or if the target is not an embedded Spark."""
 
 
 class SparkError(BucketingError):
-    """Spark did not start, or did not execute a statement."""
+    """Raised if Spark does not start, or does not execute a statement."""
 
 
 class TableError(BucketingError):
-    """A requested table does not exist or is not bucketed."""
+    """Raised if a requested table does not exist or is not bucketed."""
 
 
 class ExtensionError(BucketingError):
-    """The session extension cannot be built: Spark or Java is missing, or the sources do not compile."""
+    """Raised if the session extension cannot be built: Spark or Java is missing, or the sources do not compile."""
 
 
 class PlanError(BucketingError):
-    """The output of EXPLAIN cannot be parsed."""
+    """Raised if the output of EXPLAIN cannot be parsed."""
 
 
 class ProjectError(BucketingError):
-    """A dbt project does not compile, an artifact cannot be read, or a config is invalid."""
+    """Raised if a dbt project does not compile, an artifact cannot be read, or a config is invalid."""
 
 
 class EventLogError(BucketingError):
-    """A Spark event log cannot be found or read."""
+    """Raised if a Spark event log cannot be found or read."""

@@ -1,4 +1,4 @@
-"""Delay Ctrl-C until statements that run in Spark have been cancelled."""
+"""Delay the effect of Ctrl-C until Spark has cancelled the running statements."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from types import FrameType
 
 @contextmanager
 def noted_interrupts() -> Iterator[threading.Event]:
-    """Record the first Ctrl-C inside the block in an event, instead of interrupting the current line.
+    """Set an event on the first Ctrl-C inside the block instead of interrupting the current line.
 
     Raises:
-        KeyboardInterrupt: at the end of the block, if Ctrl-C was pressed.
+        KeyboardInterrupt: the user pressed Ctrl-C inside the block; raised at its end.
     """
     come = threading.Event()
     # Only the main thread can handle signals.
@@ -24,7 +24,7 @@ def noted_interrupts() -> Iterator[threading.Event]:
 
     def note(_signal: int, _frame: FrameType | None) -> None:
         come.set()
-        # A second Ctrl-C interrupts at once.
+        # A second Ctrl-C interrupts immediately.
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     before = signal.signal(signal.SIGINT, note)

@@ -1,14 +1,12 @@
-"""Manage the embedded Spark of this process; the only module that imports PySpark, and only when Spark is needed."""
+"""Manage this process's embedded Spark; only this module imports PySpark, and only when a command needs Spark."""
 
 from __future__ import annotations
 
-import io
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -23,7 +21,7 @@ def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession
     """Start Spark, or reuse the session of this process, as dbt-spark's session method does.
 
     Raises:
-        SparkError: Spark does not start, or another process holds the metastore.
+        SparkError: Spark does not start, or another process has the metastore open.
     """
     from pyspark.sql import SparkSession
 
@@ -31,12 +29,45 @@ def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession
         try:
             with _stderr_into(log):
                 builder = SparkSession.builder.enableHiveSupport() if hive else SparkSession.builder
-                session = builder.config(map=dict(settings)).getOrCreate()
+                # An event log of these statements would count as a workload.
+                session = builder.config(map={**settings, "spark.eventLog.enabled": "false"}).getOrCreate()
         except Exception as error:
             raise SparkError(f"Spark did not start. {_reason(error)}\n{_tail(log)}".rstrip()) from error
     with spark_call("The metastore does not answer."):
         session.sql("show databases").collect()
     return session
+
+
+def active() -> SparkSession | None:
+    """Return the session of this thread; None if Spark is not running."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
+
+
+@contextmanager
+def local_session() -> Iterator[SparkSession]:
+    """Yield this process's session. If there is none, start a local Spark without a metastore, and stop it at the end.
+
+    Raises:
+        SparkError: Spark does not start.
+    """
+    if session := active():
+        yield session
+        return
+    with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as folder:
+        settings = {
+            "spark.sql.warehouse.dir": folder,
+            "spark.sql.shuffle.partitions": "2",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+        session = open_session(settings, hive=False)
+        session.sparkContext.setLogLevel("OFF")
+        try:
+            yield session
+        finally:
+            session.stop()
 
 
 def open_beside(
@@ -47,8 +78,8 @@ def open_beside(
     Args:
         session: an open session, whose catalog and settings stay unchanged.
         settings: settings of the new session, including static ones.
-        jar: jar of an extension that the first session does not have.
-        extension: class of that extension.
+        jar: the jar of an extension that the first session does not load.
+        extension: the extension's class.
 
     Raises:
         SparkError: Spark cannot create the session.
@@ -69,7 +100,7 @@ def open_beside(
 
 @contextmanager
 def _extended(context: Any, jar: Path | None, extension: str | None) -> Iterator[None]:
-    """Give new sessions inside the block one more extension, whose classes this thread can load."""
+    """Load one more extension into new sessions inside the block; this thread can load its classes."""
     if jar is None or extension is None:
         yield
         return
@@ -89,7 +120,7 @@ def _extended(context: Any, jar: Path | None, extension: str | None) -> Iterator
 
 @contextmanager
 def active_session(session: SparkSession) -> Iterator[None]:
-    """Make a session active in this thread inside the block, so that Spark uses its settings."""
+    """Make a session the active one in this thread inside the block, so that Spark uses its settings."""
     sessions = session.sparkContext._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
     before = sessions.getActiveSession()
     sessions.setActiveSession(session._jsparkSession)
@@ -101,9 +132,9 @@ def active_session(session: SparkSession) -> Iterator[None]:
 
 
 def explain_execution(session: SparkSession, sql: str, cost: bool = True) -> tuple[str, str]:
-    """Return the output of EXPLAIN FORMATTED and EXPLAIN COST for one plan; unlike session.sql(), this runs no command.
+    """Return the output of EXPLAIN FORMATTED and EXPLAIN COST for one plan, without running a command.
 
-    The second text is empty if sizes are not requested.
+    In contrast, session.sql() runs commands. The second text is empty unless `cost` is true.
     """
     state = session._jsparkSession.sessionState()
     modes = session.sparkContext._jvm.org.apache.spark.sql.execution  # type: ignore[union-attr]
@@ -114,9 +145,9 @@ def explain_execution(session: SparkSession, sql: str, cost: bool = True) -> tup
 
 
 def quiet_errors() -> None:
-    """Keep PySpark from printing query errors with stack traces, because it raises them as well.
+    """Prevent PySpark from printing the stack traces of query errors, which it also raises.
 
-    Before Spark 4.0, PySpark prints none.
+    Versions of PySpark before 4.0 do not print them.
     """
     try:
         from pyspark.logger import PySparkLogger
@@ -145,7 +176,7 @@ class SessionStatements:
             done: Future[list[dict[str, Any]]] = self._worker.submit(self._collect, statement)
             while not wait([done], timeout=0.1).done:
                 if interrupted.is_set():
-                    # Cancel again for each job that the statement still starts.
+                    # Cancel again, because the statement may have started another job.
                     self._session.sparkContext.cancelAllJobs()
                 elif self._on_tasks:
                     self._on_tasks(*self._tasks())
@@ -184,7 +215,7 @@ def spark_call(failure: str) -> Iterator[None]:
     """Convert Spark's errors inside the block into a SparkError.
 
     Args:
-        failure: a sentence that names what failed, or an empty string; Spark's own reason follows it.
+        failure: a sentence that describes the failure, or an empty string; Spark's reason follows it in the message.
 
     Raises:
         SparkError: Spark raised an error.
@@ -230,7 +261,7 @@ def _tail(log: IO[bytes], lines: int = 3) -> str:
 
 
 def _reason(error: Exception) -> str:
-    # PySpark logs an error with its stack trace when its text is read.
+    # PySpark logs an error with its stack trace when this function reads the error's text.
     messages = [message for message in _java_messages(error) if message.strip()] or [str(error)]
     if any("Another instance of Derby" in message for message in messages):
         return (
@@ -241,62 +272,8 @@ def _reason(error: Exception) -> str:
 
 
 def _java_messages(error: Exception) -> Iterator[str]:
-    """Return the messages of the Java exception behind a Py4J or PySpark error, and of its causes."""
+    """Return the messages of the Java exception that caused a Py4J or PySpark error, and of its causes."""
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while cause is not None:
         yield str(cause.getMessage())
         cause = cause.getCause()
-
-
-def hadoop_files(path: str) -> list[tuple[str, int, Callable[[], IO[bytes]]]]:
-    """List the files below a path of any file system that Spark knows, such as s3a://logs/ or hdfs://name/logs/.
-
-    Returns: the path and the bytes of each file, and a function that opens it as a buffered stream.
-
-    Raises:
-        SparkError: the path does not exist, or Spark cannot read it.
-    """
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession() or open_session({}, hive=False)
-    context = session.sparkContext
-    with spark_call(f"Spark cannot list {path}."):
-        root = context._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
-        system = root.getFileSystem(context._jsc.hadoopConfiguration())
-        found: list[tuple[str, int, Callable[[], IO[bytes]]]] = []
-        entries = system.listFiles(root, True)
-        while entries.hasNext():
-            entry = entries.next()
-            file = entry.getPath()
-            found.append((file.toString(), int(entry.getLen()), partial(_open_hadoop, system, file)))
-    return found
-
-
-def _open_hadoop(system: Any, path: Any) -> IO[bytes]:
-    with spark_call(f"Spark cannot open {path.toString()}."):
-        return io.BufferedReader(_HadoopStream(system.open(path)), 4 << 20)
-
-
-class _HadoopStream(io.RawIOBase):
-    """An input stream of Hadoop."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream, self._read = stream, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        with spark_call("Spark cannot read the file."):
-            found = bytes(self._stream.readNBytes(len(buffer)))
-        buffer[: len(found)] = found
-        self._read += len(found)
-        return len(found)
-
-    def tell(self) -> int:
-        return self._read
-
-    def close(self) -> None:
-        if not self.closed:
-            self._stream.close()
-        super().close()

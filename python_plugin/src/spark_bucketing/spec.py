@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 BucketHash = Literal["hive", "hive2", "spark"]
-# The hashes of the Hive layout, by the table property bucketing_version. A table without it has version 1.
+HASHES: tuple[BucketHash, ...] = get_args(BucketHash)
+# The hashes of the Hive layout by the value of the table property bucketing_version. The default is version 1.
 HASH_OF_VERSION: Mapping[str, BucketHash] = {"1": "hive", "2": "hive2"}
 VERSION_OF_HASH: Mapping[str, str] = {bucket_hash: version for version, bucket_hash in HASH_OF_VERSION.items()}
+# The hashes of the buckets that stock Spark writes.
+STOCK_HASHES: tuple[BucketHash, ...] = ("hive", "spark")
 VERSION_PROPERTY = "bucketing_version"
 
 _QUOTED_NAME = re.compile("`((?:[^`]|``)+)`")
@@ -27,7 +30,7 @@ class BucketSpec:
 
     @property
     def in_hive_layout(self) -> bool:
-        """Return whether the table has the Hive layout, with the hash of any version."""
+        """Return whether the table has the Hive layout, whatever its bucketing version."""
         return self.bucket_hash in VERSION_OF_HASH
 
     @property
@@ -51,6 +54,11 @@ class BucketSpec:
         )
 
 
+def are_compatible(one: int, other: int) -> bool:
+    """Return whether tables with these numbers of buckets can be joined bucket by bucket."""
+    return max(one, other) % min(one, other) == 0
+
+
 @dataclass(frozen=True)
 class Description:
     """The output of DESCRIBE TABLE EXTENDED for a table."""
@@ -65,7 +73,7 @@ class Description:
         sections: dict[str, dict[str, str]] = {}
         title = ""
         for name, value in ((str(row[0] or ""), str(row[1] or "")) for row in rows):
-            # A column may have the same name as a section title, but a title has no type.
+            # A column may have the same name as a section title, but only a column has a type.
             if not name or (name.startswith("# ") and not value):
                 title = name or "# "
             elif (name, value) != ("# col_name", "data_type"):
@@ -85,13 +93,13 @@ class Description:
 
 
 def listed_properties(text: str) -> dict[str, str]:
-    """Parse properties as DESCRIBE lists them: [a=b, c=d]."""
+    """Parse properties in the format of DESCRIBE: [a=b, c=d]."""
     pairs = re.split(r", (?=[\w.-]+=)", text.strip()[1:-1])
     return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
 def _stated_hash(details: Mapping[str, str]) -> BucketHash:
-    """Return the hash that a table states; only a seal proves it."""
+    """Return the hash that a table's properties state; only a seal proves that the files use it."""
     if details.get("Provider", "").lower() != "hive":
         return "spark"
     return HASH_OF_VERSION.get(
@@ -100,7 +108,7 @@ def _stated_hash(details: Mapping[str, str]) -> BucketHash:
 
 
 def hash_name(bucket_hash: BucketHash) -> str:
-    """Return the hash for messages."""
+    """Return the name of the hash for messages."""
     version = VERSION_OF_HASH.get(bucket_hash)
     return f"Hive's hash of {VERSION_PROPERTY} {version}" if version else "Spark's hash"
 

@@ -1,4 +1,4 @@
-"""Parse sizes in bytes."""
+"""Parse and format sizes in bytes, and format counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NAMES = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def parse_size(text: object) -> int:
-    """Return the bytes of `2TiB`, `256 MiB` or a plain number.
+    """Return the number of bytes of a size such as `2TiB`, `256 MiB` or a plain number.
 
     Raises:
         ValueError: the text is not a size.

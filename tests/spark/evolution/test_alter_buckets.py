@@ -1,4 +1,4 @@
-"""ALTER TABLE ... CLUSTERED BY and NOT CLUSTERED change the spec everywhere, and existing partitions keep theirs."""
+"""Tests that ALTER TABLE ... CLUSTERED BY and NOT CLUSTERED change the table's spec and keep partitions' specs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_repeated_alter_changes_nothing(tables: Tables) -> None:
 
 FOUR = (4, ["k"], ["k"])
 EIGHT: tuple[int, list[str], list[str]] = (8, ["k"], [])
-# Statements, and the table's buckets after them.
+# Statements, and the table's number of buckets after each of them.
 SPELLINGS = {
     "capitals": ("ALTER TABLE t CLUSTERED BY (k) INTO 8 BUCKETS", EIGHT),
     "after a comment": ('/* {"app": "dbt", "node_id": "model.t"} */\nalter table t clustered by (k) into 8 buckets', EIGHT),
@@ -69,7 +69,7 @@ def test_statement_is_recognized_in_every_spelling(tables: Tables, how: str) -> 
 @pytest.mark.parametrize(
     "explain", ["explain {}", "EXPLAIN EXTENDED -- the plan\n{}", "explain formatted {}", "explain cost /* of it */ {}"]
 )
-def test_explain_does_not_run_the_statement(tables: Tables, explain: str) -> None:
+def test_explain_does_not_execute_the_statement(tables: Tables, explain: str) -> None:
     create(tables, "t")
     ((plan,),) = tables.sql(explain.format("alter table t clustered by (k) into 8 buckets"))
     assert "AlterBucketsCommand" in str(plan)
@@ -111,7 +111,7 @@ def test_partitions_keep_their_seals(tables: Tables) -> None:
     filled(tables, "t", "select k, v, k % 3 from new_rows")
     with metastore_calls(tables.spark) as calls:
         tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
-    assert not [call for call in calls if "partition" in call], "only the table may change"
+    assert not [call for call in calls if "partition" in call], "the statement must change only the table"
     tables.sql("insert into t values (1, 'x', 3)")
     tables.sql("alter table t partition (p = 1) not clustered")
     tables.sql("alter table t partition (p = 0) clustered by (k) sorted by (k) into 4 buckets")
@@ -201,8 +201,8 @@ REFUSED = [
     ("alter table a_view not clustered", "(EXPECT_TABLE_NOT_VIEW|is a view).*ALTER TABLE ... NOT CLUSTERED"),
     ("alter table text clustered by (k) into 8 buckets", "TextInputFormat.*STORED AS PARQUET"),
     ("alter table of_json clustered by (k) into 8 buckets", "provider json.*STORED AS PARQUET"),
-    ("alter table of_spark clustered by (k) into 8 buckets", "4 buckets of the Spark layout"),
-    ("alter table of_spark not clustered", "4 buckets of the Spark layout"),
+    ("alter table of_spark clustered by (k) into 8 buckets", "4 buckets in the Spark layout"),
+    ("alter table of_spark not clustered", "4 buckets in the Spark layout"),
     ("alter table version_3 clustered by (k) into 8 buckets", "bucketing_version 3.*version 1 or 2"),
     ("alter table version_3 partition (k = 1) not clustered", "bucketing_version 3"),
     ("alter table times clustered by (at) into 8 buckets", "column at of type TIMESTAMP.*as Hive does"),
@@ -210,12 +210,15 @@ REFUSED = [
     ("alter table times partition (p = 1) not clustered", "found no partitions"),
     ("alter table plain partition (p = 1) clustered by (k) into 8 buckets", "plain table.*without PARTITION"),
     ("select * from bucket_specs('nothing')", "TABLE_OR_VIEW_NOT_FOUND"),
-    ("select * from bucket_specs('a_view')", "the view `spark_catalog`.`alter_buckets`.`a_view`.*that it reads"),
-    ("select * from bucket_specs('new_rows')", "provided: the temporary view `new_rows`.*that it reads"),
+    ("select * from bucket_specs('a_view')", "the view `spark_catalog`.`alter_buckets`.`a_view`.*that the view reads"),
+    (
+        "select * from bucket_specs('new_rows')",
+        "cannot read the temporary view `new_rows`.*that the temporary view reads",
+    ),
     ("select * from bucket_specs('no_schema.t')", "TABLE_OR_VIEW_NOT_FOUND|SCHEMA_NOT_FOUND"),
     ("select * from bucket_specs('a b')", "PARSE_SYNTAX_ERROR"),
-    ("select * from bucket_specs()", "provided: none"),
-    ("select * from bucket_specs(1)", "provided: 1"),
+    ("select * from bucket_specs()", "found none"),
+    ("select * from bucket_specs(1)", "found 1"),
 ]
 
 

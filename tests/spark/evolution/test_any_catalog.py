@@ -1,4 +1,4 @@
-"""Partition access through Spark's own catalog interface, for metastore clients that Spark does not ship."""
+"""Tests of partition access through Spark's catalog interface, for metastore clients that Spark does not include."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Store:
         return {str(partition.name()): partition for partition in listed}
 
 
-def test_partitions_equal_those_of_hives_client(tables: Tables) -> None:
+def test_partitions_equal_the_partitions_from_hives_client(tables: Tables) -> None:
     rows = "select k, v, p, if(k % 3 = 0, null, concat('x/=', k % 3)) from new_rows"
     filled(tables, "t", rows, partition="p bigint, s string")
     store = Store(tables, "t")
@@ -63,7 +63,7 @@ def test_seal_is_written_and_the_stale_descriptor_is_reported(tables: Tables) ->
         change = store.bucketing.PartitionChange(store.list()["p=0"], option.apply(some), described)
         store.java.change(store.table, store.jvm.PythonUtils.toSeq([change]), False)
     assert "descriptors of 1 partitions of" in lines[0] and "spark.sql.hive.metastore.jars" in lines[0]
-    # Spark's catalog interface drops the buckets of a descriptor.
+    # Spark's catalog interface removes the buckets from a descriptor.
     assert kept(tables, "t") == {"p=0": StoredSpec(4, 0), "p=1": StoredSpec(4, 4)}
     assert seal_of(tables, "t", "p=0") == before
 
@@ -81,7 +81,7 @@ def test_table_spec_cannot_be_changed(tables: Tables) -> None:
 
 @pytest.mark.long
 def test_session_with_another_client_seals_and_reads_buckets(tmp_path: Path) -> None:
-    """Use a subprocess, because a process holds only one metastore client."""
+    """Use a subprocess, because a process can have only one metastore client."""
     subprocess_spark = SparkSubprocess(tmp_path, "s")
     subprocess_spark.settings |= {
         "spark.sql.hive.metastore.jars": "path",

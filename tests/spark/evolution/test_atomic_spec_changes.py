@@ -1,4 +1,4 @@
-"""Spec changes are atomic when the metastore fails or other writers run at the same time."""
+"""Tests that spec changes are atomic if the metastore fails or other writers run at the same time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class State(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A statement, the calls at which it may fail, and the stored specs afterwards of p=0, p=1 and a new partition."""
+    """A statement, the calls at which it may fail, and the specs that p=0, p=1 and a new partition have afterwards."""
 
     stored: str
     statement: str
@@ -48,7 +48,7 @@ CHANGES = {
     "unbucketed parquet": Change("using parquet", CLUSTERED, (PARTITIONS, TABLE), [NONE] * 2, EIGHT, StoredSpec(8, 8)),
     "unbucketed orc": Change("using orc", CLUSTERED, (PARTITIONS, TABLE), [NONE] * 2, EIGHT, StoredSpec(8, 8)),
 }
-# Statements whose failures exercise the same code as another one.
+# Statements whose failures exercise the same code as another statement.
 ALIKE = ("no buckets", "unbucketed orc")
 CRASHES = [
     pytest.param(change, call, id=f"{name}, {call}", marks=pytest.mark.long if name in ALIKE else ())
@@ -79,7 +79,7 @@ def rows(tables: Tables) -> list[list[str]]:
 
 
 def fail_call(tables: Tables, statement: str, call: str, number: int = 1) -> list[list[str]]:
-    """Fail the given call of a statement, check that nothing has changed, and return the rows of the queries."""
+    """Make a call of a statement fail, check that nothing has changed, and return the rows of the queries."""
     before, expected = state(tables), rows(tables)
     with failing(tables.spark, call, number) as seen, pytest.raises(FAILURES, match="on purpose"):
         tables.sql(statement)
@@ -106,7 +106,7 @@ def test_failed_change_keeps_the_old_spec_and_can_be_repeated(tables: Tables, ch
 
 @pytest.mark.long
 def test_change_of_many_partitions_can_be_repeated_after_a_failed_batch(tables: Tables) -> None:
-    """A call changes up to a thousand partitions; the first call succeeds and the second one fails."""
+    """Each call changes up to a thousand partitions; the first call succeeds, and the second one fails."""
     prepare(tables, "using parquet")
     tables.sql("alter table t add " + " ".join(f"partition (p = {p})" for p in range(2, 1002)))
     expected = fail_call(tables, CLUSTERED, PARTITIONS, 2)
@@ -115,8 +115,8 @@ def test_change_of_many_partitions_can_be_repeated_after_a_failed_batch(tables: 
     assert rows(tables) == expected
 
 
-def test_last_of_two_concurrent_statements_wins_and_rows_stay_correct(tables: Tables) -> None:
-    """SET TBLPROPERTIES reads the table and writes it back a moment later."""
+def test_later_of_two_concurrent_statements_wins_and_rows_stay_correct(tables: Tables) -> None:
+    """SET TBLPROPERTIES reads the table's metadata, and writes it back a moment later."""
 
     def write_back_old_table(client: Any, call: Callable[[], Any]) -> Any:
         before = client.getTable(DATABASE, "t")

@@ -1,4 +1,4 @@
-"""The number of metastore calls of a query does not depend on the number of partitions."""
+"""Tests that the number of a query's metastore calls does not depend on the number of partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS = "select id as k, cast(id as string) as v, id % {partitions} as p from ran
 
 @pytest.fixture(scope="module")
 def tables(tables: Tables) -> Tables:
-    """Create a table for each number of partitions, with partitions of 4 and of 8 buckets."""
+    """Create a table for each number of partitions; the partitions have 4 or 8 buckets."""
     conf = {"spark.bucketing.enabled": "true", "hive.exec.dynamic.partition.mode": "nonstrict"}
     with tables.settings(conf):
         for partitions in PARTITIONS:
@@ -30,8 +30,8 @@ def tables(tables: Tables) -> Tables:
 
 GROUPED = "select k, count(*) from {t} group by k"
 JOINED = "select a.k, b.v from {t} a join {t} b on a.k = b.k"
-# Spark makes one call for each file listing; both sides of a self join share one. The extension makes one more for the
-# seals.
+# Spark makes one call for each file listing, which both sides of a self join share. The extension makes one more call
+# for the seals.
 CALLS = [
     pytest.param(GROUPED, {"get_partitions": 2}, id="group by"),
     pytest.param(JOINED, {"get_partitions": 2}, id="self join"),
@@ -64,7 +64,7 @@ def test_calls_do_not_depend_on_the_number_of_partitions(tables: Tables, query: 
 
 
 def test_adaptive_replanning_makes_no_further_calls(tables: Tables) -> None:
-    # Spark reads the buckets of `a` after two other stages have run.
+    # Spark reads the buckets of `a` only after two other stages have run.
     query = (
         "select a.k, c.most from {t} a join (select cast(v as bigint) as k, max(k) as most from {t} group by v) c "
         "on a.k = c.k"
@@ -92,10 +92,10 @@ SIDES = [
 
 
 @pytest.mark.parametrize(("left", "right"), SIDES)
-def test_sides_with_different_files_share_no_listing(tables: Tables, left: str, right: str) -> None:
+def test_sides_with_different_files_do_not_share_a_listing(tables: Tables, left: str, right: str) -> None:
     table = tables.spark.table("metastore_calls.evolved3")
     table.where(left).createOrReplaceTempView("one_side")
     table.where(right).createOrReplaceTempView("other_side")
-    # Try both orders, because the first listing would be shared.
+    # Try both orders, because the sides could share the first listing.
     for first, second in (("one_side", "other_side"), ("other_side", "one_side")):
         tables.read(f"select * from {first} a full join {second} b using (k)")

@@ -1,4 +1,4 @@
-"""Tests of tables with mixed bucket specs: compatible specs are read as buckets, others in an ordinary scan."""
+"""Tests that Spark uses the buckets of tables with compatible mixed specs, and an ordinary scan for other tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPECS = {"a": ("k", 4), "b": ("k", 8), "c": ("k", 16), "d": ("j", 8), "e": ("k",
 
 @pytest.fixture(scope="module")
 def tables(tables: Tables) -> Tables:
-    """Create a table that has grown, and tables to join it with."""
+    """Create a table whose number of buckets has grown, and tables to join with it."""
     evolve(tables, "grown", SPECS)
     for buckets in (4, 8, 16):
         tables.make(f"h{buckets}", SCHEMA, "k", buckets, NUMBERS.format(n=5))
@@ -93,7 +93,7 @@ EMPTIED = {
 
 @pytest.fixture
 def sparse(tables: Tables) -> Tables:
-    """Create a table whose partitions with files are compatible, while its own spec has another column."""
+    """Create a table whose partitions with files are compatible, but whose own spec has another column."""
     evolve(tables, "sparse", {"a": ("k", 4), "b": ("k", 8)})
     tables.sql("alter table sparse clustered by (j) sorted by (j) into 8 buckets")
     return tables
@@ -136,7 +136,7 @@ def test_scan_claims_only_the_ordering_that_all_partitions_share(tables: Tables)
     assert tables.read(ranked.format(days="in ('a', 'b')")).shape == (0, 1, 1)
 
 
-def test_alter_in_another_session_is_seen(tables: Tables) -> None:
+def test_query_uses_an_alter_from_another_session(tables: Tables) -> None:
     evolve(tables, "shared", {"a": ("k", 4)})
     query = "select k, count(*), sum(v) from shared group by k"
     assert "(4 Hive buckets, sorted)" in tables.plan(query)

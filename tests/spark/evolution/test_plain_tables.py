@@ -1,4 +1,4 @@
-"""ALTER TABLE ... CLUSTERED BY turns an unbucketed Spark table into a Hive-layout table without a rewrite."""
+"""Tests that ALTER TABLE ... CLUSTERED BY gives an unbucketed Spark table the Hive layout without a rewrite."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_alter_adds_buckets_to_an_unbucketed_table(tables: Tables, file_format: 
     hives = "select id, n, at, c, vc, s, b, d from p where ds is null or ds <> 'x'"
     expected = tables.rows(hives)
     with tables.settings(serde):
-        assert tables.rows(hives) == expected, "Hive's own classes must read the same rows"
+        assert tables.rows(hives) == expected, "Hive's classes must read the same rows"
 
 
 def test_not_clustered_leaves_an_unbucketed_table_unchanged(tables: Tables) -> None:
@@ -55,7 +55,7 @@ def test_not_clustered_leaves_an_unbucketed_table_unchanged(tables: Tables) -> N
     assert ("Provider", "parquet", "") in tables.sql("describe formatted p")
 
 
-def test_types_without_hive_equivalent_are_refused(tables: Tables) -> None:
+def test_types_without_a_hive_equivalent_are_refused(tables: Tables) -> None:
     tables.create("p (k int, at timestamp_ntz, ds string) using parquet partitioned by (ds)")
     tables.sql("insert into p values (1, timestamp_ntz'2024-01-01', 'x')")
     refused(tables, CLUSTERED, r"`p`: found columns that Spark could not store .*: k, at")

@@ -1,4 +1,4 @@
-"""Effects of other statements on the seals and descriptors of partitions, and on later reads."""
+"""Tests of the effects of other statements on the seals and descriptors of partitions, and on later reads."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broa
 
 FOUR, SIX, CLEARED, UNKNOWN = StoredSpec(4, 4), StoredSpec(6, 6), StoredSpec(6, 0), StoredSpec(None, 6)
 BROKEN_FOUR, BROKEN_SIX = StoredSpec("seal-broken", 4), StoredSpec("seal-broken", 6)
-# Planner messages of a scan. Neither of 4 and 6 buckets divides the other.
+# Planner messages about a scan. Neither 4 nor 6 buckets is a multiple of the other.
 BY_FOUR, BY_SIX, TOGETHER = "true (4 Hive", "true (6 Hive", "true (2 Hive buckets of partitions with 4, 6"
 BROKEN, NONE = "false [seal-broken]", "false [not-sealed]"
 
 
 class Case(NamedTuple):
-    """Statements, the stored specs of changed partitions afterwards, and how Spark reads each partition.
+    """Statements, the stored specs of the partitions that they change, and how Spark reads each partition afterwards.
 
-    None stands for a dropped partition. A read of all partitions is an ordinary scan if one of them needs one;
-    otherwise
-    `together` says how.
+    None stands for a dropped partition. Spark reads all partitions with an ordinary scan if one of them requires an
+    ordinary scan. Otherwise, it reads them as `together` describes.
     """
 
     statements: tuple[str, ...]
@@ -40,15 +39,15 @@ class Case(NamedTuple):
         return {name: of for name, of in ({"p=0": FOUR, "p=1": SIX} | self.changed).items() if of}
 
     def reads(self) -> dict[str, str]:
-        """Return what the planner says about each existing partition, and about all of them."""
+        """Return the planner's message about each existing partition, and about all of them together."""
         alone = {"p=0": BY_FOUR, "p=1": BY_SIX} | (self.read or {})
         there = {name: alone[name] for name in self.kept()}
         objections = [said for said in there.values() if said.startswith("false")]
-        # The planner rejects unsealed partitions before it lists any file.
+        # The planner rejects unsealed partitions before it lists files.
         return there | {"true": max(objections, key=lambda said: said == NONE) if objections else self.together}
 
 
-# The table has 6 buckets; partition p=0 was written with 4, p=1 with 6.
+# The table has 6 buckets. Partition p=0 was written with 4 buckets, and p=1 with 6.
 CASES = {
     "ANALYZE of a partition clears its descriptor": Case(("analyze table t partition (p = 1) compute statistics",), {"p=1": CLEARED}),
     "automatic statistics after an INSERT by stock Spark clear the descriptor": Case(
@@ -101,7 +100,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def database(spark: SparkSession) -> Tables:
-    """Create a database for tables whose metadata changes."""
+    """Create a database for tables whose metadata the tests change."""
     made = Tables(spark, "statements")
     made.sql(
         "create or replace temporary view both as "
@@ -112,7 +111,7 @@ def database(spark: SparkSession) -> Tables:
 
 @pytest.fixture
 def tables(database: Tables) -> Iterator[Tables]:
-    """Create a table of 6 buckets with one partition of 4 and one of 6, with the same keys."""
+    """Create a table with 6 buckets, and a partition with 4 buckets and one with 6, both with the same keys."""
     with database.settings({"spark.sql.statistics.size.autoUpdate.enabled": "false"}):
         create(database, "t")
         database.sql("insert into t select k, v, p from both where p = 0")
@@ -137,7 +136,7 @@ def _run(tables: Tables, statement: str) -> None:
         tables.sql(statement)
 
 
-# One partition or all, by their numbers of buckets.
+# One partition, or all of them, with the numbers of buckets.
 GROUPS = "select k, count(*), min(v), max(v), sum(p) from t where {} group by k"
 QUERIES = (
     "select a.k, a.p, b.p, b.v from t a join t b on a.k = b.k where a.p <> 1 and b.p = 1",
@@ -145,12 +144,12 @@ QUERIES = (
 )
 
 
-# The other statements exercise similar code and take long.
+# The other statements exercise similar code and take a long time.
 QUICK = ("ANALYZE of a partition", "SET LOCATION leaves", "DROP PARTITION", "INSERT", "LOAD")
 
 
 @pytest.mark.parametrize("name", all_long_but(tuple(name for name in CASES if name.startswith(QUICK)), CASES))
-def test_statement_leaves_the_expected_seals_and_reads(tables: Tables, name: str) -> None:
+def test_statement_has_the_expected_effect_on_seals_and_reads(tables: Tables, name: str) -> None:
     case = CASES[name]
     for statement in case.statements:
         _run(tables, statement)

@@ -1,4 +1,4 @@
-"""Concurrent writers of one table whose buckets change, and writes that end before their seals are stored."""
+"""Tests of concurrent writers to a table whose buckets change, and of writes that end before they store their seals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUERIES = (
     "select a.k, b.v from t a join t b on a.k = b.k where a.p = 0 and b.p = 1",
     "select * from t where k = 6",
 )
-# One staging folder for each job; jobs that share one make each other fail, on stock Spark as well.
+# Each job has its own staging folder. Jobs that share one make each other fail, also on stock Spark.
 FOLDER = {"spark.sql.hive.convertInsertingPartitionedTable": "false"}
 
 
@@ -39,7 +39,7 @@ def session(spark: SparkSession, settings: dict[str, str]) -> Tables:
 
 
 def fill(tables: Tables) -> None:
-    """Write two partitions with the same keys."""
+    """Write the same keys into two partitions."""
     tables.sql("insert into t select k, v, 0 from new_rows union all select k, v, 1 from new_rows")
 
 
@@ -69,7 +69,7 @@ PARTITIONS, ROUNDS = 3, 2
 
 
 def write(tables: Tables, way: WriteMode, writer: int) -> list[tuple[int, str, int]]:
-    """Write each partition of the writer twice; return all rows."""
+    """Write each of the writer's partitions twice; return all rows."""
     written = []
     for number in range(ROUNDS):
         for p in range(writer, writer + 2 * PARTITIONS, 2):
@@ -105,12 +105,12 @@ def test_two_writers_keep_their_rows_while_the_spec_changes(tables: Tables, how:
     assert sorted(tables.sql("select k, v, p from t")) == sorted(written)
     assert_rows_are_those_of_stock_spark(tables)
     numbers = {of.of_seal for of in kept(tables, "t").values()}
-    # A partition with appends of two specs has no valid buckets.
+    # A partition to which writers with two specs have appended has no valid buckets.
     assert numbers <= {4, 8, 16, *(() if way.overwrites else (None,))}, numbers
 
 
 def test_concurrent_writes_to_one_partition_may_leave_a_stale_seal(tables: Tables) -> None:
-    """A write of 6 buckets runs between the commit and the seal of a write of 4 buckets."""
+    """A write with 6 buckets runs between the commit and the seal of a write with 4 buckets."""
     create(tables, "t", buckets=8)
     fill(tables)
     late: list[Callable[[], Any]] = []

@@ -1,4 +1,4 @@
-"""The planner reads buckets if they make enough tasks for their bytes, and shuffles if that is faster."""
+"""Tests that the planner uses buckets if they make enough tasks for their bytes, and shuffles if that is faster."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def join(left: str, right: str) -> str:
     return f"select a.k, a.v, b.v from {left} a join {right} b on a.k = b.k"
 
 
-# (query, cores, maxPartitionBytes as a share of the bytes of `few`, plan, code). With 2 of 64 cores busy, an eighth of
-# maxPartitionBytes is already too much.
+# (query, cores, maxPartitionBytes as a share of the bytes of `few`, plan, code). With 2 of 64 cores busy, a bucket with
+# an eighth of maxPartitionBytes is already too large.
 PLANS = [
     (join("few", "few"), 64, 1, Shape(2, 2, 0), "[too-few-buckets]"),
     (join("few", "few"), 64, 5, Shape(0, 0, 2), ""),
@@ -48,15 +48,15 @@ PLANS = [
     # The query reads a single, large bucket.
     ("select k, count(*) from few where k = 5 group by k", 64, 5, Shape(1, 0, 0), "[too-few-buckets]"),
     ("select k, count(*) from few where k = 5 group by k", 64, 9, Shape(0, 0, 1), ""),
-    # Each side is small, both together are not.
+    # Each side is small, but both sides together are large.
     (join("few", "many"), 20, 2, Shape(1, 1, 1), "not-needed"),
     (join("few", "many"), 20, 9, Shape(0, 0, 2), ""),
-    # The unbucketed side would be shuffled into two partitions.
+    # Spark would shuffle the unbucketed side into two partitions.
     (join("few", "plain"), 64, 5, Shape(1, 1, 1), ""),
     (join("few", "(select * from plain union all select * from plain)"), 64, 5, Shape(2, 2, 0), "[too-few-buckets]"),
-    # Partitioned tables have no known size; this one may be small.
+    # The size of a partitioned table is unknown; this table may be small.
     (join("few", "parts"), 64, 5, Shape(1, 1, 1), ""),
-    # Only the few rows of an aggregate are shuffled.
+    # Spark shuffles only the few rows of an aggregate.
     (join("few", "(select max(k) as k, v from plain group by v limit 5)"), 64, 5, Shape(3, 1, 1), ""),
     # Stock Spark uses its own buckets, however few.
     (join("sparks", "sparks"), 64, 0.1, Shape(0, 0, 2), ""),
@@ -64,7 +64,7 @@ PLANS = [
 
 
 @pytest.mark.parametrize(("query", "number", "share", "expected", "code"), PLANS)
-def test_too_few_buckets_are_shuffled(
+def test_table_with_too_few_buckets_is_shuffled(
     tables: Tables, query: str, number: int, share: float, expected: Shape, code: str
 ) -> None:
     with cores(tables.spark, number), tables.settings({MAX: str(int(share * bytes_of(tables, "few")))}):
@@ -83,7 +83,7 @@ MOVED = [
     (1 / 7, join("many", "plain") + " limit 10", 8),
     # Spark estimates how many rows a filter leaves.
     (1 / 7, join("many", "(select * from plain limit 5)"), 2),
-    # Partitioned tables have no known size; this one may be large.
+    # The size of a partitioned table is unknown; this table may be large.
     (10, join("many", "parts"), 8),
 ]
 
@@ -123,7 +123,7 @@ def test_executors_requested_later_count_as_cores(spark: SparkSession) -> None:
     try:
         for key, value in later.items():
             conf.set(key, value)
-        assert tasks.cores(spark._jsparkSession) == 6, "expected as many cores as shuffles use"
+        assert tasks.cores(spark._jsparkSession) == 6, "cores() must count as many cores as a shuffle uses"
         conf.set("spark.dynamicAllocation.maxExecutors", "2")
         assert tasks.cores(spark._jsparkSession) == 4
     finally:

@@ -1,6 +1,8 @@
-"""Tables of Hive's bucketing versions 1 and 2: how they are joined, sealed and written."""
+"""Tests that tables in Hive's bucketing versions 1 and 2 are joined, sealed and written correctly."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 from bucketed_tables import VERSION_2, Sealed, Tables, assert_bucketed
@@ -12,7 +14,7 @@ ROWS = "select cast(pmod(id * 37, 600) - 100 as int) as k, id as v from range(90
 OF_VERSION_2 = f"stored as parquet {VERSION_2}"
 JOIN = "select a.k, a.v, b.v from {} a join {} b on a.k = b.k"
 GROUP = "select k, count(*), sum(v) from t group by k"
-# Names of other writers, for a file of bucket \1.
+# File names of other writers for bucket \1.
 NAMES = {
     "hive": r"0\1_0",
     "hive insert": r"0\1_0_copy_1",
@@ -43,18 +45,31 @@ def set_version(tables: Tables, name: str, version: str | None) -> None:
         (JOIN.format("two", "two16"), 0),
         (JOIN.format("one", "two"), 1),
         (JOIN.format("two", "one"), 1),
-        # Spark casts the int keys, so only the table of bigint keys keeps its buckets.
+        # Spark casts the int keys, so only the table with bigint keys keeps its buckets.
         (JOIN.format("two", "wide"), 1),
         ("select k, count(*) from (select k from one union all select k from two) group by k", 1),
         ("select k, count(*) from (select k from two union all select k from two where v > 9) group by k", 0),
+        # The other side is shuffled by the hash of this version.
+        ("select two.k, v, n from two join (select cast(id as int) as k, id as n from range(50)) using (k)", 1),
+        (GROUP.replace("from t", "from two"), 0),
     ],
 )
-def test_only_tables_of_one_version_and_key_type_match(tables: Tables, query: str, exchanges: int) -> None:
+def test_only_tables_with_the_same_version_and_key_type_match(tables: Tables, query: str, exchanges: int) -> None:
     assert tables.read(query).shape.exchanges == exchanges
 
 
-def test_join_of_int_with_bigint_by_bucket_would_lose_rows(tables: Tables) -> None:
-    """Joining bucket by bucket in spite of the types finds almost no rows, so the plan must shuffle the int keys."""
+@pytest.mark.parametrize(
+    ("where", "buckets"), [("k = 5", 1), ("k in (1, 9, 17)", 2), ("k is null", 1), ("k > 5", None)]
+)
+def test_filter_prunes_buckets_of_version_2(tables: Tables, where: str, buckets: int | None) -> None:
+    found = re.search(
+        r"SelectedBucketsCount: (\d+) out of", tables.read(f"select * from two where {where}", empty="null" in where)
+    )
+    assert (found and int(found[1])) == buckets
+
+
+def test_int_and_bigint_keys_are_not_joined_by_bucket(tables: Tables) -> None:
+    """A join bucket by bucket would find almost no rows despite equal keys, so the plan must shuffle the int keys."""
     own = "hive2_bucket(8, {}.k)"
     by_bucket = f"{JOIN.format('two', 'wide')} and {own.format('a')} = {own.format('b')}"
     assert 0 < len(tables.rows(by_bucket)) < len(tables.rows(JOIN.format("two", "wide"))) / 4
@@ -70,7 +85,7 @@ def seal(tables: Tables) -> Sealed:
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize("stated", ["2", "1", "3", None])
-def test_seal_finds_the_version_of_the_rows(tables: Tables, stated: str | None, name: str) -> None:
+def test_seal_determines_the_version_from_the_rows(tables: Tables, stated: str | None, name: str) -> None:
     tables.make("t", "k int, v bigint", "k", 4, ROWS, stored=OF_VERSION_2, sealed=False)
     set_version(tables, "t", stated)
     tables.rename("t", name)
@@ -85,7 +100,7 @@ def test_seal_finds_the_version_of_the_rows(tables: Tables, stated: str | None, 
         )
 
 
-def test_seal_finds_version_1_in_a_table_that_states_version_2(tables: Tables) -> None:
+def test_seal_determines_version_1_in_a_table_that_states_version_2(tables: Tables) -> None:
     """Hive 3 states version 2, and stock Spark then writes version 1."""
     tables.make("t", "k int, v bigint", "k", 4, stored=OF_VERSION_2)
     tables.sql(f"stock:insert into t {ROWS}")
@@ -96,14 +111,14 @@ def test_seal_finds_version_1_in_a_table_that_states_version_2(tables: Tables) -
     assert "4 Hive buckets" in tables.plan(GROUP)
 
 
-def test_rows_of_no_version_are_refused(tables: Tables) -> None:
+def test_rows_that_match_neither_version_are_refused(tables: Tables) -> None:
     tables.make("t", "k int, v bigint", "k", 4, ROWS, stored=OF_VERSION_2, sealed=False)
     tables.rename("t", r"9\1_0", r"^0(\d+)_0_part.*$")
     (outcome,) = tables.seal("t")
     assert outcome.status == "refused" and outcome.problem is not None and "spec has 4 buckets" in outcome.problem
 
 
-def test_append_after_a_change_of_version_removes_the_seal(tables: Tables) -> None:
+def test_append_after_a_version_change_removes_the_seal(tables: Tables) -> None:
     tables.make("t", "k int, v bigint", "k", 4, ROWS)
     assert "Bucketed: true (4 Hive buckets" in tables.read(GROUP)
     set_version(tables, "t", "2")
@@ -114,7 +129,7 @@ def test_append_after_a_change_of_version_removes_the_seal(tables: Tables) -> No
     assert "Bucketed: true (4 Hive2 buckets" in tables.read(GROUP)
 
 
-def test_partitions_of_different_versions_are_not_read_together(tables: Tables) -> None:
+def test_partitions_with_different_versions_are_not_read_together(tables: Tables) -> None:
     tables.make("t", "k int, v bigint", "k", 4, rest="partitioned by (ds string)")
     for version in ("1", "2"):
         set_version(tables, "t", version)
@@ -136,7 +151,9 @@ UNUSUAL = {
 @pytest.mark.usefixtures("aqe")
 @pytest.mark.parametrize("settings", UNUSUAL.values(), ids=UNUSUAL)
 @pytest.mark.parametrize("order", ["", " order by v desc", " order by k desc", " sort by k desc"])
-def test_writes_in_unusual_sessions_are_in_their_buckets(tables: Tables, settings: dict[str, str], order: str) -> None:
+def test_writes_with_unusual_settings_put_rows_in_their_buckets(
+    tables: Tables, settings: dict[str, str], order: str
+) -> None:
     tables.make("t", "k int, v bigint", "k", 4, rest="partitioned by (p int)", stored=OF_VERSION_2)
     rows = f"select /*+ repartition(1) */ k, v, cast(v % 3 as int) as p from ({ROWS}){order}"
     with tables.settings(settings):
@@ -148,7 +165,7 @@ def test_writes_in_unusual_sessions_are_in_their_buckets(tables: Tables, setting
     assert tables.rows("select * from t") == tables.rows(rows.replace(order, ""))
 
 
-def test_write_is_sorted_in_one_file_per_bucket(tables: Tables) -> None:
+def test_write_gives_one_sorted_file_per_bucket(tables: Tables) -> None:
     assert_bucketed(tables, "two", "hive2-parquet")
 
 

@@ -42,7 +42,7 @@ def make(tables: Tables, stored: str, columns: str = "k string, s string, v bigi
 
 @pytest.mark.parametrize("file_format", ["json", "csv", "text"])
 def test_other_formats_are_left_to_stock_spark(tables: Tables, file_format: str) -> None:
-    """Their readers reuse one row object for all files of a task, and may return other text than was written."""
+    """Readers of other formats reuse one row object for all files of a task, and may return different text."""
     columns, rows = (
         ("k string", "select k from ({})") if file_format == "text" else ("k string, s string, v bigint", "{}")
     )
@@ -75,7 +75,7 @@ def test_files_read_by_hives_orc_reader_are_not_merged(tables: Tables, stored: s
 
 
 def test_columns_with_mismatched_field_ids_get_an_ordinary_scan(tables: Tables) -> None:
-    """Spark reads such columns as NULL, so rows with the same key are in every bucket."""
+    """Spark reads such columns as NULL, so rows with equal keys are in several buckets."""
     make(tables, "stored as parquet")
     put_field_ids(tables, "t")
     with tables.settings(IDS_ARE_MISSING):
@@ -110,7 +110,7 @@ def test_encrypted_orc_columns_get_an_ordinary_scan(tables: Tables, by_table: bo
 
 
 @pytest.mark.skipif(not can(COLLATIONS), reason=COLLATIONS)
-def test_sealed_ordering_ends_at_text_with_a_collation(tables: Tables) -> None:
+def test_sealed_ordering_ends_at_a_collated_string(tables: Tables) -> None:
     texts = "select explode(array('a', 'B', 'b', 'A', 'c')) as s"
     for kind in ("string collate utf8_lcase", "string"):
         tables.make("t", f"k int, s {kind}", "k", 1, sorted_by="k, s", stored="using parquet")
@@ -131,7 +131,7 @@ PADDED: tuple[dict[str, str], ...] = (
 @pytest.mark.parametrize(
     "stored", all_long_but("stored as orc", ["stored as orc", "stored as parquet", "using parquet", "using orc"])
 )
-def test_sealed_ordering_ends_at_padded_text(tables: Tables, stored: str, kind: str) -> None:
+def test_sealed_ordering_ends_at_a_padded_string(tables: Tables, stored: str, kind: str) -> None:
     texts = "select explode(array('a', 'a\\t', 'a ', 'b', ' ', '')) as s"
     for created in PADDED[:2]:
         with tables.settings(created):

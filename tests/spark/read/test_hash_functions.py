@@ -1,4 +1,4 @@
-"""The SQL functions hive_hash and hive_bucket compute Hive's hash and bucket, with and without generated code.
+"""Tests that the SQL functions hive_hash and hive_bucket compute Hive's hash and bucket, also in generated code.
 
 The extension is disabled, as in all tests that do not request it; its functions stay available.
 """
@@ -84,7 +84,7 @@ def test_bucket_is_the_unsigned_hash_modulo_the_number_of_buckets(spark: SparkSe
     assert found == [(0, -1812310812, 4)]
 
 
-def test_buckets_of_version_2_equal_trinos(spark: SparkSession) -> None:
+def test_buckets_of_version_2_equal_the_buckets_of_trino(spark: SparkSession) -> None:
     """Trino's tests read these rows from a table that Hive wrote."""
     rows = "(select int(a) as a, tinyint(b) as b from values (1, 5), (10, 5), (1, 6), (10, 6) as t (a, b))"
     assert {row[0] for row in spark.sql(f"select hive2_bucket(8, a, b) from {rows}").collect()} == {0, 1, 5, 6}
@@ -169,7 +169,7 @@ def test_functions_are_documented(spark: SparkSession) -> None:
 
 
 def test_macro_fallback_computes_the_same_buckets_as_the_function(project: Project) -> None:
-    """Hive's UDF sees values as Java types; bucket_id() compensates for what this conversion loses."""
+    """Hive's UDF gets values as Java types; bucket_id() compensates for the information that this conversion loses."""
     project.spark.sql(f"create or replace temporary view odd_rows as {ODD_ROWS}")
     columns = [{"name": name, "type": sql_type} for name, sql_type in ODD_TYPES.items()]
     one_by_one = [[column] for column in columns]

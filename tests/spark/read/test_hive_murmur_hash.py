@@ -1,4 +1,4 @@
-"""The hash of bucketing version 2 equals Hive's own classes, for random values of every type."""
+"""Tests that the hash in bucketing version 2 equals the hash of Hive's classes, for random values of every type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spark_bucketing.session import setting
 ORACLE = Path(__file__).parents[2] / "support" / "HiveMurmurOracle.scala"
 ROWS = 100_000
 DIGITS = "concat(abs(xxhash64(id, 1)), abs(xxhash64(id, 2)), abs(xxhash64(id, 3)))"
-# A third of the strings has letters of two, three and four bytes.
+# A third of the strings have characters of two, three and four bytes.
 TEXT = "substr(sha2(cast(id as string), 512), 1, int(id % 45))"
 WORDS = f"if(id % 3 = 0, replace(translate({TEXT}, 'abcd', 'éß日語'), 'e', '\U0001f600'), {TEXT})"
 NUMBER = "shiftright(xxhash64(id, 7), int(id % 64))"
@@ -32,7 +32,7 @@ VALUES = {
 
 
 def decimal(precision: int, scale: int) -> str:
-    """Return SQL for decimals with up to all digits, and with trailing zeros."""
+    """Return SQL for decimals of any number of digits, including trailing zeros."""
     whole = f"substr({DIGITS}, 1, int(id % {precision - scale + 1}))"
     fraction = f"rpad(substr({DIGITS}, 20, int(id % {scale + 1})), {scale}, '0')"
     text = f"concat(if(id % 2 = 0, '-', ''), '0', {whole}, '.', {fraction})"
@@ -71,7 +71,7 @@ def differing(spark: SparkSession, oracle: str, values: str, rows: int, argument
 @pytest.mark.usefixtures("generated")
 @pytest.mark.parametrize("sql_type", VALUES)
 def test_hash_equals_hives_classes(spark: SparkSession, oracle: str, sql_type: str) -> None:
-    # Hive 2's dates have the Julian calendar before 1582. Hive 3 hashes the days of the proleptic Gregorian calendar.
+    # Before 1582, Hive 2 uses the Julian calendar. Hive 3 hashes the days of the proleptic Gregorian calendar.
     argument = "unix_date(v)" if sql_type == "date" else "v"
     assert differing(spark, oracle, VALUES[sql_type], ROWS, argument) == (ROWS, 0)
 
@@ -86,6 +86,6 @@ def test_hash_of_decimals_of_every_scale_equals_hives_classes(spark: SparkSessio
 
 
 def test_int_and_bigint_of_equal_value_have_different_buckets(spark: SparkSession) -> None:
-    """A planner that took them for compatible would lose rows of a join."""
+    """A planner that treats these keys as compatible would lose rows of a join."""
     found = spark.sql("select count_if(hive2_bucket(8, int(id)) <> hive2_bucket(8, id)) from range(1000)").head()
     assert found is not None and found[0] > 800

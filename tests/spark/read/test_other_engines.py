@@ -1,4 +1,4 @@
-"""Sessions in which another engine replaces Spark's operators with columnar ones."""
+"""Tests of sessions in which another engine replaces Spark's operators with columnar operators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Extension extends (SparkSessionExtensions => Unit) {
 
 
 def plan(session: SparkSession, folder: Path) -> str:
-    """Plan a query on a sealed Spark-layout table in a new session."""
+    """Plan a query on a sealed table in the Spark layout, in a new session."""
     with active_session(session):
         session.sql(
             f"create table t (k bigint, v string) using parquet clustered by (k) sorted by (k) into 8 buckets "

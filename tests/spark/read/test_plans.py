@@ -1,4 +1,4 @@
-"""Plans with the extension: (query, exchanges, sorts, bucketed scans), with AQE on and off."""
+"""Tests of plans with the extension: (query, exchanges, sorts, bucketed scans), with AQE on and off."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bucketed_tables import Tables
 pytestmark = pytest.mark.usefixtures("extension", "aqe", "no_broadcast")
 
 
-@pytest.fixture(scope="module", params=["1", "2"], ids=["v1", "v2"])
+@pytest.fixture(scope="module", params=["1", pytest.param("2", marks=pytest.mark.long)], ids=["v1", "v2"])
 def bucketing_version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -70,7 +70,7 @@ CASES = [
     ("select k, row_number() over (partition by k order by v) as n from a", 0, 1, 1),
     ("select a.k, count(*) from a join b on a.k = b.k group by a.k", 0, 0, 2),
     ("select k, max(n) from (select k, s, count(*) n from a group by k, s) group by k", 0, 0, 1),
-    # More keys than bucket columns, fewer, and in another order.
+    # More or fewer keys than bucket columns, and keys in another order.
     ("select * from m join m2 on m.k = m2.k and m.t = m2.t", 0, 0, 2),
     ("select * from m join m2 on m.t = m2.t and m.k = m2.k", 0, 0, 2),
     ("select * from m join m2 on m.t = m2.t and m.k = m2.k and m.v = m2.w", 0, 2, 2),
@@ -83,7 +83,7 @@ CASES = [
     ("select * from (select k as x, v from a) join (select k as y from b) on x = y", 0, 0, 2),
     ("select * from a join b on a.k = b.k where a.v > (select avg(u) from plain)", 1, 0, 2),
     ("select * from a where k in (select k from b)", 0, 0, 2),
-    # Only one side is bucketed: the other is shuffled by Hive's hash.
+    # Only one side is bucketed, and Spark shuffles the other by Hive's hash.
     ("select * from a join plain on a.k = plain.k", 1, 1, 1),
     ("select * from a full join plain on a.k = plain.k", 1, 1, 1),
     ("select * from m join plain p on m.k = p.k and m.t = cast(p.u as string)", 1, 1, 1),
@@ -102,7 +102,7 @@ CASES = [
     ("select * from a order by k", 1, 1, 0),
     ("select /*+ broadcast(b) */ * from a join b on a.k = b.k", 0, 0, 0),
     ("select k, count(*) from (select /*+ repartition(3) */ * from a) group by k", 2, 0, 0),
-    # No claimed ordering without sort columns; a single partition for one bucket; ORC like Parquet.
+    # A table without sort columns has no ordering; one bucket is a single partition; ORC is like Parquet.
     ("select * from unsorted u join b on u.k = b.k", 0, 1, 2),
     ("select sum(v) over (order by k) from one", 0, 0, 1),
     ("select max(k), sum(v) from one", 1, 0, 0),
@@ -115,7 +115,7 @@ CASES = [
     ("select * from (select input_file_name() as f, k from days) d join b on d.k = b.k", 0, 1, 2),
     ("select * from grown join b on grown.k = b.k", 0, 0, 2),
     ("select * from grown g full join days d on g.k = d.k", 0, 0, 2),
-    # Numbers of buckets that are multiples are coalesced; others are shuffled.
+    # Spark coalesces buckets if their numbers are multiples, and shuffles the others.
     ("select * from a join c16 c on a.k = c.k", 0, 0, 2),
     ("select * from c16 c full join a on a.k = c.k", 0, 0, 2),
     ("select * from one join a on one.k = a.k", 0, 0, 2),

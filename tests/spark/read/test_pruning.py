@@ -1,4 +1,4 @@
-"""Filters on bucket columns prune the files of other buckets."""
+"""Tests that filters on bucket columns prune the files of other buckets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = (
 )
 
 
-@pytest.fixture(scope="module", params=["1", "2"], ids=["v1", "v2"])
+@pytest.fixture(scope="module", params=["1", pytest.param("2", marks=pytest.mark.long)], ids=["v1", "v2"])
 def bucketing_version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -35,7 +35,7 @@ def tables(tables: Tables) -> Tables:
     return tables
 
 
-# A filter and the number of buckets it leaves; None if it prunes nothing.
+# A filter, and the number of buckets that remain after pruning; None if the filter prunes nothing.
 FILTERS = [
     ("a", "k = 5", 1),
     ("a", "5 = k", 1),
@@ -64,7 +64,7 @@ FILTERS = [
     ("typed", "d = date'1969-12-31' and n = 1.25 and l = -1", 1),
     ("typed", "d in (date'1969-12-31', date'1970-01-02') and n = 0.25 and l = 1", 2),
 ]
-# Other numbers of bucketing version 2.
+# Filters that leave a different number of buckets in bucketing version 2.
 OF_VERSION_2 = {"k in (1, 9, 17)": 2, "d in (date'1969-12-31', date'1970-01-02') and n = 0.25 and l = 1": 1}
 
 

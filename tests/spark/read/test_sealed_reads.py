@@ -1,4 +1,4 @@
-"""Every operator can use sealed buckets from the first query on: limits, cursors, caches, writes and overwrites."""
+"""Tests that all queries use sealed buckets, starting with the first: limits, cursors, caches, writes, overwrites."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JOIN = "select t.k, t.v, good.v as w from t join good on t.k = good.k"
 
 @pytest.fixture(scope="module")
 def tables(tables: Tables) -> Tables:
-    """Create two tables of 8 buckets and one of 16, sealed by the writes."""
+    """Create two tables with 8 buckets and one with 16, all sealed by the writes."""
     for name, rows, buckets in (("t", 900, 8), ("good", 700, 8), ("finer", 600, 16)):
         tables.make(name, "k int, v bigint", "k", buckets)
         with tables.settings({"spark.bucketing.enabled": "true"}):
@@ -133,7 +133,7 @@ REPLACED = ("select r.k, r.v, good.v as w from r join good on r.k = good.k", GRO
 
 
 def planned_frame(tables: Tables, query: str = GROUPED) -> DataFrame:
-    """Return a query that is planned over listed, bucketed files, but has not run."""
+    """Return a query that Spark has planned over listed, bucketed files, but has not run."""
     tables.sql(f"use {tables.database}")
     frame = tables.spark.sql(query)
     assert "Bucketed: true" in str(frame._jdf.queryExecution().executedPlan().toString())
@@ -151,7 +151,7 @@ def replaceable(tables: Tables) -> Tables:
     ("query", "other"),
     [*((query, True) for query in REPLACED), pytest.param(GROUPED, False, id="different modification time")],
 )
-def test_file_replaced_during_a_query_fails_it_with_a_clear_error(replaceable: Tables, query: str, other: bool) -> None:
+def test_query_fails_with_a_clear_error_if_a_file_is_replaced(replaceable: Tables, query: str, other: bool) -> None:
     tables, frame = replaceable, planned_frame(replaceable, query)
     first, second, *_ = tables.files("r")
     put(second, (first if other else second).read_bytes())
@@ -161,8 +161,8 @@ def test_file_replaced_during_a_query_fails_it_with_a_clear_error(replaceable: T
     assert "Bucketed: false [seal-broken]" in tables.read(query)
 
 
-def test_modification_time_truncated_to_seconds_is_no_replacement(replaceable: Tables) -> None:
-    """Some stores list files with milliseconds but return single files with whole seconds."""
+def test_modification_time_truncated_to_seconds_is_not_a_replacement(replaceable: Tables) -> None:
+    """Some object stores return milliseconds in a listing, but whole seconds for a single file."""
     tables, second = replaceable, 1_700_000_000 * 10**9
     for path in tables.files("r"):
         os.utime(path, ns=(second, second + 345_000_000))

@@ -1,4 +1,4 @@
-"""Damaged files, seals and columns: queries return the rows of stock Spark, and EXPLAIN shows the reason code."""
+"""Tests of damaged files, seals and columns: queries return stock Spark's rows, and EXPLAIN shows the reason code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Act = Callable[[Tables], None]
 
 @pytest.fixture(scope="module")
 def database(spark: SparkSession) -> Tables:
-    """Create a table to join with, and a table with other files under the same names and buckets."""
+    """Create a table to join, and a table with different files that have the same names and buckets."""
     made = Tables(spark, "seals")
     for name, rows in (("good", 900), ("other", 2500)):
         made.make(name, "k int, v bigint", "k", 4, NUMBERS.format(rows))
@@ -47,7 +47,7 @@ def database(spark: SparkSession) -> Tables:
 
 @pytest.fixture
 def tables(database: Tables) -> Iterator[Tables]:
-    """Create the table `t`, written and sealed by an INSERT."""
+    """Create the table `t`, which an INSERT writes and seals."""
     database.make("t", "k int, v bigint", "k", 4)
     database.sql(f"insert into t {NUMBERS.format(900)}")
     folder = database.folder("t")
@@ -67,7 +67,7 @@ def reason_code(tables: Tables, query: str = QUERIES[1]) -> str:
 
 
 def stock_rows(tables: Tables) -> list[list[str]]:
-    """Return the rows of the queries, or none if stock Spark cannot read the files."""
+    """Return the rows of the queries; no rows if stock Spark cannot read the files."""
     try:
         return [tables.stock_rows(query) for query in QUERIES]
     except (PySparkException, Py4JJavaError):
@@ -80,14 +80,14 @@ def change_first_file(act: Callable[[Path], Any]) -> Act:
 
 
 def replace_file(tables: Tables, own_time: bool = False) -> None:
-    """Replace a file with one of the other table, and keep the modification time of either."""
+    """Replace a file with a file of the other table, and keep the modification time of either file."""
     mine, theirs = tables.files("t")[0], tables.files("other")[0]
     assert mine.stat().st_size != theirs.stat().st_size
     put(mine, theirs.read_bytes(), (mine if own_time else theirs).stat().st_mtime_ns)
 
 
 def move_table(tables: Tables, copy: Callable[..., Any]) -> None:
-    """Move the table to another folder, as a restored backup or a copied table would."""
+    """Move the table to another folder, as when a backup is restored or the table is copied."""
     folder, target = tables.folder("t"), tables.folder("t").with_name("t_moved")
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(folder, target, copy_function=copy)
@@ -95,7 +95,7 @@ def move_table(tables: Tables, copy: Callable[..., Any]) -> None:
 
 
 def touch_files(tables: Tables) -> None:
-    """Change all file times to whole seconds, as stores do that rename by copying."""
+    """Change all file times to whole seconds, as object stores do that rename files by copying."""
     for path in tables.files("t"):
         os.utime(path, (1_700_000_000, 1_700_000_000))
 
@@ -110,7 +110,7 @@ def set_parameter(key: str, value: str | None) -> Act:
 
 
 def two_appends(tables: Tables) -> None:
-    """Both appends extend the seal that they found; the second one overwrites the first one's update."""
+    """Make two appends extend the same seal, so that the second one overwrites the first one's update."""
     before = seal_of(tables, "t")
     tables.sql(INSERT)
     put_parameters(tables, "t", "", dict(before))
@@ -144,7 +144,7 @@ def statements(*texts: str) -> Act:
 
 
 def without_bucket_spec(tables: Tables) -> None:
-    """After a SELECT, stock Spark writes files without buckets."""
+    """Append with stock Spark after a SELECT, which makes Spark write files without buckets."""
     tables.sql("stock:select count(*) from t")
     tables.sql(f"stock:{INSERT}")
 
@@ -166,27 +166,29 @@ CASES = {
     ),
     "a file removed": Case(change_first_file(Path.unlink), BROKEN, "sealed"),
     "a file from another table": Case(replace_file, BROKEN, "sealed"),
-    "a file replaced with the same size": Case(
+    "a file replaced by one with the same size": Case(
         change_first_file(lambda path: put(path, path.read_bytes(), path.stat().st_mtime_ns + 2_000_000)),
         BROKEN,
         "sealed",
     ),
-    "a file replaced with the same time": Case(lambda tables: replace_file(tables, own_time=True), BROKEN, "sealed"),
+    "a file replaced by one with the same time": Case(
+        lambda tables: replace_file(tables, own_time=True), BROKEN, "sealed"
+    ),
     "a file truncated": Case(change_first_file(lambda path: put(path, path.read_bytes()[:-9])), BROKEN, None),
     "a file emptied": Case(change_first_file(lambda path: put(path, b"")), BROKEN, "sealed"),
     "restored with file times": Case(lambda tables: move_table(tables, shutil.copy2), SEALED, "unchanged"),
     "copied without file times": Case(lambda tables: move_table(tables, shutil.copy), BROKEN, "sealed"),
-    "times changed": Case(touch_files, BROKEN, "sealed"),
+    "file times changed": Case(touch_files, BROKEN, "sealed"),
     # Spark ignores this folder; other engines may not.
     "a nested folder": Case(add_nested_folder, SEALED, "refused"),
     "a wider type": Case(lambda tables: put_schema(tables, "t", "k bigint, v bigint"), "columns-changed", "refused"),
-    "another number in Spark's table property": Case(
+    "another number of buckets in Spark's table property": Case(
         set_parameter("spark.sql.sources.schema.numBuckets", "16"), SEALED, "unchanged"
     ),
-    "another number in the metastore descriptor": Case(
+    "another number of buckets in the metastore descriptor": Case(
         lambda tables: put_descriptor(tables, "t", "", 16), SEALED, "unchanged"
     ),
-    "another number in the seal": Case(set_parameter("bucketing.num_buckets", "16"), BROKEN, "sealed"),
+    "another number of buckets in the seal": Case(set_parameter("bucketing.num_buckets", "16"), BROKEN, "sealed"),
     "other sort columns in the seal": Case(set_parameter("bucketing.sort_columns", "[]"), BROKEN, "sealed"),
     "another digest": Case(set_parameter("bucketing.digest", "0" * 32), BROKEN, "sealed"),
     "a missing key of the seal": Case(set_parameter("bucketing.bytes", None), "seal-unreadable", "sealed"),
@@ -209,13 +211,13 @@ CASES = {
     "TRUNCATE": Case(statements("truncate table t"), SEALED, "empty"),
     "TRUNCATE and INSERT": Case(statements("truncate table t", INSERT), SEALED, "unchanged"),
     "TRUNCATE and INSERT by stock Spark": Case(statements("truncate table t", f"stock:{INSERT}"), BROKEN, "sealed"),
-    "another number for later writes": Case(statements(TWELVE), SEALED, "unchanged"),
+    "another number of buckets for later writes": Case(statements(TWELVE), SEALED, "unchanged"),
     "an append with another number of buckets": Case(statements(TWELVE, INSERT), "not-sealed", "refused"),
 }
 
-# The other kinds of damage exercise similar code and take long.
+# The other kinds of damage exercise similar code and take a long time.
 QUICK = (
-    "nothing", "a file", "copied", "times", "a wider type", "another number", "the seal", "two appends",
+    "nothing", "a file", "copied", "file times", "a wider type", "another number", "the seal", "two appends",
     "an append", "TRUNCATE and INSERT",
 )  # fmt: skip
 
@@ -290,13 +292,13 @@ def test_key_types_with_engine_specific_hashes_are_never_sealed(tables: Tables, 
     tables.read("select k, count(*) from t group by k")
 
 
-def test_session_with_other_column_resolution_gets_an_ordinary_scan(tables: Tables) -> None:
-    """If columns are resolved by position or with other case sensitivity, a column may differ from the sealed one."""
+def test_session_with_different_column_resolution_gets_an_ordinary_scan(tables: Tables) -> None:
+    """With resolution by position, or another case sensitivity, a column may differ from the sealed column."""
     tables.make("t", "v bigint, k bigint", "k", 4, stored="stored as orc")
     tables.sql("insert into t select id, id % 40 from range(300)")
     put_schema(tables, "t", "k bigint, v bigint")
     tables.sql("refresh table t")
-    assert reason_code(tables) == "columns-changed", "the position of a column differs"
+    assert reason_code(tables) == "columns-changed", "the position of a column must match the seal"
     assert tables.seal("t")[0].status == "sealed" and reason_code(tables) == SEALED
     codes = {"orc.force.positional.evolution": "positional-columns", "spark.sql.caseSensitive": "ambiguous-column"}
     for setting, code in codes.items():
@@ -324,7 +326,7 @@ def test_unsealed_spark_layout_is_left_to_stock_spark(tables: Tables) -> None:
     tables.sql(f"stock:insert into s select /*+ REPARTITION(4, k) */ * from ({NUMBERS.format(500)})")
     query = "select * from s a join s b on a.k = b.k"
     plan = tables.plan(query)
-    assert plan.shape == (0, 2, 2) and "4 Spark buckets" not in plan, "expected the plan of stock Spark"
+    assert plan.shape == (0, 2, 2) and "4 Spark buckets" not in plan, "the plan must be stock Spark's"
     assert [of.status for of in tables.seal("s")] == ["sealed"]
     assert tables.shape(query) == (0, 0, 2)
     assert "true (4 Spark buckets, sorted)" in tables.read(query)

@@ -1,6 +1,6 @@
-"""Aggregates over buckets sorted by the grouping keys run without a hash table.
+"""Tests that aggregates over buckets sorted by the grouping keys run without a hash table.
 
-Since Spark 4.3, a sort aggregate with grouping keys generates code, so Spark prefers it if the input is ordered.
+Since Spark 4.3, sort aggregates with grouping keys generate code, so Spark prefers them if the input is ordered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROWS = """
 
 @pytest.fixture(scope="module")
 def tables(tables: Tables) -> Tables:
-    """Create tables of one and two keys, sorted and unsorted, each with a NULL key."""
+    """Create tables with one or two keys, sorted or unsorted, each with a NULL key."""
     columns = "k int, s string, v bigint, d decimal(9, 2)"
     tables.make("a", columns, "k", 4, ROWS)
     tables.make("by_s", columns, "k", 4, ROWS, "k, s")
@@ -42,7 +42,7 @@ def count_operators(plan: Plan) -> tuple[int, int, int]:
 
 # fmt: off
 CASES = [
-    # The rows are ordered by the groups; the table may have more sort columns.
+    # The rows are sorted by the grouping keys; the table may have more sort columns.
     ("select k, count(*), sum(v), avg(d) from a group by k", (1, 0, 0)),
     ("select distinct k from a", (1, 0, 0)),
     ("select k, s, max(v) from by_s group by k, s", (1, 0, 0)),
@@ -56,16 +56,16 @@ CASES = [
     ("select k, sum(v) filter (where s = 's1') from a where v > 2 group by k having count(*) > 3", (1, 0, 0)),
     ("select k, count(distinct s) from by_s group by k", (2, 0, 0)),
     ("select k, sort_array(collect_list(v)), approx_count_distinct(s) from a group by k", (1, 0, 0)),
-    # Groups in the order of a join's output, of a sorted input, and of another aggregate's output.
+    # The groups have the order of a join's output, of a sorted input, or of another aggregate's output.
     ("select a.k, count(*), sum(w) from a join b on a.k = b.k group by a.k", (1, 0, 0)),
     ("select b.k, count(v), sum(w) from b left join a on a.k = b.k group by b.k", (1, 0, 0)),
     ("select a.k, count(*) from a join plain p on a.k = p.k group by a.k", (1, 0, 1)),
     ("select k, max(n) from (select k, s, count(*) n from by_s group by k, s) group by k", (2, 0, 0)),
-    # The operator above has already required this order.
+    # The operator above already requires this order.
     ("select * from (select k, sum(v) from a group by k) x join b on x.k = b.k", (1, 0, 0)),
     ("select * from (select k, sum(v) from unsorted group by k) x join b on x.k = b.k", (0, 1, 1)),
     ("select k, n, rank() over (partition by k order by n) from (select k, count(*) n from a group by k)", (1, 0, 1)),
-    # A computed key, a key of the other input, and no key.
+    # The query has a computed key, a key of the other input, or no key.
     ("select k + 1, count(*) from a group by k + 1", (0, 2, 0)),
     ("select sum(v) from a join b on a.k = b.k", (0, 2, 0)),
     ("select a.k, w, count(*) from a join b on a.k = b.k group by a.k, w", (0, 1, 0)),
@@ -74,7 +74,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("query", "expected"), CASES, ids=[case[0] for case in CASES])
-def test_groups_in_order_need_no_hash_table(tables: Tables, query: str, expected: tuple[int, int, int]) -> None:
+def test_sorted_groups_need_no_hash_table(tables: Tables, query: str, expected: tuple[int, int, int]) -> None:
     plan = tables.read(query)
     assert count_operators(plan) == expected or not BY_ORDER, plan
 

@@ -41,7 +41,7 @@ ROWS = "select cast(id * 8 as int) as k, id as v, id as n from range(90) union a
 
 
 class Case(NamedTuple):
-    """A change to files or table, the result of SEAL BUCKETS, its problem, and the plan of a later join."""
+    """A change to files or a table, the result of SEAL BUCKETS, the problem, and the plan of a later join."""
 
     do: Callable[[Tables], object]
     status: str = "refused"
@@ -54,7 +54,7 @@ def rename_files(name: str) -> Callable[[Tables], object]:
 
 
 def replace_rows(row: str) -> Callable[[Tables], object]:
-    """Replace the table's first file with rows of a query, under the same name."""
+    """Replace the table's first file with a file of the same name that contains the rows of a query."""
 
     def act(tables: Tables) -> None:
         rows = ROWS.format(row)
@@ -77,15 +77,15 @@ CASES = {
         lambda tables: create_unsealed(tables, 3), "sealed", read="true (8 Hive buckets, merged)"
     ),
     "smaller key at the end": Case(replace_rows("16, 1L, 900L"), "sealed", "not sorted by k.*00000_0_part", UNSORTED),
-    # Hive's descending order, or another engine's order.
+    # NULLs are last in Hive's descending order, or in another engine's order.
     "NULL last": Case(replace_rows("null, 1L, 900L"), "sealed", "not sorted by k.*00000_0_part", UNSORTED),
-    "other sort columns": Case(alter_table("sorted by (v) into 8"), "sealed", "not sorted by v", UNSORTED),
-    "other number of buckets": Case(alter_table("sorted by (k) into 16"), problem="a row of bucket"),
-    "row of another bucket": Case(
+    "different sort columns": Case(alter_table("sorted by (v) into 8"), "sealed", "not sorted by v", UNSORTED),
+    "different number of buckets": Case(alter_table("sorted by (k) into 16"), problem="a row of bucket"),
+    "row from another bucket": Case(
         replace_rows("801, 1L, 900L"), problem="a row of bucket 1 in a file of bucket 0: 00000_0_part"
     ),
     "file names without bucket ids": Case(rename_files(r"part-\1"), problem="no bucket id in the file name: part-0000"),
-    "Spark-layout file names": Case(rename_files(r"part-\1-x_\1.c000"), problem="no bucket id in the file name"),
+    "file names of the Spark layout": Case(rename_files(r"part-\1-x_\1.c000"), problem="no bucket id in the file name"),
     "bucket ids out of range": Case(
         rename_files(r"00008_0_\1"), problem="a file of bucket 8, but the spec has 8 buckets"
     ),
@@ -124,7 +124,7 @@ def test_sealed_files_are_not_read_again(tables: Tables) -> None:
     same_rows(tables)
 
 
-def test_dry_run_reports_the_same_and_writes_nothing(tables: Tables) -> None:
+def test_dry_run_reports_the_same_results_and_writes_nothing(tables: Tables) -> None:
     create_unsealed(tables)
     dry = tables.seal("t", "dry run")
     assert seal_of(tables, "t") == {} and "[not-sealed]" in tables.plan(GROUPED)
@@ -134,7 +134,7 @@ def test_dry_run_reports_the_same_and_writes_nothing(tables: Tables) -> None:
 
 @pytest.fixture
 def days(tables: Tables) -> Tables:
-    """Create a table whose partitions p=0 and p=1 stock Spark wrote, and an empty partition."""
+    """Create a table with partitions p=0 and p=1, which stock Spark wrote, and with an empty partition."""
     create(tables, "days")
     tables.sql("stock:insert into days select * from new_rows")
     tables.sql("alter table days add partition (p = 7)")
@@ -151,7 +151,7 @@ def days(tables: Tables) -> Tables:
         ("where p = 99", set()),
     ],
 )
-def test_where_selects_partitions(days: Tables, where: str, sealed: set[str]) -> None:
+def test_where_clause_selects_partitions(days: Tables, where: str, sealed: set[str]) -> None:
     outcomes = {outcome.partition: outcome for outcome in days.seal("days", where)}
     assert set(outcomes) == sealed
     assert all(of.status == ("empty" if name == "p=7" else "sealed") for name, of in outcomes.items())
@@ -211,7 +211,7 @@ def test_invalid_statements_are_errors(refusing: Tables, statement: str, message
     refused(refusing, f"alter table {statement}", message)
 
 
-def test_explain_does_not_run_the_statement(tables: Tables) -> None:
+def test_explain_does_not_execute_the_statement(tables: Tables) -> None:
     create_unsealed(tables)
     assert "SealBucketsCommand" in str(tables.sql("explain alter table t seal buckets"))
     assert seal_of(tables, "t") == {}

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broa
 
 CONVERT, NULL = "spark.sql.hive.convertMetastoreParquet", "__HIVE_DEFAULT_PARTITION__"
 FOUR, EIGHT, PLAIN = StoredSpec(4, 4), StoredSpec(8, 8), StoredSpec(None, 0)
-# Statements on a table of 8 buckets whose partitions p=0 and p=1 have 4, and the stored specs of written partitions.
+# Statements on a table with 8 buckets whose partitions p=0 and p=1 have 4, and the stored specs of written partitions.
 WRITES: list[tuple[str, dict[str, StoredSpec]]] = [
     ("insert into t partition (p = 5) select k, v from new_rows", {"p=5": EIGHT}),
     ("insert into t partition (p = 5) select k, v from new_rows where false", {"p=5": EIGHT}),
@@ -123,7 +123,7 @@ def test_files_of_other_writers_leave_a_partition_unsealed(tables: Tables) -> No
     assert kept(tables, "t")["p=0"] == FOUR
 
 
-def test_tables_without_buckets_cost_no_metastore_calls(tables: Tables) -> None:
+def test_writes_to_tables_without_buckets_make_no_metastore_calls(tables: Tables) -> None:
     tables.create("plain (k bigint, v string) partitioned by (p bigint) stored as parquet")
     with metastore_calls(tables.spark) as calls:
         tables.sql("insert into plain select * from new_rows")
@@ -135,7 +135,7 @@ def test_append_makes_three_calls_for_all_partitions(tables: Tables) -> None:
     filled(tables, "t")
     with metastore_calls(tables.spark) as calls:
         tables.sql("insert into t select * from new_rows")
-    # Partitions are fetched before their files are listed, and again before they are written.
+    # The extension fetches partitions before it lists their files, and again before it stores the seals.
     assert [calls.count(name) for name in ("get_partitions_by_names", "alter_partitions")] == [2, 1]
     assert kept(tables, "t") == dict.fromkeys(["p=0", "p=1"], FOUR)
 
@@ -167,7 +167,7 @@ def test_partitions_with_special_names_are_sealed(tables: Tables) -> None:
     assert "Bucketed: true" in tables.read("select k, count(*) from hard group by k")
 
 
-# Damaged seals, and what bucket_specs reports.
+# Damaged seals, and the result of bucket_specs.
 DAMAGED: list[tuple[dict[str, str | None], str, str]] = [
     ({"hash": None}, "seal-unreadable", "bucketing.hash is missing"),
     ({"hash": "murmur"}, "seal-unreadable", "bucketing.hash is murmur, expected hive"),
@@ -187,7 +187,7 @@ DAMAGED: list[tuple[dict[str, str | None], str, str]] = [
 ]
 
 
-def test_damaged_seal_is_named_and_replaced_by_an_overwrite(tables: Tables) -> None:
+def test_damaged_seal_is_reported_and_replaced_by_an_overwrite(tables: Tables) -> None:
     filled(tables, "t", f"select k, v, k % {len(DAMAGED)} from new_rows")
     for number, (change, _, _) in enumerate(DAMAGED):
         put_parameters(tables, "t", f"p={number}", {f"bucketing.{key}": value for key, value in change.items()})
@@ -220,7 +220,7 @@ def test_insert_succeeds_if_its_seal_cannot_be_written(tables: Tables, partition
     assert "ALTER TABLE `spark_catalog`.`seals_of_writes`.`t` SEAL BUCKETS" in warning
 
 
-# Files that may return other rows, or another order, are not sealed.
+# The extension does not seal files that may return different rows, or rows in a different order.
 
 
 def status(tables: Tables) -> list[tuple[object, ...]]:

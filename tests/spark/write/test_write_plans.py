@@ -1,4 +1,4 @@
-"""Tests of write plans with the extension: at most one shuffle, and the writes that are refused."""
+"""Tests that write plans with the extension have at most one shuffle, and that unsupported writes are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
 @pytest.fixture(scope="module")
 def tables(tables: Tables) -> Tables:
-    """Create source tables of at most 8 buckets; the session has 3 cores."""
+    """Create source tables with at most 8 buckets; the session has 3 cores."""
     for name, buckets in (("from8", 8), ("other8", 8), ("from4", 4), ("from2", 2)):
         tables.make(
             name, "k bigint, v string", "k", buckets, "select id as k, cast(id % 40 as string) as v from range(300)"
@@ -28,7 +28,7 @@ def tables(tables: Tables) -> Tables:
     return tables
 
 
-# (source of the write, exchanges).
+# The source of the write, and the number of exchanges.
 SHUFFLES = {
     "insert into t select k, v from scattered": 1,
     "insert into t select /*+ repartition(3, v) */ k, v from scattered_once": 1,
@@ -132,7 +132,7 @@ def test_bucketing_version_2_does_not_affect_the_spark_layout(tables: Tables) ->
 
 
 @pytest.mark.parametrize("bucket_hash", ["hive", pytest.param("spark", marks=pytest.mark.long)])
-def test_extension_adds_no_shuffle_to_that_of_the_macros(
+def test_extension_adds_no_shuffle_if_the_macros_add_one(
     project: Project, spark: SparkSession, bucket_hash: str
 ) -> None:
     for buckets, partition_by in ((8, []), (1, []), (4, ["p"])):
@@ -151,7 +151,7 @@ def test_extension_adds_no_shuffle_to_that_of_the_macros(
 
 
 def test_shuffle_below_computed_columns_is_kept(tables: Tables) -> None:
-    """The shuffle may determine a computed value; it does not determine a column that is only passed on."""
+    """The shuffle may affect a computed value, but not a column that the query only passes on."""
     tables.make("spread", "k int, v double", "k", 4)
     rows = "select /*+ REPARTITION(2) */ id from range(9999)"
     for value, exchanges in (("sqrt(id)", 2), ("cast(id as double)", 1)):
@@ -159,7 +159,7 @@ def test_shuffle_below_computed_columns_is_kept(tables: Tables) -> None:
         assert len(re.findall(r"Exchange (RoundRobin|hive)", plan)) == exchanges
 
 
-def test_few_rows_are_written_by_one_task(tables: Tables) -> None:
+def test_one_task_writes_a_small_number_of_rows(tables: Tables) -> None:
     tables.make("tiny", "k int, v double", "k", 64)
     tables.sql("insert into tiny values (1, 1), (2, 2), (3, 3), (4, 4)")
     assert [path.name[:5] for path in tables.files("tiny")] == ["00001", "00002", "00003", "00004"]

@@ -1,4 +1,4 @@
-"""Tests that plain writes into bucketed tables with the extension make one sorted file per bucket, in any session."""
+"""Tests that writes into bucketed tables with the extension give one sorted file per bucket, in any session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
 @pytest.mark.usefixtures("aqe")
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_kind_of_write_makes_one_file_per_bucket(tables: Tables, layout: str) -> None:
+def test_every_kind_of_write_gives_one_file_per_bucket(tables: Tables, layout: str) -> None:
     create(tables, "t", layout)
     for appends in (1, 2):
         tables.sql("insert into t select * from scattered")
@@ -31,7 +31,7 @@ def test_every_kind_of_write_makes_one_file_per_bucket(tables: Tables, layout: s
     tables.spark.table("scattered").write.insertInto("t", overwrite=True)
     assert_bucketed(tables, "t", layout)
     assert tables.rows("select * from t") == tables.rows("select * from scattered")
-    assert len(writing_tasks(tables.files("t"))) == 8, "each bucket needs its own task"
+    assert len(writing_tasks(tables.files("t"))) == 8, "each bucket must have its own task"
 
 
 @pytest.mark.usefixtures("aqe")
@@ -41,7 +41,7 @@ def test_each_partition_has_one_file_per_bucket(tables: Tables, layout: str) -> 
     tables.sql("insert into t partition (p) select * from scattered")
     assert_bucketed(tables, "t", layout)
     assert len(writing_tasks(tables.files("t"))) == 8, (
-        "each bucket of a partition needs its own task, and partitions must share tasks"
+        "each bucket of a partition must have its own task, and partitions must share tasks"
     )
     with setting(tables.spark, "spark.sql.sources.partitionOverwriteMode", "dynamic"):
         tables.sql("insert overwrite table t partition (p) select * from scattered where p > 0")
@@ -122,7 +122,7 @@ SKEW = {
     "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "1.2",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "2k",
 }
-# Ways in which adaptive execution changes a shuffle read: the settings and the name in a plan.
+# Ways in which adaptive execution changes a shuffle read: the settings, and the name in a plan.
 REREADS = {
     "skewed": SKEW,
     "skewed, forced": SKEW | {"spark.sql.adaptive.forceOptimizeSkewedJoin": "true"},
@@ -143,7 +143,7 @@ def test_adaptive_execution_does_not_split_buckets(tables: Tables, reread: str) 
     settings = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.shuffle.partitions": "6"} | REREADS[reread]
     with tables.settings(settings):
         tables.sql(f"insert into flat_wide {query}")
-        assert f"Arguments: {reread.split(',')[0]}" in last_insert(tables.spark), "the settings had no effect"
+        assert f"Arguments: {reread.split(',')[0]}" in last_insert(tables.spark), "the settings must have an effect"
         tables.sql(f"insert into wide {query}")
     assert_bucketed(tables, "wide", "spark-parquet", 6)
     assert tables.rows("select count(*), sum(k) from wide") == tables.rows("select count(*), sum(k) from flat_wide")
@@ -177,7 +177,7 @@ def test_empty_strings_and_nulls_share_one_partition(tables: Tables) -> None:
         ("using parquet", ("k bigint, p string", "partitioned by (p)")),
     ):
         tables.make("t", columns[0], "k", 4, rest=columns[1], stored=stored)
-        # Use 7 tasks, because the two hashes are equal modulo 6.
+        # Use 7 tasks, because the hashes of '' and NULL are equal modulo 6.
         with setting(tables.spark, "spark.sql.shuffle.partitions", "7"):
             tables.sql("insert into t select id, if(id % 2 = 0, '', null) from range(200)")
         assert set(buckets_of_files(tables, "t")) == {("p=__HIVE_DEFAULT_PARTITION__", bucket) for bucket in range(4)}
@@ -223,14 +223,14 @@ def test_stream_writes_bucketed_batches(tables: Tables, tmp_path: Path) -> None:
     assert_bucketed(tables, "t", "hive-parquet")
 
 
-def test_full_disk_is_reported_in_one_line(tables: Tables) -> None:
+def test_full_disk_gives_an_error_of_one_line(tables: Tables) -> None:
     tables.make("t", "k bigint, v string", "k", 1)
     tables.sql("insert into t values (1, 'before')")
     jvm = tables.spark.sparkContext._jvm
     assert jvm is not None
     pid = jvm.java.lang.ProcessHandle.current().pid()
     limits = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-    # A limit on the file size simulates a full disk.
+    # A limit on the size of files simulates a full disk.
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (16 * 2**20, limits[1]))
     try:
         with pytest.raises(PySparkException) as caught:
@@ -243,7 +243,7 @@ def test_full_disk_is_reported_in_one_line(tables: Tables) -> None:
     assert tables.sql("select v from t") == [("before",)]
 
 
-def test_append_interrupted_by_another_one_fails_with_a_clear_error(tables: Tables) -> None:
+def test_append_interrupted_by_another_append_fails_with_a_clear_error(tables: Tables) -> None:
     """The second append finishes while the first one commits a task, and deletes the first one's uncommitted files."""
     tables.make("t", "k bigint, v bigint", "k", 4)
     table = f"{tables.database}.t"
@@ -265,14 +265,14 @@ def test_append_interrupted_by_another_one_fails_with_a_clear_error(tables: Tabl
 
 @pytest.mark.parametrize("partition", ["", "partition (p = 1)"])
 @pytest.mark.parametrize("stored", ["stored as parquet", "using parquet"])
-def test_append_whose_files_another_one_deleted_fails(tables: Tables, stored: str, partition: str) -> None:
+def test_append_fails_if_another_append_deletes_its_files(tables: Tables, stored: str, partition: str) -> None:
     tables.make("t", "k bigint, v string", "k", 8, stored=stored, rest="partitioned by (p int)" if partition else "")
     if partition:
         tables.sql("alter table t add partition (p = 1)")
     folder = tables.folder("t")
 
     def delete_a_committed_task() -> None:
-        """Delete the files of a finished task before the append commits them, as the commit of another append does."""
+        """Delete the files of a finished task before the append commits them, as another append's commit would."""
         end = monotonic() + 60
         while not (found := list(folder.glob("_temporary/0/task_*"))):
             assert monotonic() < end
@@ -285,12 +285,12 @@ def test_append_whose_files_another_one_deleted_fails(tables: Tables, stored: st
             tables.sql(f"insert into t {partition} select id, sha2(cast(id as string), 256) from range(100000)")
         deleted.result()
     assert "\n" not in str(caught.value).strip()
-    # A later overwrite may delete the files of an earlier one, so it is no error.
+    # A later overwrite may delete the files of an earlier one, so this is not an error.
     tables.sql(f"insert overwrite t {partition} values (1, 'a')")
     assert tables.sql("select k, v from t") == [(1, "a")]
 
 
-def test_append_whose_commit_was_interrupted_fails_with_a_clear_error(tables: Tables) -> None:
+def test_append_with_an_interrupted_commit_fails_with_a_clear_error(tables: Tables) -> None:
     jvm = tables.spark.sparkContext._jvm
     assert jvm is not None
     session, no_table = tables.spark._jsparkSession, jvm.scala.Option.empty()
@@ -306,8 +306,8 @@ def test_append_whose_commit_was_interrupted_fails_with_a_clear_error(tables: Ta
 
 
 @pytest.mark.parametrize("layout", ["stored as parquet", "using parquet"])
-def test_folder_that_takes_no_files_is_reported_as_such(tables: Tables, layout: str) -> None:
-    # Nobody can create files in this folder of Linux, not even the superuser.
+def test_unwritable_folder_is_reported(tables: Tables, layout: str) -> None:
+    # On Linux, nobody can create files in this folder, not even the superuser.
     tables.make("t", "k bigint, v bigint", "k", 4, stored=f"{layout} location '/proc/self/fd'")
     with pytest.raises(PySparkException) as caught:
         tables.sql("insert into t select id, id from range(200)")

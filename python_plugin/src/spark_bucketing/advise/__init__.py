@@ -1,1 +1,1 @@
-"""Recommend bucket columns and bucket counts for a project's tables, based on plans from Spark's own planner."""
+"""Propose bucket columns and numbers of buckets for a project's tables, based on plans from Spark's own planner."""

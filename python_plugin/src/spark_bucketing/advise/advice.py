@@ -1,4 +1,4 @@
-"""The advisor's results, which the reports show."""
+"""Define the advisor's results, which the reports show."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Change:
     write_cost: float  # increase in bytes that the write shuffles and sorts
     lost: tuple[str, ...] = ()  # operators that need other keys, as "query (kind by columns)"
     evolves: bool = False  # whether old partitions keep their layout
-    measured: Cost | None = None  # what event logs say that shuffles and sorts by the bucket columns cost
+    measured: Cost | None = None  # measured cost of shuffles and sorts by the bucket columns; None without event logs
 
 
 @dataclass(frozen=True)
 class RejectedTable:
-    """A table, or one set of keys, without a proposal, and the reason."""
+    """A table or one set of its keys for which the advisor proposes no buckets, and the reason."""
 
     table: str
     reason: str
@@ -52,7 +52,7 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class QueryProof:
-    """A model's query, planned with the current specs and with the proposal."""
+    """A model's query, planned with the current and with the proposed bucket specs."""
 
     model: str
     unique_id: str
@@ -64,7 +64,7 @@ class QueryProof:
 
     @property
     def is_worse(self) -> bool:
-        """Return whether the query moves more bytes, has more operators for the same bytes, or cannot be planned."""
+        """Return whether the plan has more bytes, or more operators for the same bytes, or planning now fails."""
         if self.before is None:
             return False
         if self.after is None:
@@ -79,18 +79,18 @@ class QueryProof:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One candidate spec of a table, for --explain."""
+    """One candidate spec for a table, for --explain."""
 
     spec: BucketSpec
     alone: float  # bytes saved if no other table changes, minus the write cost
     beside: float  # bytes saved with the proposed specs of other tables, minus the write cost
-    verdict: str  # proposed, or the reason why not
+    verdict: str  # `proposed`, or the reason against the spec
     serves: tuple[str, ...] = ()  # queries
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """All candidate specs of one table."""
+    """All candidate specs for one table."""
 
     table: str
     candidates: tuple[Candidate, ...]
@@ -99,7 +99,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class MeasuredKeys:
-    """What shuffling and sorting a table by these columns cost, from event logs."""
+    """The cost of shuffling and sorting a table by some columns, from event logs."""
 
     table: str
     columns: tuple[str, ...]
@@ -120,7 +120,7 @@ class Advice:
     applied: bool = False
     planner: str = ""
     about: Mapping[str, str] = field(default_factory=dict)
-    measured: tuple[MeasuredKeys, ...] = ()  # the most expensive first; empty without event logs
+    measured: tuple[MeasuredKeys, ...] = ()  # most expensive first; empty without event logs
     event_logs: str = ""  # the logs that were read
 
     def counts(self, when: str) -> PlanCounts:
@@ -139,5 +139,5 @@ class Advice:
 
     @property
     def worse(self) -> tuple[QueryProof, ...]:
-        """Return the queries that become worse."""
+        """Return the queries that get worse."""
         return tuple(one for one in self.proof if one.is_worse)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from spark_bucketing.advise.catalogs import (
     joined_catalogs,
     live_catalog,
     merged,
-    names_of,
     refuse_unknown,
     unknown_names,
 )
@@ -28,71 +27,27 @@ from spark_bucketing.advise.layout_options import (
     options_of,
     orders_of,
 )
-from spark_bucketing.advise.proposal import Proposal, config_changes, explained, is_incremental, proposed, suggested
+from spark_bucketing.advise.proposal import Proposal, config_changes, explained, proposed, suggested
 from spark_bucketing.advise.query_plans import Plans
-from spark_bucketing.advise.requirements import CastKey, RequiredLayout
+from spark_bucketing.advise.requirements import RequiredLayout
+from spark_bucketing.advise.subjects import AdviseRequest, OnProgress, ProjectContext, cast_columns, subjects_of
 from spark_bucketing.advise.table_sizes import TableSize, read_runs, read_sizes
-from spark_bucketing.check.artifacts import Artifacts, CheckRequest, Project
+from spark_bucketing.check.artifacts import Artifacts, Project
 from spark_bucketing.check.project_check import about, in_folder, open_planner, planner_settings_of
-from spark_bucketing.check.session_settings import ALL_KEYS, Settings
+from spark_bucketing.check.session_settings import ALL_KEYS
 from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.edits import apply, plan_edits
 from spark_bucketing.errors import ProjectError
-from spark_bucketing.event_log.measured import Measured, read_measured
+from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 from spark_bucketing.project.profile import read_target
-from spark_bucketing.spec import BucketHash
 
-OnProgress = Callable[[str], None]
-MIB = 2**20
-# Maximum number of times to choose again after Spark's plans contradict an estimate.
+# Maximum number of new choices after Spark's plans contradict an estimate.
 _MOST_ROUNDS = 10
-# This package's materializations, and dbt-spark's that they can replace.
-_BUILT = {
-    "table": "bucketed_table",
-    "incremental": "bucketed_incremental",
-    "bucketed_table": "bucketed_table",
-    "bucketed_incremental": "bucketed_incremental",
-}
-
-
-@dataclass(frozen=True)
-class AdviseRequest:
-    """The command's arguments; paths are absolute."""
-
-    check: CheckRequest  # the project, and how to plan it
-    sizes: Path | None = None
-    runs: Path | None = None
-    assume_size: int | None = None  # assumed size in bytes of tables with unknown size; None to skip these tables
-    target_file_size: int = 256 * MIB
-    smallest: int = 256 * MIB  # bytes; smaller tables are skipped
-    budget: int | None = None  # maximum number of bytes to rewrite
-    profile: bool = False  # query the warehouse for column statistics
-    explain: str | None = None  # the name of a table
-    apply: bool = False  # write the edits
-    event_logs: tuple[str, ...] = ()  # paths of Spark event logs
-
-
-@dataclass(frozen=True)
-class ProjectContext:
-    """A project with its settings, sizes and number of runs."""
-
-    request: AdviseRequest
-    manifest: Manifest
-    settings: Settings
-    sizes: Mapping[str, TableSize]  # by unique id
-    runs: Mapping[str, float] = field(default_factory=dict)  # by name or unique id; empty if not given
-    measured: Measured | None = None  # what event logs say; None if not given
-
-    def runs_of(self, node: Node) -> float:
-        """Return how often a model runs; 1 if unknown."""
-        if not self.runs:
-            return 1.0
-        return next((self.runs[name] for name in names_of(node) if name in self.runs), 0.0)
 
 
 def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: None) -> Advice:
@@ -110,7 +65,7 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
         )
     if request.profile and request.check.offline:
         raise ProjectError(
-            "--profile needs a warehouse, but --offline has none.\n  found:    --profile and --offline\n"
+            "--profile needs a warehouse, which --offline does not use.\n  found:    --profile and --offline\n"
             "  expected: at most one of them\n  instead:  --sizes FILE with `distinct` and `largest` for the columns"
         )
     target = read_target(request.check.place, request.check.variables)
@@ -149,7 +104,7 @@ def _by_table(manifest: Manifest) -> dict[str, str]:
 
 
 def _table_nodes(manifest: Manifest) -> set[str]:
-    """Return what event logs call models without a query comment."""
+    """Return the nodes that event logs name by their tables, because the statements have no query comment."""
     return {f"table.{name}" for name in _by_table(manifest)}
 
 
@@ -180,21 +135,8 @@ def _advised(
     unplanned = unplanned_layouts(measured, {*manifest.nodes, *_table_nodes(manifest)}) if measured else ()
     required = (*plans.required, *unplanned)
     compatibility = Compatibility(around.settings.extension, around.settings.on(ALL_KEYS))
-    keys, orders = keys_of(required, compatibility), orders_of(required)
-    subjects, sources, left_out = _subjects(around, whatif, stub)
-    everything = {**subjects, **sources}
-    if not isinstance(live, WhatIf):
-        on_progress("collecting column statistics")
-        for name in (name for name in keys if name in everything):
-            columns = tuple(dict.fromkeys(column for found in keys[name] for column in found))
-            facts = column_facts(live, everything[name], columns, request.profile)
-            everything[name] = replace(everything[name], facts=facts)
-    beside = numbers_beside(everything, required, request.target_file_size)
-    options: dict[str, Options] = {
-        name: options_of(one, keys[name], sorted(beside.get(name, ())), request.target_file_size, orders.get(name, ()))
-        for name, one in everything.items()
-        if name in keys
-    }
+    subjects, sources, left_out = subjects_of(around, whatif, stub)
+    options = _options(around, {**subjects, **sources}, required, compatibility, live, on_progress)
     own = {name: one for name, one in options.items() if name in subjects}
     on_progress("choosing")
     proposal = proposed(own, required, compatibility, request.budget)
@@ -209,7 +151,7 @@ def _advised(
         proposal = proposed(own, required, compatibility, request.budget)
     proof = plans.proof(proposal.specs(own))
     left_out += [RejectedTable(name, why, keys) for name, one in own.items() for keys, why in one.left_out.items()]
-    left_out += _cast(plans.cast_keys, subjects)
+    left_out += cast_columns(plans.cast_keys, subjects)
     by_table = {table_name(stub.relation(node) or ""): node for node in manifest.nodes.values() if node.relation}
     costs = ranked(measured) if measured else ()
     changes = proposal.changes(own, by_table, required, compatibility)
@@ -227,21 +169,29 @@ def _advised(
     )
 
 
-def _cast(found: Sequence[CastKey], tables: Collection[str]) -> list[RejectedTable]:
-    """Return columns that could be bucket columns if queries did not cast them, in tables that could be bucketed."""
-    queries: dict[tuple[str, str, str], dict[str, None]] = {}
-    for key in found:
-        queries.setdefault((key.table, key.column, key.type), {})[f"{key.query} ({key.kind})"] = None
-    return [
-        RejectedTable(
-            table,
-            f"cast to {kind} in {', '.join(names)}; buckets contain the stored values, so store the column with that "
-            "type",
-            (column,),
-        )
-        for (table, column, kind), names in queries.items()
-        if table in tables
-    ]
+def _options(
+    around: ProjectContext,
+    subjects: Mapping[str, Subject],
+    required: Sequence[RequiredLayout],
+    compatibility: Compatibility,
+    live: Planner,
+    on_progress: OnProgress,
+) -> dict[str, Options]:
+    """Return the candidate specs of all tables that an operator could read by its keys."""
+    keys, orders, size = keys_of(required, compatibility), orders_of(required), around.request.target_file_size
+    known = dict(subjects)
+    if not isinstance(live, WhatIf):
+        on_progress("collecting column statistics")
+        for name in (name for name in keys if name in known):
+            columns = tuple(dict.fromkeys(column for found in keys[name] for column in found))
+            facts = column_facts(live, known[name], columns, around.request.profile)
+            known[name] = replace(known[name], facts=facts)
+    beside = numbers_beside(known, required, size)
+    return {
+        name: options_of(one, keys[name], sorted(beside.get(name, ())), size, orders.get(name, ()))
+        for name, one in known.items()
+        if name in keys
+    }
 
 
 def _explained(
@@ -263,54 +213,6 @@ def _explained(
             f"  expected: the name of a model or source\n  instead:  --explain {near[0]}"
         )
     return explained(names[0], options.get(names[0]), proposal, required, compatibility, left_out)
-
-
-def _subjects(
-    around: ProjectContext, whatif: WhatIf, stub: StubTables
-) -> tuple[dict[str, Subject], dict[str, Subject], list[RejectedTable]]:
-    """Return the models that could be bucketed, the sources that could be bucketed, and the skipped tables."""
-    subjects: dict[str, Subject] = {}
-    sources: dict[str, Subject] = {}
-    left_out: list[RejectedTable] = []
-    for unique_id in around.manifest.order:
-        node = around.manifest.nodes[unique_id]
-        relation = stub.relation(node)
-        name = table_name(relation) if relation else ""
-        table = whatif.table(name) if name else None
-        if table is None:
-            continue
-        facts = around.sizes.get(unique_id, TableSize())
-        given = table.spec.bucket_hash if table.spec else None
-        default: BucketHash = "hive" if around.settings.extension else "spark"
-        evolves = is_incremental(node) and bool(table.partition_columns) and around.settings.extension
-        written = around.runs_of(node) * _written(node, facts)
-        subject = Subject(table, facts, written, given or default, evolves)
-        if why := _objection(node, subject, around.request.smallest):
-            left_out.append(RejectedTable(name, why))
-        elif node.resource_type == "source":
-            sources[name] = subject
-        else:
-            subjects[name] = subject
-    return subjects, sources, left_out
-
-
-def _written(node: Node, facts: TableSize) -> float:
-    """Return the share of a table that one run writes: one partition of an incremental model, or the whole table."""
-    return 1 / max(facts.partitions or 1, 1) if is_incremental(node) and node.config.get("partition_by") else 1.0
-
-
-def _objection(node: Node, subject: Subject, smallest: int) -> str:
-    if node.resource_type != "source" and node.materialized not in _BUILT:
-        return f"materialized as {node.materialized}, which has no bucketed counterpart"
-    if subject.table.file_format not in ("parquet", "orc"):
-        return f"format {subject.table.file_format}; bucketed tables must be Parquet or ORC"
-    if subject.facts.size_bytes is None:
-        return "unknown size; run dbt docs generate, or pass --sizes or --assume-size"
-    if subject.bytes < smallest:
-        return "smaller than --smallest"
-    if subject.table.partition_columns and subject.facts.partitions is None:
-        return "unknown number of partitions; pass --sizes with `partitions`"
-    return ""
 
 
 def _with_edits(advice: Advice, artifacts: Artifacts, project_dir: Path, request: AdviseRequest) -> Advice:

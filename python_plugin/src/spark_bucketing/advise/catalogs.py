@@ -1,4 +1,4 @@
-"""Collect table facts from the metastore and column facts from ANALYZE or a sample."""
+"""Collect the sizes of tables from the metastore, and column statistics from ANALYZE or a sample."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def live_catalog(planner: Planner, manifest: Manifest) -> Mapping[str, CatalogTa
 
 
 def _planned_size(planner: Planner, table: str, partition_columns: Sequence[str]) -> int | None:
-    """Return the size in bytes that Spark expects a scan to read; this makes Spark list the files."""
+    """Return the size in bytes that Spark expects a scan to read; the query makes Spark list the files."""
     # Spark lists only the files of selected partitions, so select all of them.
     condition = f" where {sql.name(partition_columns[0])} is not null" if partition_columns else ""
     query = f"select * from {table}{condition}"  # noqa: S608 quoted
@@ -93,7 +93,7 @@ def names_of(node: Node) -> tuple[str, ...]:
 
 
 def unknown_names(manifest: Manifest, given: Iterable[str]) -> list[str]:
-    """Return the names that match no model, source or table of the project."""
+    """Return the names that match no model, source or table in the project."""
     known = _names(manifest)
     return [name for name in given if name.lower() not in known]
 
@@ -103,7 +103,7 @@ def _names(manifest: Manifest) -> set[str]:
 
 
 def refuse_unknown(manifest: Manifest, path: Path | None, given: Iterable[str]) -> None:
-    """Reject a user's file with names that the project does not have and that would be ignored.
+    """Reject a user's file if it contains unknown names, which would have no effect.
 
     Raises:
         ProjectError: the file contains such a name.
@@ -111,14 +111,14 @@ def refuse_unknown(manifest: Manifest, path: Path | None, given: Iterable[str]) 
     if unknown := unknown_names(manifest, given):
         near = get_close_matches(unknown[0].lower(), sorted(_names(manifest)), 1)
         raise ProjectError(
-            f"{path} lists names that the project does not have.\n  found:    {', '.join(unknown[:5])}\n"
+            f"{path} contains names that do not exist in the project.\n  found:    {', '.join(unknown[:5])}\n"
             "  expected: names of models, of sources (source.table) or of tables (schema.table)\n"
             f"  instead:  {near[0] if near else 'remove them'}"
         )
 
 
 def column_facts(planner: Planner, subject: Subject, columns: Sequence[str], profile: bool) -> TableSize:
-    """Return a table's facts with column statistics from ANALYZE, or from a sample if profiling is on."""
+    """Return a table's size with column statistics from ANALYZE, or from a sample if profiling is on."""
     known = dict(subject.facts.columns)
     table = sql.table(subject.table.name)
     try:
@@ -146,7 +146,7 @@ def _sampled(planner: Planner, subject: Subject, column: str) -> ColumnStatistic
 
 
 def _analyzed(planner: Planner, table: str, column: str, rows: int | None) -> ColumnStatistics:
-    """Return ANALYZE's statistics for a column, if any; the histogram reveals a frequent value."""
+    """Return the statistics of ANALYZE for a column, if any; the histogram reveals frequent values."""
     found = [(str(row[0]), str(row[1])) for row in planner.rows(f"describe table extended {table} {sql.name(column)}")]
     values = dict(found)
     distinct, nulls = (_number(values.get(what, "")) for what in ("distinct_count", "num_nulls"))

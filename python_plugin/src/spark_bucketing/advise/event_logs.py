@@ -1,4 +1,4 @@
-"""Use the costs that event logs measured: runs of models, queries of other tools, and costs beside proposals."""
+"""Use measurements from event logs: runs of models, queries of other tools, and the costs that proposals affect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def measured_runs(measured: Measured, nodes: Mapping[str, str]) -> dict[str, flo
 
     Args:
         measured: the event logs.
-        nodes: unique id by table, for statements without a query comment.
+        nodes: unique ids by table, for statements without a query comment.
     """
     found: dict[str, float] = {}
     for node in measured.nodes():
@@ -41,7 +41,7 @@ def unplanned_layouts(measured: Measured, models: Collection[str]) -> tuple[Requ
 
 
 def _requirement(keys: Keys, cost: Cost, kind: str) -> Requirement:
-    # A join and a window sort what they shuffle.
+    # A join and a window sort the rows that they shuffle.
     ordered = float(cost.shuffle_bytes) if kind != "aggregate" else 0.0
     order = tuple(column for column in keys.columns if column) if ordered else ()
     return Requirement(keys.table, keys.columns, float(cost.shuffle_bytes), ordered, order)

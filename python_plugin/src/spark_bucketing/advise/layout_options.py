@@ -1,4 +1,4 @@
-"""Enumerate the bucket specs that a table could have, and the reasons against other specs."""
+"""Enumerate the candidate bucket specs of a table, and the reasons against other specs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from spark_bucketing.advise.requirements import RequiredLayout, Requirement
 from spark_bucketing.advise.table_sizes import TableSize
 from spark_bucketing.config.schema import HIVE_TYPES, SPARK_TYPES, base_type
 from spark_bucketing.plan.whatif import HypotheticalTable
-from spark_bucketing.spec import BucketHash, BucketSpec
+from spark_bucketing.spec import BucketHash, BucketSpec, are_compatible
 
 # A bucket may differ from the target file size by this factor, so that the specs of joined tables can match.
 _STRETCH = 4
-# A value with this many times the rows of an average bucket delays the task that reads it.
+# A value with more rows than this multiple of an average bucket delays the task that reads it.
 _SKEW = 4
 
 
@@ -71,8 +71,8 @@ class Options:
 class Compatibility:
     """The rules that decide whether a session can use a bucket spec."""
 
-    extension: bool  # bucket counts may be multiples, and unions keep buckets; otherwise counts must be equal
-    all_keys: bool = True  # stock Spark: a join requires its tables to be bucketed by all of its keys
+    extension: bool  # with it, bucket counts may be multiples and unions keep buckets; without it, counts must be equal
+    all_keys: bool = True  # on stock Spark, a join requires that its tables are bucketed by all of its keys
 
     @property
     def by_some_keys(self) -> bool:
@@ -93,8 +93,8 @@ class Compatibility:
             [side.keys.index(column.lower()) for column in spec.bucket_columns]
             for spec, side in zip((one, other), sides, strict=True)
         ]
-        numbers = sorted((one.num_buckets, other.num_buckets))
-        fit = numbers[1] % numbers[0] == 0 if self.extension and not requirement.united else numbers[0] == numbers[1]
+        same = one.num_buckets == other.num_buckets
+        fit = same or (self.extension and not requirement.united and are_compatible(one.num_buckets, other.num_buckets))
         return places[0] == places[1] and fit and one.bucket_hash == other.bucket_hash
 
     def gain(self, requirement: RequiredLayout, specs: Sequence[BucketSpec | None]) -> float:
@@ -107,7 +107,7 @@ class Compatibility:
         fit = one is not None and other is not None and all(served) and self.agree(one, other, requirement)
         if requirement.united and not fit:
             return 0.0
-        # Spark leaves one of the two sides in place.
+        # Spark shuffles only one of the two sides.
         return (sum(spared) if fit or not all(served) else max(spared)) * requirement.runs
 
 
@@ -124,15 +124,15 @@ def _in_order(spec: BucketSpec, side: Requirement) -> bool:
 
 
 def number_of_buckets(size: float, target_file_size: int) -> int:
-    """Return a power of two that keeps buckets within about 1.5 times the target file size."""
+    """Return a power of two for buckets of at most about 1.5 times the target file size."""
     return 1 << max(0, round(math.log2(max(size / target_file_size, 1))))
 
 
 def keys_of(required: Sequence[RequiredLayout], compatibility: Compatibility) -> dict[str, dict[tuple[str, ...], None]]:
     """Return the candidate bucket columns of each table: join keys, in the order of either table, and grouping keys.
 
-    If several operators share keys, bucketing by these keys suits all of them. A grouping can use any subset of
-    its keys; a join can use a subset if the session allows it.
+    If several operators share keys, bucketing by these keys suits all of them. A grouping can use any subset of its
+    keys. A join can use a subset of its keys if the session allows it.
     """
     found: dict[str, dict[tuple[str, ...], None]] = {}
     sets: dict[str, dict[tuple[str, ...], None]] = {}
@@ -150,7 +150,7 @@ def keys_of(required: Sequence[RequiredLayout], compatibility: Compatibility) ->
 
 
 def _parts(side: Requirement, sets: Iterable[tuple[str, ...]]) -> Iterator[list[int]]:
-    """Return positions of subsets of the keys: those shared with other operators, and each single column."""
+    """Return the positions of subsets of the keys: subsets shared with other operators, and each single column."""
     places = {key: place for place, key in enumerate(side.keys) if key is not None}
     for other in sets:
         yield [places[column] for column in other if column in places]
@@ -176,7 +176,7 @@ def orders_of(required: Sequence[RequiredLayout]) -> dict[str, dict[tuple[str, .
 def numbers_beside(
     tables: Mapping[str, Subject], required: Sequence[RequiredLayout], target_file_size: int
 ) -> dict[str, set[int]]:
-    """Return the numbers of buckets that suit the tables of the same requirements, for each table."""
+    """Return for each table the numbers of buckets that suit the other tables in its requirements."""
     numbers = {name: number_of_buckets(one.per_partition, target_file_size) for name, one in tables.items()}
     beside: dict[str, set[int]] = {}
     for requirement in required:
@@ -193,7 +193,7 @@ def options_of(
     target_file_size: int,
     orders: Iterable[tuple[str, ...]] = (),
 ) -> Options:
-    """Return the candidate specs of a table, with bucket counts based on its size and its join partners.
+    """Return the candidate specs of a table, with bucket counts based on its size and on the tables joined with it.
 
     Args:
         subject: the table.
@@ -208,7 +208,7 @@ def options_of(
     there = subject.table.spec.num_buckets if subject.table.spec else None
     fitting = {own, *(n for n in numbers if own / _STRETCH <= n <= own * _STRETCH)}
     if there:
-        # Old partitions can be read with new ones only if the counts are multiples.
+        # Spark can read old partitions together with new ones only if the counts are multiples.
         fitting = {there} | {there << i for i in range(8) if own / _STRETCH <= there << i <= own * _STRETCH}
     specs: list[BucketSpec | None] = [subject.table.spec]
     left_out: dict[tuple[str, ...], str] = {}

@@ -1,8 +1,7 @@
-"""Choose one option for each table when options, and pairs of options, have values.
+"""Choose one option for each table, given the values of options and of pairs of options.
 
-A local search starts from the current specs and from the best option of each table alone. It applies changes to one
-table, or to two tables that share a value, as long as any such change gains. If values are equal, the first option
-wins.
+A local search starts from the current specs, and from the best option of each table alone. It applies changes to one
+table, or to two tables that share a value, until no such change has a gain. If values are equal, the first option wins.
 """
 
 from __future__ import annotations
@@ -61,12 +60,12 @@ def choose(choices: Choices, weights: Mapping[str, Sequence[float]] | None = Non
 
     Args:
         choices: the options and their values.
-        weights: weight of each option, per table, such as bytes to rewrite; first options weigh nothing.
+        weights: weight of each option, per table, such as bytes to rewrite; the first options have no weight.
         limit: the maximum sum of weights.
 
-    Returns: the index of each table's option. No single change of one table, or of two tables that share a value, is
-    better and
-        within the limit.
+    Returns:
+        The index of each table's option. Within the limit, no change of one table, or of two tables that share a value,
+        is better.
     """
     weighed = weights or {name: [0.0] * len(values) for name, values in choices.values.items()}
     search, free = _Search(choices, weighed, limit), _Search(choices, weighed, inf)
@@ -82,7 +81,7 @@ class _Search:
     limit: float
 
     def reduced(self, options: Options) -> Options:
-        """Undo changes until the limit holds, starting with the least value per weight."""
+        """Undo changes until the sum of weights is within the limit, starting with the least value per weight."""
         while self._weight(options) > self.limit:
             heavy = [name for name, place in options.items() if self.weights[name][place] > 0]
             lost = {name: self._part((name,), options) - self._part((name,), {**options, name: 0}) for name in heavy}
@@ -93,7 +92,7 @@ class _Search:
         return sum(self.weights[name][place] for name, place in options.items())
 
     def improved(self, options: Options) -> Options:
-        """Apply the best change of each table and pair in turn until none gains."""
+        """Apply the best change of each table and pair in turn, until no change has a gain."""
         groups = [*((name,) for name in self.choices.values), *self.choices.together]
         is_better = True
         while is_better:

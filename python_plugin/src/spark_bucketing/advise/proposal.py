@@ -15,7 +15,7 @@ from spark_bucketing.edits import ConfigChange
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec
 
-_NO_REQUIREMENT = "no shuffled join, grouping, distinct or window has keys that are columns of this table"
+_NO_REQUIREMENT = "no shuffled join, grouping, distinct or window uses columns of this table as keys"
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class Proposal:
     """The chosen option of each table."""
 
     choices: Choices
-    chosen: optimizer.Options  # place of each table's option
+    chosen: optimizer.Options  # index of each table's option
 
     def specs(self, options: Mapping[str, Options]) -> dict[str, BucketSpec]:
-        """Return the specs of the tables that change."""
+        """Return the new specs of the changed tables."""
         return {name: spec for name, place in self.chosen.items() if place and (spec := options[name].specs[place])}
 
     def not_borne_out(
@@ -36,10 +36,10 @@ class Proposal:
         readers: Mapping[str, Collection[str]],
         others: Mapping[str, float] = MappingProxyType({}),
     ) -> list[str]:
-        """Return the tables for which Spark's plans show that readers gain no more than the writes cost.
+        """Return the tables whose readers, according to Spark's plans, save no more than the writes cost.
 
-        Tables share readers. If each change pays off alone but not all together, return the table with the smallest
-        gain. `others` has the bytes that other queries save, by table.
+        Tables share readers. If each change pays off on its own, but all together do not, return the table with the
+        smallest gain. `others` contains the bytes that other queries save, by table.
         """
         gains = {one.unique_id: one.gain for one in proof}
         costs = {name: options[name].write_cost(self.chosen[name]) for name in self.specs(options)}
@@ -73,7 +73,7 @@ class Proposal:
         required: Sequence[RequiredLayout],
         compatibility: Compatibility,
     ) -> tuple[Change, ...]:
-        """Return the changes, the largest net gain first; config_changes() fills in their config."""
+        """Return the changes, with the largest net gain first; config_changes() adds their config."""
         found = []
         for name, spec in self.specs(options).items():
             one, node, place = options[name], nodes[name], self.chosen[name]
@@ -154,7 +154,7 @@ def explained(
     compatibility: Compatibility,
     left_out: Sequence[RejectedTable],
 ) -> Explanation:
-    """Return every candidate for one table, the best first."""
+    """Return every candidate for one table, with the best first."""
     mine = [why for why in left_out if why.table == table]
     if one is None or table not in proposal.choices.values:
         return Explanation(table, (), tuple(mine or [RejectedTable(table, _NO_REQUIREMENT)]))

@@ -1,4 +1,4 @@
-"""Plan the queries of a project: as they are, with unbucketed tables, and with a proposal."""
+"""Plan the queries of a project with the current specs, with unbucketed tables, and with a proposal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Specs = Mapping[str, BucketSpec]
 
 @dataclass
 class Plans:
-    """The queries of one project; each one is planned as rarely as possible."""
+    """The queries of one project, each planned as few times as possible."""
 
     whatif: WhatIf
     stub: StubTables
@@ -44,7 +44,7 @@ class Plans:
         return tuple(self._required)
 
     def plan_all(self, on_progress: Callable[[str], None]) -> None:
-        """Plan every query as it is, each after the stub tables of its parents."""
+        """Plan every query with the current specs, after creating the stub tables of its parents."""
         queries = selectable(self.manifest)
         names, done = set(queries), 0
         for name in self.manifest.order:
@@ -80,7 +80,7 @@ class Plans:
             self.errors[node.unique_id] = f"{type(error).__name__}: {error}; this is a bug in spark-bucketing"
 
     def proof(self, specs: Specs) -> tuple[QueryProof, ...]:
-        """Plan every query before and after the change; only queries that read a changed table are planned again."""
+        """Return the plans of every query before and after; only queries that read a changed table need a new plan."""
         changed = {
             name: replace(table, spec=spec) for name, spec in specs.items() if (table := self.whatif.table(name))
         }

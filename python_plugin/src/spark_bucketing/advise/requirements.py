@@ -1,4 +1,4 @@
-"""Extract the requirements of queries: the keys by which Spark shuffles and sorts tables, and the tables' sizes."""
+"""Extract the requirements of queries: the shuffle and sort keys of tables, and the tables' sizes."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _GROUPING = ("aggregate", "distinct")
 _SEMI = re.compile(r"Left(Semi|Anti)")
 # The sort order of bucket files.
 _ASCENDING = " ASC NULLS FIRST"
-# Estimated output of a partial aggregate, and of an aggregate for the operators above it, as a share of its input; for
-# use where the number of groups is unknown.
+# Estimated output of a partial aggregate, and of a whole aggregate, as a share of its input. They apply if the number
+# of groups is unknown.
 PARTIAL_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """An operator input that Spark shuffles, but would not shuffle if one table were bucketed."""
+    """An operator input that Spark would not have to shuffle if one table were bucketed."""
 
-    table: str  # schema and name
-    # The table's column at each position of the operator's keys; None if a key is not a plain column.
+    table: str  # qualified name
+    # The table's column for each key of the operator; None if a key is not a plain column.
     keys: tuple[str | None, ...]
     shuffled: float  # bytes
     sorted: float  # bytes
@@ -55,7 +55,7 @@ class RequiredLayout:
     kind: str  # join, aggregate, distinct, window
     sides: tuple[Requirement, ...]  # one side, or two for a join
     runs: float = 1.0  # number of runs of the query
-    # Whether the sides are inputs of one UNION ALL, which keeps buckets only if all inputs have the same spec.
+    # True if the sides are inputs of one UNION ALL, which keeps buckets only if all inputs have the same spec.
     united: bool = False
 
     @property
@@ -123,7 +123,7 @@ def _sizes(plan: PhysicalPlan, statistics: Statistics) -> Mapping[int, float]:
 def required_layouts(
     query: str, plan: PhysicalPlan, statistics: Statistics, runs: float = 1.0
 ) -> tuple[RequiredLayout, ...]:
-    """Return the requirements of a plan's operators on tables whose rows reach them without a shuffle."""
+    """Return the requirements of operators on tables whose rows could reach them without a shuffle."""
     sizes = _sizes(plan, statistics)
     return tuple(one for op in _shuffling(plan) for one in _of_operator(query, op, sizes, runs))
 
@@ -157,7 +157,7 @@ def _of_operator(query: str, op: Operator, sizes: Mapping[int, float], runs: flo
         sides = (found[0] if len(found) == 1 else replace(found[0], shuffled=0.0, sorted=0.0) for found in inputs)
         yield RequiredLayout(query, op.kind, tuple(sides), runs)
     for branches in inputs:
-        # The savings require that all inputs match, so each pair counts half of every table that is in two pairs.
+        # All inputs must match to save anything, so each pair counts half of every table that is in two pairs.
         last = len(branches) - 1
         for place, pair in enumerate(pairwise(branches)):
             shares = (1.0 if place == 0 else 0.5, 1.0 if place + 1 == last else 0.5)
@@ -174,7 +174,7 @@ def _requirements(op: Operator, side: Side, sizes: Mapping[int, float]) -> tuple
         return ()
     share = PARTIAL_SHARE if side.needed in _partial(op) else 1.0
     if side.needed.number not in side.own:
-        # A reused Exchange moves its rows once, for the input for which it was created.
+        # A reused Exchange shuffles its rows once, for the input for which Spark planned it.
         share = 0.0
     found: dict[tuple[str, tuple[str | None, ...]], Requirement] = {}
     for branch in _branches(side.entry, side.keys):
@@ -184,13 +184,13 @@ def _requirements(op: Operator, side: Side, sizes: Mapping[int, float]) -> tuple
             return ()
         size = sizes.get(branch.entry.number, 0.0)
         order = _order(op, branch)
-        # A table that occurs twice is read twice.
+        # Spark reads a table twice if it occurs twice.
         there = found.get((table, keys), Requirement(table, keys, 0, 0))
         sorts = there.sorted + (size * len(side.local_sorts) if order else 0.0)
         found[table, keys] = Requirement(table, keys, there.shuffled + size * share, sorts, order)
     if all(requirement.order for requirement in found.values()):
         return tuple(found.values())
-    # A union is sorted only if all of its inputs are.
+    # A union is sorted only if all of its inputs are sorted.
     return tuple(replace(requirement, sorted=0.0, order=()) for requirement in found.values())
 
 
@@ -212,7 +212,7 @@ class _Branch:
 
 
 def _branches(entry: PlanNode, keys: tuple[str, ...]) -> tuple[_Branch, ...]:
-    """Return the inputs of the UNION ALL between an operator and its tables; without one, the input itself."""
+    """Return the inputs of the UNION ALL between an operator and its tables; without a union, the input itself."""
     node = entry
     while node.operator not in ("Union", "BucketUnion"):
         below = _passing(node)
@@ -249,7 +249,7 @@ def _partial(op: Operator) -> tuple[PlanNode, ...]:
 
 
 def _table(entry: PlanNode) -> str | None:
-    """Return the table whose rows reach an operator unshuffled, through projections, filters and broadcast joins."""
+    """Return the table whose rows reach an operator only through projections, filters and broadcast joins."""
     node: PlanNode | None = entry
     while node and node.table is None:
         node = _passing(node)
@@ -257,7 +257,7 @@ def _table(entry: PlanNode) -> str | None:
 
 
 def _passing(node: PlanNode) -> PlanNode | None:
-    """Return the input whose rows a node passes on without a shuffle; None if there is none.
+    """Return the input whose rows a node passes on in the same partitions; None if there is no such input.
 
     BroadcastHashJoin BuildRight
     :- Scan facts                 this input

@@ -1,4 +1,4 @@
-"""Read facts about tables and runs from the user's files: bytes, partitions, column values and numbers of runs."""
+"""Read the user's files about tables and runs: bytes, partitions, column values and numbers of runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True)
 class TableSize:
-    """The size of a table, as far as known."""
+    """The size of a table, as far as it is known."""
 
     size_bytes: int | None = None
     partitions: int | None = None
@@ -47,7 +47,7 @@ def read_sizes(path: Path) -> Mapping[str, TableSize]:
         return _once((str(name).lower(), _facts(entry)) for name, entry in data.items())
     except (AttributeError, TypeError, ValueError) as error:
         raise ProjectError(
-            f"Invalid sizes in {path}.\n  found:    {error}\n"
+            f"{path} contains invalid sizes.\n  found:    {error}\n"
             "  expected: for each model or table, its bytes, or a mapping with bytes, partitions and columns\n"
             '  instead:  {"orders": "120GiB", "clicks": {"bytes": "2TiB", "partitions": 365, '
             '"columns": {"user_id": {"distinct": 1000000, "largest": 0.001}}}}'
@@ -55,11 +55,12 @@ def read_sizes(path: Path) -> Mapping[str, TableSize]:
 
 
 def read_runs(path: Path) -> Mapping[str, float]:
-    """Read how often models run in a given period, from a mapping or from dbt's run_results.json.
+    """Read the number of runs of each model in some period, from a mapping or from dbt's run_results.json.
 
-    A directory contains the run_results.json files of several runs; the function counts each model's runs.
+    For a directory with the run_results.json files of several runs, the function counts the runs of each model.
 
-    Returns: number of runs by name or unique id, in lower case.
+    Returns:
+        The number of runs by name or unique id, in lower case.
 
     Raises:
         ProjectError: the file cannot be read or is invalid.
@@ -78,7 +79,7 @@ def read_runs(path: Path) -> Mapping[str, float]:
             raise ValueError("a number of runs that is negative or not a number" if counted else "no run of any model")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ProjectError(
-            f"Invalid runs in {path}.\n  found:    {error}\n"
+            f"{path} contains invalid numbers of runs.\n  found:    {error}\n"
             "  expected: dbt's run_results.json, a directory of such files, or a mapping of models to numbers\n"
             '  instead:  {"orders": 24, "daily_report": 1}'
         ) from error
@@ -105,7 +106,7 @@ def _parsed(text: str, suffix: str) -> Any:
 
 
 def _once(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    """Build a mapping and reject duplicate keys, which would silently override earlier ones."""
+    """Build a mapping and reject duplicate keys, which would silently override earlier keys."""
     found: dict[Any, Any] = {}
     for name, value in pairs:
         if name in found:

@@ -31,7 +31,7 @@ def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str])
     """Return the reasons that a model's meta allows with `bucketing: {allow: [slug]}`.
 
     Raises:
-        ProjectError: meta has a different form, or names an unknown reason.
+        ProjectError: the meta is malformed or names an unknown reason.
     """
     bucketing = meta.get("bucketing")
     if bucketing is None:
@@ -41,15 +41,15 @@ def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str])
     others = [str(key) for key in bucketing if key != "allow"] if isinstance(bucketing, Mapping) else []
     if others or not isinstance(bucketing, Mapping) or not isinstance(slugs, list):
         raise ProjectError(
-            f"Invalid `meta.bucketing` of model {model!r}.\n  found:    {others[0] if others else bucketing}\n"
-            "  expected: allow, with a list of reasons, and no other key\n"
+            f"Model {model!r} has an invalid `meta.bucketing`.\n  found:    {others[0] if others else bucketing}\n"
+            "  expected: only the key `allow`, with a list of reasons\n"
             "  instead:  bucketing: {allow: [bucket-count-mismatch]}"
         )
     if unknown := [str(slug) for slug in slugs if not isinstance(slug, str) or slug not in known]:
         raise ProjectError(
-            f"Invalid `meta.bucketing.allow` of model {model!r}.\n  found:    {unknown[0]}\n"
-            f"  expected: reasons of the check: {', '.join(sorted(known))}\n"
-            "  instead:  one of these reasons; `spark-bucketing explain` describes them"
+            f"Model {model!r} has an invalid `meta.bucketing.allow`.\n  found:    {unknown[0]}\n"
+            f"  expected: reasons that check can report: {', '.join(sorted(known))}\n"
+            "  instead:  choose one of them; `spark-bucketing explain` describes each reason"
         )
     return frozenset(slugs)
 
@@ -59,14 +59,14 @@ def fingerprint(model: str, operator: OperatorResult | None, finding: Finding) -
 
     Args:
         model: unique id of the model, or path of the file; empty for the project.
-        operator: the operator of the finding; None for the project's findings.
-        finding: the finding.
+        operator: the operator that the finding is about; None for findings about the project.
+        finding: the finding to identify.
     """
     parts = [model, finding.reason]
     if operator:
         parts += [operator.kind, _EXPRESSION_ID.sub("", operator.description), *sorted(finding.tables)]
     else:
-        # A project finding concerns the project's settings; the list of affected tables changes over time.
+        # A project finding is about the project's settings; the list of affected tables changes over time.
         parts += sorted({name for fix in finding.fixes for name in fix.settings})
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
@@ -78,10 +78,10 @@ def badness(operator: OperatorResult | None, finding: Finding) -> Badness:
 
 
 def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Baseline) -> Report:
-    """Mark accepted findings; a model's own meta takes precedence over the baseline.
+    """Mark accepted findings; a model's meta takes precedence over the baseline.
 
-    A baseline accepts a finding that is no worse than when the baseline was written: a shuffle is new where there was
-    only a sort.
+    A baseline accepts a finding that is no worse than when the baseline was written. It does not accept a shuffle
+    where the baseline contains only a sort.
     """
     left = {key: sorted(values) for key, values in baseline.items()}
 
@@ -125,9 +125,9 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def write_baseline(report: Report, path: Path, part: bool = False) -> int:
-    """Write a report's findings to a baseline, except allowed ones, and return their number.
+    """Write a report's findings, except allowed findings, to a baseline, and return their number.
 
-    If only a part of the project was checked, the file keeps its entries for other models and for the project.
+    If only part of the project was checked, the file keeps its entries for other models and for the project.
 
     Raises:
         ProjectError: the run was interrupted, the file cannot be written, or the existing file is not a baseline.

@@ -1,4 +1,4 @@
-"""Choose the manifest for a check: the given one, an up-to-date one, or a newly compiled one."""
+"""Choose the manifest for a check: the file that the user names, an up-to-date file, or a newly compiled one."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _OWN_FOLDER = "spark-bucketing"
 class Artifacts:
     """A project's manifest and catalog."""
 
-    # Compiled SQL; empty if no project is checked.
+    # The manifest with the compiled SQL; empty if no project is checked.
     manifest: Manifest = field(default_factory=lambda: Manifest({}))
-    path: Path = Path()  # its file
+    path: Path = Path()  # path of the manifest
     errors: Mapping[str, str] = field(default_factory=dict)  # dbt's errors for nodes that do not compile, by unique id
     catalog: Mapping[str, CatalogTable] = field(default_factory=dict)  # tables by unique id; empty without a catalog
 
@@ -62,7 +62,7 @@ class Project:
         return Settings(self.target.settings).loaded if given is None else given
 
     def artifacts(self) -> Artifacts:
-        """Find or create the manifest; a live check of plain SQL files from outside the project needs none.
+        """Find or create the manifest; a live check of plain SQL files outside the project needs no manifest.
 
         Raises:
             ProjectError: the project does not compile, or an artifact cannot be read.

@@ -15,14 +15,14 @@ from spark_bucketing.plan.operators import Operator, find_operators
 
 @dataclass(frozen=True)
 class Query:
-    """A plan with the facts that are needed to derive verdicts and reasons."""
+    """A plan with the facts from which check derives verdicts and reasons."""
 
-    plan: PhysicalPlan  # the plan
+    plan: PhysicalPlan  # Spark's plan of the query
     # Facts about the tables that the query reads (PhysicalPlan.tables), by schema and name.
     tables: Mapping[str, TableFacts]
-    settings: Settings  # settings of the session
-    sql: str = ""  # text of the query
-    # Sizes of tables and of the parts that the query reads, if Spark prints them.
+    settings: Settings  # the session's settings
+    sql: str = ""  # the query's text
+    # Sizes of the tables, and of the parts that the query reads, if Spark prints them.
     statistics: Statistics = field(default_factory=Statistics)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Run the check: plan and analyze one query after the other."""
+"""Run the check: plan and analyze one query after another."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.fixes import HypotheticalQuery, has_changes, untested, with_fixes
 from spark_bucketing.check.hypothetical_queries import Hypothesize
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, map_findings
 from spark_bucketing.check.scans import TableFacts, note_of
@@ -15,7 +16,6 @@ from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.check.verdicts import judge
-from spark_bucketing.check.verified_fixes import HypotheticalQuery, Proposals, has_candidates, untried
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan import PhysicalPlan, parse_plan, parse_statistics
 from spark_bucketing.plan.planner import Planner
@@ -37,27 +37,27 @@ class Subject:
     sql: str | None  # compiled SQL; None if there is none
     raw: str = ""  # text of the file
     unique_id: str | None = None  # dbt's unique id; None for a SQL file
-    error: str | None = None  # why there is no SQL
+    error: str | None = None  # why the subject has no SQL
 
 
 Task = Subject | Node
-"""A query to check, or a node whose stub table to create."""
+"""A query to check, or a node that needs a stub table."""
 
 
 @dataclass
 class Checker:
-    """Plans and analyzes one query after the other."""
+    """Plans and analyzes one query after another."""
 
-    planner: Planner  # the planner
-    settings: Settings  # settings of the session, for the reasons
-    facts: Facts  # facts about its tables
-    hypotheses: Hypothesize | None = None  # builds the query for testing fixes; None to propose no fixes
-    stub: StubTables | None = None  # stub tables of the project, offline
+    planner: Planner  # plans the queries
+    settings: Settings  # the session's settings, which the reasons use
+    facts: Facts  # facts about the session's tables
+    hypotheses: Hypothesize | None = None  # builds the query that tests fixes; None to propose no fixes
+    stub: StubTables | None = None  # the project's stub tables for an offline check; None for a live check
     limit: TimeLimit = field(default_factory=lambda: TimeLimit(None))  # time limit per query
     queries: list[tuple[ModelResult, HypotheticalQuery]] = field(default_factory=list)
 
     def run(self, tasks: Sequence[Task], report: Callable[[str], None] = lambda _: None) -> Report:
-        """Run the tasks, with stub tables before their readers, until they are complete or Ctrl-C is pressed."""
+        """Run the tasks in order until all are complete or the user presses Ctrl-C."""
         results: list[ModelResult] = []
         waiting: list[str] = []
         try:
@@ -68,7 +68,7 @@ class Checker:
                 elif self.stub and self.limit.is_free():
                     self.stub.create(task)
         except KeyboardInterrupt:
-            # Subjects are checked in order, so the remaining ones are the last ones.
+            # The loop checks subjects in order, so the last subjects are unfinished.
             waiting = [task.name for task in tasks if isinstance(task, Subject)][len(results) :]
         return Report(tuple(results), unfinished=tuple(waiting))
 
@@ -83,10 +83,10 @@ class Checker:
         except BucketingError as error:
             why = self.stub.why(str(error)) if self.stub else _hinted(str(error), subject)
             return replace(result, error=why)
-        # A query whose plan cannot be analyzed must not prevent the check of other models.
+        # A query whose plan check cannot analyze must not prevent the check of other models.
         except Exception as error:
             bug = f"{type(error).__name__}: {error}"
-            why = f"The query's plan could not be analyzed because of a bug in spark-bucketing: {bug}"
+            why = f"A bug in spark-bucketing prevented the analysis of the query's plan: {bug}"
             return replace(result, error=why)
         result = map_findings(
             replace(result, operators=operators), lambda _, found: _with_source(found, sql, subject.raw)
@@ -97,7 +97,7 @@ class Checker:
         return result
 
     def _described(self, plan: PhysicalPlan, sizes: Mapping[str, int]) -> Mapping[str, TableFacts]:
-        """Return facts about a plan's tables, with partitions of tables in ordinary scans, and Spark's own sizes."""
+        """Return facts about a plan's tables, with partitions of tables in ordinary scans, and with Spark's sizes."""
         ordinary = {node.table for node in plan.walk() if node.table and note_of(node).objection}
         found = self.facts.of(plan.tables)
         found |= {name: self.facts.with_partitions(found[name]) for name in ordinary & found.keys()}
@@ -112,13 +112,13 @@ class Checker:
         statistics = parse_statistics(explained.cost)
         query = Query(plan, self._described(plan, statistics.tables), self.settings, sql, statistics)
         judged = judge(query)
-        wanted = has_candidates(judged) or self.stub
+        wanted = has_changes(judged) or self.stub
         asked = self.hypotheses(query) if self.hypotheses and wanted else None
         if asked is None:
-            return tuple(map(untried, judged)) if self.hypotheses else judged, None
+            return tuple(map(untested, judged)) if self.hypotheses else judged, None
         if self.stub:
             asked.known(judged, plan.counts)
-        return tuple(Proposals(asked, judged, is_late).results()), asked
+        return tuple(with_fixes(asked, judged, is_late)), asked
 
 
 def _with_source(found: Finding, sql: str, raw: str) -> Finding:

@@ -1,8 +1,7 @@
-"""Find the line of the clause in the query that an operator of the plan comes from.
+"""Find the line of the SQL clause that an operator of the plan comes from.
 
-The search compares names, not semantics: a clause belongs to an operator if it is the only one that contains all
-columns of the operator's keys. If several clauses are possible, the search returns no line, because a wrong line would
-mislead.
+The search compares names, not semantics: a clause belongs to an operator if no other clause contains all columns of the
+operator's keys. If several clauses are possible, the search returns no line, because a wrong line would mislead.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class _Alike:
         self.meanings = len({_meaning(op) for op in operators})
 
     def only_right_table(self, op: Operator) -> frozenset[str]:
-        """Return the tables on the right side of a join; empty if another of these joins has one of them there."""
+        """Return the tables on a join's right side; empty if another of these joins has one of them on that side."""
         own = _right_tables(op)
         return own if all(self._right_tables[table] == 1 for table in own) else frozenset()
 
@@ -65,8 +64,8 @@ class Clauses:
         candidates = [clause for clause in self._clauses if clause.keyword in _KINDS[op.kind]]
         fitting = [clause for clause in candidates if names <= clause.words]
         alike = self._alike[op.kind, names]
-        # One clause occurs several times in a plan if a subquery is used twice; IN and EXISTS are joins without a
-        # clause.
+        # One clause occurs several times in a plan if the query uses a subquery twice. IN and EXISTS become joins
+        # without a clause.
         if alike.meanings > len(fitting) > 0:
             return None
         lines = {clause.line for clause in fitting}
@@ -97,12 +96,12 @@ def _column_names(op: Operator) -> frozenset[str]:
 
 
 def _meaning(op: Operator) -> tuple[object, ...]:
-    """Return the properties that distinguish operators with the same keys, but not two plans of the same clause."""
+    """Return the properties in which operators with the same keys differ unless they come from the same clause."""
     return op.node.join_type, tuple(tuple(scan.table for scan in side.entry.scans) for side in op.sides)
 
 
 def _words(sql: str) -> list[Token]:
-    """Tokenize a query without comments and literals; empty if it cannot be read."""
+    """Tokenize a query without comments and literals; return no tokens if sqlglot rejects it."""
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import SqlglotError
 

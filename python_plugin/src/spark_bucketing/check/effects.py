@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from spark_bucketing.check.fixes import HypotheticalQuery
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, map_findings
-from spark_bucketing.check.verified_fixes import HypotheticalQuery
 from spark_bucketing.plan.tree import PlanCounts
 
-# A table with many readers would otherwise require planning each fix for every reader.
+# These limits bound the time: Spark plans each fix of a table once for every reader of the table.
 MOST_READERS = 25
 MOST_SECONDS = 60.0
-# The bucket columns of a table are a compromise between its readers.
+# Fixes for these reasons change the bucket columns, which are a compromise between the table's readers.
 _CHOICES = ("keys-miss-bucket-column",)
 _GROUPINGS = ("aggregate", "distinct", "window")
 
@@ -22,7 +22,7 @@ Queries = Sequence[tuple[ModelResult, HypotheticalQuery]]
 
 
 def with_effects(results: Iterable[ModelResult], queries: Queries) -> tuple[ModelResult, ...]:
-    """Add the effects of fixes on other queries; a roll-up becomes a note if its fix costs other queries more."""
+    """Add the effects of fixes on other queries; drop a grouping's fix that costs other queries more than it saves."""
     effects = _Effects(queries)
     return tuple(map_findings(result, partial(effects.finding, result)) for result in results)
 
@@ -69,7 +69,7 @@ class _Effects:
 
 
 def worse_for(fix: Fix) -> tuple[str, ...]:
-    """Return the queries for which a fix adds Exchanges or Sorts, or prevents planning."""
+    """Return the queries to which a fix adds Exchanges or Sorts, or which Spark cannot plan with the fix."""
     return tuple(other.name for other in fix.others if other.after is None or other.after > other.before)
 
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import cached_property
 
 from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.fixes import HypotheticalQuery
 from spark_bucketing.check.scans import TableFacts, spec_as_read
 from spark_bucketing.check.session_settings import SPARK_LAYOUT
 from spark_bucketing.check.table_facts import Facts
-from spark_bucketing.check.verified_fixes import HypotheticalQuery
 from spark_bucketing.errors import BucketingError, SparkError
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
@@ -24,11 +24,11 @@ _MOST_NAMES = 200
 
 
 Hypothesize = Callable[[Query], HypotheticalQuery | None]
-"""Makes a hypothetical query from a planned one; None if it cannot be planned without the warehouse."""
+"""Takes a planned query and returns a hypothetical one; None if Spark cannot plan it without the warehouse."""
 
 
 def offline_query(whatif: WhatIf, query: Query) -> HypotheticalQuery:
-    """Return a query over tables that are hypothetical already."""
+    """Return a query over tables that are already hypothetical."""
     known = {name: table for name in query.tables if (table := whatif.table(name))}
     return HypotheticalQuery(whatif, query.sql, query.settings, query.tables, known)
 
@@ -45,7 +45,7 @@ class LiveHypotheticalTables:
         self._stack.close()
 
     def query(self, query: Query) -> HypotheticalQuery | None:
-        """Return the query with its tables as the warehouse reads them."""
+        """Return the query over hypothetical copies of the warehouse's tables; None if Spark cannot plan it."""
         whatif = self._whatif
         if whatif is None:
             return None
@@ -78,8 +78,8 @@ class LiveHypotheticalTables:
         """Define the tables and views that the query reads.
 
         Raises:
-            BucketingError: the query needs something that this Spark lacks, such as a function or another catalog's
-                table.
+            BucketingError: the query uses a function, a table of another catalog, or another object that the embedded
+                Spark does not have.
         """
         for table in tables:
             if table.name.count(".") == 1 and whatif.table(table.name) is None:

@@ -26,7 +26,7 @@ def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -
     if materialized in BUCKETED:
         given = validated({**config, "materialized": materialized}, name)
     else:
-        # dbt-spark's tables have Spark's layout. It accepts a number of buckets as text.
+        # dbt-spark's tables have the Spark layout. dbt-spark accepts the number of buckets as a string.
         buckets = str(config.get("buckets"))
         given = {**config, "buckets": int(buckets) if buckets.isdecimal() else config.get("buckets")}
         keys = ("partition_by", "clustered_by", "sorted_by", "buckets", "bucket_hash")
@@ -35,7 +35,7 @@ def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -
     partition_by = tuple(given["partition_by"])
     file_format = str(given.get("file_format") or "parquet").lower()
     if file_format not in PLANNED_FORMATS:
-        # Other formats, such as Delta, need jars that are missing here; their tables are not bucketed.
+        # Tables in other formats, such as Delta, are not bucketed, and need jars that are missing here.
         return HypotheticalTable(name, {}, None, partition_by)
     plain = HypotheticalTable(name, {}, None, partition_by, file_format=file_format)
     if not given["clustered_by"] or given["buckets"] is None:

@@ -1,4 +1,4 @@
-"""Add to findings what event logs say that they cost per run."""
+"""Add the costs per run from Spark event logs to findings."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from functools import partial
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, map_findings
 from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.event_log.plan_costs import Cost
-from spark_bucketing.units import count, size
+from spark_bucketing.units import count
 
 
 def with_measured_costs(report: Report, measured: Measured, relations: dict[str, str]) -> Report:
     """Return a report whose findings state the measured costs of a run.
 
     Args:
-        report: the findings.
-        measured: the event logs.
-        relations: table of each model by unique id, for statements without a query comment.
+        report: the report without costs.
+        measured: the costs from the event logs.
+        relations: each model's table by unique id, to identify statements without a query comment.
     """
     return replace(report, models=tuple(_with_costs(model, measured, relations) for model in report.models))
 
@@ -29,7 +29,7 @@ def _with_costs(model: ModelResult, measured: Measured, relations: dict[str, str
 
 
 def _with_cost(measured: Measured, node: str, operator: OperatorResult, finding: Finding) -> Finding:
-    """Add the costs of the finding's tables for keys that the operator names."""
+    """Add the costs of shuffling the finding's tables by keys that occur in the operator's description."""
     total, runs = Cost(), len(measured.runs_of(node))
     for keys, cost in measured.costs(node).items():
         columns = [column for column in keys.columns if column]
@@ -37,6 +37,5 @@ def _with_cost(measured: Measured, node: str, operator: OperatorResult, finding:
             total.add(cost)
     if total == Cost():
         return finding
-    shuffled, spilled = size(total.shuffle_bytes // runs), size(total.spill_bytes // runs)
-    text = f"{shuffled} shuffled, {spilled} spilled, {total.task_ms / runs / 1000:,.2f} task seconds"
-    return replace(finding, message=f"{finding.message}\nMeasured per run, in {count(runs, 'run')}: {text}.")
+    mean = Cost(total.shuffle_bytes // runs, total.spill_bytes // runs, total.task_ms / runs)
+    return replace(finding, message=f"{finding.message}\nMeasured per run, in {count(runs, 'run')}: {mean}.")

@@ -20,7 +20,7 @@ from spark_bucketing.session import is_open, open_beside, open_session, pyspark_
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Settings of a target that concern its warehouse, or that need jars that are missing here.
+# Prefixes of a target's settings that refer to its warehouse or require jars that are missing here.
 _LEFT_OUT = (
     "spark.sql.warehouse.dir", "spark.sql.extensions", "spark.sql.catalog.", "spark.sql.catalogImplementation",
     "spark.sql.defaultCatalog", "spark.sql.hive.metastore.", "spark.sql.queryExecutionListeners",
@@ -29,13 +29,13 @@ _LEFT_OUT = (
 _PLANNER = ("spark.sql.", "spark.bucketing.")
 _PARALLELISM = "spark.default.parallelism"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
-# They would replace the table's size with the size of its partitions, which do not exist here.
+# These rules would replace a table's size with the size of its partitions, which do not exist here.
 _PARTITION_RULES = (
     "org.apache.spark.sql.execution.datasources.PruneFileSourcePartitions",
     "org.apache.spark.sql.hive.execution.PruneHiveTablePartitions",
 )
-# Relations must stay in Spark's cache, where WhatIf puts them, and Spark must not combine buckets because tables
-# are empty.
+# WhatIf puts relations into Spark's cache, where they must stay. Spark must not combine buckets just because the
+# tables are empty.
 _OF_WHATIF = {"spark.sql.filesourceTableRelationCacheSize": "1000000", "spark.bucketing.read.partitionBytes": "0"}
 
 
@@ -47,7 +47,7 @@ def planner_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the number of cores of a target's Spark as a setting; empty if the target's settings do not state it."""
+    """Return a setting with the number of cores of a target's Spark; empty if the target does not state it."""
     local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", settings.get("spark.master", "").strip())
     given = settings.get(_PARALLELISM)
     if given is None and local:
@@ -57,7 +57,7 @@ def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
 
 @contextmanager
 def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[WhatIf]:
-    """Start a Spark that shares nothing with any warehouse and stops after the block.
+    """Start a Spark that is separate from any warehouse, and stop it after the block.
 
     The session extension is always loaded so that fixes can enable it; it is disabled unless requested.
 
@@ -68,7 +68,7 @@ def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[Wh
     _refuse_old_spark()
     if is_open():
         raise SparkError(
-            "This process already has a Spark session, but planning without a warehouse needs a separate one. Run "
+            "This process already has a Spark session, but planning without a warehouse requires a separate one. Run "
             "spark-bucketing check in a separate process."
         )
     jar = _built(extension)
@@ -84,7 +84,7 @@ def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[Wh
 
 @contextmanager
 def whatif_beside(session: SparkSession, extension: bool) -> Iterator[WhatIf]:
-    """Open a planner without tables in the Spark of a live session, with or without the session extension.
+    """Open a planner without tables in a live session's Spark, with or without the session extension.
 
     Raises:
         SparkError: Spark cannot create the session.

@@ -64,7 +64,7 @@ def _together(alike: Sequence[Found]) -> Found:
 
 
 def unknown_models(report: Report) -> list[ModelResult]:
-    """Return models that are not accepted and that could not be planned or have an unrecognized operator."""
+    """Return unaccepted models that Spark could not plan or whose plans have an unrecognized operator."""
     return [
         model
         for model in report.models
@@ -90,5 +90,5 @@ def exit_code(report: Report, fail_on: FailOn) -> int:
 
 
 def is_unclear(operator: OperatorResult) -> bool:
-    """Return whether an operator was not recognized and not accepted; accepted findings do not count."""
+    """Return whether an unrecognized operator is not accepted either; accepted findings do not count."""
     return operator.verdict is Verdict.UNKNOWN and not operator.accepted

@@ -44,9 +44,9 @@ from spark_bucketing.spec import BucketSpec
 from spark_bucketing.table import sql
 
 OnProgress = Callable[[str, int, int], None]
-"""Called with the current step, the number of finished models, and the total number."""
+"""Takes the current step, the number of finished models, and the total number of models."""
 StartWhatIf = Callable[[bool], AbstractContextManager[WhatIf]]
-"""Called with whether the session has loaded the extension."""
+"""Takes whether the session has loaded the extension, and opens a planner for hypothetical tables."""
 
 
 def check_project(request: CheckRequest, on_progress: OnProgress = lambda *_: None) -> Report:
@@ -97,10 +97,10 @@ def _checked(
         results = with_effects(found.models, [] if found.unfinished or not checker.limit.is_free() else checker.queries)
     configured = _configured(manifest, subjects)
     results = with_configured(results, configured, facts.known())
-    # Specs from the configs, for tables that the metastore was not asked about.
+    # The configs provide the specs of tables that check did not look up in the metastore.
     built = {table.name.lower(): table.spec for table in facts.known()}
     specs = {name: spec for name, spec in {**configured, **built}.items() if spec}
-    # Offline, some tables have other names.
+    # In an offline check, some stub tables have different names.
     relation = stub.relation if stub else operator.attrgetter("relation")
     report = replace(
         found,
@@ -150,9 +150,9 @@ def _subjects(project: Project, artifacts: Artifacts) -> Sequence[Subject]:
         names = tuple(name for name in names if name in chosen)
         if not names and not files:
             raise ProjectError(
-                "Nothing is selected.\n  found:    no model or snapshot for these --select and --exclude options\n"
-                "  expected: at least one node with a query\n"
-                "  instead:  other selectors; `dbt ls` shows what they select"
+                "No model or snapshot matches the options --select and --exclude.\n  found:    no node with a query\n"
+                "  expected: at least one model or snapshot\n"
+                "  instead:  use other selectors; `dbt ls` lists the nodes that they select"
             )
     return [*(model_subject(manifest.nodes[name], folder, errors.get(name)) for name in names), *files]
 

@@ -77,12 +77,12 @@ def _readers(result: ModelResult, tables: frozenset[str]) -> list[OperatorResult
 def _names(tables: Iterable[str]) -> Iterator[str]:
     for table in tables:
         yield table.lower()
-        # The session's catalog may have a different name from Spark's, and dbt omits it.
+        # dbt omits the name of the session catalog, which may differ from Spark's default.
         yield ".".join(table.lower().split(".")[-2:])
 
 
 def _tables_behind(manifest: Manifest, relation: Callable[[Node], str | None]) -> Mapping[str, frozenset[str]]:
-    """Return the tables of each node in plans: its own table, or the tables below a view or an ephemeral model."""
+    """Return the tables that represent each node in plans: its own table, or those below a view or ephemeral model."""
     tables: dict[str, frozenset[str]] = {}
     for unique_id in manifest.order:
         node = manifest.nodes[unique_id]

@@ -16,16 +16,16 @@ _JINJA = re.compile(r"\{\{|\{%")
 
 
 def selectable(manifest: Manifest) -> tuple[str, ...]:
-    """Return all models and snapshots that have a separate query, parents first."""
+    """Return all models and snapshots that Spark plans separately, parents first."""
     nodes = ((name, manifest.nodes[name]) for name in manifest.order)
-    # An ephemeral model is planned as part of the models that use it.
+    # Spark plans an ephemeral model as part of the models that use it.
     return tuple(name for name, node in nodes if node.resource_type in SELECTED and node.materialized != "ephemeral")
 
 
 def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Subject:
     """Return the subject for a model, snapshot or analysis."""
     if error is None and node.language != "sql":
-        error = f"It is a {node.language.capitalize()} model, which has no SQL to plan."
+        error = f"Model {node.name!r} is a {node.language.capitalize()} model, which has no SQL to plan."
     file = project_dir / node.path
     try:
         # The manifest omits blank lines at the top of the file.
@@ -48,7 +48,7 @@ def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapp
         if node.path == path and node.resource_type in ("model", "snapshot", "analysis"):
             return model_subject(node, project_dir, errors.get(node.unique_id))
     try:
-        # With or without a byte order mark, which Spark would parse as part of a word.
+        # The file may start with a byte order mark, which Spark would parse as part of a word.
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ProjectError(f"Cannot read {file}: {error}.") from error
@@ -63,7 +63,7 @@ def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapp
 
 
 def offline_tasks(subjects: Sequence[Subject], manifest: Manifest) -> list[Task]:
-    """Return every query after the stub tables that it may read; a file outside the project may read any table."""
+    """Return all queries, each after the stub tables that it may read; a file outside the project may read them all."""
     by_id: Mapping[str | None, Subject] = {subject.unique_id: subject for subject in subjects if subject.unique_id}
     files = [subject for subject in dict.fromkeys(subjects) if subject.unique_id not in by_id]
     wanted = set(manifest.nodes) if files else manifest.with_ancestors(str(name) for name in by_id)

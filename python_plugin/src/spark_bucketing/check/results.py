@@ -18,7 +18,7 @@ FixKind = Literal["setting", "bucket_spec", "column_type", "extension", "rewrite
 
 
 class Verdict(str, Enum):
-    """How Spark brings the rows of an operator together, from the best to the worst verdict."""
+    """How Spark brings an operator's rows together, from the best to the worst verdict."""
 
     SORT_FREE = "sort-free"
     SHUFFLE_FREE = "shuffle-free"
@@ -29,7 +29,7 @@ class Verdict(str, Enum):
     UNKNOWN = "unknown"
 
 
-# The priority of verdicts if several operators read a table; a graph shows the first one.
+# If several operators read a table, its verdict is the first of these that applies.
 _WORST_FIRST = (
     Verdict.SHUFFLED, Verdict.ONE_SIDED, Verdict.UNKNOWN, Verdict.SHUFFLE_FREE, Verdict.SORT_FREE, Verdict.BROADCAST,
     Verdict.NOT_BUCKETED,
@@ -51,7 +51,7 @@ class OtherQuery:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Change:
     """A possible change for a finding; planning the query with it shows whether it helps."""
 
     kind: FixKind  # the kind of change
@@ -68,11 +68,11 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Fix(Candidate):
-    """A change that improves an operator's verdict on its own, possibly with a second change."""
+class Fix(Change):
+    """A change that improves an operator's verdict, alone or together with a second change."""
 
     verdict: Verdict = Verdict.SORT_FREE  # the operator's verdict with the fix
-    also: tuple[Fix, ...] = ()  # a second change that this one needs to have an effect; the text contains both
+    also: tuple[Fix, ...] = ()  # a second change, without which this one has no effect; the text contains both
     before: PlanCounts = field(default_factory=PlanCounts)  # current Exchanges and Sorts of the whole query
     after: PlanCounts = field(default_factory=PlanCounts)  # Exchanges and Sorts with the fix
     others: tuple[OtherQuery, ...] = ()  # other queries of the project whose plans it changes
@@ -80,7 +80,7 @@ class Fix(Candidate):
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem: the cause of an Exchange or a Sort, or of a layout that cannot work."""
+    """A problem: the cause of an Exchange or a Sort, or of a layout that cannot work."""
 
     reason: str  # slug of the reason, see check.reasons
     message: str  # the problem, with tables, columns and numbers
@@ -89,12 +89,12 @@ class Finding:
     fixes: tuple[Fix, ...] = ()  # fixes, the cheapest first; empty if there is none
     line: int | None = None  # line in the model's file, starting at 1, if known
     source: str = ""  # the text of that line
-    bytes_shuffled: int | None = None  # estimated bytes that are shuffled or sorted because of it
-    # What accepts the finding, so that it does not fail a run: the model's meta or a baseline; None if it is not
-    # accepted.
+    bytes_shuffled: int | None = None  # estimated bytes that Spark shuffles or sorts because of it
+    # Whether the model's meta or a baseline accepts the finding, so that it does not fail a run; None if neither
+    # accepts it.
     accepted: Acceptance | None = None
-    candidates: tuple[Candidate, ...] = ()  # possible changes that have not been tested
-    explains: tuple[int, ...] = ()  # numbers of the plan's nodes that it explains
+    changes: tuple[Change, ...] = ()  # possible changes that have not been tested
+    explains: tuple[int, ...] = ()  # numbers of the plan nodes that the finding explains
 
 
 @dataclass(frozen=True)
@@ -104,14 +104,14 @@ class OperatorResult:
     # The kind of operator; "other" for an operator of another engine whose kind is unknown.
     kind: OperatorKind
     description: str  # for users: the kind of join and the keys, with table names if known
-    verdict: Verdict  # how its rows are brought together
+    verdict: Verdict  # how Spark brings its rows together
     tables: tuple[str, ...] = ()  # tables that its inputs read, in the plan's order
-    # Exchanges between the tables of its inputs (or the operators below) and the operator, including limits that
-    # collect rows without an Exchange; an Exchange that Spark reuses counts for one operator only
+    # Exchanges between the tables of its inputs (or the operators below) and the operator. Limits that collect rows
+    # without an Exchange count too. An Exchange that Spark reuses counts for one operator only.
     exchanges: int = 0
     sorts: int = 0  # Sorts on these paths
     findings: tuple[Finding, ...] = ()  # one for each Exchange or Sort between a bucketed table and the operator
-    accepted: Acceptance | None = None  # what accepts that it was not recognized; None if it is not accepted
+    accepted: Acceptance | None = None  # for an unrecognized operator, whether meta or a baseline accepts it
 
 
 @dataclass(frozen=True)
@@ -129,10 +129,10 @@ class ModelResult:
     name: str  # name of the model or the file
     path: str  # path of the file, relative to the project directory
     operators: tuple[OperatorResult, ...] = ()  # in the plan's order, from the top
-    error: str | None = None  # Spark's error if it could not be planned, else None
+    error: str | None = None  # Spark's error if Spark cannot plan it; None otherwise
     unique_id: str | None = None  # dbt's unique id; None for a SQL file
     inputs: tuple[Parent, ...] = ()  # its parents, each with the verdict on reading it
-    accepted: Acceptance | None = None  # what accepts that it could not be planned; None if it is not accepted
+    accepted: Acceptance | None = None  # for a model that Spark cannot plan, whether a baseline accepts it
 
     @property
     def key(self) -> str:

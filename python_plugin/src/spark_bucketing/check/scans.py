@@ -1,4 +1,4 @@
-"""Determine how a scan reads a table's buckets: which ones, in what order, or why it is an ordinary scan."""
+"""Determine how a scan reads a table's buckets, and in what order, or why it is an ordinary scan."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from spark_bucketing.check.session_settings import BUCKETING, ORDERING, Settings
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.explain_cost import Folders, scan_key
 from spark_bucketing.plan.whatif import HypotheticalTable
-from spark_bucketing.spec import BucketSpec
+from spark_bucketing.spec import HASHES, BucketSpec
 from spark_bucketing.table.compatibility import Merging
 from spark_bucketing.table.model import Partition, Table, one_spelling
 
 # Bucketed: true (8 Hive buckets, sorted)     Bucketed: false [not-sealed] (no seal in the metastore)
 _NOTE = re.compile(r"^(?P<bucketed>true|false)(?: \[(?P<code>[a-z-]+)\])?(?: \((?P<words>.*)\))?$", re.DOTALL)
-_NUMBER = re.compile(r"^(?P<buckets>\d+) (?:Hive2?|Spark) buckets")
+_NUMBER = re.compile(rf"^(?P<buckets>\d+) (?:{'|'.join(map(str.capitalize, HASHES))}) buckets")
 # EXPLAIN codes that give the reason for an ordinary scan; with other codes, the query does not need buckets.
 SEAL_CODES = ("not-sealed", "seal-broken", "seal-unreadable", "columns-changed")
 MIXED_CODES = ("mixed-specs",)
@@ -26,7 +26,7 @@ COLUMN_CODES = (
     "unsupported-column", "ambiguous-column",
     "positional-columns", "field-ids", "unsupported-reader",
 )  # fmt: skip
-# The assumed settings; the extension's own note in EXPLAIN takes precedence.
+# Assume default settings for merging; the extension's note in EXPLAIN takes precedence.
 MERGING = Merging()
 
 
@@ -40,15 +40,15 @@ class TableFacts(HypotheticalTable):
 
 @dataclass(frozen=True)
 class ScanAnnotation:
-    """The line `Bucketed:` of a scan in EXPLAIN."""
+    """The `Bucketed:` line of a scan in EXPLAIN."""
 
     bucketed: bool | None = None  # whether the scan is bucketed; None without such a line
-    code: str = ""  # code of the extension's reason for an ordinary scan
+    code: str = ""  # the code with which the extension explains an ordinary scan
     words: str = ""  # the reason or the kind of bucketed scan in words; empty for stock Spark
 
     @property
     def objection(self) -> str:
-        """Return the code if it prevents a useful bucketed scan; else an empty string."""
+        """Return the code if its reason prevents a useful bucketed scan; otherwise, return an empty string."""
         return self.code if self.code in (*SEAL_CODES, *MIXED_CODES, *COLUMN_CODES, *TASK_CODES) else ""
 
     @property
@@ -69,10 +69,10 @@ def note_of(scan: PlanNode) -> ScanAnnotation:
 class BucketedScan:
     """A scan of a table that is bucketed according to its metadata."""
 
-    node: PlanNode  # node of the plan
+    node: PlanNode  # the scan's node in the plan
     facts: TableFacts  # facts about the table
-    spec: BucketSpec  # spec of the table
-    settings: Settings  # settings of the session
+    spec: BucketSpec  # the table's spec
+    settings: Settings  # the session's settings
     folders: Folders = field(default_factory=dict)  # directories that Spark reads, by scan
 
     @property
@@ -92,7 +92,7 @@ class BucketedScan:
 
     @property
     def by_extension(self) -> bool:
-        """Return whether the extension instead of stock Spark reads the table, or would read it."""
+        """Return whether the extension, not stock Spark, reads the table or would read it."""
         return self.settings.extension and (self.note.by_extension or not self.note.bucketed)
 
     @property
@@ -132,10 +132,10 @@ class BucketedScan:
 
     @property
     def partitions_read(self) -> int:
-        """Return the number of partitions that the scan reads, as far as EXPLAIN shows it; 1 if unpartitioned.
+        """Return the number of partitions that the scan reads, as far as EXPLAIN shows it; 1 without partitions.
 
-        EXPLAIN prints one path and the number of other paths. If all partitions are read, it prints the table's path,
-        and the number is assumed to be 2.
+        EXPLAIN prints one path and the number of other paths. If the scan reads all partitions, EXPLAIN prints the
+        table's path, and this property assumes 2 partitions.
         """
         if not self.facts.partition_columns:
             return 1
@@ -151,7 +151,7 @@ class BucketedScan:
 
     @property
     def spec_as_read(self) -> BucketSpec | None:
-        """Return the spec for planning a hypothetical table like this scan; None for an ordinary scan."""
+        """Return the spec with which Spark plans a hypothetical table like this scan; None for an ordinary scan."""
         if self.note.objection:
             return None
         number = _NUMBER.match(self.note.words) if self.note.bucketed else None
@@ -159,7 +159,7 @@ class BucketedScan:
 
 
 def spec_as_read(scans: Sequence[BucketedScan]) -> BucketSpec | None:
-    """Return the spec for planning a hypothetical table like all of these scans of a table."""
+    """Return the spec with which Spark plans a hypothetical table like all of these scans of a table."""
     specs = [scan.spec_as_read for scan in sorted(scans, key=lambda scan: bool(scan.note.bucketed))]
     return None if None in specs or not specs else specs[-1]
 

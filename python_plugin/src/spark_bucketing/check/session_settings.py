@@ -42,7 +42,7 @@ DEFAULTS: Mapping[str, str] = {
 }
 SETTINGS: tuple[str, ...] = tuple(DEFAULTS)
 
-# The result of SET for a setting without a value.
+# Spark's answer to SET for a setting without a value.
 _UNDEFINED = "<undefined>"
 
 

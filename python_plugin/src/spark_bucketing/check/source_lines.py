@@ -25,8 +25,6 @@ def source_line(compiled: str, line: int, raw: str) -> int | None:
     best = max(fitting.values(), default=0)
     origins = [number for number, fit in fitting.items() if fit == best > 0]
     same = [number for number, text in enumerate(lines, 1) if text.strip() == wanted]
-    if len(origins) == 1 and len(same) == 1:
-        return origins[0]
     return origins[same.index(line)] if 0 < len(origins) == len(same) else None
 
 

@@ -27,7 +27,7 @@ def renamed(sql: str, names: Mapping[str, str]) -> str:
 
 
 def one_statement(text: str) -> str:
-    """Return a statement without its trailing semicolon and the comments after it."""
+    """Return a statement without its trailing semicolon and the comments after the semicolon."""
     end: int | None = None
     for piece in _PIECES.finditer(text):
         if piece["end"]:

@@ -49,7 +49,7 @@ class StubTables:
         self.missing: dict[str, str] = {}
 
     def rewritten(self, sql: str) -> str:
-        """Return the SQL with stub names in place of names that cannot be tables in this Spark."""
+        """Return the SQL with stub names in place of relations that this Spark cannot resolve."""
         return renamed(sql, self._renamed)
 
     def relation(self, node: Node) -> str | None:
@@ -74,7 +74,7 @@ class StubTables:
             self._whatif.define(replace(layout, name=name, columns=self._columns(node), size_bytes=size))
         except BucketingError as error:
             self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {error}"
-        # After an unexpected error, only the readers of this table cannot be planned.
+        # An unexpected error must prevent planning only for the readers of this table.
         except Exception as error:
             why = f"{type(error).__name__}: {error}; this is a bug in spark-bucketing"
             self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {why}"
@@ -83,7 +83,7 @@ class StubTables:
         """Return a planner error with the reasons for missing stub tables."""
         plain = error.replace("`", "").lower()
         reasons = [reason for name, reason in self.missing.items() if re.search(rf"\b{re.escape(name)}\b", plain)]
-        return "\n".join([error, *(f"No stub table could be created for {reason}" for reason in reasons)])
+        return "\n".join([error, *(f"Cannot create a stub table for {reason}" for reason in reasons)])
 
     def _columns(self, node: Node) -> Mapping[str, str]:
         typed = {name: kind for name, kind in node.columns.items() if kind}
@@ -117,7 +117,7 @@ class StubTables:
 
     @cached_property
     def _renamed(self) -> Mapping[str, str]:
-        """Return stub names for relations that this Spark cannot have, such as paths or tables of other catalogs."""
+        """Return stub names for relations that this Spark cannot resolve: paths, or tables in other catalogs."""
         wanted = {
             node.relation: (_identifier(f"{node.source_name or node.resource_type}__offline"), _identifier(node.name))
             for node in self._manifest.nodes.values()

@@ -30,7 +30,7 @@ class Facts:
         self._known: dict[str, TableFacts | None] = {}
 
     def of(self, tables: Sequence[str]) -> dict[str, TableFacts]:
-        """Return facts by name; tables that cannot be described are omitted."""
+        """Return facts by name, without tables that Spark cannot describe."""
         for name in tables:
             if name not in self._known:
                 self._known[name] = self._ask(name)
@@ -46,7 +46,7 @@ class Facts:
         facts = described(name, rows) if rows is not None else None
         if facts is None or facts.spec is None:
             return facts
-        # Files of bucketed tables are listed anyway; other tables may have very many files.
+        # Spark lists the files of a bucketed table anyway. Other tables may have very many files.
         files = _answer(self._planner.data_files, quoted)
         size = facts.size_bytes if facts.size_bytes is not None else _answer(self._planner.size_of, quoted)
         is_empty = files is not None and not files

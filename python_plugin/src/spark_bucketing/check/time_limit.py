@@ -59,7 +59,7 @@ class TimeLimit:
         return outcome.result()
 
     def is_free(self) -> bool:
-        """Return whether no abandoned task is running; wait for it once, at most as long as the limit."""
+        """Return whether no abandoned task is running; the first call waits for it, at most as long as the limit."""
         if self._left and not wait([self._left], self._patience).done:
             self._patience = 0
             return False

@@ -15,7 +15,7 @@ from spark_bucketing.plan.known_operators import is_known
 from spark_bucketing.plan.lineage import origins
 from spark_bucketing.plan.operators import Operator
 
-# Comparable verdicts, from good to bad.
+# The verdicts that can be compared, from best to worst.
 RANKS = {Verdict.SORT_FREE: 0, Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3}
 
 Tables = Mapping[str, TableFacts]
@@ -27,7 +27,7 @@ _JOIN_WORDS = {
 
 
 def judge(query: Query, with_reasons: bool = True) -> tuple[OperatorResult, ...]:
-    """Determine how the rows of each join, aggregate, distinct and window in a plan are brought together, and why."""
+    """Determine how Spark brings together the rows of each join, aggregate, distinct and window, and why."""
     for node in query.plan.nodes:
         # Bottom up, because each node uses results of its children, and plans may be deeper than Python's stack.
         origins(node)
@@ -38,7 +38,7 @@ def judge(query: Query, with_reasons: bool = True) -> tuple[OperatorResult, ...]
 def _judged(query: Query, op: Operator, end: ExchangeOrSort | None, with_reasons: bool) -> OperatorResult:
     tables = query.tables
     exchanges_and_sorts: list[ExchangeOrSort] = []
-    # Reasons would be unreliable if an operator is not recognized or a table is unknown.
+    # Reasons are unreliable if an operator is not recognized or a table is unknown.
     if with_reasons and op.understood and not undescribed(op, tables) and reads_buckets(op, tables):
         exchanges_and_sorts = [*_exchanges_and_sorts(query, op), *([end] if end else [])]
     found = verdict(op, tables)
@@ -63,7 +63,7 @@ def _finding(exchange_or_sort: ExchangeOrSort) -> Finding:
         level="note",
         line=exchange_or_sort.query.clauses.line_of(exchange_or_sort.op),
         bytes_shuffled=0 if exchange_or_sort.is_reused else _bytes(exchange_or_sort.query, exchange_or_sort.node),
-        candidates=explanation.candidates,
+        changes=explanation.changes,
         explains=exchange_or_sort.explains,
     )
 
@@ -99,7 +99,7 @@ def _exchanges_and_sorts(query: Query, op: Operator) -> Iterator[ExchangeOrSort]
     """Return the items to explain: each Exchange with its Sorts, and Sorts without an Exchange."""
     if op.kind == "join" and op.keyless and not op.broadcast:
         yield ExchangeOrSort(query, op, 0, op.node, JOIN)
-    # By the node that moves or sorts the rows: both sides of a join may read one Exchange.
+    # The keys are the nodes that shuffle or sort the rows, because both sides of a join may read one Exchange.
     found: dict[int, ExchangeOrSort] = {}
     for place, side in enumerate(op.sides):
         needed = None if op.broadcast else side.needed
@@ -150,7 +150,7 @@ def cause_of_unknown(op: Operator, tables: Tables) -> str:
 
 
 def verdict(op: Operator, tables: Tables) -> Verdict:
-    """Return how the operator's rows are brought together."""
+    """Return how Spark brings the operator's rows together."""
     if not op.understood:
         return Verdict.UNKNOWN
     if op.broadcast:

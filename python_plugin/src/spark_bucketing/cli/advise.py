@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from spark_bucketing.advise.advisor import MIB, AdviseRequest, advise_project
+from spark_bucketing.advise.advisor import advise_project
+from spark_bucketing.advise.subjects import MIB, AdviseRequest
 from spark_bucketing.check.artifacts import CheckRequest
-from spark_bucketing.cli.options import OUTPUT, READ_FILE, SIZE, SOME, format_of, project_options
+from spark_bucketing.cli.options import OUTPUT, READ_FILE, SIZE, SOME, event_log, format_of, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import COULD_NOT_RUN, ProjectError
@@ -36,7 +37,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 @click.option(
     "--assume-size",
     type=SIZE,
-    help="Size of tables without a known size; without this option, their config does not change.",
+    help="Size to assume for tables of unknown size; without this option, advise does not change their config.",
 )
 @click.option(
     "--runs",
@@ -47,9 +48,10 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 @click.option(
     "--event-log",
     "event_logs",
+    type=event_log,
     metavar="PATH",
     multiple=True,
-    help="Spark event log or directory of event logs; ranks tables by measured costs and counts runs. Repeatable.",
+    help="Rank tables by measured costs and count runs from this event log or directory of event logs. Repeatable.",
 )
 @click.option("--target-file-size", type=SOME, default=256 * MIB, show_default="256MiB", help="Target size of a file.")
 @click.option("--smallest", type=SIZE, default=256 * MIB, show_default="256MiB", help="Ignore tables below this size.")
@@ -59,7 +61,13 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 @click.option("--diff/--apply", "diff", default=True, help="Show or apply the config changes.")
 @format_of(*_WRITERS)
 @OUTPUT
-@click.option("--time-limit", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds per query.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=1),
+    default=120.0,
+    show_default=True,
+    help="Time limit per query in seconds; a query that takes longer is not planned.",
+)
 @click.pass_context
 def advise(
     ctx: click.Context,
@@ -78,10 +86,10 @@ def advise(
     """Propose bucket columns and numbers of buckets for the models of a project.
 
     Spark's planner finds the joins, groupings and windows of all models. The command chooses the bucket specs that save
-    the most shuffled bytes over all tables, and then plans the whole project again with them. It runs no models. With
-    --apply, it changes their configs.
+    the most shuffled bytes over all tables, and then plans the whole project again with these specs. It runs no models.
+    With --apply, it edits their configs.
 
-    Exit codes: 0 success, 2 could not run, or could not plan a query.
+    Exit codes: 0 success, 2 the command could not run, or Spark could not plan a query.
     """
     check = CheckRequest(
         place=place,

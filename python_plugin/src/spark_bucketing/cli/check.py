@@ -15,7 +15,7 @@ from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.check.outcome import FailOn, exit_code
 from spark_bucketing.check.project_check import check_project
 from spark_bucketing.check.results import Report
-from spark_bucketing.cli.options import FOLDER, OUTPUT, READ_FILE, WRITTEN_FILE, project_options
+from spark_bucketing.cli.options import FOLDER, OUTPUT, READ_FILE, WRITTEN_FILE, event_log, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import CLEAN, ProjectError
@@ -26,8 +26,8 @@ from spark_bucketing.report.check_report import FORMATS, write_report
 class _ManyValues(click.Command):
     """Accept several values after one --select or --exclude, as dbt does: --select a b --exclude c.
 
-    The path of a file is a value if it comes first or follows a selector method (path:models/a.sql). After other
-    values, it is a FILE.
+    A file path is a value if it comes first or follows a selector method (path:models/a.sql). After other values, a
+    file path is a FILE argument.
     """
 
     _MANY = ("--select", "-s", "--exclude")
@@ -69,7 +69,7 @@ def _is_selector(word: str) -> bool:
 
 
 class _ReportTo(click.Choice[str]):
-    """Convert a format with an optional file for its report: sarif=check.sarif."""
+    """Convert a report format with an optional output file: sarif=check.sarif."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         form, _, file = value.partition("=")
@@ -133,16 +133,17 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
 @click.option(
     "--event-log",
     "event_logs",
+    type=event_log,
     metavar="PATH",
     multiple=True,
-    help="Spark event log or directory of event logs; adds the measured cost per run to findings. Repeatable.",
+    help="Add the measured cost per run to findings, from this event log or directory of event logs. Repeatable.",
 )
 @click.option("--baseline", type=READ_FILE, help="Accept the findings in this file; only new findings fail.")
 @click.option(
     "--write-baseline",
     "new_baseline",
     type=WRITTEN_FILE,
-    help="Write the findings to this file and exit with 0; keep the entries of models that were not checked.",
+    help="Write the findings to this file and exit with code 0; keep the file's entries for models not checked.",
 )
 @click.pass_context
 def check(
@@ -161,22 +162,21 @@ def check(
     """Find where and why Spark shuffles or sorts bucketed tables, and what to change.
 
     Spark plans every compiled model of the project, or each FILE.sql, without running any of them. Each join,
-    aggregate, window and distinct gets a verdict: sort-free, shuffle-free, one-sided, shuffled, broadcast, not bucketed
-    on purpose, or unknown. Each shuffle or sort of a bucketed table is a finding, with a reason and a fix.
+    aggregate, window and distinct gets a verdict: sort-free, shuffle-free, one-sided, shuffled, broadcast, not
+    bucketed, or unknown. Each shuffle or sort of a bucketed table is a finding, with a reason and possible fixes.
 
     To accept findings with a given reason, list it in the model's meta:
     bucketing: {allow: [bucket-count-mismatch]}.
 
-    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run, or a query is unknown.
+    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 the command could not run, or a query is unknown.
     """
     # Check the outputs before any slow step.
     places = [(form, file or output) for form, file in reports]
     for place, several in Counter(place for _, place in places).items():
         if several > 1:
             raise click.BadParameter(
-                f"several reports would go to {place or 'standard output'}. Expected a file for all but one of them, "
-                "as in "
-                "--format github --format sarif=check.sarif.",
+                f"several reports would go to {place or 'standard output'}. Expected a separate file for each of them, "
+                "as in --format github --format sarif=check.sarif.",
                 param_hint="'--format'",
             )
     for path in filter(None, (new_baseline, *(place for _, place in places))):

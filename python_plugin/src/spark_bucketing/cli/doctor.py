@@ -10,6 +10,7 @@ from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.doctor.installed import examine_installed
 from spark_bucketing.doctor.server import examine_server
+from spark_bucketing.doctor.trino import examine_tables
 from spark_bucketing.errors import exit_code
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.report.doctor import write_diagnoses
@@ -22,12 +23,17 @@ def doctor(form: str, place: Place) -> None:
     """Check whether the target's Spark and the local installation are compatible.
 
     Checks the versions of dbt, the dbt package and Spark, the session extension, the metastore, and settings that
-    prevent Spark from writing or using buckets. Changes nothing.
+    prevent Spark from writing or using buckets. Names the tables of the target's schema whose buckets Trino ignores.
+    Changes nothing.
 
-    Exit codes: 0 clean, 1 findings, 2 could not run, or a check is inconclusive.
+    Exit codes: 0 clean, 1 findings, 2 the command could not run, or a check is inconclusive.
     """
     target = read_target(place)
     with progress_line() as line, connected(target, line) as warehouse:
-        found = [*examine_installed(target.project_dir), *examine_server(warehouse)]
+        found = [
+            *examine_installed(target.project_dir),
+            *examine_server(warehouse),
+            *examine_tables(warehouse, target.schema),
+        ]
     write_diagnoses(f"{target.profile}.{target.name}", found, form, standard_output(form))
     click.get_current_context().exit(exit_code({one.state for one in found}))

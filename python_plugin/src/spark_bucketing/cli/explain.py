@@ -11,7 +11,7 @@ from spark_bucketing.errors import ProjectError
 @click.command("explain")
 @click.argument("reason", required=False)
 def explain(reason: str | None) -> None:
-    """Explain a REASON that `check` reports, with an example and a fix; without REASON, list all reasons."""
+    """Explain a REASON that `check` reports, with an example and a fix. Without REASON, list all reasons."""
     click.echo(reason_text(reason) if reason else list_reasons(), nl=False)
 
 
@@ -24,9 +24,9 @@ def reason_text(slug: str) -> str:
     rule = next((rule for rule in EVERY_REASON if rule.slug == slug), None)
     if rule is None:
         raise ProjectError(
-            f"There is no reason {slug!r}.\n"
+            f"The reason {slug!r} does not exist.\n"
             f"  expected: one of {', '.join(rule.slug for rule in EVERY_REASON)}\n"
-            "  instead:  `spark-bucketing explain` lists all reasons"
+            "  instead:  run `spark-bucketing explain` to list all reasons"
         )
     return f"{rule.slug}: {rule.summary}\n\n{rule.documentation}\n"
 

@@ -36,8 +36,8 @@ def extension() -> None:
 def build(cache_dir: Path | None, output: Path | None) -> None:
     """Compile the extension for the installed Spark, and print the path of its jar.
 
-    Compiles once per version of Spark and of the extension. The Scala compiler comes with Spark; the only requirement
-    is a Java runtime. Uses the Spark in SPARK_HOME if it is set, otherwise PySpark's.
+    Compiles once per version of Spark and of the extension. Spark's jars include the Scala compiler, so a Java runtime
+    is the only requirement. Compiles for the Spark in SPARK_HOME if SPARK_HOME is set, otherwise for PySpark.
     """
     click.echo(_jar(cache_dir, output))
 
@@ -57,8 +57,8 @@ def build(cache_dir: Path | None, output: Path | None) -> None:
 def conf(form: str, event_log_dir: str | None, cache_dir: Path | None, output: Path | None) -> None:
     """Print the settings that enable the extension, and build its jar if necessary.
 
-    If a setting already has a value, append to it: after a comma in spark.jars and spark.sql.extensions, after a
-    colon in spark.driver.extraClassPath.
+    If a setting already has a value, append the new value: after a comma in spark.jars and spark.sql.extensions, after
+    a colon in spark.driver.extraClassPath.
     """
     settings = extension_settings if form == "profiles" else server_settings
     logging = event_log_settings(event_log_dir) if event_log_dir else {}

@@ -10,17 +10,20 @@ import click
 
 from spark_bucketing.check.artifacts import CheckRequest, Project
 from spark_bucketing.check.project_check import in_folder
-from spark_bucketing.cli.open_warehouse import connected
+from spark_bucketing.cli.open_warehouse import connected, local_spark
 from spark_bucketing.cli.options import FORMAT, READ_FILE, SOME, integer_of, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.config.schema import KEYS
 from spark_bucketing.organize.file_plan import Overrides, plan_model
-from spark_bucketing.organize.simulation import Shape
+from spark_bucketing.organize.simulation import Shape, by_column_salted
+from spark_bucketing.organize.simulation import simulate as simulated
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.report.files import write_plan, write_simulation
 
 _MOST_FILES = int(KEYS["num_files"].maximum or 0)
+# Scales of by_column_salted to compare.
+_SCALES = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 _POSITIVE = click.IntRange(min=1)
 
 
@@ -43,32 +46,36 @@ def files() -> None:
 def simulate(partitions: int, each: int, scale: float, form: str) -> None:
     """Simulate how each strategy spreads rows over tasks: idle tasks, collisions, and files written.
 
-    Computes Spark's hash without starting Spark. Efficiency is the number of tasks with rows, divided by the number of
-    planned files. A collision is a task with rows for at least two files; a serious collision is a task with rows for
-    at least three. Both are shares of the tasks with rows.
+    Starts a local Spark to compute the hashes. Efficiency is the number of tasks with rows, divided by the number
+    of planned files. A collision is a task with rows for at least two files. A serious collision is a task with rows
+    for at least three files. Both figures are shares of the tasks with rows.
     """
     if math.isnan(scale):
         raise click.BadParameter("not a number. Expected a number from 0.01 to 100.", param_hint="--scale")
     if partitions * each * max(scale, 1) > _MOST_FILES:
         raise click.BadParameter(
-            f"more than {_MOST_FILES:,} tasks. Expected fewer partitions or files, or a smaller scale."
+            f"the table needs more than {_MOST_FILES:,} tasks. Expected fewer partitions or files, or a smaller scale."
         )
-    write_simulation(Shape(partitions, each, scale), form, standard_output(form))
+    shape = Shape(partitions, each, scale)
+    with progress_line() as line, local_spark(line) as rows:
+        spreads = simulated(shape, rows)
+        scaled = by_column_salted(shape, sorted({*_SCALES, scale}), rows)
+    write_simulation(shape, spreads, scaled, form, standard_output(form))
 
 
 @files.command()
 @click.argument("model")
 @click.option(
-    "--rows-per-file", type=integer_of("rows_per_file"), help="Rows per file, instead of the config's setting."
+    "--rows-per-file", type=integer_of("rows_per_file"), help="Rows per file, instead of the value in the config."
 )
 @click.option("--target-file-size", type=SOME, help="Target file size such as 256MiB, instead of the config's setting.")
 @click.option(
-    "--num-files", type=integer_of("num_files"), help="Number of files of the table, instead of the config's setting."
+    "--num-files", type=integer_of("num_files"), help="Files in the whole table, instead of the value in the config."
 )
 @click.option(
     "--files-per-partition",
     type=integer_of("files_per_partition"),
-    help="Files per partition, instead of the config's setting.",
+    help="Files per partition, instead of the value in the config.",
 )
 @click.option(
     "--bytes-per-row",
@@ -91,7 +98,7 @@ def plan(
     """Show how many files each partition of MODEL gets, and why.
 
     Compiles the project, and runs the model's query to count the rows of each partition. Writes nothing. The options
-    override the model's config, and make it possible to plan a model of any materialization.
+    override the model's config. With them, you can plan a model with any materialization.
     """
     stated = {key: value for key, value in counts.items() if value is not None}
     overrides = Overrides(stated, Fraction(bytes_per_row or 0))

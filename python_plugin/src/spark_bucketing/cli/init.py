@@ -32,8 +32,8 @@ _CHECKOUT = Path(__file__).parents[4]
 
 @click.command()
 @project_options
-@click.option("--package", metavar="SOURCE", help="Git address or directory of the dbt package.")
-@click.option("--revision", default="main", show_default=True, help="Branch, tag or commit of the Git repository.")
+@click.option("--package", metavar="SOURCE", help="Git URL or directory of the dbt package.")
+@click.option("--revision", default="main", show_default=True, help="Branch, tag or commit in the Git repository.")
 @click.option("--model", metavar="NAME", help="First model to bucket.")
 @click.option("--clustered-by", metavar="COLUMNS", help="Bucket columns of the model, separated by commas.")
 @click.option(

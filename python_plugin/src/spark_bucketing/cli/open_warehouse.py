@@ -12,7 +12,7 @@ from spark_bucketing.cli.options import project_options
 from spark_bucketing.cli.progress import CONNECTING, STARTING, ProgressLine
 from spark_bucketing.project.connection import RemoteStatements
 from spark_bucketing.project.profile import Place, Target, read_target
-from spark_bucketing.session import SessionStatements, open_session, quiet_errors
+from spark_bucketing.session import SessionStatements, local_session, open_session, quiet_errors
 from spark_bucketing.table.warehouse import Warehouse
 
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
@@ -60,3 +60,15 @@ def _statements(target: Target, line: ProgressLine) -> RemoteStatements | Sessio
     line.show(STARTING)
     quiet_errors()
     return SessionStatements(open_session(target.settings), line.on_tasks)
+
+
+@contextmanager
+def local_spark(line: ProgressLine) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
+    """Open a Spark without a warehouse, and yield a function that returns the rows of a query.
+
+    Raises:
+        SparkError: Spark does not start.
+    """
+    line.show(STARTING)
+    with local_session() as session, closing(SessionStatements(session, line.on_tasks)) as statements:
+        yield statements.rows

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import click
 
 from spark_bucketing.config.schema import KEYS
+from spark_bucketing.event_log.files import find_logs
 from spark_bucketing.project.profile import Place
 from spark_bucketing.units import parse_size
 
@@ -55,6 +57,19 @@ class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 SIZE, SOME = _Size(), _Size(least=1)
 
 
+def event_log(value: str) -> str:
+    """Keep a URI, and make a local path absolute, because commands change to the project's directory.
+
+    Raises:
+        EventLogError: a local path has no event log.
+    """
+    path = unquote(urlsplit(value).path) if value.startswith("file:") else value
+    if "://" in path:
+        return path
+    find_logs([path])
+    return str(Path(path).absolute())
+
+
 def integer_of(key: str) -> click.IntRange:
     """Return the type of an option that sets a config key."""
     return click.IntRange(KEYS[key].minimum, KEYS[key].maximum)
@@ -71,7 +86,7 @@ def project_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     for option in (
         click.option(
-            "--target", "-t", envvar="DBT_TARGET", help="Target in the profile; the default is the profile's default."
+            "--target", "-t", envvar="DBT_TARGET", help="Target in the profile; defaults to the profile's own default."
         ),
         click.option(
             "--profiles-dir",

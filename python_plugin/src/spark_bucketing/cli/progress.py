@@ -17,7 +17,7 @@ STARTING, CONNECTING = "starting Spark", "connecting to the server"
 
 
 class ProgressLine:
-    """The progress line; prints nothing if standard error is not a terminal."""
+    """A line that shows the current step; prints nothing if standard error is not a terminal."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -31,7 +31,7 @@ class ProgressLine:
 
     @property
     def on_tasks(self) -> Callable[[int, int], None] | None:
-        """Return the callback for Spark's finished and total tasks; None if the line is disabled."""
+        """Return the callback for the numbers of finished and total tasks; None if the line is disabled."""
         return None if self._progress.disable else self._show_tasks
 
     def _show_tasks(self, done: int, total: int) -> None:
@@ -55,7 +55,7 @@ class ProgressLine:
 def progress_line(what: str = "") -> Iterator[ProgressLine]:
     """Show a line on standard error while the block runs, if standard error is a terminal, and erase it afterwards."""
     terminal = sys.stderr.isatty() and Console(stderr=True).is_interactive
-    # Duplicate the descriptor: while Spark starts, the process's standard error is captured.
+    # Duplicate the descriptor, because the process's standard error is captured while Spark starts.
     stream = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") if terminal else io.StringIO()
     text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
     progress = Progress(

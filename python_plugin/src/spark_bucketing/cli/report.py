@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from spark_bucketing.cli.options import OUTPUT, format_of
+from spark_bucketing.cli.options import OUTPUT, event_log, format_of
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import ProjectError
@@ -22,6 +22,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 @click.option(
     "--before",
     "before",
+    type=event_log,
     metavar="PATH",
     multiple=True,
     required=True,
@@ -30,6 +31,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 @click.option(
     "--after",
     "after",
+    type=event_log,
     metavar="PATH",
     multiple=True,
     required=True,
@@ -38,15 +40,15 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 @format_of(*_WRITERS)
 @OUTPUT
 def report(before: tuple[str, ...], after: tuple[str, ...], form: str, output: Path | None) -> None:
-    """Compare what models cost before and after bucketing, from Spark event logs.
+    """Compare the costs of models before and after bucketing, from Spark event logs.
 
     Shows the medians over all successful runs of each dbt model: time, shuffle bytes, spill, task time and write time.
     Names bucketed models that cost more than they save.
 
-    PATH is an event log, or a directory such as spark.eventLog.dir, plain or compressed with zstd, lz4 or gzip. Spark
-    reads other file systems, such as s3a://logs/.
+    PATH is an event log, or a directory of event logs such as spark.eventLog.dir. Logs can be uncompressed, or
+    compressed with zstd, lz4 or gzip. For other file systems, such as s3a://logs/, the command starts Spark.
 
-    Exit codes: 0 success, 2 could not run.
+    Exit codes: 0 success, 2 the command could not run.
     """
     with progress_line() as line:
         comparison = compare(read_measured(before, line.show), read_measured(after, line.show))

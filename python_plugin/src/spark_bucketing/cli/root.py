@@ -35,7 +35,7 @@ class _Commands(click.Group):
         except KeyboardInterrupt as interrupt:
             click.echo("Interrupted. Run the command again to complete or clean up interrupted writes.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from interrupt
-        # Python would exit with code 1, which means findings.
+        # Python would exit with code 1, which this command uses for findings.
         except Exception as error:
             frame = traceback.extract_tb(error.__traceback__)[-1]
             raise _Failure(

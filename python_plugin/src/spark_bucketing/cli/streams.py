@@ -8,7 +8,7 @@ from typing import TextIO
 
 
 def standard_output(form: str) -> TextIO:
-    """Return the stream for a report: UTF-8, or the terminal's encoding for text; replace unsupported characters."""
+    """Return standard output in UTF-8, or in the terminal's encoding for text, with unsupported characters replaced."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding=None if form == "text" else "utf-8", errors="replace")
     return sys.stdout

@@ -31,8 +31,8 @@ from spark_bucketing.units import count
 def table() -> None:
     """Show, verify, seal and rewrite bucketed and organized tables.
 
-    With connection method session, Spark runs in the command's own process. With thrift or http, statements
-    go to the target's server. Seals and bucket specs per partition require the session extension.
+    With method session, Spark runs in the command's own process. With thrift or http, the command sends its statements
+    to the target's server. Seals and bucket specs per partition require the session extension.
     """
 
 
@@ -42,14 +42,14 @@ def table() -> None:
 def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -> None:
     """Show bucket specs, files, sizes, skew, seals and file statistics of tables.
 
-    Without TABLE, shows all bucketed and organized tables of the schema. For a named table, also shows its
+    Without TABLE, shows all bucketed and organized tables in the schema. For a named table, also shows its
     partitions' bucket specs, the partitions that Spark reads together as bucketed, and file statistics. The command
-    lists files, compares them with their seals, and takes row counts from the file footers.
+    lists files, compares them with their seals, and reads row counts from file footers.
 
-    Skew is the number of rows in the largest bucket divided by the mean over all buckets. Partitions with the same spec
-    are added up; if there are several specs, the largest skew is shown.
+    Skew is the number of rows in the largest bucket, divided by the mean over all buckets. The command combines
+    partitions with the same spec. If there are several specs, it shows the largest skew.
 
-    Exit codes: 0 every bucket is one file, 1 some buckets are not, 2 could not run.
+    Exit codes: 0 every bucket is one file, 1 some buckets have several files, 2 the command could not run.
     """
     with progress_line() as line, opened(place, line) as (warehouse, target):
         chosen = schema or target.schema
@@ -62,18 +62,18 @@ def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -
 @click.option(
     "--deep",
     is_flag=True,
-    help="Also read the rows of unsealed files and of organized tables.",
+    help="Also read the rows of unsealed files and organized tables.",
 )
 @WHERE
 @FORMAT
 @tables_command
 def verify(tables: tuple[str, ...], schema: str | None, deep: bool, where: str | None, form: str, place: Place) -> None:
-    """Run every check that applies to a table: file names, seals, file statistics.
+    """Run every check that applies to a table: file names, seals and file statistics.
 
-    Without TABLE, checks all bucketed and organized tables of the schema. With --deep, also checks that rows are in
+    Without TABLE, checks all bucketed and organized tables in the schema. With --deep, also checks that rows are in
     their buckets and sorted within each file, and that file statistics match the rows. Changes nothing.
 
-    Exit codes: 0 clean, 1 findings, 2 could not run a check.
+    Exit codes: 0 clean, 1 findings, 2 a check could not run.
     """
     with progress_line() as line, opened(place, line) as (warehouse, target):
         chosen = schema or target.schema
@@ -93,10 +93,10 @@ def verify(tables: tuple[str, ...], schema: str | None, deep: bool, where: str |
 def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -> None:
     """Seal the files of TABLE that match its bucket spec, so that queries read them as bucketed.
 
-    Use this command for files that stock Spark, Hive or Trino wrote; an INSERT with the extension seals its own files.
-    For files without a valid seal, the cluster reads the bucket and sort columns once. No data is changed.
+    Use this command for files that stock Spark, Hive or Trino wrote. An INSERT with the extension seals its own files.
+    For files without a valid seal, the cluster reads the bucket and sort columns once. The command changes no data.
 
-    Exit codes: 0 all files are sealed, 1 some files do not match the spec, 2 could not run.
+    Exit codes: 0 all files are sealed, 1 some files do not match the spec, 2 the command could not run.
     """
     with progress_line() as line, opened(place, line) as (warehouse, target):
         name = qualified(name, target.schema)
@@ -124,7 +124,7 @@ def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
         name = qualified(name, target.schema)
         line.show(f"listing files of {name}")
         found = read_table(warehouse, name)
-        # Report an invalid predicate before any change.
+        # Report an invalid predicate before making any change.
         chosen, unclear = select_partitions(warehouse, found, where)
         if dry_run:
             _show_recovery(warehouse, name, line)
@@ -158,13 +158,13 @@ def clean(name: str, place: Place) -> None:
 
 
 @table.command()
-@click.option("--repair", is_flag=True, help="Rewrite the statistics; reads all rows once.")
+@click.option("--repair", is_flag=True, help="Read all rows once, and rewrite the statistics.")
 @FORMAT
 @table_command
 def stats(name: str, repair: bool, form: str, place: Place) -> None:
     """Show or repair the file statistics of TABLE, an organized table.
 
-    Reads no rows, except with --repair. Changes no data. `table verify --deep` compares the statistics with the rows.
+    Reads no rows without --repair. Changes no data. `table verify --deep` compares the statistics with the rows.
     """
     with progress_line() as line, opened(place, line) as (warehouse, target):
         name = qualified(name, target.schema)
@@ -194,7 +194,7 @@ def _rewrite(warehouse: Warehouse, plan: RewritePlan, line: ProgressLine) -> Non
         line.show(f"writing {partitions} of {plan.table.name}")
         replaced += rewriter.run(batch)
     done = count(replaced, "partition")
-    line.echo(f"{plan.table.name}: {done} rewritten in the table's spec, {len(plan.done):,} already had it.")
+    line.echo(f"{plan.table.name}: {done} rewritten in the table's spec, {len(plan.done):,} already in this spec.")
     if plan.left:
         why = "; ".join(f"{part.name}: {obstacle}" for part, obstacle in plan.left)
         raise BucketingError(

@@ -1,1 +1,1 @@
-"""Declare the config keys of the materializations, and validate the config of a model."""
+"""Declare the config keys of the materializations, and validate a model's config."""

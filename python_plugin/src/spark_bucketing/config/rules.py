@@ -1,4 +1,4 @@
-"""Declare the combinations of config keys that are errors; see schema.py."""
+"""Declare the invalid combinations of config keys; see schema.py."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from itertools import combinations
 from typing import NamedTuple
 
 from spark_bucketing.config.schema import FILE_COUNTS
-from spark_bucketing.spec import VERSION_OF_HASH, VERSION_PROPERTY
+from spark_bucketing.spec import HASH_OF_VERSION, HASHES, VERSION_OF_HASH, VERSION_PROPERTY
 
 
 class Condition(NamedTuple):
-    """A condition on the value of a key, or on an entry of a mapping as `key.entry`. Entries are compared as text."""
+    """A condition on the value of a key, or of `key.entry` in a mapping; entries are compared as text."""
 
     key: str
     negated: bool
-    values: tuple[str, ...] = ()  # without values, the condition is that the key has no value or an empty one
+    values: tuple[str, ...] = ()  # empty: the condition is that the key has no value or an empty value
 
 
 def _is(key: str, *values: str) -> Condition:
@@ -37,10 +37,10 @@ def _has(key: str) -> Condition:
 
 @dataclass(frozen=True)
 class Rule:
-    """A combination of values that is an error. `{key}` in a text is the value of a key."""
+    """An invalid combination of values. In texts, `{key}` stands for the value of a key."""
 
     key: str  # the key to report
-    when: tuple[Condition, ...]  # it is an error if all of them hold
+    when: tuple[Condition, ...]  # the combination is invalid if all of these conditions are true
     found: str
     expected: str
     instead: str
@@ -94,18 +94,21 @@ def _bucketed() -> Iterator[Rule]:
     )  # fmt: skip
     yield Rule(
         "on_bucket_change", (_EVOLVES, _lacks("partition_by")), "evolve, without `partition_by`",
-        "a partitioned table; each partition keeps the bucket spec it was written with",
+        "a partitioned table, in which each partition keeps its original bucket spec",
         "partition_by=['the_day'], or on_bucket_change='rebuild'",
     )  # fmt: skip
 
 
 def _versions() -> Iterator[Rule]:
-    """Refuse a table property that states another version than `bucket_hash`; tables of other layouts may state 1."""
-    version = VERSION_OF_HASH["hive2"]
-    for of_hash, expected, instead in (
-        (_is("bucket_hash", "hive2"), version, "remove 'bucketing_version'"),
-        (_is_not("bucket_hash", "hive2"), "1", f"remove 'bucketing_version'; version {version} is bucket_hash='hive2'"),
+    """Reject a table property with a version other than that of `bucket_hash`; other layouts may have version 1."""
+    default = HASH_OF_VERSION["1"]
+    others = [name for name in HASHES if VERSION_OF_HASH.get(name, "1") != "1"]
+    hint = ", ".join(f"version {VERSION_OF_HASH[name]} is bucket_hash='{name}'" for name in others)
+    for of_hash, name, instead in (
+        *((_is("bucket_hash", name), name, "remove 'bucketing_version'") for name in others),
+        (_is_not("bucket_hash", *others), default, f"remove 'bucketing_version'; {hint}"),
     ):
+        expected = VERSION_OF_HASH[name]
         yield Rule(
             "tblproperties", (of_hash, _has(_VERSION), _is_not(_VERSION, expected)),
             f"{VERSION_PROPERTY} = {{tblproperties[{VERSION_PROPERTY}]}}",
@@ -131,7 +134,7 @@ def _organized() -> Iterator[Rule]:
     yield Rule(
         "file_strategy", (_is("file_strategy", "by_column"), _lacks("partition_by")),
         "by_column, without `partition_by`",
-        "`partition_by` with this strategy, which distributes rows by the partition columns",
+        "`partition_by`, because this strategy distributes rows by the partition columns",
         "partition_by=['ds'], or remove `file_strategy` to use the default, 'exact'",
     )  # fmt: skip
     for key in ("range_by", "implicit_partition_by"):
@@ -141,7 +144,7 @@ def _organized() -> Iterator[Rule]:
         )  # fmt: skip
     yield Rule(
         "range_boundaries_from", (_has("range_boundaries_from"), _lacks("range_by")), "{range_boundaries_from}",
-        "`range_by` in the config; the ranges are of this column", "range_by='order_id'",
+        "`range_by` in the config, which names the column of the ranges", "range_by='order_id'",
     )  # fmt: skip
     yield Rule(
         "scale_factor", (_has("scale_factor"), _is_not("file_strategy", "by_column_salted")), "{scale_factor}",
@@ -153,7 +156,7 @@ def _organized() -> Iterator[Rule]:
 def _incremental() -> Iterator[Rule]:
     yield Rule(
         "merge_update_columns", (_MERGES, _has("merge_update_columns"), _has("merge_exclude_columns")),
-        "{merge_update_columns}", "one of merge_update_columns and merge_exclude_columns", "remove one of the two",
+        "{merge_update_columns}", "only one of merge_update_columns and merge_exclude_columns", "remove one of them",
     )  # fmt: skip
     yield Rule(
         "incremental_strategy", (_ORGANIZED, _BY_BATCHES), "microbatch",
@@ -177,7 +180,7 @@ def _incremental() -> Iterator[Rule]:
     )  # fmt: skip
     yield Rule(
         "incremental_strategy", (_ORGANIZED, _MERGES, _lacks("range_by")), "merge",
-        "`range_by` in the config; a merge uses the ranges to find the files that it must rewrite",
+        "`range_by` in the config, because a merge finds the files to rewrite by their ranges",
         "range_by='event_time', or materialized='bucketed_incremental', which rewrites partitions",
     )  # fmt: skip
     for key in ("num_files", "files_per_partition", "range_boundaries_from"):

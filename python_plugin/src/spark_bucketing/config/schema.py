@@ -1,8 +1,8 @@
 """Declare every config key of the four materializations: types, defaults, limits, misspellings and combinations.
 
-This is the only place that declares them. `scripts/write_reference.py` writes the macro config_schema() and the tables
-of docs/reference/configuration.md from it; validation.py and the macro model_config() interpret it. It is a module
-rather than YAML, so that mypy checks it and the wheel needs no data file.
+No other file declares config keys. From this module, `scripts/write_reference.py` generates the macro config_schema()
+and the tables in docs/reference/configuration.md. validation.py and the macro model_config() interpret the schema. The
+schema is a module instead of YAML, so that mypy checks it and the wheel needs no data file.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from spark_bucketing.spec import BucketHash
+from spark_bucketing.spec import HASHES, STOCK_HASHES, VERSION_OF_HASH, BucketHash
 
 Type = Literal["columns", "integer", "number", "size", "choice", "mapping", "text", "date", "boolean", "any"]
 
@@ -21,14 +21,19 @@ ORGANIZED = ("organized_table", "organized_incremental")
 MATERIALIZATIONS = (*BUCKETED, *ORGANIZED)
 INCREMENTAL = ("bucketed_incremental", "organized_incremental")
 
-#: The types of bucket columns that every engine hashes alike, and all types that Spark's own hash accepts. float and
-#: double are missing: Spark normalizes -0.0 before it joins or groups, so it never uses the buckets of such a column.
+#: The types of bucket columns for which all engines compute the same hash, and all types that Spark's own hash accepts.
+#: float and double are missing: Spark normalizes -0.0 before it joins or groups, so it never uses their buckets.
 HIVE_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date")
 SPARK_TYPES = (*HIVE_TYPES, "varchar", "char", "binary", "timestamp", "timestamp_ntz")
 BUCKET_TYPES: Mapping[BucketHash, tuple[str, ...]] = {
-    name: SPARK_TYPES if name == "spark" else HIVE_TYPES for name in get_args(BucketHash)
+    name: HIVE_TYPES if name in VERSION_OF_HASH else SPARK_TYPES for name in HASHES
 }
-#: Types whose minimum and maximum the file statistics hold.
+#: The types for which a SQL expression computes the same bucket as the writer. In version 2, equal floating-point
+#: numbers can have different hashes.
+HASHED_TYPES: Mapping[BucketHash, tuple[str, ...]] = {
+    name: (*types, "float", "double") if name in STOCK_HASHES else types for name, types in BUCKET_TYPES.items()
+}
+#: Types for which the file statistics contain minimum and maximum.
 RANGE_TYPES = (*HIVE_TYPES, "float", "double", "timestamp", "timestamp_ntz")
 
 
@@ -37,7 +42,7 @@ def base_type(kind: str) -> str:
     return re.split(r"[(<]", kind.lower())[0].strip()
 
 
-#: Keys of dbt and of other adapters, which are no misspellings: a model may target several adapters.
+#: Valid keys of dbt and of other adapters, because a model may target several adapters.
 OTHER_KEYS = (
     "predicates", "sort", "dist", "tags", "meta", "docs", "group", "alias", "schema", "database", "access", "enabled",
     "contract", "quoting", "grants", "packages", "materialized", "full_refresh", "persist_docs", "column_types",
@@ -54,7 +59,7 @@ class Key:
     meaning: str  # for the documentation, in Markdown
     taken_by: tuple[str, ...] = MATERIALIZATIONS
     strategies: tuple[str, ...] = ()  # the incremental strategies that use it; empty for all
-    of_dbt: bool = False  # whether dbt itself reads it, so that only the strategies above validate it
+    of_dbt: bool = False  # whether dbt itself uses the key, so that only the strategies above validate it
     default: Any = None
     shown_default: str = ""  # for the documentation
     minimum: int | None = None  # of a value; exclusive for the type `number`
@@ -64,13 +69,13 @@ class Key:
     pattern: str = ""  # regular expression for text
     refused: tuple[tuple[str, str, str, str], ...] = ()  # for mappings: pattern, allowed value, expected, instead
     lenient: bool = False  # whether columns may be repeated or empty, as in dbt
-    expects: str = ""  # what a message expects, if the type does not say it
+    expects: str = ""  # the expected value for messages, if the type does not describe it
     example: str = ""  # a valid value
-    misspellings: tuple[str, ...] = ()  # other names that people use, and retired names
+    misspellings: tuple[str, ...] = ()  # common wrong names, and retired names
 
     @property
     def expected(self) -> str:
-        """Return what a valid value is."""
+        """Describe a valid value."""
         most = f"{self.maximum:,.0f}" if self.maximum else ""
         of_type = {
             "columns": "a column name or a list of column names",
@@ -121,21 +126,21 @@ def _file_count(type_: Type, meaning: str, maximum: int | None, example: str, *m
 #: The keys that decide the number of files. A model sets exactly one of them.
 FILE_COUNTS: Mapping[str, Key] = {
     "rows_per_file": _file_count(
-        "integer", "A partition gets its number of rows divided by this number, rounded up.", 10**12, "64",
+        "integer", "Rows per file. A partition gets its row count divided by this number, rounded up.", 10**12, "64",
         "max_rows_per_file", "records_per_file", "max_records_per_file", "maxrecordsperfile", "rows_per_files",
     ),
     "target_file_size": _file_count(
-        "size", "The same, with the number of rows that fill this size "
-        "[on disk](../explanation/file-layout.md#how-a-row-size-is-measured). An integer is a number of bytes.",
+        "size", "Size of a file [on disk](../explanation/file-layout.md#how-a-row-size-is-measured), from which the "
+        "run computes the rows per file. An integer is a number of bytes.",
         None, "'256MiB'", "file_size", "max_file_size", "bytes_per_file", "filesize",
     ),
     "num_files": _file_count(
-        "integer", "Number of files of the table. Each partition gets a share proportional to its row count, "
-        "with a minimum of one.", _MOST, "64",
+        "integer", "Number of files in the table. Each partition gets a share in proportion to its row count, "
+        "but at least one file.", _MOST, "64",
         "files", "number_of_files", "file_count",
     ),
     "files_per_partition": _file_count(
-        "integer", "Number of files of each partition.", _MOST, "64", "num_files_per_partition", "files_per_partitions",
+        "integer", "Number of files in each partition.", _MOST, "64", "num_files_per_partition", "files_per_partitions",
     ),
 }  # fmt: skip
 
@@ -161,21 +166,21 @@ KEYS: Mapping[str, Key] = {
         "choice", "`hive` writes the Hive layout with `bucketing_version` 1, `hive2` with version 2, and `spark` the "
         "Spark layout. `hive2` requires the session extension. "
         "See [which layout](../how-to/choose-buckets.md#choose-the-layout).", BUCKETED,
-        default="hive", choices=get_args(BucketHash), misspellings=("hash_function", "bucketing_hash", "bucketing"),
+        default="hive", choices=HASHES, misspellings=("hash_function", "bucketing_hash", "bucketing"),
     ),
     "write_tasks": Key(
-        "integer", "Number of tasks that write.", BUCKETED, shown_default="[see below](#write-tasks)",
+        "integer", "Number of tasks that write the table.", BUCKETED, shown_default="[see below](#write-tasks)",
         minimum=1, maximum=_MOST, example="64", misspellings=("num_tasks", "num_write_tasks"),
     ),
     **FILE_COUNTS,
     "range_by": Key(
-        "columns", "Each file holds one range of this column, and is sorted by it. Ranges of one partition do not "
+        "columns", "Each file contains one range of this column, sorted. In a partition, ranges do not "
         "overlap.", ORGANIZED, maximum=1, default=[], example="'event_time'",
         expects="one column; columns with few distinct values belong in implicit_partition_by",
         misspellings=("organized_by", "organize_by", "organised_by", "ranged_by", "zorder_by"),
     ),
     "implicit_partition_by": Key(
-        "columns", "Each file holds one combination of values of these columns. Readers see ordinary columns, not "
+        "columns", "Each file contains one combination of values in these columns. Readers see ordinary columns, not "
         "folders.", ORGANIZED, default=[], example=_COLUMNS,
         misspellings=("split_by", "splitted_by", "implicit_partitions_by"),
     ),
@@ -233,7 +238,7 @@ KEYS: Mapping[str, Key] = {
         },
     ),
     "unique_key": Key(
-        "columns", "Columns that identify a row. Without it, `merge` appends, with a warning, as in dbt.", INCREMENTAL,
+        "columns", "Columns that identify a row. Without this key, `merge` appends and warns, as in dbt.", INCREMENTAL,
         ("merge",), default=[], lenient=True, example=_COLUMNS,
     ),
     "merge_update_columns": Key("columns", "As in dbt.", INCREMENTAL, ("merge",), default=[], example=_COLUMNS),
@@ -257,11 +262,11 @@ KEYS: Mapping[str, Key] = {
         maximum=_MOST, example="1",
     ),
     "delete_when": _condition(
-        "delete", "Deletes matching rows. A full build leaves them out.", "deletes_when", "delete_if",
+        "delete", "Deletes the rows that match. A full build omits them.", "deletes_when", "delete_if",
         "delete_condition",
     ),
-    "insert_when": _condition("insert", "Rows declared new must not exist yet.", "inserts_when", "insert_if"),
-    "update_when": _condition("update", "Rows declared changed must exist.", "updates_when", "update_if"),
+    "insert_when": _condition("insert", "Rows that match must not exist yet.", "inserts_when", "insert_if"),
+    "update_when": _condition("update", "Rows that match must exist.", "updates_when", "update_if"),
     "merge_checks": Key(
         "boolean", "Compares row counts and hashes before a run replaces files.", ("organized_incremental",),
         ("merge",), default=True, example="true", misspellings=("merge_check", "checks"),

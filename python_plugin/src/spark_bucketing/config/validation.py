@@ -1,6 +1,6 @@
-"""Validate a model's config by the schema, as the macro model_config() does at run time.
+"""Validate a model's config against the schema, as the macro model_config() does at run time.
 
-tests/cases/shared/config.yml tests both. An unknown value, or one that depends on it, is never a violation.
+tests/cases/shared/config.yml tests both. An unknown value, or a value that depends on it, is never a violation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Config:
     """The known part of a model's config."""
 
     def __init__(self, values: Mapping[str, Any], whole: Callable[[str], bool] = lambda _: True) -> None:
-        """Take the values by key, and a predicate: whether a key that is not among them certainly has no value."""
+        """Store the values by key, and a predicate that is true if a missing key certainly has no value."""
         self.values, self._whole = values, whole
 
     def __getitem__(self, key: str) -> Any:
@@ -26,7 +26,7 @@ class Config:
 
 
 def validated(config: Mapping[str, Any], model: str) -> dict[str, Any]:
-    """Return the values of all keys that the materialization takes, with defaults.
+    """Return the values of all keys that the materialization accepts, with defaults.
 
     Raises:
         ProjectError: the config is invalid.
@@ -51,7 +51,7 @@ def value_of(key: str, value: Any, model: str) -> Any:
 
 
 def validate(config: Config) -> tuple[dict[str, Any], list[Violation]]:
-    """Return the value of every key that the materialization takes, UNKNOWN if it is invalid, and all violations."""
+    """Return the value of every key that the materialization accepts (UNKNOWN if invalid), and all violations."""
     materialized = config["materialized"]
     if materialized not in MATERIALIZATIONS:
         return {}, []
@@ -80,12 +80,12 @@ def _unknown_keys(config: Config, materialized: str) -> Iterator[Violation]:
         meant = None if value is None or key in KEYS or key in OTHER_KEYS else meant_key(key, names)
         if meant:
             text = f"'{value}'" if isinstance(value, str) else value
-            expected = "a config key that dbt or this package reads"
+            expected = "a config key of dbt or of this package"
             yield Violation(key, f"{key}={text}", expected, f"{meant}={text}", "misspelled-key", meant)
 
 
 def meant_key(key: str, names: Iterable[str]) -> str | None:
-    """Return the key that an unknown key means; None if it resembles none of the names."""
+    """Return the key that an unknown key resembles; None if it resembles none of the names."""
     plain = key.lower().replace("-", "_")
     known = (name for name in names if plain in (name, *KEYS[name].misspellings))
     return next(known, None) or nearest_name(key, names, within=1)
@@ -96,7 +96,7 @@ def _family(materialized: str) -> str:
 
 
 def _may_have(spec: Key, materialized: str) -> bool:
-    """Return whether a materialization ignores a key, which may be set for all models of a folder."""
+    """Return whether a materialization ignores a key, which may be set for all models in a folder."""
     of_incremental = all(name in INCREMENTAL for name in spec.taken_by)
     return of_incremental or _family(materialized) in map(_family, spec.taken_by)
 
@@ -136,9 +136,9 @@ def _value(key: str, values: Mapping[str, Any]) -> Any:
 
 
 def _holds(condition: Condition, value: Any) -> bool:
-    """Return whether a condition certainly holds."""
+    """Return whether a condition is certainly true."""
     if value is UNKNOWN:
         return False
-    # Text and lists are compared; 0 and false are values.
+    # Empty text, lists and mappings count as no value, but 0 and false are values.
     holds = value in condition.values if condition.values else value in (None, "", [], {})
     return holds != condition.negated

@@ -31,24 +31,24 @@ class Violation:
     expected: str
     instead: str
     rule: str = "invalid-config"  # name of the lint rule
-    meant: str | None = None  # the key that a misspelled key means
+    meant: str | None = None  # the correct key for a misspelled key
 
     def message(self, model: str) -> str:
-        """Return the error that a run reports."""
+        """Return the error message of a run."""
         of = f"`{self.key}` in the config of model '{model}'; did you mean `{self.meant}`?"
-        title = f"Unknown key {of}" if self.meant else f"Invalid `{self.key}` of model '{model}'."
+        title = f"Unknown key {of}" if self.meant else f"Model '{model}' has an invalid `{self.key}`."
         return f"{title}\n  found:    {self.found}\n  expected: {self.expected}\n  instead:  {self.instead}"
 
     @property
     def sentence(self) -> str:
-        """Return the same in one line."""
+        """Return the message in one line."""
         if self.meant:
             return f"Unknown config key `{self.key}`; did you mean `{self.meant}`?"
         return f"Found {self.found} in `{self.key}`; expected {self.expected}. Instead: {self.instead}."
 
 
 def parse_value(key: str, spec: Key, value: Any, found: list[Violation]) -> Any:
-    """Return a value in the form that the package uses; UNKNOWN, and a violation, if it is invalid."""
+    """Normalize a value; if it is invalid, return UNKNOWN and add a violation."""
     if value is UNKNOWN or value is None or (spec.lenient and not value):
         return UNKNOWN if value is UNKNOWN else spec.default
     try:
@@ -162,8 +162,8 @@ def _found(value: Any) -> str:
 def nearest_name(word: str, names: Iterable[str], within: int = 2) -> str | None:
     """Return the name that a word is a typo of; None if there is none.
 
-    They are similar if they are equal after removing a few letters from each. Short names allow fewer letters: one for
-    every three. The macro nearest_name() does the same; difflib's ratio would judge typos differently.
+    Two names are similar if they are equal after removing a few letters from each: at most one letter for every three.
+    The macro nearest_name() uses the same rule. difflib's ratio would judge typos differently.
 
     Args:
         word: the word as written.

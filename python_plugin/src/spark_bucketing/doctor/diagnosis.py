@@ -12,10 +12,10 @@ State = Literal["ok", "wrong", "unknown"]
 class Diagnosis:
     """The result of checking one subject."""
 
-    subject: str  # such as Spark, or the name of a setting
+    subject: str  # for example Spark, or the name of a setting
     found: str
-    state: State = "ok"  # unknown does not count as ok
-    instead: str = ""  # what to do if it is not ok
+    state: State = "ok"  # `unknown` does not count as `ok`
+    instead: str = ""  # the action to take if the state is not `ok`
 
 
 def wrong(subject: str, found: str, instead: str) -> Diagnosis:

@@ -1,4 +1,4 @@
-"""Check the local installation: Check Python, dbt, and the plugin's version against the project's dbt package."""
+"""Check the local installation: Python, dbt, and whether the versions of the plugin and the dbt package match."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PACKAGE = "spark_bucketing"
 
 
 def examine_installed(project_dir: Path) -> Iterator[Diagnosis]:
-    """Check the installed versions that dbt runs and spark-bucketing commands require.
+    """Check the installed versions of all packages that dbt runs and spark-bucketing commands require.
 
     Args:
         project_dir: directory of dbt_project.yml.
@@ -46,7 +46,7 @@ def _dbt_package(project_dir: Path, plugin: str) -> Diagnosis:
     found = str(package.get("version") or "")
     if not found:
         return Diagnosis(
-            "dbt package", "not installed in this project", "unknown", "add it to packages.yml and run `dbt deps`"
+            "dbt package", "not installed in this project", "unknown", "add it to packages.yml, and run `dbt deps`"
         )
     if found != plugin:
         return wrong(

@@ -25,8 +25,8 @@ class _Setting(NamedTuple):
 
 
 _HIVES_READER = "Hive's own classes read and write the Hive layout without using buckets"
-_LOSES = "Spark silently skips unreadable files; the materializations do not copy data in this mode"
-# The default of each setting is correct in every Spark version, so only explicit values are checked.
+_LOSES = "Spark silently skips unreadable files, so the materializations refuse to copy data"
+# The defaults are correct in every Spark version, so the checks cover only explicit values.
 SETTINGS = (
     _Setting("spark.bucketing.enabled", "true", "the extension neither uses buckets nor seals tables"),
     _Setting("spark.bucketing.write.distribute", "true", "each write creates several files per bucket"),
@@ -43,7 +43,7 @@ SETTINGS = (
         "without the extension, each write creates several files per bucket",
     ),
     _Setting("spark.sql.parser.escapedStringLiterals", "false", "string literals in SQL have a different meaning"),
-    _Setting("spark.sql.caseSensitive", "false", "Spark does not find columns by the names in the metastore"),
+    _Setting("spark.sql.caseSensitive", "false", "Spark cannot find columns by their names in the metastore"),
     _Setting("spark.sql.files.ignoreCorruptFiles", "false", _LOSES),
     _Setting("spark.sql.files.ignoreMissingFiles", "false", _LOSES),
 )
@@ -62,7 +62,7 @@ def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
     """Check a session of the target's Spark without changing it.
 
     Raises:
-        SparkError: Spark does not answer.
+        SparkError: Spark does not respond.
     """
     settings = {key.lower(): value for key, value in warehouse.settings().items()}
     version = str(next(iter(warehouse.rows("select version() as version")))["version"]).partition(" ")[0]
@@ -84,7 +84,7 @@ def _spark(version: str, settings: Mapping[str, str]) -> Diagnosis:
         return wrong("Spark", version, "use Spark 3.5 or newer")
     if numbers[:2] > _NEWEST:
         return Diagnosis(
-            "Spark", version, "unknown", "spark-bucketing has not been tested with Spark versions after 4.3"
+            "Spark", version, "unknown", "use Spark 4.3 or older; spark-bucketing was not tested with newer versions"
         )
     if (4, 1) <= numbers < (4, 1, 4) or (4, 2) <= numbers < (4, 2, 1):
         return wrong(
@@ -110,14 +110,14 @@ def _extension(settings: Mapping[str, str], description: str, spark: str) -> Dia
         )
     return wrong(
         "session extension",
-        "not loaded, so Spark uses ordinary scans for tables with the Hive layout",
+        "not loaded, so Spark uses ordinary scans for tables in the Hive layout",
         "add the output of `spark-bucketing extension conf` to the server's configuration or, for the method "
         "session, to the profile's server_side_parameters",
     )
 
 
 def _jar(description: str, spark: str) -> Diagnosis:
-    """Check that the jar has this command's version and was built for the running Spark version."""
+    """Check that the jar has the same version as this command, and was built for the running Spark version."""
     said = _BUILT.search(description)
     if not said:
         return wrong(
@@ -151,7 +151,7 @@ def _engines(settings: Mapping[str, str]) -> Iterator[Diagnosis]:
     if any(engine in plugins.lower() for engine in _ENGINES):
         yield wrong(
             f"spark.plugins={plugins}",
-            "this engine's columnar rules replace scans, so tables are not read as bucketed",
+            "this engine's columnar rules replace scans, so Spark does not read tables as bucketed",
             "remove the plugin from sessions that should use buckets",
         )
 

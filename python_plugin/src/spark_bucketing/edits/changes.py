@@ -1,4 +1,4 @@
-"""Define requested config changes, their edits, and the reasons why a change was refused."""
+"""Define requested config changes, the edits that implement them, and refusals of unsafe changes."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Refusal:
     """A change that only the user can make safely."""
 
     model: str  # unique id
-    reason: str  # the finding, as a sentence
+    reason: str  # the reason for the refusal, as a sentence
     instead: str  # the config to write by hand
 
 
 class CannotEditError(Exception):
-    """A config that cannot be edited; the text states the reason as a sentence."""
+    """Raised if a config cannot be edited safely; the text states the reason as a sentence."""

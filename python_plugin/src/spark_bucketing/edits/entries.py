@@ -13,18 +13,18 @@ class Entry:
     """A key and its value, by their positions in the file."""
 
     key: str
-    start: int  # of the key
+    start: int  # position of the key
     value_start: int
-    end: int  # of the value
+    end: int  # position after the value
 
 
 @dataclass(frozen=True)
 class Entries:
     """The text between two brackets."""
 
-    text: str  # of the whole file
-    start: int  # after the opening bracket
-    end: int  # before the closing bracket
+    text: str  # text of the whole file
+    start: int  # position after the opening bracket
+    end: int  # position of the closing bracket
     all: tuple[Entry, ...]
 
     @property
@@ -44,13 +44,13 @@ class Entries:
     ) -> str:
         """Return the text of the whole file with these keys set.
 
-        The text between two remaining entries does not change. New entries come last, separated like the last two
-        entries.
+        The text between two remaining entries does not change. New entries come last. They have the same separator as
+        the last two entries.
 
         Args:
             wanted: new values by key; None removes the key.
             found: the current values of at least these keys.
-            value: formats a value to replace this text.
+            value: formats a new value in the style of the text that it replaces.
             entry: formats a key and its value.
         """
         parts: list[tuple[str, str]] = []  # the text before an entry, and the entry

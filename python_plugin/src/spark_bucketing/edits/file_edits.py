@@ -47,7 +47,7 @@ def _lines(text: str) -> list[str]:
 def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
     """Write all edits, or none if the original files can be restored after an error.
 
-    Each edit is written to a temporary file, which then replaces the original and keeps its permissions.
+    This function writes each edit to a temporary file, which then replaces the original and keeps its permissions.
 
     Args:
         project_dir: directory of dbt_project.yml.
@@ -63,14 +63,14 @@ def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
         try:
             ready = [(temporary.enter_context(_Beside(path, edit.after)), path) for path, edit in places]
             for (beside, path), (_, edit) in zip(ready, places, strict=True):
-                # Checked as late as possible.
+                # Check as late as possible.
                 _refuse_changed(path, edit)
                 back = temporary.enter_context(_Beside(path, edit.before)).take_place if path.exists() else path.unlink
                 beside.take_place()
                 undo.callback(back)
         except OSError as error:
             raise ProjectError(
-                f"Cannot write {error.filename or 'a file'} ({error.strerror}). No config was changed."
+                f"Cannot write {error.filename or 'a file'} ({error.strerror}). No config has been changed."
             ) from error
         undo.pop_all()
 
@@ -79,13 +79,15 @@ def _refuse_changed(path: Path, edit: FileEdit) -> None:
     try:
         unchanged = (read(path) if edit.before or path.exists() else "") == edit.before
     except (OSError, UnicodeDecodeError) as error:
-        raise ProjectError(f"Cannot read {edit.path} ({error}). No config was changed.") from error
+        raise ProjectError(f"Cannot read {edit.path} ({error}). No config has been changed.") from error
     if not unchanged:
-        raise ProjectError(f"{edit.path} has changed since it was read. No config was changed; run the command again.")
+        raise ProjectError(
+            f"{edit.path} has changed since the command read it. No config has been changed; run the command again."
+        )
 
 
 class _Beside:
-    """Create a temporary file in the same directory to replace the original; delete it if it is not used."""
+    """A temporary file in the original's directory, which replaces the original or is deleted."""
 
     def __init__(self, path: Path, text: str) -> None:
         self._path = path

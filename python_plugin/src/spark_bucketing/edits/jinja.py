@@ -59,15 +59,15 @@ def parsed(text: str) -> nodes.Template:
 def tokens(text: str) -> Iterator[Token]:
     """Return the tokens of a file with their exact positions.
 
-    Jinja's lexer normalizes line endings and drops spaces next to a dash. Therefore, it reads a text of the same length
-    with normalized line endings, and each token is located after the skipped spaces.
+    Jinja's lexer normalizes line endings and drops spaces next to a dash. Therefore, this function replaces the line
+    endings with others of the same length, and looks for each token after the skipped spaces.
     """
     text = text.replace("\r\n", " \n").replace("\r", "\n")
     position = 0
     for _, kind, part in environment().lex(text):
         while not text.startswith(part, position):
             if not text[position].isspace():
-                raise CannotEditError("The tokens of the model's SQL cannot be located.")
+                raise CannotEditError("The positions of the tokens in the model's SQL cannot be determined.")
             position += 1
         yield Token(kind, part, position)
         position += len(part)

@@ -9,7 +9,7 @@ import yaml
 
 
 def same(left: object, right: object) -> bool:
-    """Return whether two values are the same: 1 differs from True and 1.0, but a tuple equals a list of its members."""
+    """Return whether two values are the same; 1 differs from True and 1.0, but a tuple equals a list of its members."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
@@ -44,7 +44,7 @@ def in_jinja(value: object, quote: str = "'", capital: bool = False) -> str:
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, Sequence):
         return "[" + ", ".join(in_jinja(one, quote, capital) for one in value) + "]"
-    raise TypeError(f"A config cannot contain {value!r}.")
+    raise TypeError(f"A config cannot contain the value {value!r}.")
 
 
 def in_yaml(value: object, quote: str | None = None) -> str:

@@ -17,7 +17,7 @@ from spark_bucketing.edits.literals import in_yaml
 from spark_bucketing.edits.properties import edit_properties, read_properties, version_keys
 from spark_bucketing.edits.sql_config import config_block, edit_sql, has_config, set_keys
 
-# dbt merges these keys from all places, so one place does not determine the result.
+# dbt merges the values of these keys from all places, so a single edit does not determine the result.
 _ADDED_UP = frozenset({"tags", "meta", "grants", "docs", "packages", "pre-hook", "post-hook", "pre_hook", "post_hook"})
 
 
@@ -26,10 +26,10 @@ def plan_edits(
 ) -> tuple[list[FileEdit], list[Refusal]]:
     """Plan the file edits for config changes, without writing them.
 
-    A key is edited where it is set: in the config() call of the SQL, which takes precedence, or in the YAML properties.
-    A new key goes into the config() call if there is one. Otherwise, it goes into the config of the properties, or into
-    a new config() call at the top of the SQL. dbt_project.yml is never edited, because it applies to several models;
-    the model's own file overrides it.
+    The plan edits a key where it is set: in the SQL's config() call, which takes precedence, or in the YAML properties.
+    A new key goes into an existing config() call. Otherwise, it goes into the config of the properties, or into a new
+    config() call at the top of the SQL. The plan never edits dbt_project.yml, which applies to several models and which
+    the model's own file overrides.
 
     Args:
         project_dir: directory of dbt_project.yml.
@@ -119,14 +119,14 @@ class _Node:
         if not self.entry:
             raise CannotEditError("The manifest does not contain this model.")
         if self.entry.get("resource_type", "model") != "model":
-            raise CannotEditError(f"The node is a {self.entry['resource_type']}; only models can be edited.")
+            raise CannotEditError(f"The node is a {self.entry['resource_type']}, but only models can be edited.")
         if self.is_foreign:
             raise CannotEditError(
-                f"The model belongs to the package {self.entry['package_name']}; only the project's own files can be "
+                f"The model belongs to the package {self.entry['package_name']}; but only the project's files can be "
                 "edited."
             )
         if self.is_python:
-            raise CannotEditError("The model is a Python model; only SQL models can be edited.")
+            raise CannotEditError("The model is a Python model, but only SQL models can be edited.")
         for name, sql in self._called():
             if _sets_config(sql):
                 raise CannotEditError(f"The model calls the macro {name}, which calls config().")
@@ -167,7 +167,7 @@ def _edited(files: _Files, node: _Node, config: Mapping[str, object]) -> tuple[d
     """Return the edited texts of a model's files, and notes on overridden settings."""
     if added_up := sorted(_ADDED_UP & config.keys()):
         raise CannotEditError(
-            f"dbt merges {', '.join(added_up)} from all places that set it, so one edit does not determine the result."
+            f"dbt merges {', '.join(added_up)} from all places that set it, so an edit does not determine the result."
         )
     sql = files.text(node.path)
     of_sql, of_yaml = _places(files, node, config, sql)

@@ -1,17 +1,21 @@
-"""Edit keys of a model's config in a YAML properties file, at the positions that PyYAML reports for each node."""
+"""Edit keys of a model's config in a YAML properties file: PyYAML locates the config, and ruamel.yaml edits it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any
 
 import yaml
+from ruamel.yaml.comments import CommentedSeq
+from ruamel.yaml.scalarstring import ScalarString
 
 from spark_bucketing.edits.changes import CannotEditError
-from spark_bucketing.edits.entries import Entries, Entry
 from spark_bucketing.edits.literals import in_yaml, line_end, same
+from spark_bucketing.edits.round_trip import dumped, loaded
 
 _COMMENT = re.compile(r"(^|\s)#")
 
@@ -20,15 +24,10 @@ _COMMENT = re.compile(r"(^|\s)#")
 class Properties:
     """A model in a properties file."""
 
-    text: str  # of the file
+    text: str  # text of the file
     tree: yaml.MappingNode  # the node of the model
     config: yaml.MappingNode | None  # the node of its config; None if it has no config
-    values: Mapping[str, object]  # the nodes of the config's values
-
-    @property
-    def pairs(self) -> Sequence[tuple[yaml.ScalarNode, yaml.Node]]:
-        """Return the nodes of the config's keys and values."""
-        return self.config.value if self.config else []
+    values: Mapping[str, object]  # the config
 
 
 def read_properties(text: str, model: str) -> Properties | None:
@@ -79,13 +78,23 @@ def edit_properties(text: str, model: str, wanted: Mapping[str, object]) -> str:
     found = read_properties(text, model)
     node = found.config if found else None
     if found is None or node is None:
-        raise CannotEditError("Its properties have no config.")
+        raise CannotEditError("The model's YAML properties have no config.")
     different = {key: value for key, value in wanted.items() if not _holds(found.values, key, value)}
     if not different:
         return text
     _refuse_aliases(found, node)
     _refuse_logic(found, different)
-    after = _flow_edited(found, node, different) if node.flow_style else _block_edited(found, different)
+    key = next(key for key, value in found.tree.value if value is node)
+    start, column = key.start_mark.index, key.start_mark.column
+    block = _without_trailing_comments(text[start : node.end_mark.index])
+    if node.flow_style and _COMMENT.search(block):
+        raise CannotEditError("The config in the model's YAML properties has comments between its brackets.")
+    indent, end = " " * column, line_end(text)
+    lines = textwrap.dedent(indent + block.replace("\r\n", "\n")).split("\n")
+    lines = _edited(lines, {key: value for key, value in different.items() if value is not None})
+    lines = _edited(lines, dict.fromkeys(key for key, value in different.items() if value is None))
+    edited = textwrap.indent("\n".join(lines), indent).removeprefix(indent).replace("\n", end)
+    after = text[:start] + edited + text[start + len(block) :]
     _verify(text, after, model, different)
     return after
 
@@ -94,82 +103,63 @@ def _holds(values: Mapping[str, object], key: str, value: object) -> bool:
     return key not in values if value is None else key in values and same(values[key], value)
 
 
-def _flow_edited(found: Properties, node: yaml.Node, wanted: Mapping[str, object]) -> str:
-    entries = tuple(
-        Entry(str(key.value), key.start_mark.index, value.start_mark.index, _end(value)) for key, value in found.pairs
-    )
-    inner = Entries(found.text, node.start_mark.index + 1, node.end_mark.index - 1, entries)
-    if entries and _COMMENT.search(found.text[inner.start : inner.end]):
-        raise CannotEditError("The config in the model's YAML properties has comments between its brackets.")
-    return inner.edited(wanted, found.values, _written, lambda key, value: f"{key}: {in_yaml(value)}")
+def _without_trailing_comments(block: str) -> str:
+    lines = block.splitlines(keepends=True)
+    while lines[-1].strip()[:1] in ("", "#"):
+        lines.pop()
+    return "".join(lines).rstrip("\r\n")
 
 
-def _block_edited(found: Properties, wanted: Mapping[str, object]) -> str:
-    """Edit a mapping with one key per line, from its end, so that earlier positions stay valid."""
-    text = found.text
-    keys = {str(key.value): (key, value) for key, value in found.pairs}
-    last = found.pairs[-1]
-    indent = " " * found.pairs[0][0].start_mark.column
-    changes = [_replaced(text, *keys[key], value) for key, value in wanted.items() if key in keys and value is not None]
-    gone = [key for key, value in wanted.items() if value is None]
-    new = [f"{indent}{key}: {in_yaml(one)}" for key, one in wanted.items() if one is not None and key not in keys]
-    if len(gone) == len(keys) and not new:
+def _edited(lines: list[str], wanted: Mapping[str, object]) -> list[str]:
+    """Edit the keys of a config; all other lines stay the same if ruamel.yaml keeps the number of lines.
+
+    Args:
+        lines: the config, from its key to its last value.
+        wanted: new values by key; None removes the key.
+
+    Raises:
+        CannotEditError: a comment would be lost.
+    """
+    yaml, data = loaded("\n".join(lines))
+    before, config = dumped(yaml, data).splitlines(), data["config"]
+    for key, value in wanted.items():
+        if value is None:
+            config.pop(key, None)
+        else:
+            config[key] = _in_style_of(config.get(key), loaded(f"[{in_yaml(value)}]")[1][0])
+    if not config:
         raise CannotEditError("The edit would leave the config in the model's YAML properties without a key.")
-    changes += [(_line_start(text, keys[key][0]), _next_line(text, _end(keys[key][1])), "") for key in gone]
-    if new:
-        end = line_end(text)
-        place = _next_line(text, _end(last[1]))
-        lines = "".join(line + end for line in new)
-        # The last line of the file may lack a line ending.
-        missing = end if not text[:place].endswith("\n") else ""
-        changes.append((place, place, missing + (lines if not missing else lines[: -len(end)])))
-    # At the same position, remove a line before inserting another one.
-    for start, stop, put in sorted(changes, key=lambda change: change[:2], reverse=True):
-        text = text[:start] + put + text[stop:]
-    return text
+    after = dumped(yaml, data).splitlines()
+    if len(before) != len(lines):
+        return after
+    result: list[str] = []
+    for what, first, last, start, stop in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if what == "equal":
+            result += lines[first:last]
+            continue
+        put, taken = after[start:stop], lines[first:last]
+        if any(
+            _COMMENT.search(line) and line.strip()[0] != "#" and line.split("#")[-1] not in "".join(put)
+            for line in taken
+            if None not in wanted.values()
+        ):
+            raise CannotEditError("The value of a key in the model's YAML properties contains comments.")
+        # ruamel.yaml attaches the comments before a key to the value above them.
+        result += put + [line for line in taken if line.strip()[:1] in ("", "#") and line not in put]
+    return result
 
 
-def _replaced(text: str, key: yaml.Node, old: yaml.Node, value: object) -> tuple[int, int, str]:
-    """Return the replacement for a key's value, with its position."""
-    start, stop = old.start_mark.index, _end(old)
-    is_block = isinstance(old, yaml.CollectionNode) and not old.flow_style
-    if not is_block:
-        # A key may lack a value.
-        space = "" if text[start - 1] in " \t" else " "
-        return start, stop, space + _written(value, text[start:stop])
-    if _COMMENT.search(text[key.end_mark.index : stop]):
-        raise CannotEditError(f"The value of {key.value} in the model's YAML properties contains comments.")
-    if isinstance(old, yaml.SequenceNode) and isinstance(value, (list, tuple)) and value:
-        between = line_end(text) + " " * old.start_mark.column
-        return start, stop, between.join(f"- {in_yaml(item)}" for item in value)
-    return key.end_mark.index, stop, f": {in_yaml(value)}"
+def _in_style_of(old: object, value: object) -> object:
+    """Return a value in the style of the value that it replaces: its quotes, or its list style."""
+    if isinstance(old, ScalarString) and isinstance(value, str) and "\n" not in value:
+        return type(old)(value)
+    if isinstance(old, CommentedSeq) and isinstance(value, CommentedSeq) and value and not old.fa.flow_style():
+        value.fa.set_block_style()
+    return value
 
 
-def _written(value: object, old: str) -> str:
-    return in_yaml(value, old[0] if old[:1] in ("'", '"') else None)
-
-
-def _end(node: yaml.Node) -> int:
-    """Return the position after a node; the end mark of a block follows its trailing spaces and comments."""
-    if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
-        raise CannotEditError("The config in the model's YAML properties contains a block scalar (| or >).")
-    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
-        last = node.value[-1]
-        return _end(last[1] if isinstance(last, tuple) else last)
-    return int(node.end_mark.index)
-
-
-def _line_start(text: str, node: yaml.Node) -> int:
-    return text.rfind("\n", 0, node.start_mark.index) + 1
-
-
-def _next_line(text: str, position: int) -> int:
-    found = text.find("\n", position)
-    return len(text) if found < 0 else found + 1
-
-
-def _refuse_aliases(found: Properties, node: yaml.Node) -> None:
-    if any(key.value == "<<" for key, _ in [*found.tree.value, *found.pairs]):
+def _refuse_aliases(found: Properties, node: yaml.MappingNode) -> None:
+    if any(key.value == "<<" for key, _ in [*found.tree.value, *node.value]):
         raise CannotEditError("The config in the model's YAML properties contains a merge key (<<).")
     start, stop = node.start_mark.index, node.end_mark.index
     owned = found.tree.start_mark.index <= start and stop <= found.tree.end_mark.index
@@ -180,19 +170,8 @@ def _refuse_aliases(found: Properties, node: yaml.Node) -> None:
 
 def _refuse_logic(found: Properties, wanted: Mapping[str, object]) -> None:
     for key in wanted:
-        if any("{{" in text or "{%" in text for text in _texts(found.values.get(key))):
+        if re.search("{{|{%", repr(found.values.get(key))):
             raise CannotEditError(f"The config in the model's YAML properties sets {key} with a Jinja expression.")
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _texts(one)
-    elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _texts(one)
 
 
 def _verify(before: str, after: str, model: str, wanted: Mapping[str, object]) -> None:
@@ -206,7 +185,7 @@ def _verify(before: str, after: str, model: str, wanted: Mapping[str, object]) -
     entry = data["models"][number]
     config = {key: value for key, value in entry["config"].items() if key not in wanted}
     config |= {key: value for key, value in wanted.items() if value is not None}
-    # Copied, because an alias of the entry must remain unchanged.
+    # Copy the entry, because an alias of it must remain unchanged.
     models = [*data["models"][:number], {**entry, "config": config}, *data["models"][number + 1 :]]
     expected = {**data, "models": models}
     if not same(_loaded(after), expected):
@@ -233,7 +212,7 @@ def _first_line(error: Exception) -> str:
 
 def _models(data: Any) -> list[dict[str, Any]]:
     entries = data.get("models") if isinstance(data, dict) else None
-    # dbt ignores entries without a name, but they still count in the index.
+    # dbt ignores entries without a name, but they count for the index.
     return [entry if isinstance(entry, dict) else {} for entry in entries] if isinstance(entries, list) else []
 
 
@@ -242,5 +221,5 @@ def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
         return None
     found = [value for key, value in node.value if key.value == name]
     if len(found) > 1:
-        raise CannotEditError(f"The model's properties file sets {name} twice in one place.")
+        raise CannotEditError(f"The model's properties file sets {name} twice in the same mapping.")
     return found[0] if found else None

@@ -17,7 +17,7 @@ _ASSIGNMENT = re.compile(r"[ \t]*[=:][ \t]*$")
 
 
 def config_block(config: Mapping[str, object], line_end: str = "\n") -> str:
-    """Format a config() call, on one line if it is short; keys with the value None are omitted."""
+    """Format a config() call without the keys whose value is None, on one line if it is short."""
     pairs = [f"{key}={in_jinja(value)}" for key, value in config.items() if value is not None]
     block = f"{{{{ config({', '.join(pairs)}) }}}}"
     if len(block) <= _LONGEST_LINE:
@@ -67,11 +67,11 @@ def edit_sql(text: str, wanted: Mapping[str, object]) -> str:
 
 
 class _Style:
-    """Detect the style of a config() call: quotes, booleans, and the separator between key and value."""
+    """The style of a config() call: quotes, booleans, and the separator between key and value."""
 
     def __init__(self, call: ConfigCall) -> None:
         self._is_mapping = call.is_mapping
-        # The keys of a mapping are strings as well.
+        # The keys of a mapping are strings, too.
         first = [token.text[0] for token in call.tokens if token.kind == "string"]
         self._quote = '"' if first.count('"') > first.count("'") else "'"
         self._capital = any(token.kind == "name" and token.text in ("True", "False", "None") for token in call.tokens)

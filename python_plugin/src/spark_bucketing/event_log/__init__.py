@@ -1,1 +1,1 @@
-"""Read Spark event logs: what statements, tables and models cost."""
+"""Read the costs of statements, tables and models from Spark event logs."""

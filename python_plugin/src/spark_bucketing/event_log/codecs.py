@@ -19,7 +19,7 @@ _BUFFER = 1 << 20
 
 
 def decompressed(stream: IO[bytes], name: str) -> io.BufferedReader:
-    """Return a stream of the original bytes; the first bytes tell the format.
+    """Return a stream of the decompressed bytes; the first bytes identify the format.
 
     Args:
         stream: a stream with peek(), as open() returns it.

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import erfc, sqrt
 from statistics import median
 from typing import Literal
 
-from spark_bucketing.event_log.measured import Measured, Run
+from spark_bucketing.event_log.measured import Invocation, Measured, Run
 
 Verdict = Literal["gained", "lost", "no difference", "too few runs"]
 LEAST_RUNS = 4
 MOST_CHANCE = 0.05
 RULE = (
-    f"A verdict needs at least {LEAST_RUNS} runs before and after. It is `gained` or `lost` where a two-sided "
-    f"Mann-Whitney test finds a chance of at most {MOST_CHANCE:.0%} that the runs differ by noise alone."
+    f"A verdict needs at least {LEAST_RUNS} runs before and {LEAST_RUNS} runs after. It is `gained` or `lost` if the "
+    f"p-value of a two-sided Mann-Whitney test is at most {MOST_CHANCE:.0%}."
 )
-# What is compared, from a run.
+_NO_MODELS = ("test.", "unit_test.", "operation.")
+# The compared measures of a run.
 MEASURES: Mapping[str, Callable[[Run], float]] = {
     "seconds": lambda run: run.seconds,
-    "shuffle_bytes": lambda run: run.shuffle_bytes,
-    "spill_bytes": lambda run: run.spill_bytes,
-    "task_seconds": lambda run: run.task_ms / 1000,
-    "write_seconds": lambda run: run.write_ms / 1000,
+    "shuffle_bytes": lambda run: run.work.shuffle_bytes,
+    "spill_bytes": lambda run: run.work.spill_bytes,
+    "task_seconds": lambda run: run.work.task_ms / 1000,
+    "write_seconds": lambda run: run.work.write_ms / 1000,
 }
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One measure of the runs before and after."""
+    """One measure of a node's runs before and after."""
 
     before: tuple[float, ...]
     after: tuple[float, ...]
@@ -41,12 +42,12 @@ class Difference:
 
     @property
     def saved(self) -> float:
-        """Return the decrease of the median."""
+        """Return the decrease in the median."""
         return self.medians[0] - self.medians[1]
 
     @property
     def verdict(self) -> Verdict:
-        """Return whether less is used after, beyond the noise between runs."""
+        """Return whether the measure decreased or increased by more than noise."""
         if min(len(self.before), len(self.after)) < LEAST_RUNS:
             return "too few runs"
         if chance_of_noise(self.before, self.after) > MOST_CHANCE or self.saved == 0:
@@ -56,7 +57,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class ComparedNode:
-    """A node that ran before and after."""
+    """A node that ran successfully before and after."""
 
     node: str
     differences: Mapping[str, Difference]  # by measure
@@ -74,19 +75,23 @@ class CostlyTable:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All nodes that ran before and after."""
+    """All nodes that ran successfully before and after."""
 
     before: Measured
     after: Measured
-    nodes: tuple[ComparedNode, ...]  # the largest saving of time first
-    total: ComparedNode | None  # complete invocations; None if there is none on one side
+    nodes: tuple[ComparedNode, ...]  # sorted by saved time, largest first
+    total: ComparedNode | None  # sums of complete invocations; None without complete invocations before and after
     costly: tuple[CostlyTable, ...]
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
 
 
 def compare(before: Measured, after: Measured) -> Comparison:
-    """Compare the nodes that ran successfully in both sets of event logs."""
+    """Compare the models that ran successfully in both sets of event logs."""
+    # Without dbt's query comment, the table identifies the model.
+    written = [*before.writers.items(), *after.writers.items()]
+    names = {f"table.{table}": node for table, node in written if not node.startswith("table.")}
+    before, after = _named(before, names), _named(after, names)
     left, right = set(before.nodes()), set(after.nodes())
     both = sorted(left & right)
     compared = [ComparedNode(node, _differences(before.runs_of(node), after.runs_of(node))) for node in both]
@@ -99,42 +104,50 @@ def compare(before: Measured, after: Measured) -> Comparison:
     )
 
 
+def _named(measured: Measured, names: Mapping[str, str]) -> Measured:
+    """Return the runs of models, without tests and hooks, by the models' names."""
+    runs: dict[str, dict[Invocation, Run]] = {}
+    for node, of in measured.runs.items():
+        if not node.startswith(_NO_MODELS):
+            runs.setdefault(names.get(node, node), {}).update(of)
+    return replace(
+        measured,
+        runs=runs,
+        writers={table: names.get(node, node) for table, node in measured.writers.items()},
+        bucketed={table: {names.get(one, one) for one in nodes} for table, nodes in measured.bucketed.items()},
+    )
+
+
 def _differences(before: Sequence[Run], after: Sequence[Run]) -> dict[str, Difference]:
     return {name: Difference(tuple(map(value, before)), tuple(map(value, after))) for name, value in MEASURES.items()}
 
 
 def _invocations(measured: Measured, nodes: Sequence[str]) -> list[Run]:
     """Return the sums of the invocations that ran all of these nodes."""
-    groups: dict[tuple[str, str], dict[str, Run]] = {}
-    for key, run in measured.runs.items():
-        if not run.failed and key.node in nodes:
-            groups.setdefault((key.application, key.invocation), {})[key.node] = run
+    complete = [{key for key, run in measured.runs[node].items() if not run.failed} for node in nodes]
     found = []
-    for group in groups.values():
-        if nodes and len(group) == len(nodes):
-            total = Run(0, 0)
-            for run in group.values():
-                # The sum of times, because models may run at the same time.
-                total.ended += run.ended - run.started
-                for name in ("task_ms", "shuffle_bytes", "spill_bytes", "write_ms"):
-                    setattr(total, name, getattr(total, name) + getattr(run, name))
-            found.append(total)
+    for key in sorted(set.intersection(*complete) if complete else ()):
+        total = Run(0, 0)
+        for run in (measured.runs[node][key] for node in nodes):
+            # Add the times, because models may run at the same time.
+            total.ended += run.ended - run.started
+            total.work.add(run.work)
+        found.append(total)
     return found
 
 
 def _costly(before: Measured, after: Measured, nodes: Mapping[str, ComparedNode]) -> tuple[CostlyTable, ...]:
-    """Return the bucketed tables that cost more task time than they save, the largest net cost first.
+    """Return the bucketed tables that cost more task time than they save, with the largest net cost first.
 
-    A reader's saving is shared between the bucketed tables that it reads. Savings and costs that may be noise count as
-    zero.
+    If a reader reads several bucketed tables, they share its savings. Savings and costs that may be noise count as 0.
     """
+    new = sorted(after.bucketed.keys() - before.bucketed)
     read: dict[str, list[str]] = {}
-    for table, readers in after.bucketed.items():
-        if table not in before.bucketed:
-            for reader in readers:
-                read.setdefault(reader, []).append(table)
+    for table in new:
+        for reader in after.bucketed[table]:
+            read.setdefault(reader, []).append(table)
     found = []
-    for table in sorted({table for tables in read.values() for table in tables}):
+    for table in new:
         builder = nodes.get(after.writers.get(table, ""))
         if builder is None:
             continue
@@ -156,7 +169,7 @@ def _certain(node: ComparedNode) -> float:
 
 
 def chance_of_noise(before: Sequence[float], after: Sequence[float]) -> float:
-    """Return the two-sided p-value of the Mann-Whitney test, by its normal approximation with corrections for ties."""
+    """Return the two-sided p-value of the Mann-Whitney test: its normal approximation with corrections for ties."""
     ordered = sorted([*before, *after])
     # Equal values share the mean of their ranks.
     ranks = {value: ordered.index(value) + (ordered.count(value) + 1) / 2 for value in set(ordered)}

@@ -11,12 +11,13 @@ from typing import IO, Any
 
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.codecs import decompressed
-from spark_bucketing.session import hadoop_files
+from spark_bucketing.hadoop import hadoop_files
+from spark_bucketing.units import count
 
 # eventlog_v2_<application>/events_<number>_<application>
 _ROLLING = re.compile(r"events_(\d+)_(?P<application>.+?)(\.[a-z0-9]+)*$")
 _OTHER = re.compile(r"^[._]|^appstatus_|\.(crc|tmp)$")
-# A longer line is damaged; the limit keeps memory constant.
+# A longer line is damaged. This limit keeps memory use constant.
 _LONGEST_LINE = 64 << 20
 OnBytes = Callable[[int, int], None]
 
@@ -32,7 +33,7 @@ class LogFile:
 
 @dataclass
 class ReadCounts:
-    """What was read."""
+    """Numbers of files, lines and damaged parts that were read."""
 
     files: int = 0
     size_bytes: int = 0
@@ -45,23 +46,23 @@ class ReadCounts:
     @property
     def warnings(self) -> list[str]:
         """Return a sentence for each kind of missing data."""
-        broken = [
-            (self.broken_lines, "broken lines were skipped"),
-            (self.truncated_files, "files end in the middle of a line or a compressed block"),
-            (self.unfinished, "statements have no end in the logs and do not count"),
+        skipped = [
+            (self.broken_lines, "Skipped {}.", "broken line"),
+            (self.truncated_files, "Read {} up to a damaged or missing end.", "file"),
+            (self.unfinished, "Ignored {} without an end.", "statement"),
         ]
-        return [f"{number:,} {text}." for number, text in broken if number]
+        return [text.format(count(number, noun)) for number, text, noun in skipped if number]
 
 
 def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
-    """Return the files of each event log; a rolling log has several, in order.
+    """Return the files of each event log, in order; a rolling log has several files.
 
     Raises:
         EventLogError: a path does not exist, or contains no event log.
     """
     logs: dict[str, list[LogFile]] = {}
     for path in paths:
-        files = _remote(path) if "://" in path and not path.startswith("file://") else _local(path)
+        files = _remote(path) if "://" in path else _local(path)
         found = [file for file in files if not _OTHER.search(file.path.rsplit("/", 1)[-1])]
         if not found:
             raise EventLogError(
@@ -82,7 +83,7 @@ def _number(file: LogFile) -> int:
 
 
 def _local(path: str) -> list[LogFile]:
-    root = Path(path.removeprefix("file://"))
+    root = Path(path)
     if not root.exists():
         raise EventLogError(
             f"The event log {path} does not exist.\n  found:    no file or directory\n"
@@ -102,9 +103,9 @@ def read_lines(files: Sequence[LogFile], counts: ReadCounts, on_bytes: OnBytes =
     Args:
         files: the files of the log, in order.
         counts: receives the number of files and lines.
-        on_bytes: called now and then with the bytes read of the current file and its size.
+        on_bytes: called at intervals with the number of bytes read from the current file, and its size.
     """
-    # What damaged files raise: gzip EOFError and BadGzipFile, lz4 EOFError, zstd ZstdError.
+    # Damaged files raise these errors: gzip EOFError and BadGzipFile, lz4 EOFError, zstd ZstdError.
     from zstandard import ZstdError
 
     damaged: tuple[type[Exception], ...] = (EOFError, zlib.error, ZstdError)

@@ -1,4 +1,4 @@
-"""Sum the statements of event logs by run of a dbt node, and by table and keys."""
+"""Sum the costs of statements in event logs, by run of a dbt node and by table and keys."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 
 from spark_bucketing.event_log.files import ReadCounts, find_logs, read_lines
 from spark_bucketing.event_log.plan_costs import Cost, Keys, MeasuredOperator
-from spark_bucketing.event_log.statements import Statement, statements
+from spark_bucketing.event_log.statements import Statement, Work, statements
 from spark_bucketing.units import count
 
 OnProgress = Callable[[str], None]
 AD_HOC = ""
-"""The node of statements that are not dbt's."""
+"""The node of statements that dbt did not send."""
+Invocation = tuple[str, str]
+"""The Spark application, and dbt's id of the invocation or a number."""
 
 
 @dataclass
@@ -22,64 +24,53 @@ class Run:
     started: int  # milliseconds since 1970
     ended: int
     failed: bool = False
-    task_ms: int = 0
-    shuffle_bytes: int = 0
-    spill_bytes: int = 0
-    write_ms: int = 0
+    work: Work = field(default_factory=Work)
 
     @property
     def seconds(self) -> float:
-        """Return the time from the start of the first statement to the end of the last one."""
+        """Return the seconds from the start of the first statement to the end of the last statement."""
         return (self.ended - self.started) / 1000
 
     def add(self, statement: Statement) -> None:
         """Add a statement."""
         self.started, self.ended = min(self.started, statement.started), max(self.ended, statement.ended)
         self.failed |= statement.failed
-        self.task_ms += statement.task_ms
-        self.shuffle_bytes += statement.shuffle_bytes
-        self.spill_bytes += statement.spill_bytes
-        self.write_ms += statement.write_ms
-
-
-@dataclass(frozen=True)
-class RunKey:
-    """The identity of a run: the Spark application, the invocation of dbt, and the node."""
-
-    application: str
-    invocation: str
-    node: str
+        self.work.add(statement.work)
 
 
 @dataclass
 class Measured:
-    """Everything that event logs say about models and tables."""
+    """All information in event logs about models and tables."""
 
     counts: ReadCounts = field(default_factory=ReadCounts)
-    runs: dict[RunKey, Run] = field(default_factory=dict)
+    runs: dict[str, dict[Invocation, Run]] = field(default_factory=dict)  # by node
     operators: dict[tuple[str, MeasuredOperator], dict[Keys, Cost]] = field(default_factory=dict)  # by node
-    bucketed: dict[str, set[str]] = field(default_factory=dict)  # nodes that read a table as bucketed, by table
-    readers: dict[str, set[str]] = field(default_factory=dict)
-    writers: dict[str, str] = field(default_factory=dict)  # node that writes each table
-    ad_hoc: int = 0  # statements of others that shuffled or sorted
+    bucketed: dict[str, set[str]] = field(default_factory=dict)  # by bucketed table: nodes that read it as bucketed
+    writers: dict[str, str] = field(default_factory=dict)  # the node that writes each table
+    ad_hoc: int = 0  # number of statements outside dbt that shuffled or sorted
 
     def runs_of(self, node: str) -> list[Run]:
-        """Return the successful runs of a node, the oldest first."""
-        found = [run for key, run in self.runs.items() if key.node == node and not run.failed]
+        """Return the successful runs of a node, with the oldest first."""
+        found = [run for run in self.runs.get(node, {}).values() if not run.failed]
         return sorted(found, key=lambda run: run.started)
 
     def nodes(self) -> list[str]:
         """Return the nodes with successful runs."""
-        return sorted({key.node for key, run in self.runs.items() if not run.failed})
+        return sorted(node for node in self.runs if self.runs_of(node))
+
+    @property
+    def number_of_runs(self) -> int:
+        """Return the number of all runs, including failed runs."""
+        return sum(map(len, self.runs.values()))
 
     @property
     def summary(self) -> str:
-        """Say what was read, and what is missing."""
-        read = f"{count(self.counts.files, 'file')}, {count(len(self.runs), 'run')} of models"
+        """Summarize the logs that were read, and the data that they lack."""
+        read = f"{count(self.counts.files, 'file')}, {count(self.number_of_runs, 'run')} of models"
         return " ".join([f"{read}, {self.ad_hoc:,} other statements that shuffle or sort.", *self.counts.warnings])
 
     def costs(self, node: str | None = None) -> dict[Keys, Cost]:
-        """Return the costs by table and keys, of one node or of all statements."""
+        """Return the costs by table and keys, for one node or for all statements."""
         found: dict[Keys, Cost] = {}
         for (name, _), costs in self.operators.items():
             if node is None or name == node:
@@ -99,7 +90,7 @@ def read_measured(paths: Sequence[str], on_progress: OnProgress = lambda _: None
     total = sum(file.size_bytes for files in logs for file in files)
 
     def show(of_file: int, size: int) -> None:
-        # A file counts as read when its reading starts.
+        # A file counts as read as soon as reading starts.
         done = found.counts.size_bytes - size + of_file
         on_progress(f"reading event logs {_bar(done / max(total, 1))}")
 
@@ -116,8 +107,8 @@ def _bar(share: float, width: int = 30) -> str:
 def _add(found: Measured, ended: Iterable[Statement]) -> None:
     """Add the statements of one application.
 
-    Without an invocation id in the query comment, a new invocation starts with a statement of dbt without a node, such
-    as its list of schemas, after statements with a node.
+    If the query comment has no invocation id, a new invocation starts with a dbt statement without a node, such as the
+    listing of schemas, if statements with a node precede it.
     """
     number, in_nodes = 0, False
     for statement in ended:
@@ -127,13 +118,18 @@ def _add(found: Measured, ended: Iterable[Statement]) -> None:
         node = statement.node or (statement.written and f"table.{statement.written}")
         _add_costs(found, node if node else AD_HOC, statement)
         if node:
-            key = RunKey(statement.application, statement.invocation or str(number), node)
-            found.runs.setdefault(key, Run(statement.started, statement.ended)).add(statement)
+            invocation = statement.application, statement.invocation or str(number)
+            run = Run(statement.started, statement.ended)
+            found.runs.setdefault(node, {}).setdefault(invocation, run).add(statement)
 
 
 def _add_costs(found: Measured, node: str, statement: Statement) -> None:
     if statement.written and node:
-        found.writers.setdefault(statement.written, node)
+        # A model's name is better than a table's, which runs without a query comment have.
+        if found.writers.get(statement.written, "table.").startswith("table."):
+            found.writers[statement.written] = node
+        if statement.writes_buckets:
+            found.bucketed.setdefault(statement.written, set())
     for table in statement.bucketed:
         found.bucketed.setdefault(table, set()).add(node)
     found.ad_hoc += bool(statement.operators and node == AD_HOC)
@@ -141,4 +137,3 @@ def _add_costs(found: Measured, node: str, statement: Statement) -> None:
         known = found.operators.setdefault((node, operator), {})
         for keys, cost in costs.items():
             known.setdefault(keys, Cost()).add(cost)
-            found.readers.setdefault(keys.table, set()).add(node)

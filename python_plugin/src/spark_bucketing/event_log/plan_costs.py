@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from spark_bucketing.units import size
+
 Plan = Mapping[str, Any]
 """Spark's SparkPlanInfo as JSON: nodeName, simpleString, children, metrics."""
 Kind = Literal["join", "aggregate", "window", "other"]
@@ -16,37 +18,41 @@ _ATTRIBUTE = re.compile(r"([\w`. ()]+?)#(\d+)L?")
 _ALIAS = re.compile(r"(?:[\w`.]+)#(\d+)L? AS [^#,\]]+#(\d+)L?")
 _KEYS = re.compile(r"(?i:hash)\w*\((.*?),? \d+\)")
 _SCAN = re.compile(r"(?:Batch)?Scan\b.*?([\w`-]+\.[\w`.-]+)\s*$")
-# Nodes that pass on rows without keeping their place: a table below them needs another shuffle anyway.
+# Nodes that do not preserve the partitioning of rows: a table below them needs another shuffle anyway.
 _BREAKS = ("Exchange", "ShuffleQueryStage", "ReusedExchange", "Subquery", "BroadcastExchange", "BroadcastQueryStage")
 _BUCKETED = re.compile(r"\bBucketed: true\b")
 
 
 @dataclass
 class Cost:
-    """What Exchanges and Sorts cost, as Spark measured it."""
+    """The cost of Exchanges and Sorts, as Spark measured it."""
 
     shuffle_bytes: int = 0  # bytes that Exchanges wrote
-    spill_bytes: int = 0  # bytes of rows in memory that Sorts spilled
-    task_ms: float = 0.0  # time that tasks wrote shuffle files, waited for them, and sorted
+    spill_bytes: int = 0  # in-memory bytes of the rows that Sorts spilled
+    task_ms: float = 0.0  # time of tasks for writing shuffle files, waiting for them, and sorting
+
+    def __str__(self) -> str:
+        seconds = self.task_ms / 1000
+        time = f"{seconds / 3600:,.1f} task hours" if seconds >= 3600 else f"{seconds:,.1f} task seconds"
+        return f"{size(self.shuffle_bytes)} shuffled, {size(self.spill_bytes)} spilled, {time}"
 
     def add(self, other: Cost) -> None:
         """Add another cost."""
-        self.shuffle_bytes += other.shuffle_bytes
-        self.spill_bytes += other.spill_bytes
-        self.task_ms += other.task_ms
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
 
 
 @dataclass(frozen=True)
 class Keys:
-    """The columns of one table that an operator shuffles or sorts by."""
+    """The columns of one table that an operator uses as shuffle or sort keys."""
 
-    table: str  # schema and name
-    columns: tuple[str | None, ...]  # the column at each position of the keys; None if a key is not a column
+    table: str  # qualified name
+    columns: tuple[str | None, ...]  # the column of each key; None if a key is not a column
 
 
 @dataclass(frozen=True)
 class MeasuredOperator:
-    """An operator that rows are brought together for, and the tables that its rows come from."""
+    """An operator for which Spark shuffles or sorts rows, and the tables of these rows."""
 
     kind: Kind
     sides: tuple[Keys, ...]
@@ -61,7 +67,7 @@ class _Consumer:
 def operator_costs(plan: Plan, values: Mapping[int, int]) -> list[tuple[MeasuredOperator, dict[Keys, Cost]]]:
     """Return the operators for which Spark shuffled or sorted rows of tables, and the costs by table and keys.
 
-    Rows that went through another operator's shuffle belong to no table, because buckets cannot save their shuffle.
+    Rows from another operator's shuffle count for no table, because buckets cannot avoid their next shuffle.
 
     Args:
         plan: the final plan.
@@ -83,7 +89,7 @@ def _walk(node: Plan, consumer: _Consumer, found: list[_Consumer], values: Mappi
         consumer = _Consumer(kind)
         found.append(consumer)
     metrics = {metric["name"]: metric["accumulatorId"] for metric in node["metrics"]}
-    # A reused exchange appears again with the same accumulators.
+    # A reused Exchange appears again with the same accumulators.
     if node["nodeName"] in ("Exchange", "Sort") and seen.isdisjoint(metrics.values()):
         seen.update(metrics.values())
         keys = _keys(node)
@@ -110,7 +116,7 @@ def _cost(values: Mapping[str, int]) -> Cost:
 
 
 def _keys(node: Plan) -> Keys | None:
-    """Return the table whose rows reach an Exchange or a Sort unshuffled, and its key columns."""
+    """Return the table whose rows reach an Exchange or Sort without an earlier shuffle, and its key columns."""
     if node["nodeName"] == "Sort":
         below = _exchange_below(node)
         if below:
@@ -131,7 +137,7 @@ def _keys(node: Plan) -> Keys | None:
 
 
 def _exchange_below(node: Plan) -> Plan | None:
-    """Return the Exchange whose rows a Sort sorts."""
+    """Return the Exchange below a Sort."""
     while len(node["children"]) == 1:
         node = node["children"][0]
         if node["nodeName"] == "Exchange":
@@ -142,7 +148,7 @@ def _exchange_below(node: Plan) -> Plan | None:
 
 
 def _reachable(node: Plan) -> tuple[list[tuple[str, dict[int, str]]], dict[int, int]]:
-    """Return the tables below a node without another shuffle, with their columns, and the aliases of columns."""
+    """Return the tables below a node with no shuffle in between, with their columns, and all column aliases."""
     scans: list[tuple[str, dict[int, str]]] = []
     same: dict[int, int] = {}
     waiting = list(node["children"])

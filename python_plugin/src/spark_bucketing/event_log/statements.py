@@ -1,53 +1,61 @@
-"""Fold the events of one Spark application into its SQL statements and their costs."""
+"""Reduce the events of one Spark application to its SQL statements and their costs."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spark_bucketing.event_log.files import ReadCounts
 from spark_bucketing.event_log.plan_costs import Cost, Keys, MeasuredOperator, bucketed_tables, operator_costs
 
-# The events that matter, by the start of their lines. Most lines are of other events, such as SparkListenerTaskEnd.
+# The relevant events, by the start of their lines. Most lines contain other events, such as SparkListenerTaskEnd.
 _EVENT = re.compile(
     rb'\{"Event":"(?:org\.apache\.spark\.sql\.execution\.ui\.)?SparkListener'
     rb"(ApplicationStart|SQLExecutionStart|SQLExecutionEnd|SQLAdaptiveExecutionUpdate|JobStart|StageCompleted)\""
 )
 _EXECUTION = re.compile(rb'"executionId":(\d+)')
-# The command that writes names its table: `spark_catalog`.`db`.`table`
-_WRITE = re.compile(r"(?:Insert|AsSelect)\w*.*?Arguments: [^\n]*?(`[^`\n]+`(?:\.`[^`\n]+`)+)", re.S)
+# (6) Execute InsertIntoHadoopFsRelationCommand, and its lines Input and Arguments
+_WRITE = re.compile(
+    r"^\(\d+\) (?:Execute )?\w*(?:Insert|AsSelect)\w*\n(?:(?:In|Out)put[^\n]*\n)*Arguments: ([^\n]*)", re.M
+)
+# The first table of these arguments: `spark_catalog`.`db`.`table`, or [Database: db, TableName: table]
+_TARGET = re.compile(r"(?:`[^`]+`\.)?`([^`]+)`\.`([^`]+)`|\[Database: ([^,\]]+), TableName: ([^\]]+)\]")
 _INTERMEDIATE = re.compile(r"__dbt_(backup|build|staged|tmp|input|plan|files|touched|trash)$")
 _COMMENT = re.compile(r'"app": "dbt"')
 _NODE, _INVOCATION = re.compile(r'"node_id": "([^"]+)"'), re.compile(r'"invocation_id": "([^"]+)"')
-_METRICS = {
-    "internal.metrics.executorRunTime": "task_ms",
-    "internal.metrics.shuffle.write.bytesWritten": "shuffle_bytes",
-    "internal.metrics.memoryBytesSpilled": "spill_bytes",
-}
-_OUTPUT = "internal.metrics.output.bytesWritten"
+_BUCKETED_WRITE = " buckets, bucket columns: ["
+_RUN_TIME, _SHUFFLED, _SPILLED, _OUTPUT = (
+    f"internal.metrics.{name}"
+    for name in ("executorRunTime", "shuffle.write.bytesWritten", "memoryBytesSpilled", "output.bytesWritten")
+)
+
+
+@dataclass
+class Work(Cost):
+    """What all tasks of a statement cost."""
+
+    write_ms: int = 0  # run time of the tasks in stages that write files
 
 
 @dataclass
 class Statement:
-    """A SQL statement that ended, including the executions that it started."""
+    """A finished SQL statement, including the executions that it started."""
 
     application: str
     started: int  # milliseconds since 1970
     ended: int = 0
     node: str = ""  # dbt's unique id, from the query comment
-    invocation: str = ""  # dbt's invocation id, if the query comment has it
+    invocation: str = ""  # dbt's invocation id, if the query comment contains it
     by_dbt: bool = False
     written: str = ""  # the table that it writes
     failed: bool = False
-    task_ms: int = 0  # run time of all tasks
-    shuffle_bytes: int = 0  # bytes that tasks wrote for shuffles
-    spill_bytes: int = 0  # bytes of rows in memory that tasks spilled
-    write_ms: int = 0  # run time of the tasks in stages that write files
+    work: Work = field(default_factory=Work)
     operators: list[tuple[MeasuredOperator, dict[Keys, Cost]]] = field(default_factory=list)
     bucketed: set[str] = field(default_factory=set)  # tables that it reads as bucketed
+    writes_buckets: bool = False
 
 
 @dataclass
@@ -69,7 +77,7 @@ class _Application:
     def fold(self, event: str, line: bytes) -> Statement | None:
         """Apply an event, and return the statement that it ends."""
         if event == "SQLAdaptiveExecutionUpdate":
-            # Only the last plan counts, so parse it at the end.
+            # Only the last plan counts, so the code parses it at the end.
             number = _EXECUTION.search(line)
             if number and int(number[1]) in self.executions:
                 self.executions[int(number[1])].update = line
@@ -91,13 +99,16 @@ class _Application:
     def _start(self, data: Any) -> None:
         about = str(data.get("description") or "")
         node, invocation = _NODE.search(about), _INVOCATION.search(about)
+        write = _WRITE.search(str(data.get("physicalPlanDescription") or ""))
+        arguments = write[1] if write else ""
         statement = Statement(
             self.id,
             int(data["time"]),
             node=node[1] if node else "",
             invocation=invocation[1] if invocation else "",
             by_dbt=_COMMENT.search(about) is not None,
-            written=_written(str(data.get("physicalPlanDescription") or "")),
+            written=_written(arguments),
+            writes_buckets=_BUCKETED_WRITE in arguments,
         )
         number = int(data["executionId"])
         root = data.get("rootExecutionId")
@@ -107,19 +118,17 @@ class _Application:
         execution = (data.get("Properties") or {}).get("spark.sql.execution.id")
         if execution is not None:
             for stage in data["Stage IDs"]:
-                # A later job lists the stages whose shuffle files it reuses.
+                # A later job also lists the stages whose shuffle files it reuses.
                 self.stages.setdefault(int(stage), int(execution))
 
     def _stage(self, data: Any) -> None:
         execution = self.executions.get(self.stages.get(int(data["Stage ID"]), -1))
         if execution is None:
             return
-        statement, values = execution.statement, data["Accumulables"]
+        values = data["Accumulables"]
         named = {one["Name"]: _number(one.get("Value")) for one in values if "Name" in one}
-        for name, attribute in _METRICS.items():
-            setattr(statement, attribute, getattr(statement, attribute) + named.get(name, 0))
-        if named.get(_OUTPUT):
-            statement.write_ms += named.get("internal.metrics.executorRunTime", 0)
+        shuffled, spilled, time = (named.get(name, 0) for name in (_SHUFFLED, _SPILLED, _RUN_TIME))
+        execution.statement.work.add(Work(shuffled, spilled, time, time if named.get(_OUTPUT) else 0))
         # The value of a plan's metric includes earlier stages.
         execution.values |= {
             int(one["ID"]): _number(one.get("Value")) for one in values if one.get("Metadata") == "sql"
@@ -145,18 +154,18 @@ class _Application:
 
 
 def _merge(into: Statement, part: Statement) -> None:
-    for name in ("task_ms", "shuffle_bytes", "spill_bytes", "write_ms"):
-        setattr(into, name, getattr(into, name) + getattr(part, name))
+    into.work.add(part.work)
     into.written = into.written or part.written
     into.operators += part.operators
     into.bucketed |= part.bucketed
+    into.writes_buckets |= part.writes_buckets
 
 
-def _written(plan: str) -> str:
-    matched = _WRITE.search(plan)
-    if not matched:
-        return ""
-    return _INTERMEDIATE.sub("", matched[1].replace("`", "").lower().removeprefix("spark_catalog."))
+def _written(arguments: str) -> str:
+    """Return the table that a command writes."""
+    matched = _TARGET.search(arguments)
+    name = ".".join(part for part in matched.groups() if part) if matched else ""
+    return _INTERMEDIATE.sub("", name.lower())
 
 
 def _number(value: object) -> int:
@@ -167,7 +176,7 @@ def _number(value: object) -> int:
 
 
 def statements(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[Statement]:
-    """Yield the statements of one application when they end; count broken lines and statements without an end."""
+    """Yield the statements of one application when they end, and those without an end as failed; count broken lines."""
     application = _Application(counts)
     for line in lines:
         matched = _EVENT.match(line)
@@ -182,3 +191,6 @@ def statements(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[Statement
         if ended:
             yield ended
     counts.unfinished += len(application.executions)
+    # Their runs are incomplete.
+    for execution in application.executions.values():
+        yield replace(execution.statement, ended=execution.statement.started, failed=True)

@@ -1,4 +1,4 @@
-"""Build the extension's jar on the machine that uses it, once per version of Spark and of the extension.
+"""Build the extension's jar on the machine that uses it, once for each version of Spark and of the extension.
 
 Catalyst's classes change between Spark versions, so a jar works with only one version. Spark includes the Scala
 compiler, so building the extension requires only a Java runtime.
@@ -20,16 +20,16 @@ from spark_bucketing.errors import ExtensionError
 from spark_bucketing.extension.spark_home import SparkHome, find_java, find_spark
 
 SOURCES = Path(__file__).parent / "scala"
-# A wheel contains jars for the Spark versions that it was built for; the digest in a jar's name identifies the version.
+# A wheel contains jars for several Spark versions. The digest in a jar's name identifies the version.
 PRECOMPILED = Path(__file__).parent / "jars"
 CACHE_VARIABLE = "SPARK_BUCKETING_CACHE"
 KNOWN_RELEASES = ("3.5", "4.0", "4.1", "4.2", "4.3")
 
-# The only generated source, because the versions are known only at build time.
+# The build generates only this source, because the versions are known only at build time.
 _BUILT = """\
 package org.apache.spark.sql.bucketing
 
-/** The versions that this jar was built from and for. */
+/** The versions of the extension and of Spark for which this jar was built. */
 object Built {{
   val Version: String = {version}
   val Spark: String = {spark}
@@ -57,7 +57,7 @@ def build_jar(cache: Path | None = None) -> Path:
         return PRECOMPILED / name
     folder = cache or cache_folder()
     jar = folder / name
-    # A power failure may leave an empty file.
+    # A power failure can leave an empty file behind.
     if not zipfile.is_zipfile(jar):
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def copy_jar(jar: Path, target: Path) -> Path:
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Never written in place, because a running Spark may have the old jar open.
+        # Do not overwrite the jar in place, because a running Spark may have it open.
         with tempfile.TemporaryDirectory(prefix=".build-", dir=target.parent) as workshop:
             shutil.copyfile(jar, Path(workshop) / target.name).replace(target)
     except OSError as error:
@@ -99,7 +99,7 @@ def sources_for(spark: SparkHome) -> list[Path]:
     """Return the Scala sources for a Spark version.
 
     Sources that differ between versions are in directories named after the first release that they support, such as
-    `compat/4.0`. If several files have the same name, the newest one that is not newer than Spark applies.
+    `compat/4.0`. Among files with the same name, this function selects the newest one that is not newer than Spark.
 
     Args:
         spark: the installation from find_spark(); for a vendor's version, only the leading numbers count.
@@ -110,8 +110,8 @@ def sources_for(spark: SparkHome) -> list[Path]:
     if spark.release not in KNOWN_RELEASES:
         raise ExtensionError(
             f"The extension does not support Spark {spark.version}, found in {spark.jars}. It supports "
-            f"{', '.join(KNOWN_RELEASES)}. Install PySpark in one of these versions, or set SPARK_HOME to a Spark of "
-            "one of these versions."
+            f"{', '.join(KNOWN_RELEASES)}. Install one of these versions of PySpark, or set SPARK_HOME to one of these "
+            "versions of Spark."
         )
     common, by_name = [], {}
     for source in sorted(SOURCES.rglob("*.scala")):
@@ -132,13 +132,13 @@ def cache_folder() -> Path:
         return (Path(base) if base else Path.home() / ".cache") / "spark-bucketing"
     except RuntimeError as error:
         raise ExtensionError(
-            f"No directory is available for the jar: {error} Set {CACHE_VARIABLE} to a directory."
+            f"Cannot determine the user's cache directory: {error} Set {CACHE_VARIABLE} to a directory for the jar."
         ) from error
 
 
 def _digest(spark: SparkHome, sources: list[Path]) -> str:
     digest = hashlib.sha256(_BUILT.encode())
-    # Vendors publish their own builds under Spark's version numbers; their jars differ at least in size.
+    # Vendors publish their own builds under Spark's version numbers. The jars of these builds differ at least in size.
     for jar in sorted(spark.jars.glob("spark-*.jar")):
         digest.update(f"{jar.name} {jar.stat().st_size}\n".encode())
     for source in sources:

@@ -22,8 +22,8 @@ def extension_settings(jar: Path) -> dict[str, str]:
 def server_settings(jar: Path) -> dict[str, str]:
     """Return the Spark settings that load the extension into any driver, including a Thrift Server.
 
-    When the first session of a server ends, Hive closes the class loader of spark.jars. Spark can then load no further
-    classes from these jars. The driver's own class path stays open.
+    When the first session of a server ends, Hive closes the class loader of spark.jars. After that, Spark cannot load
+    more classes from these jars. The driver's own class path stays open.
 
     Args:
         jar: the extension's jar, from build_jar(); it must exist when the driver starts.
@@ -35,7 +35,7 @@ def event_log_settings(folder: str) -> dict[str, str]:
     """Return the Spark settings that write event logs, which `spark-bucketing report` reads.
 
     Args:
-        folder: URI of an existing folder.
+        folder: URI of an existing directory.
     """
     return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder, "spark.eventLog.compress": "true"}
 

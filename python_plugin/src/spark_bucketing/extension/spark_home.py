@@ -1,4 +1,4 @@
-"""Locate the Spark that PySpark would start, and the Java that runs it, without starting either."""
+"""Locate the Spark that PySpark would start, and the Java that would run it, without starting them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SparkHome:
 
 
 def find_spark() -> SparkHome:
-    """Find the Spark that PySpark would start: SPARK_HOME if it is set, otherwise PySpark's own.
+    """Find the Spark that PySpark would start: SPARK_HOME if it is set, otherwise the one in PySpark's package.
 
     Raises:
         ExtensionError: Spark is missing or incomplete.
@@ -44,10 +44,10 @@ def find_spark() -> SparkHome:
 
 
 def find_java() -> str:
-    """Find the java that Spark's scripts would run: from JAVA_HOME if it is set, otherwise from PATH.
+    """Find the java command that Spark's scripts would run: from JAVA_HOME if it is set, otherwise from PATH.
 
     Raises:
-        ExtensionError: Java was not found.
+        ExtensionError: neither JAVA_HOME nor PATH contains Java.
     """
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
@@ -57,7 +57,7 @@ def find_java() -> str:
             if home
             else "JAVA_HOME is not set, and PATH does not contain java"
         )
-        raise ExtensionError(f"Java was not found: {where}. Install Java 17 or newer, or set JAVA_HOME.")
+        raise ExtensionError(f"Cannot find Java: {where}. Install Java 17 or newer, or set JAVA_HOME.")
     return java
 
 
@@ -65,7 +65,7 @@ def _read_home(home: Path, source: str) -> SparkHome:
     jars = home / "jars"
     cores = sorted(jars.glob("spark-core_*.jar"))
     if not cores:
-        raise ExtensionError(f"{source} does not contain Spark: there is no spark-core_*.jar in {jars}.")
+        raise ExtensionError(f"{source} does not contain Spark: {jars} has no spark-core_*.jar.")
     match = re.fullmatch(r"spark-core_[\d.]+-(.+)", cores[-1].stem)
     if match is None:
         raise ExtensionError(f"Cannot read the Spark version from the file name {cores[-1]}.")

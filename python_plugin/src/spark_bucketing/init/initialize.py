@@ -47,7 +47,7 @@ class FirstModel:
 
 @dataclass(frozen=True)
 class Setup:
-    """Edits to the project's files, and notes on the steps left for the user."""
+    """Edits to the project's files, and notes about the remaining manual steps."""
 
     edits: tuple[FileEdit, ...]
     notes: tuple[str, ...]
@@ -57,7 +57,7 @@ def package_entry(source: str | None, revision: str, project_dir: Path, checkout
     """Return the entry for packages.yml.
 
     Args:
-        source: address of a Git repository, or a directory with the dbt package; None for the checkout.
+        source: URL of a Git repository, or a directory with the dbt package; None for the checkout.
         revision: branch, tag or commit of a Git repository.
         project_dir: directory of the user's dbt_project.yml.
         checkout: directory from which spark-bucketing was installed, if it contains the dbt package.
@@ -67,8 +67,8 @@ def package_entry(source: str | None, revision: str, project_dir: Path, checkout
     """
     if source is None and checkout is None:
         raise ProjectError(
-            "The source of the dbt package is unknown.\n  expected: the address of its Git repository, or a directory\n"
-            "  instead:  --package <address or directory>"
+            "The source of the dbt package is unknown.\n  expected: the URL of its Git repository, or a directory\n"
+            "  instead:  --package <URL or directory>"
         )
     if source is not None and (":" in source or not Path(source).is_dir()):
         return {"git": source, "revision": revision}
@@ -94,9 +94,9 @@ def is_package(folder: Path) -> bool:
 def package_edit(project_dir: Path, source: str | None, revision: str, checkout: Path | None) -> FileEdit | None:
     """Add the package to the project's packages; None if the project already has it.
 
-    For arguments and errors, see package_entry(). The source may be unknown if the project has the package.
+    See package_entry() for arguments and errors. If the project has the package, the source may be unknown.
     """
-    # dbt accepts packages in only one of the two files.
+    # dbt accepts packages in only one of these two files.
     dependencies = Path("dependencies.yml")
     path = dependencies if "packages:" in _text(project_dir / dependencies) else Path("packages.yml")
     before = _text(project_dir / path)
@@ -149,7 +149,8 @@ def model_edits(
     notes = [f"{one.reason} Write this config by hand:\n{one.instead}" for one in refusals]
     if size is not None and size < _BUCKET_BYTES:
         notes.append(
-            f"Model {model.name!r} is smaller than 256 MiB. Buckets do not help a table that Spark can broadcast."
+            f"The table of model {model.name!r} is smaller than 256 MiB. Buckets do not help tables that Spark can "
+            "broadcast."
         )
     return Setup(tuple(edits), tuple(notes))
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
-from ruamel.yaml.util import load_yaml_guess_indent
 
+from spark_bucketing.edits.round_trip import dumped, loaded
 from spark_bucketing.errors import ProfileError, ProjectError
 
 PACKAGE = "spark_bucketing"
@@ -38,7 +37,7 @@ def add_package(text: str, entry: Mapping[str, str], file: str = "packages.yml")
     if any(dict(one) == dict(entry) or is_this_package(one) for one in data["packages"]):
         return text
     data["packages"].append(dict(entry))
-    return _dumped(yaml, data)
+    return dumped(yaml, data)
 
 
 def packages_of(text: str, file: str) -> list[Mapping[str, Any]]:
@@ -56,7 +55,7 @@ def packages_of(text: str, file: str) -> list[Mapping[str, Any]]:
 
 def _packages(text: str, file: str) -> tuple[YAML, dict[str, Any]]:
     try:
-        yaml, data = _loaded(text)
+        yaml, data = loaded(text)
     except YAMLError as error:
         raise ProjectError(f"{file} is not valid YAML: {error}") from error
     data = {} if data is None else data
@@ -93,10 +92,10 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
         The new content; the same content if the target already loads the extension.
 
     Raises:
-        ProfileError: the file does not have this target.
+        ProfileError: the file does not contain this target.
     """
     try:
-        yaml, data = _loaded(text)
+        yaml, data = loaded(text)
         output = data[profile]["outputs"][target]
     except YAMLError as error:
         raise ProfileError(f"{file} is not valid YAML: {error}") from error
@@ -108,29 +107,8 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
         return text
     for key, value in added.items():
         found[key] = DoubleQuotedScalarString(value)
-    return _dumped(yaml, data)
+    return dumped(yaml, data)
 
 
 def _with_entry(found: object, entry: str) -> str:
     return f"{found},{entry}" if found else entry
-
-
-def _loaded(text: str) -> tuple[YAML, Any]:
-    _, indent, offset = load_yaml_guess_indent(text) if text.strip() else (None, None, None)
-    sequence = indent or 4
-    depths = [len(line) - len(line.lstrip()) for line in text.splitlines() if line.lstrip()[:1] not in ("", "#", "-")]
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = 10_000
-    yaml.indent(
-        mapping=min(filter(None, depths), default=2),
-        sequence=sequence,
-        offset=offset if offset is not None else sequence - 2,
-    )
-    return yaml, yaml.load(text)
-
-
-def _dumped(yaml: YAML, data: Any) -> str:
-    stream = io.StringIO()
-    yaml.dump(data, stream)
-    return stream.getvalue()

@@ -16,8 +16,8 @@ SETTINGS = tuple(FILE_COUNTS)
 class FileCount:
     """A setting for the number of files of a table."""
 
-    setting: str  # one of SETTINGS
-    value: int  # rows, bytes or files
+    setting: str  # name of the setting, from SETTINGS
+    value: int  # number of rows, bytes or files
 
     def rows_per_file(self, bytes_per_row: Fraction | None = None) -> int | None:
         """Return the number of rows per file; None if the setting is a number of files.
@@ -33,7 +33,7 @@ class FileCount:
         if self.setting != "target_file_size":
             return None
         if not bytes_per_row:
-            raise ValueError("target_file_size requires the bytes per row, which are not known")
+            raise ValueError("target_file_size requires the bytes per row, which are unknown")
         return max(int(self.value / bytes_per_row), 1)
 
 
@@ -52,7 +52,7 @@ def files_of_partitions(count: FileCount, rows: Sequence[int], bytes_per_row: Fr
 def _wanted(count: FileCount, rows: int, per_file: int | None, total: int) -> int:
     if per_file:
         return -(-rows // per_file)
-    # Rounds half up, as SQL does.
+    # Round half up, as SQL does.
     return (
         math.floor(Fraction(count.value * rows, max(total, 1)) + Fraction(1, 2))
         if count.setting == "num_files"

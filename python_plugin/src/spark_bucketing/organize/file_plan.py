@@ -16,7 +16,7 @@ from spark_bucketing.table import sql
 from spark_bucketing.table.metadata import describe_table
 from spark_bucketing.table.warehouse import Warehouse
 
-# Keys that decide the files of a table.
+# Config keys that determine a table's files.
 _PLANNED = (
     *SETTINGS, "partition_by", "implicit_partition_by", "range_by", "range_boundaries_from", "file_strategy",
     "scale_factor",
@@ -28,7 +28,7 @@ OnProgress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Measured:
-    """Number of rows and bytes in existing files."""
+    """The measured numbers of rows and bytes in existing files."""
 
     rows: int
     bytes: int
@@ -43,8 +43,8 @@ class Measured:
 class Overrides:
     """Command options that override the model's config."""
 
-    counts: Mapping[str, object]  # by setting; empty to use the config
-    bytes_per_row: Fraction = Fraction(0)  # on disk; 0 to measure the existing table
+    counts: Mapping[str, object]  # values by setting; empty to use the config
+    bytes_per_row: Fraction = Fraction(0)  # size of a row on disk; 0 to measure the existing table
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class FilePlan:
     from_config: bool  # whether the setting comes from the model's config
     partition_by: tuple[str, ...]
     partitions: tuple[PlannedPartition, ...]
-    rows_per_file: int | None  # None if the setting is a number of files
-    bytes_per_row: Fraction | None  # None if unknown
-    measured: Measured | None  # in the existing table; None if it cannot be measured
+    rows_per_file: int | None  # number of rows per file; None if the setting is a number of files
+    bytes_per_row: Fraction | None  # size of a row on disk; None if unknown
+    measured: Measured | None  # measurements of the existing table; None if it cannot be measured
 
     @property
     def files(self) -> int:
@@ -109,7 +109,7 @@ def plan_model(
     bytes_per_row = overrides.bytes_per_row or (measured.bytes_per_row if measured else None)
     if count.setting == "target_file_size" and not bytes_per_row:
         raise ProjectError(
-            f"The files of model '{name}' cannot be planned.\n"
+            f"Cannot plan the files of model '{name}'.\n"
             f"  found:    target_file_size, but no table {node.relation} to measure the bytes per row\n"
             "  expected: an existing Parquet or ORC table, or a number\n"
             "  instead:  --bytes-per-row 40; the first `dbt run` measures a sample that it writes"
@@ -133,15 +133,15 @@ def plan_model(
 
 
 def file_config(config: Mapping[str, Any], counts: Mapping[str, object], model: str) -> dict[str, Any]:
-    """Return the config that decides the files of a model, which may have any materialization.
+    """Return the config that determines a model's files, for any materialization.
 
     Args:
         config: config of the model.
-        counts: settings for the number of files that override the config's.
+        counts: settings for the number of files that override the settings in the config.
         model: name of the model, for errors.
 
     Raises:
-        ProjectError: no or several settings for the number of files are given, or a value is invalid.
+        ProjectError: the config has no setting for the number of files, several settings, or an invalid value.
     """
     given = {key: value for key, value in config.items() if key in _PLANNED and not (counts and key in SETTINGS)}
     return validated({"materialized": "organized_table", **given, **counts}, model)
@@ -149,7 +149,8 @@ def file_config(config: Mapping[str, Any], counts: Mapping[str, object], model: 
 
 def _error(model: str, setting: str, found: object, expected: str, instead: str) -> ProjectError:
     return ProjectError(
-        f"Invalid `{setting}` of model '{model}'.\n  found:    {found}\n  expected: {expected}\n  instead:  {instead}"
+        f"Model '{model}' has an invalid `{setting}`.\n"
+        f"  found:    {found}\n  expected: {expected}\n  instead:  {instead}"
     )
 
 
@@ -179,7 +180,7 @@ def _rows_of_partitions(warehouse: Warehouse, node: Node, config: Mapping[str, A
     folders, partition_by = len(config["partition_by"]), [*config["partition_by"], *config["implicit_partition_by"]]
     query = f"select * from (\n{str(node.sql).rstrip().rstrip(';')}\n)"  # noqa: S608
     values = [f"cast({sql.name(name)} as string)" for name in partition_by]
-    # Hive stores an empty string in the same directory as NULL.
+    # Hive stores rows with an empty string in the same directory as rows with NULL.
     values[:folders] = [f"nullif(nullif({value}, ''), {sql.text(_NULL)})" for value in values[:folders]]
     names = [f"p{number}" for number in range(len(values))]
     select = ", ".join([*names, "count(*) as n", "count(v) as valued"])
@@ -194,7 +195,7 @@ def _rows_of_partitions(warehouse: Warehouse, node: Node, config: Mapping[str, A
 
 
 def _measured(warehouse: Warehouse, node: Node) -> Measured | None:
-    """Measure the existing table with the _metadata column of Parquet and ORC; None if this is not possible."""
+    """Measure the existing table with the _metadata column of Parquet and ORC; None if the table has no such column."""
     parts = relation_parts(node.relation or "")
     if not parts:
         return None

@@ -1,7 +1,7 @@
-"""Parse the output of EXPLAIN COST: table sizes, the amounts that a query reads, and the selected directories.
+"""Parse the output of EXPLAIN COST: table sizes, the bytes that a query reads, and the selected directories.
 
-EXPLAIN FORMATTED also has the partition filters, but prints values without quotes, so they cannot be parsed. Only Spark
-can determine which partitions the filters select.
+EXPLAIN FORMATTED also shows the partition filters, but without quotes around values, so this module cannot parse them.
+Only Spark can determine which partitions the filters select.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _SIZE = re.compile(r", Statistics\(sizeInBytes=(?P<size>[\d.,E+]+) (?P<unit>[KMG
 _ID = re.compile(r"#\d+L?")
 _IDS = re.compile(r"#(\d+)L?(?:,|$)")
 _UNITS = {unit: 1024**power for power, unit in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))}
-# Spark's size for a table of unknown size: 8 EiB (spark.sql.defaultSizeInBytes). This size and all larger sizes count
-# as unknown.
+# For a table of unknown size, Spark assumes 8 EiB (spark.sql.defaultSizeInBytes). This size and all larger sizes mean
+# that the size is unknown.
 NO_SIZE = 1024**6
-# Operators between a scan and the first join or union; sizes above joins are products and have no meaning.
+# Operators between a scan and the first join or union. Spark's size above a join is only a product of sizes.
 _OF_ONE_SCAN = ("Project", "Filter")
 
 # FileScan parquet spark_catalog.d.t[k#1] ..., Location: InMemoryFileIndex(2 paths)[file:/d.db/t/ds=1,
@@ -46,14 +46,14 @@ class Statistics:
     """Spark's size estimates in bytes, and the directories that it reads."""
 
     tables: Mapping[str, int] = field(default_factory=dict)  # size of each table, by schema and name
-    # Table name and size of the rows and columns that reach the first operator above a scan, keyed by the id of any of
-    # the scan's columns.
+    # By the id of any column of a scan: the table's name, and the size of the rows and columns that reach the first
+    # operator above the scan.
     reads: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     folders: Folders = field(default_factory=dict)  # directories of the partitions that scans select
 
 
 def parse_statistics(text: str) -> Statistics:
-    """Parse the sizes that Spark expects to read; empty if it prints none."""
+    """Parse the sizes that Spark expects to read; empty if Spark prints no sizes."""
     tables: dict[str, int] = {}
     reads: dict[int, tuple[str, int]] = {}
     above: list[tuple[int, str, int]] = []
@@ -63,7 +63,7 @@ def parse_statistics(text: str) -> Statistics:
         relation = _RELATION.match(line) if operator == "Relation" else None
         if relation and size is not None and size < NO_SIZE:
             name = relation["table"].removeprefix(SESSION_CATALOG)
-            # Several scans may read a table, each with different partitions.
+            # Several scans may read different partitions of one table.
             tables[name] = max(size, tables.get(name, 0))
             read = _read(size, above)
             reads |= {int(column): (name, read) for column in _IDS.findall(relation["columns"])}
@@ -104,7 +104,7 @@ def parse_folders(text: str) -> Folders:
     for line in text.partition("== Physical Plan ==")[2].splitlines():
         scan = _FILE_SCAN.search(line)
         paths = _NEXT.split(scan["paths"]) if scan and scan["paths"] else []
-        # Truncated lists are ignored.
+        # Ignore truncated lists.
         if scan and len(paths) == int(scan["number"]):
             found[scan["table"].removeprefix(SESSION_CATALOG), _ID.sub("", scan["filters"])] |= frozenset(paths)
     return dict(found)

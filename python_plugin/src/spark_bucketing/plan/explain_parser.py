@@ -1,7 +1,7 @@
 """Parse the output of EXPLAIN FORMATTED.
 
-It starts with a tree of numbered operators, one per line, followed by the details of each number. Subqueries follow in
-the same form, under a heading:
+The output starts with a tree of numbered operators, one per line. The details of each number follow. Subqueries come
+last, in the same form, under a heading:
 
 | == Physical Plan ==
 | AdaptiveSparkPlan (3)
@@ -59,11 +59,11 @@ def parse_plan(text: str) -> PhysicalPlan:
     lines = text[text.index(_START) + len(_START) :].splitlines()
     trees = _trees(lines)
     if not trees:
-        raise PlanError("Spark's physical plan has no operator that could be parsed.")
+        raise PlanError("Cannot parse any operator in Spark's physical plan.")
     by_number = {line.number: line for tree in trees for line in _all(tree)}
     details = _details(lines, {number: line.label for number, line in by_number.items()})
     built: dict[int, PlanNode] = {}
-    # The tree of a reused exchange is built before the nodes that refer to it.
+    # Build the tree of a reused exchange before the nodes that refer to the exchange.
     roots = [_build(tree, details, built, by_number) for tree in trees]
     first, *others = {root.number: root for root in roots}.values()
     return PhysicalPlan(first, tuple(others), tuple(built.values()))
@@ -78,7 +78,7 @@ def _all(line: _Line) -> Iterable[_Line]:
 
 
 def _trees(lines: Sequence[str]) -> list[_Line]:
-    """Return the trees: runs of lines that start without indentation, after an empty line or a heading."""
+    """Return the trees: blocks of lines whose first line has no indentation and follows an empty line or a heading."""
     roots: list[_Line] = []
     stack: list[_Line] = []
     skipped: int | None = None
@@ -106,7 +106,7 @@ def _trees(lines: Sequence[str]) -> list[_Line]:
             continue
         stack.append(new)
     known = {line.number for root in roots[:1] for line in _all(root)}
-    # A line inside a literal may look like an operator; real trees have new numbers or repeat whole trees.
+    # A line inside a literal may look like an operator. A real tree has new numbers, or repeats a whole tree.
     return roots[:1] + [root for root in roots[1:] if root.number not in known]
 
 
@@ -136,14 +136,14 @@ def _details(lines: Sequence[str], labels: Mapping[int, str]) -> dict[int, _Deta
 
 
 def _same(head: str, label: str) -> bool:
-    """Return whether a heading belongs to an operator, although only one of the two may have a suffix."""
+    """Return whether a heading belongs to an operator; one of the two may have a suffix that the other lacks."""
     return label.startswith(head) or head.startswith(label.split(" ", 1)[0])
 
 
 def _build(
     top: _Line, details: Mapping[int, _Details], built: dict[int, PlanNode], lines: Mapping[int, _Line]
 ) -> PlanNode:
-    """Build the node of a line after all nodes below it; without recursion, because plans may exceed Python's stack."""
+    """Build a line's node after all nodes below it; do not recurse, because deep plans may exceed Python's stack."""
     waiting = [(top, False)]
     while waiting:
         line, is_ready = waiting.pop()

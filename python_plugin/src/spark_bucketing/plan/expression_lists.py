@@ -1,8 +1,7 @@
 """Parse lists and attributes as Spark prints them: `[k#12, cast(v#13L as int) AS w#14]`.
 
-Spark does not quote text, so a literal with a comma or a bracket looks like several elements. Spark prints the number
-of
-elements of a list; a list with a different number of parsed elements is rejected.
+Spark does not quote text, so a literal with a comma or a bracket looks like several elements. This module therefore
+rejects a list if the number of parsed elements differs from the number that Spark prints.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _OPENING, _CLOSING = "([{", ")]}"
 
 @dataclass(frozen=True)
 class Attribute:
-    """A column of an operator's output: its name and Spark's id for it."""
+    """A column of an operator's output: its name and its id in Spark."""
 
     name: str
     id: int
@@ -37,15 +36,15 @@ class NamedExpression:
     expression: str
 
     def makes(self, key: str) -> bool:
-        """Return whether this attribute is computed here rather than passed through."""
+        """Return whether this element computes the attribute rather than passing it through."""
         return self.attribute.key == key != self.expression
 
 
 def attribute_of(text: str) -> Attribute | None:
-    """Return the attribute if the whole text is one, else None."""
+    """Return the attribute; None if the text is not a single attribute."""
     found = _ATTRIBUTE.match(text.strip())
-    # Names may contain any character, but brackets and comparison operators suggest an expression that ends with an
-    # attribute.
+    # A name may contain any character. However, a text with brackets or comparison operators is probably an expression
+    # that ends with an attribute.
     if found is None or re.search(r"[()\[\]=<>]| AS ", found["name"]):
         return None
     return Attribute(found["name"], int(found["id"]))
@@ -63,7 +62,7 @@ def ids_in(expression: str) -> tuple[int, ...]:
 
 
 def attributes(text: str, number: int | None) -> tuple[Attribute, ...] | None:
-    """Parse a list of attributes, which may have unusual names; None if it cannot be parsed."""
+    """Parse a list of attributes, which may have unusual names; None if parsing fails."""
     found = tuple(map(_attribute, _ATTRIBUTES.finditer(text.strip()[1:-1])))
     return found if number is None or len(found) == number else None
 
@@ -83,7 +82,7 @@ def arguments(text: str) -> tuple[str, ...]:
 
 
 def named_expression(element: str) -> NamedExpression | None:
-    """Parse an element of a select list; None if it cannot be parsed."""
+    """Parse an element of a select list; None if parsing fails."""
     before, alias, after = element.rpartition(" AS ")
     match = _ATTRIBUTE.match(after.strip())
     if match is None:
@@ -93,7 +92,7 @@ def named_expression(element: str) -> NamedExpression | None:
 
 
 def named_expressions(parts: Sequence[str] | None) -> tuple[NamedExpression, ...] | None:
-    """Parse the elements of a select list; None if one of them, or the list, cannot be parsed."""
+    """Parse the elements of a select list; None if parsing the list or an element fails."""
     found = tuple(map(named_expression, parts)) if parts is not None else (None,)
     return None if None in found else tuple(item for item in found if item)
 
@@ -103,7 +102,7 @@ def _attribute(match: re.Match[str]) -> Attribute:
 
 
 def is_balanced(text: str) -> bool:
-    """Return whether brackets are balanced; if a literal contains brackets, the list cannot be split reliably."""
+    """Return whether brackets are balanced; a list whose literals contain brackets cannot be split reliably."""
     depth = 0
     for character in text:
         depth += (character in _OPENING) - (character in _CLOSING)

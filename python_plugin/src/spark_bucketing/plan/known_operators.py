@@ -1,9 +1,8 @@
 """List the operators of Spark and of the extension that this package understands.
 
-An operator that is not listed, such as another engine's CometExchange or PhotonShuffleMapStage, may shuffle or sort
-rows
-regardless of its name. Operators that group rows but are not a join, aggregate or window in SQL (FlatMapGroupsInPandas,
-MergingSessions, SortMergeAsOfJoin) are omitted deliberately, because their partitioning is not modeled.
+An unlisted operator, such as another engine's CometExchange or PhotonShuffleMapStage, may shuffle or sort rows,
+whatever its name says. The lists deliberately omit operators that group rows but are not a join, aggregate or window in
+SQL (FlatMapGroupsInPandas, MergingSessions, SortMergeAsOfJoin), because this package does not model their partitioning.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _WRITERS = (
 KNOWN = frozenset(
     (*_MOVING, *_LEAVES, *_ROW_BY_ROW, *_WRAPPERS, *_EXTENSION, *_WRITERS, *JOINS, *AGGREGATES),
 )
-# Every engine has its own conversions between rows and columns, which change nothing else.
+# Each engine has its own operators that convert between rows and columns. They change nothing else.
 _TRANSITIONS = ("ColumnarToRow", "RowToColumnar")
 _KINDS: tuple[tuple[str, OperatorKind], ...] = (("Join", "join"), ("Window", "window"), ("Agg", "aggregate"))
 
@@ -53,7 +52,7 @@ def is_known(node: PlanNode) -> bool:
 
 
 def foreign_kind(node: PlanNode) -> OperatorKind | None:
-    """Guess the kind of an unknown operator from its name: a join, an aggregate or a window; None for anything else."""
+    """Guess an unknown operator's kind from its name: a join, an aggregate or a window; None for any other name."""
     if is_known(node):
         return None
     return next((kind for word, kind in _KINDS if word in node.operator), None)

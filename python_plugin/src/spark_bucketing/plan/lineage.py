@@ -27,9 +27,9 @@ Sources = tuple[Source, ...]
 
 
 def origins(node: PlanNode) -> Mapping[int, Sources]:
-    """Return the table columns from which each output column of an operator is computed, by column id.
+    """Return, by column id, the table columns from which an operator computes each of its output columns.
 
-    Columns that cannot be traced are omitted. In deep plans, call this function for children first.
+    The result omits columns that cannot be traced. In deep plans, call this function for children first.
     """
     if "origins" not in node.remembered:
         node.remembered["origins"] = _origins(node)
@@ -42,7 +42,7 @@ def _origins(node: PlanNode) -> Mapping[int, Sources]:
         return {column.id: (Source(node, column),) for column in node.output or ()}
     below = [origins(child) for child in node.children]
     if node.operator == REUSED:
-        # The same columns with different ids.
+        # A ReusedExchange outputs the same columns with different ids.
         pairs = zip(node.output or (), node.children[0].output or (), strict=False) if below else ()
         return {own.id: below[0][there.id] for own, there in pairs if there.id in below[0]}
     if node.operator in _MAKING:
@@ -69,7 +69,7 @@ def _computed(expression: str, known: Mapping[int, Sources]) -> Sources:
 
 
 def sources_of(key: str, node: PlanNode) -> Sources:
-    """Return all table columns from which a key is computed; empty if one of them cannot be traced."""
+    """Return all table columns from which Spark computes a key; empty if one of them cannot be traced."""
     return _computed(key, origins(node))
 
 

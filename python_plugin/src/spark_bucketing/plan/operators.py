@@ -1,4 +1,4 @@
-"""Find the joins, aggregates and windows of a plan, and the paths from their inputs to them.
+"""Find the joins, aggregates and windows of a plan, and the path from each of their inputs to the operator.
 
 An aggregate is one operator, even if Spark plans it as several nodes:
 
@@ -29,19 +29,19 @@ PASSING = ("Exchange", REUSED, "Sort", "AQEShuffleRead", "ShuffleQueryStage", "C
 class Side:
     """One input of an operator."""
 
-    # The keys whose equal values the operator requires together, as canonical expressions; None if they cannot be
-    # parsed.
+    # The keys, as canonical expressions; the operator requires rows with equal keys in one partition. None if the keys
+    # cannot be parsed.
     keys: tuple[str, ...] | None
     texts: tuple[str, ...]  # the same keys as Spark prints them
     entry: PlanNode  # the uppermost node of the input, below all nodes of the operator itself
-    # Nodes from the operator to the next operators or leaves, including Exchanges and Sorts, and reused ones.
+    # Nodes from the operator to the next operators or leaves, including Exchanges and Sorts, also reused ones.
     way: tuple[PlanNode, ...]
     # Numbers of the nodes that Spark runs for this input; the others are below a ReusedExchange.
     own: frozenset[int]
 
     @cached_property
     def exchanges(self) -> tuple[PlanNode, ...]:
-        """Return the nodes that redistribute rows on the path: Exchanges, and limits that collect rows without one."""
+        """Return the nodes on the path that redistribute rows: Exchanges, and limits that collect rows in one task."""
         return tuple(node for node in self.way if node.operator in ("Exchange", *GATHERING))
 
     @cached_property
@@ -56,7 +56,7 @@ class Side:
 
     @cached_property
     def needed(self) -> PlanNode | None:
-        """Return the Exchange that the operator itself requires: the uppermost one on its keys."""
+        """Return the Exchange that the operator itself requires: the uppermost Exchange by its keys."""
         for node in self.exchanges:
             if node.operator in GATHERING:
                 continue
@@ -80,7 +80,7 @@ class Operator:
 
     @cached_property
     def own(self) -> frozenset[int]:
-        """Return the numbers of the nodes on the operator's paths that Spark runs for it."""
+        """Return the numbers of the nodes on the operator's paths that Spark runs for this operator."""
         return frozenset[int]().union(*(side.own for side in self.sides))
 
     @property
@@ -90,7 +90,7 @@ class Operator:
 
     @property
     def foreign(self) -> bool:
-        """Return whether this is not a Spark operator, so that its effect is unknown."""
+        """Return whether this is an operator of another engine, whose effect is unknown."""
         return not is_known(self.node)
 
     @property
@@ -113,8 +113,8 @@ class Operator:
 def find_operators(root: PlanNode) -> Iterator[Operator]:
     """Yield the operators of a tree, from the top.
 
-    An unknown node is an operator if its name suggests a join, an aggregate or a window, or if it is not on the path to
-    an operator. An unknown node on the path makes that operator unrecognized.
+    An unknown node counts as an operator if its name suggests a join, an aggregate or a window, or if no operator's
+    path contains it. An unknown node on an operator's path makes that operator unrecognized.
     """
     inside: set[int] = set()
     for node in root.walk():
@@ -145,7 +145,7 @@ def is_operator(node: PlanNode) -> bool:
 def _side(
     keys: tuple[str, ...] | None, texts: tuple[str, ...], entry: PlanNode, before: tuple[PlanNode, ...] = ()
 ) -> Side:
-    """Return an input, whose path starts with the nodes between the parts of an aggregate."""
+    """Return an input; its path starts with the nodes between the parts of an aggregate."""
     way = (*before, *_way(entry))
     own = [node.number for node in takewhile(_is_run, before)]
     if len(own) == len(before):
@@ -154,7 +154,7 @@ def _side(
 
 
 def _is_run(node: PlanNode) -> bool:
-    """Return whether the nodes below this one run on its behalf."""
+    """Return whether Spark runs the nodes below a node for this node."""
     return node.operator != REUSED
 
 
@@ -166,8 +166,8 @@ def _way(entry: PlanNode, follows: Callable[[PlanNode], bool] = lambda _: True) 
         if node.number in seen:
             continue
         seen.add(node.number)
-        # The path ends at the next operator; an unrecognized operator is part of the path, which makes the path
-        # unrecognized as well.
+        # The path ends at the next operator. An unrecognized operator belongs to the path, so that the path is
+        # unrecognized, too.
         if not is_operator(node) or not is_known(node):
             yield node
         if not is_operator(node) and follows(node):
@@ -191,7 +191,7 @@ def _join(node: PlanNode) -> Operator:
 def _chain(top: PlanNode) -> list[PlanNode]:
     """Return the nodes of one aggregate and the nodes between them, from the top."""
     chain, pending, below = [top], [], top.children[0]
-    # The columns of a reused exchange have different ids at the second read.
+    # The columns of a reused exchange have different ids where Spark reads the exchange again.
     ids: dict[int, int] = {}
     while True:
         if below.operator in PASSING and below.children:

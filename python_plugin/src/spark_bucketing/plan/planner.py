@@ -9,8 +9,8 @@ from typing import Any
 
 from spark_bucketing.errors import SparkError
 
-# These settings make EXPLAIN print complete lists, which Spark truncates by default. The last setting applies to a
-# scan's directories, which identify its partitions. Each path may have 100 characters.
+# These settings make EXPLAIN print complete lists, which Spark truncates by default. The last setting is for a scan's
+# directories, which identify its partitions. It allows 100 characters per path.
 PLAN_SETTINGS: Mapping[str, str] = {
     "spark.sql.debug.maxToStringFields": "100000",
     "spark.sql.maxMetadataValueLength": "100000",
@@ -24,7 +24,7 @@ class Explained:
     """Spark's plans of one query."""
 
     formatted: str  # output of EXPLAIN FORMATTED
-    cost: str = ""  # output of EXPLAIN COST; empty if not requested
+    cost: str = ""  # output of EXPLAIN COST; empty if the caller does not request it
 
 
 class Planner(ABC):
@@ -49,7 +49,7 @@ class Planner(ABC):
         """
 
     def data_files(self, table: str) -> Sequence[str] | None:  # noqa: ARG002
-        """Return the paths of a table's files; None if they cannot be listed, because SQL would have to read them."""
+        """Return the paths of a table's files; None if only a query that reads the files could list them."""
         return None
 
     def size_of(self, table: str) -> int | None:  # noqa: ARG002
@@ -58,7 +58,7 @@ class Planner(ABC):
 
 
 class SqlPlanner(Planner):
-    """A remote Spark that is accessed only through SQL."""
+    """A remote Spark to which this process has only SQL access."""
 
     def __init__(self, label: str, run: Any) -> None:
         self.label, self._run = label, run
@@ -75,7 +75,7 @@ class SqlPlanner(Planner):
 
     def _explain(self, mode: str, sql: str) -> str:
         text = "\n".join(str(row[0]) for row in self.rows(f"explain {mode}\n{sql}"))
-        # EXPLAIN does not fail; it returns an error as its result.
+        # EXPLAIN does not fail; it returns the error as a row.
         if "== Physical Plan ==" not in text:
             raise SparkError(text.removeprefix("Error occurred during query planning:").strip())
         return text

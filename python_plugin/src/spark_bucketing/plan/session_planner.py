@@ -25,7 +25,7 @@ class SessionPlanner(Planner):
             return [tuple(row) for row in self.session.sql(sql).collect()]
 
     def explain(self, sql: str) -> Explained:
-        """Plan a query once for both texts."""
+        """Plan a query once, and return both outputs of EXPLAIN."""
         with self.asked():
             return Explained(*explain_execution(self.session, sql))
 
@@ -42,8 +42,8 @@ class SessionPlanner(Planner):
             if leaf.getClass().getSimpleName() != "LogicalRelation":
                 return None
             files = leaf.relation().location()
-            # Without statistics, the index of a partitioned table returns Spark's default size, but its file index
-            # returns the real one.
+            # Without statistics, the catalog index of a partitioned table returns Spark's default size, but the file
+            # index returns the real size.
             if files.getClass().getSimpleName() == "CatalogFileIndex":
                 no_filters = leaf.output().take(0)
                 files = files.filterPartitions(no_filters)

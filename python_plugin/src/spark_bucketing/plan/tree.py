@@ -18,33 +18,33 @@ from spark_bucketing.plan.expression_lists import (
     elements,
     named_expressions,
 )
-from spark_bucketing.spec import BucketHash
+from spark_bucketing.spec import HASHES, BucketHash
 
 JOINS = ("SortMergeJoin", "ShuffledHashJoin", "BroadcastHashJoin", "BroadcastNestedLoopJoin", "CartesianProduct")
 AGGREGATES = ("HashAggregate", "SortAggregate", "ObjectHashAggregate")
-# A second read of an exchange that runs elsewhere in the plan; its child is that exchange.
+# An operator that reads the output of an exchange elsewhere in the plan again; its child is that exchange.
 REUSED = "ReusedExchange"
-# Tables in this catalog and in another one may have the same schema and name.
+# Tables in this catalog and in other catalogs may have the same schema and name.
 SESSION_CATALOG = "spark_catalog."
 _SHUFFLE = re.compile(r"^(?P<how>.*), (?P<origin>[A-Z_]+), \[plan_id=\d+\].*$", re.DOTALL)
-_HASH = re.compile(r"^(?P<kind>hive2?)?hashpartitioning\((?P<keys>.*), (?P<n>\d+)\)$", re.DOTALL)
-
-_HASHES: Mapping[str, BucketHash] = {"hash": "spark", "hive": "hive", "hive2": "hive2"}
+# Spark's own hash has no prefix in Spark's plans.
+_HASHES: Mapping[str, BucketHash] = {name.replace("spark", "") + "hashpartitioning": name for name in HASHES}
+_HASH = re.compile(rf"^(?P<name>{'|'.join(_HASHES)})\((?P<keys>.*), (?P<n>\d+)\)$", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Shuffle:
     """The partitioning of an Exchange."""
 
-    kind: str  # hash, hive, hive2, range, round robin, single, or unknown
+    kind: str  # a bucket hash, range, round robin, single, or unknown
     keys: tuple[str, ...] = ()  # canonical expressions of a hash partitioning
     partitions: int | None = None  # number of partitions, if Spark prints it
     requested: bool = False  # whether a hint or REPARTITION requested it, instead of an operator
 
     @property
     def bucket_hash(self) -> BucketHash | None:
-        """Return the hash of the shuffle; None if it is not by hash."""
-        return _HASHES.get(self.kind)
+        """Return the hash function of the shuffle; None if it does not shuffle by hash."""
+        return next((name for name in HASHES if name == self.kind), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class PlanNode:
     number: int  # its number in EXPLAIN, unique in the plan
     operator: str  # its name, such as SortMergeJoin
     title: str = ""  # the text after the name in the tree, such as Inner
-    # The detail lines, by the text before the colon without the number of elements.
+    # The detail lines by key: the text before the colon, without the number of elements.
     details: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)  # numbers of elements of the details
     children: tuple[PlanNode, ...] = ()  # its inputs
@@ -63,13 +63,13 @@ class PlanNode:
 
     @property
     def inputs(self) -> tuple[PlanNode, ...]:
-        """Return the node's children; a reused exchange stands for its ReusedExchange."""
+        """Return the node's children, with each ReusedExchange replaced by the exchange that it reuses."""
         return tuple(
             child.children[0] if child.operator == REUSED and child.children else child for child in self.children
         )
 
     def walk(self) -> Iterator[PlanNode]:
-        """Yield this operator and all operators below it, depth first; a reused operator only once."""
+        """Yield this operator and all operators below it, depth first; yield a reused operator only once."""
         seen: set[int] = set()
         waiting: list[PlanNode] = [self]
         while waiting:
@@ -86,13 +86,13 @@ class PlanNode:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Return the distinct tables that these scans read."""
+        """Return the distinct tables that the scans below this node read."""
         return tuple(dict.fromkeys(node.table for node in self.scans if node.table))
 
     def way_from(self, scan: PlanNode) -> tuple[PlanNode, ...]:
         """Return the nodes from a scan up to this one; empty if the scan is not below this node."""
         seen: set[int] = set()
-        # Each node with its path to the top, without recursion, because plans may be deep and have reused parts.
+        # Store each node with its path to the top. Do not recurse, because plans may be deep and have reused parts.
         waiting: list[tuple[PlanNode, Any]] = [(self, None)]
         while waiting:
             node, above = way = waiting.pop()
@@ -110,7 +110,7 @@ class PlanNode:
             return None
         kind, _, name = self.title.partition(" ")
         if self.operator == "BatchScan":
-            # A title with a space is the format and path of files that were read without a table.
+            # A title with a space is the format and path of files that the query reads without a table.
             name = "" if name else kind
         elif not kind.isidentifier():
             # A data source relation, such as JDBCRelation(...) [numPartitions=1], precedes its table.
@@ -124,7 +124,7 @@ class PlanNode:
 
     @property
     def is_global_sort(self) -> bool:
-        """Return whether this is a global Sort, as for ORDER BY."""
+        """Return whether this is a global Sort, such as the Sort of an ORDER BY."""
         return self.operator == "Sort" and ", true, " in self.details.get("Arguments", "")
 
     def expressions(self, key: str) -> tuple[str, ...] | None:
@@ -208,7 +208,7 @@ class PhysicalPlan:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Return the distinct tables that are read, by schema and name, in the plan's order."""
+        """Return the distinct tables that the query reads, by schema and name, in the plan's order."""
         return tuple(dict.fromkeys(table for root in self.roots for table in root.tables))
 
     @property
@@ -231,7 +231,7 @@ def _shuffle(text: str) -> Shuffle:
     how, requested = found["how"], found["origin"] != "ENSURE_REQUIREMENTS"
     if hashed := _HASH.match(how):
         keys = elements(f"[{hashed['keys']}]", None) or ()
-        return Shuffle(hashed["kind"] or "hash", tuple(canonical(key) for key in keys), int(hashed["n"]), requested)
+        return Shuffle(_HASHES[hashed["name"]], tuple(canonical(key) for key in keys), int(hashed["n"]), requested)
     for start, kind in (("rangepart", "range"), ("RoundRobin", "round robin"), ("SinglePartition", "single")):
         if how.startswith(start):
             return Shuffle(kind, requested=requested)

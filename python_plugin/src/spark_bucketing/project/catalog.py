@@ -17,7 +17,7 @@ class CatalogTable:
 
     columns: Mapping[str, str]
     size_bytes: int | None = None
-    partitions: int | None = None  # None if unknown
+    partitions: int | None = None  # number of partitions; None if unknown
 
 
 def read_catalog(path: Path) -> Mapping[str, CatalogTable]:
@@ -32,7 +32,7 @@ def read_catalog(path: Path) -> Mapping[str, CatalogTable]:
         return {unique_id: _table(entry) for unique_id, entry in entries.items()}
     except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
         raise ProjectError(
-            f"Cannot read the catalog {path} ({error}). Run dbt docs generate to write it again, or delete it."
+            f"Cannot read the catalog {path} ({error}). Run `dbt docs generate` to write it again, or delete it."
         ) from error
 
 
@@ -42,7 +42,7 @@ def _table(entry: Mapping[str, Any]) -> CatalogTable:
 
 
 def _bytes(stats: Mapping[str, Any]) -> int | None:
-    # dbt-spark names this statistic after the unit that Spark prints.
+    # dbt-spark's name for this statistic is the unit that Spark prints.
     value = (stats.get("bytes") or {}).get("value")
     try:
         return int(float(value)) if value is not None else None

@@ -1,4 +1,4 @@
-"""Run SQL over the connection of a dbt target, opened by dbt-spark: thrift, http or odbc."""
+"""Run SQL over a connection that dbt-spark opens for a dbt target: thrift, http or odbc."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _POLL_SECONDS = 0.05
 
 
 class _Connected:
-    """Open a dbt-spark connection with the profile's credentials and server_side_parameters."""
+    """A dbt-spark connection with the profile's credentials and server_side_parameters."""
 
     def __init__(self, target: Target) -> None:
         from dbt.adapters.spark.connections import SparkConnectionManager
@@ -27,12 +27,12 @@ class _Connected:
         self._connection = self._manager.set_connection_name("spark-bucketing")
 
     def close(self) -> None:
-        """Close the connection and its session on the server; do nothing if the connection was never opened."""
+        """Close the connection and its session on the server, if the connection was opened."""
         self._manager.cleanup_all()
 
 
 class Connection(_Connected):
-    """One connection of any method."""
+    """A connection of any method."""
 
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
         """Return the rows of a statement.
@@ -42,8 +42,8 @@ class Connection(_Connected):
         """
         from dbt_common.exceptions import DbtBaseException
 
-        # dbt opens a connection per thread; reusing this one serves queries with a time limit, which run in other
-        # threads.
+        # dbt opens one connection per thread. Queries with a time limit run in other threads, so reuse this connection
+        # for them.
         if self._manager.get_if_exists() is None:
             self._manager.set_thread_connection(self._connection)
         try:
@@ -66,8 +66,8 @@ class RemoteStatements(_Connected):
 
         if target.method not in ("thrift", "http"):
             raise ProfileError(
-                f"Target {target.name!r} has the connection method {target.method!r}, but this command can cancel "
-                "statements only with 'session', 'thrift' or 'http'. Choose another target with --target."
+                f"Target {target.name!r} has the connection method {target.method!r}, with which this command cannot "
+                "cancel statements. Choose a target with the method 'session', 'thrift' or 'http', with --target."
             )
         super().__init__(target)
         try:
@@ -122,7 +122,7 @@ def _message(error: Exception) -> str:
 
 
 def without_stack(text: str) -> str:
-    """Return Spark's message, including its lines of SQL, without exception names and stack traces."""
+    """Return Spark's message without exception names and stack traces, but with the lines of SQL that it quotes."""
     found = re.sub(r"^.*?Error running query: (\[[\w.]+\] )?([\w.$]+(Exception|Error):\s+)*", "", text, flags=re.DOTALL)
     return re.split(r"\n\s+at [\w.$/]+\(|\n\s*Caused by: ", found)[0].strip() or text
 

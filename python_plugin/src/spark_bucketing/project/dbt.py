@@ -15,7 +15,7 @@ from unittest.mock import patch
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.profile import Target
 
-# Data tests are not compiled, because there are many and none of them is checked.
+# Do not compile data tests: a project may have many, and `check` does not analyze them.
 _COMPILED = ("model", "snapshot", "analysis")
 _MOST_ROUNDS = 10
 SELECTED = ("model", "snapshot")
@@ -23,7 +23,7 @@ SELECTED = ("model", "snapshot")
 
 @dataclass(frozen=True)
 class Selection:
-    """Arguments for dbt's node selection; if both lists are empty, all nodes are selected."""
+    """Arguments for dbt's node selection; two empty lists select all nodes."""
 
     select: tuple[str, ...] = ()  # values of --select
     exclude: tuple[str, ...] = ()  # values of --exclude
@@ -35,7 +35,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Dbt:
-    """A project with its profile, as arguments of dbt commands."""
+    """A project with its profile, as arguments for dbt commands."""
 
     project_dir: Path  # directory of dbt_project.yml
     profiles_dir: Path  # directory of profiles.yml
@@ -45,14 +45,14 @@ class Dbt:
     _errors: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def compile(self) -> dict[str, str]:
-        """Compile all models, snapshots and analyses; return dbt's error for each one that fails, by unique id.
+        """Compile all models, snapshots and analyses; return dbt's errors by unique id of the failed node.
 
         Raises:
             ProjectError: dbt cannot read the project.
         """
         from dbt.task.compile import CompileTask
 
-        # dbt compile has no --resource-type.
+        # dbt compile does not have the option --resource-type.
         kinds = ("--select", *(f"resource_type:{kind}" for kind in _COMPILED))
         failed: dict[str, str] = {}
         exclude: list[str] = []
@@ -96,7 +96,7 @@ class Dbt:
             arguments += ["--exclude", *selection.exclude]
         if selection.state:
             arguments += ["--state", str(selection.state)]
-        # Without this, dbt would replace the manifest with one that lacks compiled code.
+        # Otherwise, dbt would replace the manifest with one without compiled code.
         arguments += ["--no-write-json", "--output", "json", "--output-keys", "unique_id"]
         outcome = self._invoke("ls", *arguments, manifest=manifest)
         if not outcome.success:
@@ -130,11 +130,11 @@ class Dbt:
     def _reason(self, outcome: Any) -> str:
         if outcome.exception is not None:
             return str(outcome.exception).strip()
-        return "\n".join(self._errors) or "dbt gives no reason."
+        return "\n".join(self._errors) or "dbt does not state a reason."
 
 
 def read_models(target: Target) -> dict[str, Any]:
-    """Return the manifest of a project, parsed and not compiled.
+    """Parse a project without compiling it, and return its manifest.
 
     Raises:
         ProjectError: dbt cannot parse the project.
@@ -144,7 +144,7 @@ def read_models(target: Target) -> dict[str, Any]:
 
 
 def write_session_profile(folder: Path, profile: str, target: str, schema: str) -> None:
-    """Write a profile with the same name, target and schema that uses this process's Spark instead of a warehouse."""
+    """Write a profile with this name, target and schema that uses this process's Spark instead of a warehouse."""
     output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
     # JSON is valid YAML, and names that dbt has read contain no Jinja to render.
     text = json.dumps({profile: {"target": target, "outputs": {target: output}}})

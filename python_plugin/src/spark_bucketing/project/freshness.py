@@ -1,4 +1,4 @@
-"""Check whether a manifest is up to date with the project's files, so that nothing needs to be compiled."""
+"""Check whether a manifest is up to date with the project's files, so that check need not compile the project."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def is_fresh(
 ) -> bool:
     """Return whether a manifest is newer than the project's files, and matches this target and these variables.
 
-    Environment variables are not compared. The arguments of the run come from run_results.json, which dbt writes next
-    to the manifest; without a run_results.json from the same run, the manifest counts as outdated.
+    The comparison ignores environment variables. It reads the run's arguments from run_results.json, which dbt writes
+    next to the manifest. Without a run_results.json from the same run, the manifest counts as outdated.
     """
     try:
         written = manifest.stat().st_mtime
@@ -68,7 +68,7 @@ def _variables(text: str) -> Any:
 
 
 def _times(project_dir: Path, profiles_dir: Path) -> Iterator[float]:
-    """Yield the modification times of the project's files and of their directories, which also change on deletion."""
+    """Yield the modification times of the project's files, and of their directories, which reveal deleted files."""
     settings = read_project(project_dir)
     packages = project_dir / str(settings.get("packages-install-path") or "dbt_packages")
     for path in (profiles_dir / "profiles.yml", *(project_dir / name for name in _FILES), packages):
@@ -84,13 +84,13 @@ def _times(project_dir: Path, profiles_dir: Path) -> Iterator[float]:
 
 
 def _sources(project_dir: Path, settings: Mapping[str, Any]) -> Iterator[float]:
-    """Yield the modification times in a project or package; links are followed."""
+    """Yield the modification times in a project or package, including linked directories."""
     seen: set[str] = set()
     for setting, default in _FOLDERS.items():
         names = settings.get(setting) or default
         for name in [names] if isinstance(names, str) else names:
             for folder, below, files in os.walk(project_dir / name, followlinks=True):
-                # A link may lead to a parent directory.
+                # A link may point to a parent directory.
                 if os.path.realpath(folder) in seen:
                     below.clear()
                     continue

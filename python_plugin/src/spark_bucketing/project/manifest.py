@@ -27,11 +27,11 @@ class Node:
     resource_type: str  # model, seed, snapshot, analysis, source
     path: str  # path of its file, relative to the project directory
     relation: str | None = None  # name of its table in compiled SQL; None if it has no table
-    materialized: str = "table"  # materialization; "source" or "seed" for these
-    sql: str | None = None  # compiled SQL; None if it was not compiled or has none
+    materialized: str = "table"  # materialization; "source" for a source, "seed" for a seed
+    sql: str | None = None  # compiled SQL; None if the node has no SQL or was not compiled
     raw_sql: str = ""  # SQL before rendering
     config: Mapping[str, Any] = field(default_factory=dict)  # its complete config
-    # Names and data types of the columns in the node's YAML, in order; None if the YAML has no type.
+    # Names and data types of the columns in the node's YAML, in order; None for a column without a type.
     columns: Mapping[str, str | None] = field(default_factory=dict)
     depends_on: tuple[str, ...] = ()  # unique ids of its parents
     meta: Mapping[str, Any] = field(default_factory=dict)  # its meta, including the config's meta
@@ -100,7 +100,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def relation_parts(relation: str) -> tuple[str, ...] | None:
-    """Return the unquoted parts of a qualified name, or None if the text is not a qualified name."""
+    """Return the unquoted parts of a qualified name; None if the text is not a qualified name."""
     parts, rest = [], relation
     while match := _RELATION.match(rest):
         parts.append((match["quoted"] or match["plain"]).replace("``", "`"))
@@ -111,7 +111,7 @@ def relation_parts(relation: str) -> tuple[str, ...] | None:
 
 
 def table_name(relation: str) -> str:
-    """Return a table name in lower case, as plans show it, without Spark's own catalog; return other text unchanged."""
+    """Return a table's name as plans show it: in lower case, without Spark's own catalog. Keep any other text."""
     parts = relation_parts(relation)
     return ".".join(parts).lower().removeprefix("spark_catalog.") if parts else relation
 

@@ -14,7 +14,7 @@ from spark_bucketing.errors import ProfileError
 
 @dataclass(frozen=True)
 class Target:
-    """A target with any connection method, and the directories it was read from."""
+    """A target with any connection method, and the directories of its project and profile."""
 
     name: str  # name of the target
     schema: str  # schema of its models
@@ -72,7 +72,7 @@ def _profile(project_dir: Path, profiles_dir: Path, target: str | None, variable
     from dbt_common.events.event_manager_client import cleanup_event_logger
     from dbt_common.exceptions import DbtBaseException
 
-    # Outside its own commands, dbt logs to standard output, which the report uses.
+    # Outside its own commands, dbt logs to standard output, where the report goes.
     cleanup_event_logger()
     set_from_args(Namespace(PROFILES_DIR=str(profiles_dir)), None)
     set_invocation_context(os.environ)
@@ -82,7 +82,7 @@ def _profile(project_dir: Path, profiles_dir: Path, target: str | None, variable
         raise ProfileError(
             f"dbt cannot read the target from {project_dir} and {profiles_dir}: {dbt_message(error)}"
         ) from error
-    # dbt passes on Python's error for a file that is not UTF-8.
+    # For a file that is not UTF-8, dbt raises Python's error.
     except UnicodeDecodeError as error:
         raise ProfileError(
             f"dbt_project.yml in {project_dir} or profiles.yml in {profiles_dir} is not valid UTF-8: {error}. Save it "
@@ -91,5 +91,5 @@ def _profile(project_dir: Path, profiles_dir: Path, target: str | None, variable
 
 
 def dbt_message(error: Exception) -> str:
-    """Return the message of a dbt error without dbt's decoration."""
+    """Return the message of a dbt error without the heading that dbt adds."""
     return str(getattr(error, "msg", error)).strip() or type(error).__name__

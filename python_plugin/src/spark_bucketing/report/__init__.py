@@ -1,1 +1,1 @@
-"""Reports, with one module per format."""
+"""Write reports, with one module per format."""

@@ -8,7 +8,6 @@ from typing import TextIO
 from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof, RejectedTable
 from spark_bucketing.advise.requirements import Planned
 from spark_bucketing.edits import unified_diff
-from spark_bucketing.event_log.plan_costs import Cost
 from spark_bucketing.report.formatting import one_line, size, some
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.units import count
@@ -32,12 +31,6 @@ def spec_text(spec: BucketSpec | None) -> str:
 def bytes_text(number: float) -> str:
     """Format a number of bytes, which may be negative."""
     return ("-" if number < 0 else "") + size(round(abs(number)))
-
-
-def cost_text(cost: Cost) -> str:
-    """Describe what event logs say that shuffles and sorts cost."""
-    shuffled, spilled = size(cost.shuffle_bytes), size(cost.spill_bytes)
-    return f"{shuffled} shuffled, {spilled} spilled, {cost.task_ms / 3_600_000:,.2f} task hours"
 
 
 def proof_text(one: QueryProof) -> str:
@@ -73,15 +66,16 @@ def _models(advice: Advice) -> Iterator[str]:
         yield from (f"  {proof_text(one)}" for one in sorted(better, key=lambda one: (-one.gain, one.model)))
     unknown = [one for one in advice.proof if one.error]
     if unknown:
-        yield "\nNot planned, so the advice does not cover them:"
+        yield "\nSpark could not plan these models, so the advice does not cover them:"
         yield from (f"  {one.model}: {one_line(one.error)[:300]}" for one in unknown)
 
 
 def _measured(advice: Advice) -> Iterator[str]:
     if advice.event_logs:
-        yield f"\nMeasured by Spark, from event logs ({advice.event_logs}):"
+        yield "\nMeasured by Spark over all runs:"
         for one in advice.measured[:_MOST_LEFT_OUT]:
-            yield f"  {one.table} by {', '.join(one.columns)}: {cost_text(one.cost)}"
+            yield f"  {one.table} by {', '.join(one.columns) or 'expressions'}: {one.cost}"
+        yield f"  Event logs: {advice.event_logs}"
 
 
 def _not_touched(advice: Advice) -> Iterator[str]:
@@ -93,7 +87,7 @@ def _not_touched(advice: Advice) -> Iterator[str]:
         )
     lines = list(_left_out(advice.left_out))
     if lines:
-        yield "\nLeft out:"
+        yield "\nRejected:"
         yield from lines[:_MOST_LEFT_OUT]
         if len(lines) > _MOST_LEFT_OUT:
             yield f"  and {len(lines) - _MOST_LEFT_OUT:,} more (--format json shows all)"
@@ -122,7 +116,7 @@ def _change(change: Change) -> Iterator[str]:
     yield f"  estimate: saves {bytes_text(change.gain)}, writing costs {bytes_text(change.write_cost)} more"
     yield f"  rewrites {size(change.rewritten_bytes)} of {size(change.size_bytes)}; {change.how}"
     if change.measured:
-        yield f"  measured: {cost_text(change.measured)}"
+        yield f"  measured: {change.measured}"
     for lost in change.lost:
         yield f"  no longer bucketed for {lost}"
 
@@ -139,7 +133,7 @@ def _totals(advice: Advice) -> Iterator[str]:
         yield f"  net savings: {bytes_text(advice.bytes('before') - advice.bytes('after') - advice.write_cost)}"
     if advice.refusals:
         refused = count(len(advice.refusals), "config")
-        yield f"  these figures assume manual changes to {refused}, which could not be edited"
+        yield f"  these figures assume that you edit {refused} by hand"
 
 
 def _planned(planned: Planned | None) -> str:
@@ -156,4 +150,4 @@ def _explained(found: Explanation) -> Iterator[str]:
         yield f"    net savings on its own {bytes_text(one.alone)}, with the other specs {bytes_text(one.beside)}"
         yield f"    used by {', '.join(one.serves) or 'no query'}"
     for left in found.left_out:
-        yield f"  left out{' by ' + ', '.join(left.keys) if left.keys else ''}: {left.reason}"
+        yield f"  rejected{' by ' + ', '.join(left.keys) if left.keys else ''}: {left.reason}"

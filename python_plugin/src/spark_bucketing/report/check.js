@@ -1,4 +1,4 @@
-// Filters findings and queries. Without JavaScript, the page shows all of them.
+// Filter findings and queries. Without JavaScript, the page shows all of them.
 const form = document.querySelector(".filters");
 const cards = [...document.querySelectorAll("[data-verdicts]")];
 const shown = form.querySelector("output");
@@ -22,7 +22,7 @@ form.hidden = false;
 form.addEventListener("input", filter);
 form.addEventListener("reset", () => setTimeout(filter));
 form.addEventListener("submit", (event) => event.preventDefault());
-// Reset the filters so that a link to a query finds its model.
+// Reset the filters, so that a link to a query finds its model.
 addEventListener("hashchange", () => {
   form.reset();
   document.getElementById(decodeURIComponent(location.hash.slice(1)))?.setAttribute("open", "");

@@ -12,14 +12,14 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def write_github(report: Report, file: TextIO) -> None:
-    """Write a command for each finding that is not accepted, and the summary."""
+    """Write a command for each finding that is not accepted, then the summary."""
     for found in alike_findings(open_findings(report)):
         file.write(_annotation(report, found))
     for model in unknown_models(report):
         why = why_unknown(model)
         file.write(_command("error", from_root(report, model.path), None, f"Could not check {model.name}", why))
     if report.unfinished:
-        file.write(_command("error", None, None, "interrupted", f"Not reached: {', '.join(report.unfinished)}"))
+        file.write(_command("error", None, None, "interrupted", f"Not checked: {', '.join(report.unfinished)}"))
     file.write(f"{one_line(summary(report))}\n")
 
 

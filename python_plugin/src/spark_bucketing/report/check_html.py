@@ -41,7 +41,7 @@ def _kind(verdict: Verdict | None) -> str:
 
 
 def _reads(report: Report) -> Mapping[str, Sequence[tuple[ModelResult, Verdict | None]]]:
-    """Return the models that read each table or model, with the worst verdict on that read."""
+    """Return the models that read each table or model, with the worst verdict of the operators that read it."""
     reads = defaultdict[str, list[tuple[ModelResult, Verdict | None]]](list)
     for model in report.models:
         for parent in model.inputs:

@@ -1,4 +1,4 @@
-"""Write the report of check as JSON: the fields of the report classes, as in docs/reference/check.schema.json."""
+"""Write the fields of the report classes as JSON, as described in docs/reference/check.schema.json."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_bucketing.check.effects import required_specs
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Report
 from spark_bucketing.report import output
 
-# Increase this when a field is removed or changes its meaning; additions leave it unchanged.
+# Increase this version when a field is removed or changes its meaning, but not when a field is added.
 SCHEMA_VERSION = 1
 
 
@@ -42,15 +42,15 @@ def _operator(model: ModelResult, operator: OperatorResult) -> dict[str, Any]:
 
 
 def _finding(model: str, operator: OperatorResult | None, finding: Finding) -> dict[str, Any]:
-    # Fields that only the check itself uses.
-    data = {name: value for name, value in vars(finding).items() if name not in ("candidates", "explains")}
+    # Only the check itself uses these fields.
+    data = {name: value for name, value in vars(finding).items() if name not in ("changes", "explains")}
     data |= {"fingerprint": fingerprint(model, operator, finding), "fixes": [_fix(fix) for fix in finding.fixes]}
     return data
 
 
 def _fix(fix: Fix) -> dict[str, Any]:
     found = asdict(replace(fix, also=()))
-    # Fields that only the planning step uses.
+    # Only the planning step uses these fields.
     for key in ("rewrite", "planned_as_if"):
         del found[key]
     return {"promises": found.pop("verdict"), **found, "also": [_fix(further) for further in fix.also]}

@@ -1,4 +1,4 @@
-"""The report formats of check by name."""
+"""Write the report of check in a format that the user names."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _result(report: Report, found: Found) -> dict[str, Any]:
         "message": {"text": finding.message + fixes},
         "partialFingerprints": {"sparkBucketing/v1": fingerprint(key, found.operator, finding)},
     }
-    # A project-wide finding is reported at the project file.
+    # A project-wide finding points to the project file.
     result["locations"] = [_location(report, model.path if model else "dbt_project.yml", finding.line)]
     if finding.accepted:
         result["suppressions"] = [{"kind": _KINDS[finding.accepted]}]

@@ -42,7 +42,7 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
     if verbose:
         _write_operators(console, report)
     if report.unfinished:
-        console.print(Text.assemble(("interrupted", "bold red"), f"  not reached: {', '.join(report.unfinished)}\n"))
+        console.print(Text.assemble(("interrupted", "bold red"), f"  not checked: {', '.join(report.unfinished)}\n"))
     console.print(Text(summary(report)))
     console.print(Text(f"Planned by: {report.planner}", "dim"))
 

@@ -1,4 +1,4 @@
-"""Write the results of doctor: a line for each subject with its remedy below, or JSON."""
+"""Write the results of doctor as JSON, or as text with a line for each subject and its remedy below."""
 
 from __future__ import annotations
 

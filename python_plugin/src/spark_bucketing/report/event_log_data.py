@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 from rich.table import Table
 
-from spark_bucketing.event_log.comparison import RULE, ComparedNode, Comparison, CostlyTable
+from spark_bucketing.event_log.comparison import RULE, ComparedNode, Comparison, CostlyTable, Difference
 from spark_bucketing.event_log.files import ReadCounts
 from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.report import output
@@ -16,6 +16,13 @@ from spark_bucketing.report.output import console_on
 from spark_bucketing.units import count
 
 SCHEMA_VERSION = 1
+_TITLES = {
+    "seconds": "seconds",
+    "shuffle_bytes": "shuffled",
+    "spill_bytes": "spilled",
+    "task_seconds": "task seconds",
+    "write_seconds": "write seconds",
+}
 _STYLES = {"gained": "green", "lost": "red"}
 
 
@@ -55,28 +62,37 @@ def _node(node: ComparedNode) -> dict[str, Any]:
 def write_text(comparison: Comparison, file: TextIO) -> None:
     """Write the comparison as a table."""
     console = console_on(file)
-    table = Table("model", "runs", "seconds", "shuffled", "spilled", "task seconds", "write seconds", "time", box=None)
-    rows = [*comparison.nodes, *filter(None, [comparison.total])]
-    for node in rows:
-        time = node.differences["seconds"]
-        table.add_row(*cells(node), f"[{_STYLES.get(time.verdict, 'dim')}]{time.verdict}[/]")
-    if rows:
+    titles, *found = rows(comparison)
+    table = Table(*titles, box=None)
+    for row in found:
+        table.add_row(*row[:-1], f"[{_STYLES.get(row[-1].split()[0], 'dim')}]{row[-1]}[/]")
+    if found:
         console.print(table)
     for line in lines(comparison):
         console.print(line, markup=False)
 
 
-def cells(node: ComparedNode) -> list[str]:
-    """Return the cells of a node's row, without its verdict."""
-    found = node.differences
-    seconds, tasks, writes = (
-        "{:,.1f} -> {:,.1f}".format(*found[name].medians) for name in ("seconds", "task_seconds", "write_seconds")
-    )
-    shuffled, spilled = (
-        " -> ".join(size(round(value)) for value in found[name].medians) for name in ("shuffle_bytes", "spill_bytes")
-    )
-    runs = f"{len(found['seconds'].before)} -> {len(found['seconds'].after)}"
-    return [short(node.node), runs, seconds, shuffled, spilled, tasks, writes]
+def rows(comparison: Comparison) -> Iterator[list[str]]:
+    """Return the titles and the cells of each node, without measures that are zero everywhere."""
+    nodes = [*comparison.nodes, *filter(None, [comparison.total])]
+    shown = [name for name in _TITLES if any(any(node.differences[name].medians) for node in nodes)]
+    yield ["model", "runs", *(_TITLES[name] for name in shown), "verdict on time"]
+    for node in nodes:
+        time = node.differences["seconds"]
+        medians = (medians_text(name, node.differences[name]) for name in shown)
+        yield [short(node.node), f"{len(time.before)} -> {len(time.after)}", *medians, verdict_text(time)]
+
+
+def medians_text(measure: str, difference: Difference) -> str:
+    """Return the medians before and after."""
+    texts = (size(round(value)) if measure.endswith("bytes") else f"{value:,.1f}" for value in difference.medians)
+    return " -> ".join(dict.fromkeys(texts))
+
+
+def verdict_text(difference: Difference) -> str:
+    """Return the verdict, with the relative change."""
+    verdict, (before, _) = difference.verdict, difference.medians
+    return f"{verdict} {abs(difference.saved) / before:.0%}" if verdict in _STYLES and before else verdict
 
 
 def short(node: str) -> str:
@@ -86,14 +102,14 @@ def short(node: str) -> str:
 
 
 def lines(comparison: Comparison) -> Iterator[str]:
-    """Return what follows the table: costly models, missing models, warnings and the rule."""
+    """Return the lines below the table: costly models, models that are not compared, warnings and the rule."""
     if not comparison.nodes:
         yield "No model ran successfully both before and after."
     for costly in comparison.costly:
         yield costly_text(costly)
     for names, when in ((comparison.only_before, "before"), (comparison.only_after, "after")):
         if names:
-            yield f"Only {when}, so not compared: {', '.join(map(short, names))}"
+            yield f"Not compared, because they ran only {when}: {', '.join(map(short, names))}"
     for when, measured in (("Before", comparison.before), ("After", comparison.after)):
         yield f"{when}: {logs_text(measured)}"
     yield RULE
@@ -102,13 +118,13 @@ def lines(comparison: Comparison) -> Iterator[str]:
 def costly_text(one: CostlyTable) -> str:
     """Explain that a bucketed model costs more than it saves."""
     return (
-        f"{short(one.node)} costs {one.cost_seconds:,.1f} more task seconds per build and saves its readers "
-        f"{one.saved_seconds:,.1f}. Set materialized='table' for it."
+        f"Each build of {short(one.node)} costs {one.cost_seconds:,.1f} more task seconds, and saves its readers "
+        f"{one.saved_seconds:,.1f}. Set materialized='table' in this model."
     )
 
 
 def logs_text(measured: Measured) -> str:
-    """Say what was read, and what is missing."""
+    """Summarize the logs that were read, and the data that they lack."""
     counts = measured.counts
-    text = f"{count(counts.files, 'file')}, {size(counts.size_bytes)}, {count(len(measured.runs), 'run')}."
+    text = f"{count(counts.files, 'file')}, {size(counts.size_bytes)}, {count(measured.number_of_runs, 'run')}."
     return " ".join([text, *counts.warnings])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TextIO
 
 from spark_bucketing.event_log.comparison import RULE, ComparedNode, Comparison
-from spark_bucketing.report.event_log_data import cells, costly_text, logs_text, short
+from spark_bucketing.report.event_log_data import costly_text, logs_text, medians_text, rows, short, verdict_text
 from spark_bucketing.report.output import pages
 
 # Pixels of a plot's bars.
@@ -14,12 +14,14 @@ _WIDTH, _ROW = 420, 26
 
 def write_html(comparison: Comparison, file: TextIO) -> None:
     """Write the page."""
-    template = pages(cells, costly_text, logs_text, short).get_template("event_log.html")
+    template = pages(costly_text, logs_text, short).get_template("event_log.html")
     plots = [
         (title, _plot(comparison, measure))
-        for measure, title in (("seconds", "Time"), ("shuffle_bytes", "Shuffle bytes"))
+        for measure, title in (("seconds", "Seconds"), ("shuffle_bytes", "Bytes shuffled"))
     ]
-    file.write(template.render(comparison=comparison, plots=plots, rule=RULE, width=_WIDTH, row=_ROW) + "\n")
+    titles, *found = rows(comparison)
+    sizes = {"width": _WIDTH, "row": _ROW, "rule": RULE.replace("`", "")}
+    file.write(template.render(comparison=comparison, titles=titles, rows=found, plots=plots, **sizes) + "\n")
 
 
 def _plot(comparison: Comparison, measure: str) -> list[dict[str, Any]]:
@@ -29,7 +31,8 @@ def _plot(comparison: Comparison, measure: str) -> list[dict[str, Any]]:
     return [
         {
             "name": short(node.node),
-            "verdict": node.differences[measure].verdict,
+            "medians": medians_text(measure, node.differences[measure]),
+            "verdict": verdict_text(node.differences[measure]),
             "bars": [
                 (when, round(middle * scale, 1), [round(value * scale, 1) for value in runs])
                 for when, middle, runs in zip(

@@ -29,7 +29,7 @@ def write_file_statistics_report(name: str, files: Sequence[FileStats], form: st
 
 
 def print_file_statistics(name: str, files: Sequence[FileStats], console: Console) -> None:
-    """Print a table's files with their statistics, those with findings first."""
+    """Print a table's files with their statistics, with findings first."""
     console.print(Text(_headline(name, files)))
     shown = sorted(files, key=lambda one: (one.state == State.COVERED and not one.overlaps, one.name))[:_MOST_FILES]
     console.print(_table(shown))

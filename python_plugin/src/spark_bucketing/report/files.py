@@ -11,24 +11,21 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_bucketing.organize.file_plan import FilePlan, PlannedPartition
-from spark_bucketing.organize.simulation import CROWDED, Shape, Spread, by_column_salted, simulate
+from spark_bucketing.organize.simulation import CROWDED, Shape, Spread
 from spark_bucketing.report.formatting import size
 from spark_bucketing.report.output import console_on, write_json
 from spark_bucketing.units import count
 
-_SCALES = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 _BAR = 40
-# Marks for tasks with rows for no file, one, two, and three or more files: characters for a pipe, colors for a
-# terminal.
+# Marks for tasks with rows for 0, 1, 2, 3, and 4 or more files: characters for a pipe, colors for a terminal.
 _MARKS = (("·", "dim"), ("█", "green"), ("▓", "yellow"), ("▒", "red"), ("░", "red"))
 _MOST_PARTITIONS = 20
 
 
-def write_simulation(shape: Shape, form: str, file: TextIO) -> None:
-    """Write the files that each strategy creates for a table, and by_column_salted at several scales."""
-    spreads = simulate(shape)
-    scales = sorted({*_SCALES, shape.scale})
-    scaled = {scale: by_column_salted(shape._replace(scale=scale)) for scale in scales}
+def write_simulation(
+    shape: Shape, spreads: Mapping[str, Spread], scaled: Mapping[float, Spread], form: str, file: TextIO
+) -> None:
+    """Write the numbers of files that each strategy creates, and those of by_column_salted at several scales."""
     if form == "json":
         by_scale = [{"scale": scale, **_data(spread)} for scale, spread in scaled.items()]
         strategies = {name: _data(spread) for name, spread in spreads.items()}
@@ -90,7 +87,7 @@ def _data(spread: Spread) -> dict[str, Any]:
 
 
 def write_plan(plan: FilePlan, form: str, file: TextIO) -> None:
-    """Write the number of files of a model's partitions, and how it was determined."""
+    """Write the number of files in each partition of a model, and how this number was determined."""
     if form == "json":
         write_json(_plan_data(plan), file)
         return
@@ -121,7 +118,7 @@ def _reasons(plan: FilePlan) -> Iterator[str]:
     if plan.rows_per_file:
         yield f"rows per file: {plan.rows_per_file:,}"
     if plan.strategy not in ("exact", "by_column_salted"):
-        yield f"With {plan.strategy}, this is the number of tasks; the number of files differs: see `files simulate`"
+        yield f"{plan.strategy} writes with this number of tasks, but other numbers of files; see `files simulate`"
 
 
 def _partitions(plan: FilePlan) -> Table:

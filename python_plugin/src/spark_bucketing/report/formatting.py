@@ -25,7 +25,7 @@ def spec_data(spec: BucketSpec | None) -> dict[str, Any] | None:
 
 
 def place(found: Found) -> str:
-    """Return the file of a finding with its line if known; `project` for project-wide findings."""
+    """Return the file of a finding with its line if it is known; `project` for project-wide findings."""
     if found.model is None:
         return "project"
     return f"{found.model.path}:{found.finding.line}" if found.finding.line else found.model.path
@@ -56,7 +56,7 @@ def effect(fix: Fix) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """List some of many names."""
+    """List up to five names, and the number of the remaining names."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
@@ -66,7 +66,7 @@ def one_line(text: str) -> str:
 
 
 def verdict_counts(operators: Iterable[OperatorResult]) -> list[tuple[Verdict, int]]:
-    """Count the operators of each verdict, best verdict first, without zeros."""
+    """Count the operators with each verdict that occurs, with the best verdict first."""
     numbers = Counter(operator.verdict for operator in operators)
     return [(verdict, numbers[verdict]) for verdict in Verdict if numbers[verdict]]
 
@@ -88,5 +88,5 @@ def summary(report: Report) -> str:
     parts += [f"{accepted['allow']:,} allowed"] if accepted["allow"] else []
     unknown = len(unknown_models(report))
     parts += [f"{unknown:,} unknown"] if unknown else []
-    parts += [f"{len(report.unfinished):,} not reached"] if report.unfinished else []
+    parts += [f"{len(report.unfinished):,} not checked"] if report.unfinished else []
     return f"{first}{': ' + verdicts if verdicts else ''}. {', '.join(parts) or 'No findings'}."

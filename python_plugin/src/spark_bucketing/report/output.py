@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from jinja2 import Environment, FileSystemLoader
 from rich.console import Console
 
-# Wider than any line, so that each message is on one line in a pipe or file.
+# This width exceeds every line, so that each message stays on one line in a pipe or file.
 _UNLIMITED = 1_000_000
 
 
@@ -23,7 +23,7 @@ def console_on(file: TextIO, plain: bool = False, soft_wrap: bool = False) -> Co
 
 
 def pages(*functions: Callable[..., Any]) -> Environment:
-    """Return the environment for page templates, which may call these functions by name."""
+    """Return the Jinja environment for pages, whose templates may call these functions by name."""
     here = FileSystemLoader(Path(__file__).parent)
     made = Environment(loader=here, autoescape=True, trim_blocks=True, keep_trailing_newline=True)
     made.globals |= {function.__name__: function for function in functions}

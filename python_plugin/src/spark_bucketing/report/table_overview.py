@@ -28,7 +28,7 @@ _TITLES = (*_WORDS, *_NUMBERS, "metadata", "state")
 
 
 def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file: TextIO, details: bool = False) -> None:
-    """Write the overviews of tables; text reports list partitions and files if `details` is set."""
+    """Write the overviews of tables; with `details`, text reports also list partitions and files."""
     if form == "json":
         write_json({"schema": schema, "tables": list(map(overview_data, overviews))}, file)
     elif overviews:
@@ -122,7 +122,7 @@ def _other_cells(overview: Overview) -> list[str]:
 
 
 def _metadata(overview: Overview) -> str:
-    """Describe how much of the table is sealed, or has file statistics."""
+    """Describe how much of the table is sealed or has file statistics."""
     if overview.statistics is not None:
         covered = sum(file.state == State.COVERED for file in overview.statistics)
         return f"statistics of {covered:,} of {len(overview.statistics):,} files"

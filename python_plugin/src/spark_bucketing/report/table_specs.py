@@ -20,7 +20,7 @@ from spark_bucketing.units import count
 
 
 def specs_data(table: Table, merging: Merging) -> dict[str, Any]:
-    """Convert the bucket specs of partitions, and the ranges that are read together, to JSON types."""
+    """Convert the bucket specs of partitions, and the ranges that Spark reads together, to JSON types."""
     found = runs(table.partitions)
     return {
         "ranges": list(map(_run, found)),
@@ -30,7 +30,7 @@ def specs_data(table: Table, merging: Merging) -> dict[str, Any]:
 
 
 def print_specs(table: Table, merging: Merging, console: Console) -> None:
-    """Print the bucket specs of partitions, and the ranges that are read together."""
+    """Print the bucket specs of partitions, and the ranges that Spark reads together."""
     found = runs(table.partitions)
     console.print(Text(f"{table.name}: {words(table.spec)}, {count(len(table.partitions), 'partition')}"))
     if not found:
@@ -75,7 +75,7 @@ def _read(read: Read) -> dict[str, Any]:
 
 
 def write_sealed(table: str, found: Sequence[Partition], dry_run: bool, form: str, file: TextIO) -> None:
-    """Write which partitions are or would be sealed, and why others are not."""
+    """Write which partitions are or would be sealed, and why the others are not sealed."""
     if form == "json":
         write_json({"table": table, "dry_run": dry_run, "partitions": list(map(sealed_data, found))}, file)
     else:
@@ -83,7 +83,7 @@ def write_sealed(table: str, found: Sequence[Partition], dry_run: bool, form: st
 
 
 def print_sealed(table: str, found: Sequence[Partition], dry_run: bool, console: Console) -> None:
-    """Print which partitions are or would be sealed, and why others are not."""
+    """Print which partitions are or would be sealed, and why the others are not sealed."""
     for part in found:
         where = part.name or table
         if part.status == Status.REFUSED:
@@ -115,7 +115,7 @@ def write_plan(plan: RewritePlan, file: TextIO) -> None:
     """Write the partitions, files and bytes of a rewrite."""
     console = console_on(file, soft_wrap=True)
     for part in plan.done:
-        has = "already has the table's spec" if part.has_files else "has no files"
+        has = "already in the table's spec" if part.has_files else "no files"
         console.print(Text(f"{part.name}: {has}"))
     for part in plan.todo:
         files = f"{count(part.files, 'file')}, {size(part.size)}"

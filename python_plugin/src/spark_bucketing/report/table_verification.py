@@ -20,7 +20,7 @@ _STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}
 def write_verifications(
     schema: str, found: Sequence[Verification], form: str, file: TextIO, details: bool = False
 ) -> None:
-    """Write the findings of tables; text reports list partitions and files if `details` is set."""
+    """Write the findings of tables; with `details`, text reports also list partitions and files."""
     if form == "json":
         write_json({"schema": schema, "tables": list(map(_data, found))}, file)
         return

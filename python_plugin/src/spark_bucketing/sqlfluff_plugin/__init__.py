@@ -1,7 +1,7 @@
 """sqlfluff rules for bucketed models, based on the model's text, its config and the manifest.
 
-sqlfluff finds this package through the entry point `sqlfluff` and calls the hooks below. The rules are imported only
-when sqlfluff asks for them, because it warns about rules that are defined before all plugins are loaded.
+sqlfluff finds this package through the entry point `sqlfluff` and calls the hooks below. get_rules() imports the rules,
+because sqlfluff warns about rules that are defined before it has loaded all plugins.
 """
 
 from __future__ import annotations
@@ -32,4 +32,5 @@ def load_default_config() -> dict[str, Any]:
 @hookimpl
 def get_configs_info() -> dict[str, ConfigInfo]:
     """Describe the settings of the rules."""
-    return {"manifest": {"definition": "path of manifest.json, relative to the directory of dbt_project.yml; or none"}}
+    definition = "path of manifest.json, relative to the directory of dbt_project.yml; `none` for no manifest"
+    return {"manifest": {"definition": definition}}

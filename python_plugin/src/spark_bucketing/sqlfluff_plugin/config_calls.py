@@ -1,7 +1,7 @@
-"""Read the config() calls of a model, with their positions, from the model's source.
+"""Read the config() calls in a model's source, with their positions.
 
-Rendering removes config(), so Jinja's own lexer reads it from the source. A value that is not a literal is unknown. A
-call inside a block such as `{% if %}` is ignored, because it may not run.
+Rendering removes config(), so this module reads the source with Jinja's lexer. A value that is not a literal is
+unknown. The module ignores a call inside a block such as `{% if %}`, because dbt may not run it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ConfigCalls:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     # Position of the first call, from its name to its closing parenthesis; None if there is no call.
     call: slice | None = None
-    # Whether other settings are possible: there is a call inside a block, or a call with `**`.
+    # Whether the file may set other keys, in a call inside a block or in a call with `**`.
     open: bool = False
 
     @property
@@ -92,7 +92,7 @@ def _environment() -> Environment:
 def _tokens(source: str) -> Iterator[_Token]:
     start = 0
     for _, kind, text in _environment().lex(source):
-        # Whitespace control removes text that no token contains.
+        # Jinja's whitespace control removes text that no token contains.
         start = source.find(text, start)
         if start < 0:
             return
@@ -101,7 +101,7 @@ def _tokens(source: str) -> Iterator[_Token]:
 
 
 def _block_depth(tokens: list[_Token], place: int) -> int:
-    """Return 1 where a block opens, -1 where it closes and 0 elsewhere; `set` and `do` without an end do not count."""
+    """Return 1 where a block opens, -1 where it closes and 0 elsewhere; ignore `set` and `do` without an end."""
     if place == 0 or tokens[place - 1].kind != "block_begin" or tokens[place].kind != "name":
         return 0
     word = tokens[place].text
@@ -111,7 +111,7 @@ def _block_depth(tokens: list[_Token], place: int) -> int:
 
 
 def _is_config(tokens: list[_Token], place: int) -> bool:
-    """Return whether a call of `config` starts here, but not a method call such as `model.config(`."""
+    """Return whether a call of `config` starts here; a method call such as `model.config(` does not count."""
     named = tokens[place].kind == "name" and tokens[place].text == "config"
     called = place + 1 < len(tokens) and tokens[place + 1].text == "("
     return named and called and not (place and tokens[place - 1].text == ".")
@@ -156,6 +156,6 @@ def _literal(text: str) -> Any:
         output = _environment().parse("{{ (" + text + ") }}").body[0]
         expression = output.nodes[0] if isinstance(output, Output) else None
         return expression.as_const() if isinstance(expression, Expr) else UNKNOWN
-    # A filter on a literal may raise anything; for names, jinja2 raises Impossible.
+    # A filter on a literal may raise any exception. For a name, jinja2 raises Impossible.
     except Exception:
         return UNKNOWN

@@ -1,4 +1,4 @@
-"""Compare the keys of groupings and windows, and filters, with the bucket columns of the inputs."""
+"""Compare grouping keys, window keys and filters with the bucket columns of the inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_bucketing.sqlfluff_plugin.inputs import Inputs, conjuncts, offset_of
 from spark_bucketing.sqlfluff_plugin.problems import Problem
 from spark_bucketing.sqlfluff_plugin.relation_layouts import Layout
 
-# Expressions that the other side of the comparison could apply instead.
+# Expressions that a filter could apply to the other side of the comparison instead.
 _REVERSIBLE = (exp.Cast, exp.Lower, exp.Upper, exp.Trim, exp.Coalesce)
 
 
@@ -24,7 +24,7 @@ def judge_keys(
         inputs: the inputs of the SELECT.
         layout: the layout of the rows.
         what: "grouping" or "window", for the message.
-        offset: the position of the keys in the query.
+        offset: the keys' position in the query.
     """
     if layout is None:
         return

@@ -1,4 +1,4 @@
-"""Resolve the columns of a SELECT whose names sqlglot has qualified and whose types it has determined."""
+"""Resolve the columns of a SELECT after sqlglot has qualified their names and determined their types."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _UNCERTAIN = ("", "unknown", "null")
 
 
 class Inputs(dict[str, Relation]):
-    """The inputs of a SELECT by alias, in their order."""
+    """The inputs of a SELECT by alias, in the order of the FROM clause."""
 
     def place(self, expression: exp.Expr | None) -> Place | None:
         """Return the input column that an expression refers to; None if it is not a column, or is ambiguous.
 
-        sqlglot writes an unqualified column of USING as COALESCE(left, right); it belongs to the alias ''.
+        sqlglot writes an unqualified USING column as COALESCE(left, right); this column belongs to the alias ''.
         """
         if _is_merged(expression):
             return "", str(expression.this.name)
@@ -32,19 +32,19 @@ class Inputs(dict[str, Relation]):
         return self[alias].columns.get(name, Column()) if alias else Column()
 
     def bare(self, expression: exp.Expr) -> exp.Expr:
-        """Return an expression without parentheses, and without casts to a column's own type, which Spark removes."""
+        """Return an expression without parentheses and without casts to a column's own type; Spark removes both."""
         inner = expression.unnest()
         while isinstance(inner, exp.Cast) and self.is_needless(inner):
             inner = inner.this.unnest()
         return inner
 
     def is_needless(self, cast: exp.Cast) -> bool:
-        """Return whether a cast is to the column's own type."""
+        """Return whether a cast converts a column to the column's own type."""
         inner = cast.this.unnest()
         return self.place(inner) is not None and type_of(inner) == type_of(cast)
 
     def wrapped(self, expression: exp.Expr) -> Place | None:
-        """Return the only column inside an expression, unless the expression is the column itself."""
+        """Return the only column inside an expression; None if the expression is the column itself."""
         inner = self.bare(expression)
         if isinstance(inner, exp.Column) or inner.find(exp.Query, exp.AggFunc, exp.Window):
             return None
@@ -57,7 +57,7 @@ class Inputs(dict[str, Relation]):
         return all(any(place in one for place in places) for one in layout.columns)
 
     def result(self, expression: exp.Expr) -> Column:
-        """Return the column that an expression computes; its type is certain if the text or a contract specifies it."""
+        """Return the column that an expression computes; a type in the text or in a contract is certain."""
         inner = expression.unnest()
         if isinstance(inner, exp.Column) or _is_merged(inner):
             return self.column(inner)
@@ -72,7 +72,7 @@ def _is_merged(expression: exp.Expr | None) -> TypeGuard[exp.Coalesce]:
 
 
 def type_of(expression: exp.Expr) -> str | None:
-    """Return Spark's name of an expression's type; None if it is unknown."""
+    """Return Spark's name for an expression's type; None if the type is unknown."""
     kind: Any = expression.type
     text = "".join(kind.sql(dialect="spark").lower().split()) if kind else ""
     return None if text in _UNCERTAIN else "decimal(10,0)" if text == "decimal" else text
@@ -89,7 +89,7 @@ def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
 
 
 def offset_of(node: exp.Expr) -> int:
-    """Return the position of a part of the query, given by its first name; positions inside hints do not count."""
+    """Return the position of the first name in a part of the query; ignore names inside hints."""
     starts = [
         found.meta["start"]
         for found in node.walk(prune=lambda one: isinstance(one, exp.Hint))

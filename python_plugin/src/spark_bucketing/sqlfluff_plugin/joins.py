@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_bucketing.config.schema import base_type
-from spark_bucketing.spec import hash_name
+from spark_bucketing.config.schema import HIVE_TYPES, base_type
+from spark_bucketing.spec import are_compatible, hash_name
 from spark_bucketing.sqlfluff_plugin.inputs import Inputs, conjuncts, offset_of, type_of
 from spark_bucketing.sqlfluff_plugin.problems import Problem
 from spark_bucketing.sqlfluff_plugin.relation_layouts import Layout, Place
 
-# Types whose hashes differ. Any other type is converted to one of these or is not certain enough to compare.
-_HASHED = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date", "timestamp")
+# Types whose hashes differ. The rules convert any other type to one of these, or do not compare it.
+_HASHED = (*HIVE_TYPES, "timestamp")
 
 
 @dataclass(frozen=True)
 class _Key:
-    """One equality of a join, with the left side first."""
+    """An equality of a join, with the left side first."""
 
     left: exp.Expr
     right: exp.Expr
@@ -32,8 +32,8 @@ class _Side:
     layout: Layout
     keys: Sequence[exp.Expr]
     others: Sequence[exp.Expr]  # the other sides of these equalities
-    plain: tuple[int | None, ...]  # the index of the key on each bucket column
-    wrapped: tuple[int | None, ...]  # the index of the key with an expression over each bucket column
+    plain: tuple[int | None, ...]  # for each bucket column, the index of the key that is this column
+    wrapped: tuple[int | None, ...]  # for each bucket column, the index of the key that is an expression over it
 
     @property
     def covered(self) -> bool:
@@ -45,8 +45,8 @@ class JudgedJoin:
 
     Args:
         join: the join with its ON clause.
-        others: conditions of WHERE and of other joins; Spark adds those on these two inputs to this join.
-        inputs: the inputs before the join, and the one that it adds.
+        others: conditions of WHERE and of other joins; Spark moves conditions on these two inputs into this join.
+        inputs: the inputs before the join, and the input that the join adds.
         left: the layout of the rows before the join.
         right: the layout of the rows of the added input.
     """
@@ -62,7 +62,7 @@ class JudgedJoin:
         self.layout = None if self.problems else self._layout_after()
 
     def _equalities(self, others: Sequence[exp.Expr]) -> tuple[list[_Key], bool]:
-        """Return the equalities of the join, its own first, and whether all of its conditions were understood."""
+        """Return all equalities of the join, its ON clause first, and whether all of its conditions are understood."""
         alias = self._join.alias_or_name
         keys: list[_Key] = []
         own, elsewhere = list(conjuncts(self._join.args.get("on"))), [part for one in others for part in conjuncts(one)]
@@ -74,7 +74,7 @@ class JudgedJoin:
                 continue
             here, there = self._aliases(test.this), self._aliases(test.expression)
             if here and there and None in here | there:
-                # A condition of another join may refer to inputs that come later.
+                # A condition of another join may refer to later inputs.
                 later = {column.table for column in test.find_all(exp.Column)} - {"", *self._inputs}
                 certain = certain and number >= len(own) and bool(later)
             elif here and there == {alias} and alias not in here:
@@ -84,7 +84,7 @@ class JudgedJoin:
         return keys, certain
 
     def _aliases(self, expression: exp.Expr) -> set[str | None]:
-        """Return the inputs that an expression reads; None stands for an unknown one."""
+        """Return the inputs that an expression reads; None stands for an unknown input."""
         places = [self._inputs.place(column) for column in expression.find_all(exp.Column)]
         return {place[0] if place else None for place in places}
 
@@ -142,7 +142,7 @@ class JudgedJoin:
                 text = f"{key.left.sql(dialect='spark')} is {here} and {key.right.sql(dialect='spark')} is {there}"
                 return Problem(
                     "key-types-differ",
-                    f"{text}, so Spark casts one of them, which changes its hash. Give the keys one type.",
+                    f"{text}, so Spark casts one of them, which changes its hash. Give both keys the same type.",
                     offset_of(key.left),
                 )
         return None
@@ -152,7 +152,7 @@ class JudgedJoin:
         here, there = left.layout, right.layout
         number = len({key.left.sql() for key in self._keys})
         if any(one.bucket_hash == "spark" and len(one.columns) < number for one in (here, there)):
-            # For a Spark layout, Spark's default requires all keys of the join among the bucket columns.
+            # In the Spark layout, the bucket columns must include all join keys under Spark's default settings.
             return None
         if left.plain != right.plain:
             rule, instead = "bucket-columns-differ", "Bucket both by the same keys, in the same order"
@@ -162,7 +162,7 @@ class JudgedJoin:
             one, other = sorted((here, there), key=lambda layout: layout.bucket_hash)
             rule, instead = "hash-mismatch", "Choose one bucket_hash"
             text = f"{one.table} has {hash_name(one.bucket_hash)} and {other.table} has {hash_name(other.bucket_hash)}"
-        elif max(here.num_buckets, there.num_buckets) % min(here.num_buckets, there.num_buckets):
+        elif not are_compatible(here.num_buckets, there.num_buckets):
             rule, instead = "bucket-count-mismatch", "Use powers of two"
             counts = f"{here.table} has {here.num_buckets} buckets and {there.table} has {there.num_buckets}"
             text = f"{counts}, and neither number is a multiple of the other"
@@ -171,7 +171,7 @@ class JudgedJoin:
         return Problem(rule, f"{text}: {instead}.", offset_of(self._keys[0].left))
 
     def _layout_after(self) -> Layout | None:
-        """Return the layout of the join's rows, which is the layout of the side that Spark does not shuffle."""
+        """Return the layout of the join's rows: the layout of the side that Spark does not shuffle."""
         left, right = (side if side and side.covered else None for side in (self._left, self._right))
         if self._join.side == "FULL" or self._join.method:
             return None
@@ -184,7 +184,7 @@ class JudgedJoin:
         else:
             return None
         equal = [(self._place(key.left), self._place(key.right)) for key in self._keys]
-        # A column of USING is a column of the side whose rows are all kept.
+        # A USING column is a column of the side whose rows the join preserves.
         merged = [(place, ("", place[1])) for pair in equal for place in pair if place and pair[0] and pair[1]]
         pairs: list[tuple[Place | None, Place | None]] = [*merged] if self._join.side else [*equal, *merged]
         for here, there in pairs:

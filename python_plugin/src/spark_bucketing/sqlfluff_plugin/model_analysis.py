@@ -1,4 +1,4 @@
-"""Collect what the rules need to know: a model's config, violations in the config, and problems in its query."""
+"""Collect the data for the rules: a model's config, violations in the config, and problems in the query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_bucketing.sqlfluff_plugin.violations import violations
 
 @dataclass(frozen=True)
 class Model:
-    """The config of one file and all problems found in it."""
+    """The config of one file, and all problems in the file."""
 
     config: Config
     calls: ConfigCalls
@@ -27,16 +27,16 @@ class Model:
     problems: Sequence[Problem]
 
 
-# Every rule examines the same file in turn.
+# sqlfluff runs one rule after another on the same file.
 @lru_cache(maxsize=4)
 def examine(project: Project, path: Path | None, source: str, sql: str) -> Model:
     """Examine a file once for all rules.
 
     Args:
-        project: the project of the file.
-        path: the path of the file; None for text without a file.
-        source: its text before rendering.
-        sql: its rendered text, including the fixes so far.
+        project: the file's project.
+        path: the file's path; None for text without a file.
+        source: the file's text before rendering.
+        sql: the rendered text, including the fixes so far.
     """
     config, calls = project.config(path, source)
     query = Query(sql, project, project.own_table(path), bucketed=config["materialized"] in BUCKETED)

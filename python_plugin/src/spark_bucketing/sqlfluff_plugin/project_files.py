@@ -21,7 +21,7 @@ from spark_bucketing.sqlfluff_plugin.config_calls import ConfigCalls, config_cal
 _LOGGER = logging.getLogger("sqlfluff.rules")
 _REF = re.compile(r"\{\{-?\s*ref\(\s*(?:['\"]\w+['\"]\s*,\s*)?['\"](\w+)['\"]\s*\)\s*-?\}\}")
 _SOURCE = re.compile(r"\{\{-?\s*source\(\s*['\"](\w+)['\"]\s*,\s*['\"](\w+)['\"]\s*\)\s*-?\}\}")
-#: sqlfluff's dbt stand-in renders {{ this }} to this name.
+#: The name to which sqlfluff's substitute for dbt renders {{ this }}.
 THIS = "this_model"
 _DEFAULT = "target/manifest.json"
 
@@ -31,25 +31,25 @@ class Table:
     """A table or view that a query may read."""
 
     name: str
-    # Column names in lower case, with their types where they are known.
+    # Column names in lower case, with their types if known.
     columns: Mapping[str, str | None]
-    complete: bool  # whether there are no other columns
-    certain: bool  # whether the types come from the files and not only from the YAML
+    complete: bool  # whether the table has no other columns
+    certain: bool  # whether the types describe the files and do not just come from the YAML
     spec: BucketSpec | None = None
-    query: str | None = None  # the SQL of a view
-    small: bool = False  # whether Spark broadcasts it instead of shuffling the other side of a join
+    query: str | None = None  # the view's SQL; None for a table
+    small: bool = False  # whether Spark broadcasts the table instead of shuffling the other side of a join
 
 
 class Project:
     """A dbt project, as far as its files describe it."""
 
     def __init__(self, root: Path | None, manifest: Manifest | None) -> None:
-        """Take the directory of dbt_project.yml, None for files outside a project, and the manifest, if any."""
+        """Create a project from the directory of dbt_project.yml (None outside a project), and the manifest, if any."""
         self.root, self._manifest = root, manifest
         self._tables: dict[str, Table | None] = {}
 
     def config(self, path: Path | None, source: str) -> tuple[Config, ConfigCalls]:
-        """Return the config of a model from its file; for keys that the file does not set, from the manifest."""
+        """Return a model's config; the manifest provides the keys that the file does not set."""
         calls = config_calls(source)
         node = self._node(path)
         if node is None:
@@ -68,7 +68,7 @@ class Project:
         return _table(node) if node else None
 
     def table(self, parts: tuple[str, ...]) -> Table | None:
-        """Return the table of a name in a query; None if it is unknown or ambiguous."""
+        """Return the table to which a name in a query refers; None if the name is unknown or ambiguous."""
         name = ".".join(part.lower() for part in parts).removeprefix("spark_catalog.")
         if name not in self._tables:
             nodes = self._named.get(name, [])
@@ -77,7 +77,7 @@ class Project:
 
     @cached_property
     def _named(self) -> Mapping[str, list[Node]]:
-        """Map every name that a templater gives to a table to the nodes with that name."""
+        """Return the nodes by every name that a templater may render for their tables."""
         named = defaultdict[str, list[Node]](list)
         for node in self._manifest.nodes.values() if self._manifest else ():
             if node.resource_type not in ("model", "seed", "snapshot", "source"):
@@ -104,7 +104,7 @@ class Project:
 
     @cached_property
     def _yaml(self) -> str:
-        """Return the text of all YAML files that could configure a model missing from the manifest."""
+        """Return the text of all YAML files that could configure a model that the manifest does not contain."""
         if self.root is None:
             return ""
         folders = (folder for folder in self.root.iterdir() if folder.is_dir() and not folder.name.startswith("."))
@@ -118,9 +118,8 @@ def project_of(path: Path | None, manifest: str | None) -> Project:
 
     Args:
         path: the file; None for text without a file.
-        manifest: the setting `manifest`. A relative path starts at the directory of dbt_project.yml or, outside a
-            project,
-            at the current directory. None for no manifest.
+        manifest: the setting `manifest`; None for no manifest. A relative path starts at the directory of
+            dbt_project.yml or, outside a project, at the current directory.
     """
     root = _root((path or Path()).resolve() if path is None else path.resolve().parent)
     if manifest is None:
@@ -130,9 +129,9 @@ def project_of(path: Path | None, manifest: str | None) -> Project:
         status = file.stat()
         return _read(root, file, status.st_mtime_ns)
     except OSError as error:
-        # A file outside a project is not expected to have a manifest.
+        # Do not warn about a file outside a project, which has no manifest.
         if root is not None or manifest != _DEFAULT:
-            _warn_once(file, f"Cannot read the manifest {file} ({error.strerror}). Run dbt parse to write it.")
+            _warn_once(file, f"Cannot read the manifest {file} ({error.strerror}). Run `dbt parse` to write it.")
     return _without_manifest(root)
 
 
@@ -162,7 +161,7 @@ def _warn_once(file: Path, text: str) -> None:
     if file not in _warned:
         _warned.add(file)
         _LOGGER.warning(
-            "spark-bucketing: %s Until then, the rules know only the tables that the file itself defines.", text
+            "spark-bucketing: %s Until then, the rules check only tables that the file itself defines.", text
         )
 
 
@@ -182,12 +181,12 @@ def _spec(config: Mapping[str, object], node: Node) -> BucketSpec | None:
     try:
         return configured_layout(config, node.materialized, node.name).spec
     except ProjectError:
-        # A rule reports this at the config itself.
+        # A rule reports the invalid config in the model that sets it.
         return None
 
 
 def _query(node: Node) -> str | None:
-    """Return the SQL of a view: compiled, or with its references replaced if it has no other Jinja."""
+    """Return a view's SQL: the compiled SQL, or the source with resolved references if it has no other Jinja."""
     if node.sql or node.language != "sql":
         return node.sql if node.language == "sql" else None
     text = node.raw_sql

@@ -1,8 +1,8 @@
 """Determine how a query uses buckets, from its text and the manifest.
 
-sqlglot qualifies the names, expands stars, determines types and builds the scopes. The walk goes from the innermost
-scope to the outermost one. For each, it determines whether the rows are still bucketed, and then judges joins,
-groupings and windows. A part that is uncertain has no layout, and the rules report nothing about it.
+sqlglot qualifies the names, expands stars, determines types and builds the scopes. The analysis proceeds from the
+innermost scope to the outermost one. For each scope, it determines whether the rows are still bucketed, and then judges
+joins, groupings and windows. An uncertain part of the query has no layout, and the rules report nothing about it.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ from spark_bucketing.sqlfluff_plugin.selects import (
     is_total,
     own_nodes,
     sent_by_hint,
-)
+)  # fmt: skip
 from spark_bucketing.sqlfluff_plugin.violations import OutputColumns
 
-# The largest depth of views over views to follow.
+# The maximum depth of nested views that the analysis follows.
 _DEPTH = 3
 
 
 class Query:
-    """One rendered file, which is one query."""
+    """The query in a rendered file."""
 
     def __init__(
         self, sql: str, project: Project, own: Table | None = None, *, bucketed: bool = False, depth: int = 0
     ) -> None:
-        """Walk the query; the result is empty if sqlglot cannot parse the text or resolve its names.
+        """Analyze the query; the result is empty if sqlglot cannot parse the text or resolve its names.
 
         Args:
             sql: the query.
             project: the project with the tables that the query may read.
-            own: the table that the model builds, which is `{{ this }}`.
+            own: the table that the model builds, `{{ this }}`.
             bucketed: whether a materialization of this package writes the query's result.
             depth: number of views between the linted query and this one.
         """
@@ -113,7 +113,7 @@ class Query:
         return relations.get(id(root), UNKNOWN_RELATION)
 
     def _named_tables(self, statement: exp.Query) -> dict[str, Relation]:
-        """Give each table that a query reads a name of its own, and return the tables by name."""
+        """Give each table in a query a unique name, and return the tables by this name."""
         tables: dict[str, Relation] = {}
         for scope in traverse_scope(statement):
             for alias, node in scope.references:
@@ -135,13 +135,11 @@ class Query:
 
     def _table(self, parts: tuple[str, ...]) -> Relation:
         table = self._own if parts == (THIS,) else self._project.table(parts)
-        if table is None:
+        if table is None or (table.query is not None and self._depth == _DEPTH):
             return UNKNOWN_RELATION
         if table.query is None:
             return relation_of_table(table)
-        if self._depth == _DEPTH:
-            return UNKNOWN_RELATION
-        # Problems inside a view are reported in the view's own file.
+        # The rules report problems inside a view when sqlfluff lints the view's file.
         inside = Query(table.query, self._project, depth=self._depth + 1).relation
         return replace(inside, layout=None if inside.layout and inside.layout.spoiled else inside.layout)
 
@@ -185,7 +183,7 @@ class Query:
         alias = join.alias_or_name
         sent = sent_by_hint(select)
         is_sent = (alias in sent or relation.small) and join.side not in ("RIGHT", "FULL")
-        # With the small side broadcast to every task, no single task could return its unmatched rows.
+        # Spark cannot broadcast a side whose unmatched rows the join returns, because no task sees all matches.
         keeps_left = join.side in ("LEFT", "FULL") or join.kind in ("SEMI", "ANTI")
         is_left_sent = not keeps_left and all(one.small for one in inputs.values())
         is_hinted = bool(sent & {alias, *inputs}) or bool(join.args.get("pivots"))
@@ -256,7 +254,7 @@ def _united(left: Relation, right: Relation, query: exp.SetOperation) -> Layout 
     if same and here == there:
         return one
     if same and not (left.complete and right.complete):
-        # The order of columns in YAML may differ from the order in the files.
+        # The YAML may list columns in a different order from the files.
         return None
     inputs = f"{one.table} ({one.described()}) and {other.table} ({other.described()})"
     how = "as different columns of the union" if same else "with different specs"
@@ -284,7 +282,7 @@ def _moved(select: exp.Select, layout: Layout | None) -> Layout | None:
 
 
 def _projected(select: exp.Select, inputs: Inputs, layout: Layout | None) -> Relation:
-    """Return the relation of a SELECT list; a star that is left over reads a table with unknown columns."""
+    """Return the relation of a SELECT list; a star that sqlglot did not expand reads unknown columns."""
     columns: dict[str, Column] = {}
     places: dict[Place, str] = {}
     values = {item.alias_or_name: item.unalias() for item in select.expressions if not item.is_star}

@@ -14,12 +14,12 @@ from spark_bucketing.sqlfluff_plugin.problems import Fix, Problem
 MOVING_HINTS = ("repartition", "repartition_by_range", "rebalance")
 _HINT = re.compile(r"/\*\+(.*?)\*/", re.DOTALL)
 _CAST = re.compile(r"(?i)\bcast\s*\(\s*$")
-# Requires the closing parenthesis; otherwise removing the cast could join the column with the next word.
+# The pattern requires the closing parenthesis. Without it, the fix could join the column with the next word.
 _REST = re.compile(r"(?i)\s+as\s+\w+\s*(?:\(\s*\d+\s*(?:,\s*\d+\s*)?\)\s*)?\)(?![\w`])")
 
 
 def needless_casts(part: exp.Expr | None, inputs: Inputs, sql: str) -> Iterator[Problem]:
-    """Find casts of bucket columns to their own types, in a condition or in keys."""
+    """Find casts of bucket columns to the columns' own types, in a condition or in keys."""
     for cast in part.walk(prune=lambda one: isinstance(one, exp.Query)) if part is not None else ():
         inner = cast.this.unnest() if isinstance(cast, exp.Cast) else None
         place = inputs.place(inner)
@@ -40,11 +40,11 @@ def _fix(sql: str, start: int, column: exp.Expr) -> Fix | None:
 
 
 def redundant_moves(statement: exp.Expr, sql: str) -> Iterator[Problem]:
-    """Find shuffles and sorts in the outermost SELECT of a bucketed model, which the write repeats."""
+    """Find shuffles and sorts that the write repeats, in the outermost SELECT of a bucketed model."""
     if not isinstance(statement, exp.Query) or any(statement.args.get(part) for part in ("limit", "offset")):
         return
     if statement.args.get("order"):
-        text = "A table has no order, and the write sorts each bucket of this one. Remove ORDER BY."
+        text = "A table has no order, and the write sorts each bucket of this table. Remove ORDER BY."
         yield Problem("global-sort", text, offset_of(statement.args["order"]))
     if not isinstance(statement, exp.Select):
         return
@@ -52,9 +52,9 @@ def redundant_moves(statement: exp.Expr, sql: str) -> Iterator[Problem]:
     if clause:
         whole = _clause(sql)
         name = "DISTRIBUTE BY" if clause == "distribute" else f"{clause.upper()} BY"
-        does = "sorts" if clause == "sort" else "moves"
+        does = "sorts" if clause == "sort" else "shuffles"
         text = f"{name} {does} rows that the write to the bucketed table shuffles and sorts again. Remove it."
-        # A user must decide whether to keep the comments, so there is no fix.
+        # Only the user can decide whether to keep comments inside the clause, so the rule does not remove them.
         fix = Fix(whole) if whole and not re.search(r"--|/\*", sql[whole]) else None
         yield Problem("redundant-repartition", text, offset_of(statement.args[clause]), fix)
     hint = statement.args.get("hint")
@@ -83,7 +83,7 @@ def _clause(sql: str) -> slice | None:
 
 
 def _outermost_hint(sql: str) -> re.Match[str] | None:
-    """Find the hint of the outermost SELECT; it is certain only if no other hint is outside parentheses."""
+    """Find the hint of the outermost SELECT; None if several hints are outside parentheses."""
     found = [
         match for match in _HINT.finditer(sql) if sql.count("(", 0, match.start()) == sql.count(")", 0, match.start())
     ]

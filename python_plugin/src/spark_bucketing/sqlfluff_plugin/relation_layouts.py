@@ -16,8 +16,8 @@ Place = tuple[str, str]
 class Column:
     """A column of a relation."""
 
-    type: str | None = None  # None if unknown
-    certain: bool = False  # whether the type is the type in the files
+    type: str | None = None  # the column's type; None if unknown
+    certain: bool = False  # whether the files certainly have this type
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Layout:
 
     num_buckets: int
     bucket_hash: BucketHash
-    columns: tuple[frozenset[Place], ...]  # no name if a SELECT dropped the column
-    table: str  # for messages
-    names: tuple[str, ...]  # the columns' names in the table, for messages
+    columns: tuple[frozenset[Place], ...]  # current names of each bucket column; empty if a SELECT dropped it
+    table: str  # name of the table, for messages
+    names: tuple[str, ...]  # names of the bucket columns in the table, for messages
     spoiled: LostLayout | None = None
 
     def called(self) -> str:
@@ -53,19 +53,19 @@ class Layout:
         return f"{self.num_buckets} buckets by {self.called()}, {hash_name(self.bucket_hash)}"
 
     def lose_layout(self, by: LostLayout) -> Layout:
-        """Return the same layout, spoiled by an operation; the first such operation counts."""
+        """Return the same layout, marked as lost because of an operation; only the first such operation counts."""
         return self if self.spoiled else replace(self, spoiled=by)
 
 
 @dataclass(frozen=True)
 class Relation:
-    """The result of an input of a query, or of the query itself."""
+    """The rows of an input of a query, or of the query itself."""
 
-    columns: Mapping[str, Column] = field(default_factory=dict)  # in their order, by names in lower case
-    complete: bool = False  # whether it has no other columns
-    # In a relation without an alias, the columns belong to the alias ''.
+    columns: Mapping[str, Column] = field(default_factory=dict)  # columns by lowercase name, in order
+    complete: bool = False  # whether the relation has no other columns
+    # The columns of a relation without an alias belong to the alias ''.
     layout: Layout | None = None
-    small: bool = False  # whether Spark broadcasts it instead of shuffling the other side of a join
+    small: bool = False  # whether Spark broadcasts the relation instead of shuffling the other side of a join
 
     def called(self, alias: str) -> Relation:
         """Return the same relation under an alias."""
@@ -92,7 +92,7 @@ def relation_of_table(table: Table) -> Relation:
 
 
 def delivered(layout: Layout | None, places: Mapping[Place, str], computed: Collection[Place | None]) -> Layout | None:
-    """Translate a layout to the column names of a SELECT; None if it loses its bucket columns."""
+    """Translate a layout to the output columns of a SELECT; None if the SELECT drops the bucket columns."""
     if layout is None or any(one.intersection(computed) and not one & places.keys() for one in layout.columns):
         return None
     found = [frozenset({("", places[place]) for place in one if place in places}) for one in layout.columns]

@@ -18,7 +18,7 @@ def is_total(select: exp.Select) -> bool:
 
 
 def is_short(select: exp.Select) -> bool:
-    """Return whether the text of a SELECT limits it to so few rows that Spark broadcasts them in a join."""
+    """Return whether a SELECT limits itself to so few rows that Spark broadcasts them in a join."""
     limit = select.args.get("limit")
     number = limit.expression if isinstance(limit, exp.Limit) else None
     few = isinstance(number, exp.Literal) and number.is_int and int(number.this) <= _FEW

@@ -1,4 +1,4 @@
-"""Find violations in a model's config: those of the schema, bad layouts, and columns that the query contradicts.
+"""Find violations of the config schema and of layout rules, and contradictions between a config and its query.
 
 The macros apply the same rules at run time; tests/cases/shared/config.yml tests both.
 """
@@ -18,18 +18,18 @@ _PARTITIONS = ("array", "map", "struct", "binary", "void")
 
 @dataclass(frozen=True)
 class OutputColumns:
-    """The columns that a query returns, in lower case, with their types where they are certain."""
+    """The columns that a query returns, by lowercase name, with types that are certain."""
 
     types: Mapping[str, str | None]
     complete: bool  # whether the query returns no other columns
 
 
 def violations(config: Config, columns: OutputColumns | None = None) -> Iterator[Violation]:
-    """Find all violations in a config; none for models of other packages.
+    """Find all violations in a config; models of other materializations have none.
 
     Args:
         config: the model's config.
-        columns: the columns that its query returns; None if they are unknown.
+        columns: the columns that the model's query returns; None if they are unknown.
     """
     values, found = validate(config)
     yield from found
@@ -41,7 +41,7 @@ def violations(config: Config, columns: OutputColumns | None = None) -> Iterator
         )  # fmt: skip
     merges = values.get("incremental_strategy") == "merge"
     for key, names in values.items():
-        # The sort columns that follow from the bucket columns need no second message.
+        # The default sort columns are the bucket columns, which need no second message.
         own = isinstance(names, list) and KEYS[key].type == "columns" and config[key] is not None
         if columns and own and (merges or not KEYS[key].strategies):
             yield from _columns(key, names, columns, values)
@@ -49,7 +49,7 @@ def violations(config: Config, columns: OutputColumns | None = None) -> Iterator
 
 def _order(values: Mapping[str, Any]) -> Iterator[Violation]:
     by, order = values.get("clustered_by"), values.get("sorted_by")
-    # An empty list is a deliberate choice.
+    # Users set an empty list deliberately.
     if not isinstance(by, list) or not isinstance(order, list) or not by or not order:
         return
     first = {name.lower() for name in by}
@@ -81,14 +81,14 @@ def _type(key: str, name: str, kind: str, values: Mapping[str, Any]) -> Iterator
         yield Violation(key, found, "a column of a simple type", "choose another column")
     elif key in ("range_by", "implicit_partition_by") and base not in RANGE_TYPES:
         expected = "a column of a numeric, string, date, timestamp or boolean type without a collation"
-        yield Violation(key, found, expected, "choose another column, or cast this one in the model")
+        yield Violation(key, found, expected, "choose another column, or cast this column in the model")
 
 
 def _cast(name: str, base: str) -> str:
     if base in ("float", "double"):
         return f"cast({name} as decimal(38, 9)) in every model that joins on it, or as bigint if it has no fractions"
     if base == "void":
-        return f"cast({name} as bigint) in the model, or to its type in the tables that it joins"
+        return f"cast({name} as bigint) in the model, or to its type in the tables that the model joins"
     if base in SPARK_TYPES and base not in HIVE_TYPES:
         return f"cast({name} as string) in the model, or bucket_hash='spark'"
     return "bucket by another column"

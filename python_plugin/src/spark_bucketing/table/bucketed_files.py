@@ -70,8 +70,8 @@ class SpecFiles:
     def skew(self) -> float | None:
         """Return the row count of the largest bucket divided by the mean over all buckets, including empty ones.
 
-        Partitions are added up. Skew is 1.0 if all buckets have the same number of rows. It is None if there are no
-        rows or a file has no valid bucket id.
+        The row counts are sums over all partitions. Skew is 1.0 if all buckets have the same number of rows. It is None
+        if there are no rows, or if a file has no valid bucket id.
         """
         if not self.rows or self.without_bucket() or self.beyond():
             return None
@@ -136,8 +136,8 @@ class BucketedFiles:
     def skew(self) -> float | None:
         """Return the largest skew of all specs; None if the skew of any spec is unknown.
 
-        Buckets of different specs are not added up. Otherwise, partitions with 8 buckets would make the first 8 of 16
-        buckets look larger.
+        Each spec has a separate skew. Otherwise, partitions with 8 buckets would make the first 8 of 16 buckets look
+        larger.
         """
         skews = [part.skew for part in self.by_spec if part.rows]
         return max((skew for skew in skews if skew is not None), default=None) if None not in skews else None

@@ -18,10 +18,10 @@ Run = tuple[Partition, ...]
 
 @dataclass(frozen=True)
 class Merging:
-    """Session settings that decide whether files of `many` buckets are read as `few` buckets."""
+    """Session settings that decide whether Spark reads files with `many` buckets as `few` buckets."""
 
     alignment: str = "auto"  # spark.bucketing.join.alignment
-    cores: int = 1  # of the cluster; fewer tasks leave cores idle
+    cores: int = 1  # number of cores in the cluster; with fewer tasks, cores are idle
     most_ratio: int = 4  # spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio
 
     def worth(self, few: int, many: int) -> bool:
@@ -35,7 +35,7 @@ class Merging:
 
 @dataclass(frozen=True)
 class Read:
-    """How one query reads partitions."""
+    """The way in which one query reads partitions."""
 
     partitions: tuple[Partition, ...]  # all partitions, in order
     spec: BucketSpec | None = None  # common spec of the bucketed scan; None for an ordinary scan
@@ -43,7 +43,7 @@ class Read:
 
 
 def compatible_read(table: Table, partitions: Sequence[Partition], merging: Merging) -> Read:
-    """Return how one query reads these partitions of a table; partitions without files have no effect."""
+    """Determine how one query reads these partitions of a table; partitions without files have no effect."""
     chosen = tuple(partitions)
     if table.spec is None:
         return Read(chosen, why="the table has no buckets now (it is NOT CLUSTERED)")
@@ -64,7 +64,7 @@ def compatible_read(table: Table, partitions: Sequence[Partition], merging: Merg
 def common_spec(specs: Sequence[BucketSpec], merging: Merging) -> BucketSpec | None:
     """Return the spec that a scan can use for files with any of these specs; None if there is none.
 
-    It has the greatest common divisor of the numbers of buckets, and the common prefix of the sort columns.
+    This spec has the greatest common divisor of the numbers of buckets, and the common prefix of the sort columns.
     """
     if len({(spec.bucket_columns, spec.bucket_hash) for spec in specs}) != 1:
         return None
@@ -105,9 +105,9 @@ def span(partitions: Sequence[Partition]) -> str:
 
 
 def readable_ranges(table: Table, merging: Merging) -> list[Read]:
-    """Return the longest ranges of partitions that are read together, and the partitions outside all ranges.
+    """Return the longest ranges of partitions that Spark can read together, and the partitions outside all ranges.
 
-    If partitions can be read together, so can any subset. Therefore, the end of a range never moves back.
+    If Spark can read partitions together, it can also read any subset. Therefore, the end of a range never moves back.
     """
     found = runs(table.partitions)
 
@@ -139,7 +139,7 @@ def smallest_rewrite(table: Table, selected: Sequence[Partition], merging: Mergi
         merging: session settings for reading different numbers of buckets together.
 
     Returns:
-        Returns the smallest set of such partitions, in order; empty if all can already be read together.
+        The smallest set of such partitions, in order; empty if Spark can already read all of them together.
     """
     if table.spec is None or compatible_read(table, selected, merging).spec:
         return ()

@@ -17,12 +17,12 @@ from spark_bucketing.table.warehouse import Warehouse
 _FOLDER = "_file_statistics"
 _SAME_FILE = "actual.file = saved.file and actual.bytes = saved.bytes and actual.modified = saved.modified"
 _TRUTH = "spark_bucketing_file_statistics"
-# Values are JSON arrays, whose commas DESCRIBE does not distinguish from the commas between properties.
+# Values are JSON arrays. DESCRIBE does not distinguish their commas from the commas between properties.
 _NAMES = re.compile(r"bucketing\.(range_by|implicit_partition_by)=(\[.*?\])(?=, |\]$)")
 
 
 class State:
-    """Whether the statistics cover a file."""
+    """States of a file: whether valid statistics cover it."""
 
     COVERED = "covered"
     NOT_COVERED = "not-covered"  # another writer added or replaced the file; all queries read it
@@ -83,7 +83,7 @@ def as_organized(table: Table) -> Organized | None:
 
 
 def read_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]:
-    """Return the table's files with their statistics. Reads file footers, but no rows."""
+    """Return the table's files with their statistics; reads file footers, but no rows."""
     listed = (
         f"select {_tail(of)} as file, max(_metadata.file_size) as bytes, count(*) as rows,"  # noqa: S608
         f" max(_metadata.file_modification_time) as modified from {sql.table(of.table.name)} group by _metadata.file_path"  # noqa: E501
@@ -101,7 +101,7 @@ def read_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]
 
 
 def verify_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]:
-    """Compute the statistics of the table's files from the rows, and compare them with the stored ones.
+    """Compute the statistics of the table's files from the rows, and compare them with the stored statistics.
 
     Reads all rows once.
     """
@@ -129,8 +129,8 @@ def verify_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStat
 def repair_file_statistics(warehouse: Warehouse, of: Organized) -> int:
     """Rewrite all statistics from the rows, and return the number of files that they cover.
 
-    A single statistics file replaces all others after all rows are read. If the replacement is interrupted, there are
-    no statistics, and queries read all files.
+    After Spark has read all rows, a single statistics file replaces all others. If the replacement is interrupted, the
+    table has no statistics, and queries read all files.
     """
     warehouse.rows(f"cache table {_TRUTH} as {_truth(of)}")
     try:
@@ -190,7 +190,7 @@ def _truth(of: Organized) -> str:
 
 
 def _follows(of: Organized) -> str:
-    """Return SQL that is true if a file's minimum is at most the maximum of some earlier file."""
+    """Return SQL that is true if a file's minimum is at most the maximum of any earlier file."""
     groups = [
         *(["actual.partition"] if of.table.columns else []),
         *(["actual.implicit_partition"] if of.implicit_partition_by else []),

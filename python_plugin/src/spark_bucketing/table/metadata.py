@@ -15,7 +15,7 @@ from spark_bucketing.table.compatibility import Merging
 from spark_bucketing.table.model import Column, Partition, Status, Table
 from spark_bucketing.table.warehouse import Warehouse
 
-# Hive's name for a partition with the value NULL.
+# Hive's directory name for the partition value NULL.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 
@@ -24,7 +24,7 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
     """Read a table's bucket spec and the bucket specs of its partitions.
 
     Args:
-        warehouse: with an open session.
+        warehouse: a warehouse with an open session.
         name: qualified name: db.t.
 
     Raises:
@@ -96,7 +96,7 @@ def seal_table(warehouse: Warehouse, table: str, where: str | None, dry_run: boo
     """Read the keys of unsealed files, and seal the files that match the table's bucket spec.
 
     Args:
-        warehouse: with an open session.
+        warehouse: a warehouse with an open session.
         table: qualified name: db.t.
         where: a predicate on the partition columns; None for all partitions.
         dry_run: whether to write nothing.
@@ -163,8 +163,8 @@ def _refuse_others(table: Table) -> None:
     hive = details.get("Provider", "").lower() == "hive"
     if not hive and table.spec:
         raise TableError(
-            f"Table {name} has {table.spec.num_buckets} buckets of the Spark layout, whose partitions must have the "
-            "same number of buckets: otherwise, stock Spark would omit rows. Expected the Hive layout. Rebuild the "
+            f"Table {name} has {table.spec.num_buckets} buckets in the Spark layout, in which all partitions must have "
+            "the same number of buckets. Otherwise, stock Spark would omit rows. Expected the Hive layout. Rebuild the "
             "table with bucket_hash='hive' (STORED AS PARQUET or ORC)."
         )
     if not table.columns:
@@ -175,7 +175,7 @@ def _refuse_others(table: Table) -> None:
     stored = details.get("InputFormat", "") if hive else details.get("Provider", "")
     if not re.search("parquet|orc", stored, re.IGNORECASE):
         raise TableError(
-            f"Table {name} has the file format {stored or 'none'}, for which Spark does not support buckets of the "
+            f"Table {name} has the file format {stored or 'none'}, for which Spark does not support buckets in the "
             "Hive layout. Expected Parquet or ORC. Rebuild the table with file_format='parquet' (STORED AS PARQUET or "
             "ORC)."
         )

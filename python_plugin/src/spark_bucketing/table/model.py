@@ -14,10 +14,10 @@ _ROOT = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?:///|/(?!/))")
 
 
 class Status:
-    """Statuses in bucket_specs() and SEAL BUCKETS; any other status is the code of the reason for an ordinary scan."""
+    """Statuses in bucket_specs() and SEAL BUCKETS; any other status is a code that explains an ordinary scan."""
 
     SEALED = "sealed"
-    # In SEAL BUCKETS: the partition was already sealed.
+    # In SEAL BUCKETS, the partition was already sealed.
     UNCHANGED = "unchanged"
     REFUSED = "refused"
     EMPTY = "empty"
@@ -39,7 +39,7 @@ class Column:
 
     @property
     def is_ordered(self) -> bool:
-        """Return whether the column's values sort here as they do in Spark."""
+        """Return whether Python and Spark sort the column's values in the same order."""
         return self.is_number or self.type.lower() in ("string", "date")
 
 
@@ -65,11 +65,11 @@ class Partition:
 
     @property
     def summary(self) -> str:
-        """Describe the partition's files: the spec of the seal, or the code of the reason for an ordinary scan."""
+        """Describe the partition's files: the spec in the seal, or the code that explains an ordinary scan."""
         if self.spec is None:
             return f"[{self.status}] {self.problem}".rstrip() if self.has_files else Status.EMPTY
         several = (self.files_per_bucket or 0) > 1
-        return words(self.spec) + (f", up to {self.files_per_bucket:,} files of a bucket" if several else "")
+        return words(self.spec) + (f", up to {self.files_per_bucket:,} files per bucket" if several else "")
 
     def has(self, spec: BucketSpec) -> bool:
         """Return whether the partition's files are sealed with this spec and each bucket has at most one file."""
@@ -78,7 +78,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Table:
-    """A table as DESCRIBE TABLE EXTENDED and bucket_specs() show it."""
+    """A table, as described by DESCRIBE TABLE EXTENDED and bucket_specs()."""
 
     name: str  # qualified: db.t
     spec: BucketSpec | None  # for new partitions; None without buckets
@@ -94,12 +94,12 @@ class Table:
 
     @property
     def location(self) -> str:
-        """Return the partition's directory in the metastore."""
+        """Return the table's directory in the metastore."""
         return self.details.get("Location", "")
 
     @property
     def identity(self) -> str:
-        """Return a value that no later table with this name has: the id of its dbt build, or its creation time."""
+        """Return the id of the table's dbt build, or its creation time; no later table of this name has the same."""
         return self.properties.get("bucketing.build") or self.details.get("Created Time", "")
 
     def _order(self, partition: Partition) -> tuple[tuple[int, Decimal, str], ...]:

@@ -17,7 +17,7 @@ from spark_bucketing.table.metadata import existing_table, merging_of, read_part
 from spark_bucketing.table.model import Partition, Table, one_spelling
 from spark_bucketing.table.warehouse import Warehouse
 
-# For Hive-layout tables in these formats, Spark uses its own readers, which return the file of a row.
+# For tables in the Hive layout with these formats, Spark uses its own readers, which return the file of a row.
 _READABLE_HIVE_FORMATS = ("parquet", "orc")
 _LISTING = "spark_bucketing_listing"
 
@@ -54,7 +54,7 @@ def read_overviews(
     """Read the overviews of tables.
 
     Args:
-        warehouse: with an open session, whose settings do not change.
+        warehouse: a warehouse with an open session, whose settings do not change.
         schema: schema of tables that are named without one.
         names: names of tables; empty for all bucketed and organized tables of the schema.
         on_progress: callback for the description of the current step.
@@ -76,7 +76,7 @@ def qualified(name: str, schema: str) -> str:
     """Return the name of a table with its schema.
 
     Raises:
-        TableError: this is not a table name.
+        TableError: the name is not a valid table name.
     """
     parts = sql.parts(name)
     if not 1 <= len(parts) <= 2:
@@ -140,14 +140,12 @@ def _files(warehouse: Warehouse, table: Table, found: BucketedFiles) -> tuple[Da
         SparkError: the files cannot be listed or read.
     """
     if found.spec.in_hive_layout and found.file_format not in _READABLE_HIVE_FORMATS:
-        raise SparkError(
-            f"The files of a Hive-layout table can be read as parquet and orc, not as {found.file_format}."
-        )
+        raise SparkError(f"The files of {table.name} have the format {found.file_format}. Expected parquet or orc.")
     name = sql.table(table.name)
     # A bucketed scan would drop the rows of files whose ids are out of range, and would fail on names without an id.
     with warehouse.with_settings({"spark.sql.sources.bucketing.enabled": "false"}):
         warehouse.change(f"refresh table {name}")
-        # _metadata is not available: Spark resolves this before it chooses its own reader for Hive-layout tables.
+        # _metadata is not available: Spark resolves it before it selects its own reader for the Hive layout.
         counted = warehouse.rows(
             f"select uri, count(*) as rows from (select input_file_name() as uri from {name}) group by uri"  # noqa: S608
         )

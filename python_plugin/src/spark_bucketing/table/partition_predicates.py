@@ -21,13 +21,13 @@ _LIST = 2
 def select_partitions(
     warehouse: Warehouse, table: Table, where: str | None
 ) -> tuple[tuple[Partition, ...], frozenset[str]]:
-    """Return the partitions that a SQL predicate selects; all partitions without a predicate.
+    """Return the partitions that a SQL predicate selects; without a predicate, return all partitions.
 
     Spark evaluates the predicate over the partition values only, so it may use any Spark function.
 
     Returns:
-        The partitions, and the names of partitions that an INSERT cannot address. Spark would write their values
-        differently, such as 0.10 in a double column or month=01 in an int column, which other engines write.
+        The partitions, and the names of partitions that an INSERT cannot address. Other engines wrote their values in
+        a form that Spark would not write, such as 0.10 in a double column or month=01 in an int column.
 
     Raises:
         TableError: the predicate is invalid or uses other columns.
@@ -42,8 +42,8 @@ def select_partitions(
     casts = [f"try_cast({name} as {column.type})" for name, column in zip(names, table.columns, strict=True)]
     spelled = ", ".join(f"try_cast({cast} as string)" for cast in casts)
     typed = ", ".join(f"{cast} as {sql.name(column.name)}" for cast, column in zip(casts, table.columns, strict=True))
-    # The names keep the predicate from resolving to columns of this query. The line break ends a comment at the end of
-    # the predicate.
+    # The prefixed names prevent the predicate from resolving to columns of this query. The line break ends a comment at
+    # the end of the predicate.
     query = (
         f"with typed as (select place as spark_bucketing_place, array({spelled}) as spark_bucketing_spelled, {typed} "  # noqa: S608
         f"from values {values} as v(place, {', '.join(names)})) "
@@ -54,7 +54,7 @@ def select_partitions(
     try:
         found = {row["place"]: row for row in warehouse.rows(query)}
     except SparkError as error:
-        # Spark suggests columns of this query, which the user does not know.
+        # Spark suggests columns of this query, which mean nothing to the user.
         why = re.split(r" Did you mean| SQLSTATE", str(error))[0]
         raise TableError(
             f"The --where predicate is invalid for {table.name}: {why} Expected a condition on the partition "

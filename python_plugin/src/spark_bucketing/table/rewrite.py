@@ -71,7 +71,7 @@ def target_of(table: Table) -> BucketSpec:
     lenient = [key for key, value in table.options.items() if key.lower() in _LENIENT and value.lower() == "true"]
     if lenient:
         raise TableError(
-            f"Table {table.name} is read with its option {', '.join(f'{key}=true' for key in lenient)}, which skips "
+            f"Table {table.name} has the option {', '.join(f'{key}=true' for key in lenient)}, which skips "
             "unreadable files: a rewrite would lose their rows. Nothing was changed. Expected a table without this "
             f"option. Run ALTER TABLE {table.name} SET SERDEPROPERTIES "
             f"{sql.properties(dict.fromkeys(lenient, 'false'))}"
@@ -100,7 +100,7 @@ def plan_rewrite(table: Table, chosen: Sequence[Partition], unclear: frozenset[s
 
 
 def _inside(table: Table) -> Mapping[str, Sequence[str]]:
-    """Return the names of up to two partitions in or below each directory; the table itself counts as one."""
+    """Return the names of up to two partitions in or below each directory; the table itself counts as a partition."""
     found: dict[str, list[str]] = {}
     folders = [*((part.name, part.location) for part in table.partitions), ("the table", table.location)]
     for name, location in folders:
@@ -124,7 +124,7 @@ class Rewriter:
     """Replace the rows of partitions through builds.
 
     Args:
-        warehouse: with an open session.
+        warehouse: a warehouse with an open session.
         table: the bucketed table.
         notify: callback for messages to the user.
     """
@@ -207,7 +207,7 @@ class Rewriter:
 
 
 def named(partitions: Sequence[Partition]) -> str:
-    """Return the names of the first partitions and the number of the remaining ones."""
+    """Return the names of the first partitions and the number of the remaining partitions."""
     names = ", ".join(part.name for part in partitions[:_NAMED])
     more = f" and {len(partitions) - _NAMED:,} more" if len(partitions) > _NAMED else ""
     return f"{'partition' if len(partitions) == 1 else 'partitions'} {names}{more}"

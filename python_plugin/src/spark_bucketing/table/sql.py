@@ -26,7 +26,7 @@ def names(columns: Sequence[Column]) -> str:
 
 
 def readable_name(identifier: str) -> str:
-    """Return an identifier for messages, quoted only if necessary."""
+    """Return an identifier for a message, quoted only if necessary."""
     return identifier if identifier.isascii() and identifier.isidentifier() else name(identifier)
 
 

@@ -59,7 +59,7 @@ class Verification:
                 where = part.name or "the table"
                 yield f"{where} has {part.problem}: rewrite it (spark-bucketing table rewrite {name}, or dbt run)."
         refused = {part.name for part in self.sealed if part.status == Status.REFUSED}
-        # Stock Spark uses buckets of the Spark layout without a seal.
+        # In the Spark layout, stock Spark uses buckets without a seal.
         spec = self.overview.table.spec
         fine = {Status.SEALED, Status.EMPTY} | ({Status.NOT_SEALED} if spec and spec.bucket_hash == "spark" else set())
         loose = [
@@ -84,7 +84,7 @@ class Verification:
         overlapping = [file for file in self.statistics if file.overlaps]
         if overlapping:
             yield (
-                f"{count(len(overlapping), 'file')} whose range overlaps another file's, such as "
+                f"{count(len(overlapping), 'file')} whose range overlaps the range of another file, such as "
                 f"{overlapping[0].name}: queries read both files; rebuild the table (dbt run --full-refresh)."
             )
 
@@ -95,7 +95,7 @@ def verify_table(
     """Run every check that applies to a table.
 
     Args:
-        warehouse: with an open session.
+        warehouse: a warehouse with an open session.
         overview: the overview of the table.
         deep: whether to read the rows of unsealed files and of organized tables.
         where: a predicate on the partition columns; selects the partitions whose rows are read.

@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_bucketing.errors import SparkError
 
-# With these settings, Spark reads all rows and writes buckets. All are defaults of Spark or the extension.
+# With these settings, Spark reads all rows and writes buckets. Each value is a default of Spark or the extension.
 _NEEDED: Mapping[str, str] = {
     "spark.bucketing.enabled": "true",
     "spark.bucketing.write.distribute": "true",
@@ -65,11 +65,11 @@ class Warehouse:
                 self.change(f"set {key} = {before[key]}" if key in before else f"reset {key}")
 
     def has_extension(self) -> bool:
-        """Return whether the session has the extension, which adds bucket specs per partition."""
+        """Return whether the session has the extension, which provides bucket specs per partition."""
         return bool(self.rows("show user functions like 'bucket_specs'"))
 
     def extension_description(self) -> str:
-        """Describe the extension, including its class and version; empty without the extension."""
+        """Return the description of the extension, with its class and version; empty without the extension."""
         rows = self.rows("describe function bucket_specs") if self.has_extension() else []
         return "\n".join(str(value) for row in rows for value in row.values())
 
@@ -83,7 +83,7 @@ class Warehouse:
             return
         loaded = self.settings().get("spark.sql.extensions") or "(nothing)"
         raise SparkError(
-            f"The session lacks the extension, which reads the bucket specs of {table}: found "
+            f"The session lacks the extension, which is required to read the bucket specs of {table}: found "
             f"spark.sql.extensions={loaded}. Add the output of `spark-bucketing "
             "extension conf --format profiles` to the server_side_parameters of the target, or to the "
             "server's configuration."

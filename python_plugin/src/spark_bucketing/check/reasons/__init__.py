@@ -40,8 +40,8 @@ def unexplained(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     return Explanation(message, exchange_or_sort.side.entry.tables)
 
 
-# Order: first causes other than buckets, then whether the table can be read as bucketed, whether its buckets match the
-# keys, whether they reach the operator, whether they match the other side, and finally sorts.
+# The order of evaluation: causes other than buckets; whether Spark can read the table as bucketed; whether its buckets
+# match the keys, reach the operator and match the other side; finally, sorts.
 REASONS: tuple[Reason, ...] = (
     *(
         found
@@ -64,6 +64,6 @@ def project_findings(project: ProjectFacts) -> tuple[Finding, ...]:
     """Return the findings about a project as a whole."""
     found = ((reason.slug, explained) for reason in PROJECT_REASONS for explained in reason.find(project))
     return tuple(
-        Finding(slug, one.message, one.tables, one.level, tuple(Fix(**vars(each)) for each in one.candidates))
+        Finding(slug, one.message, one.tables, one.level, tuple(Fix(**vars(each)) for each in one.changes))
         for slug, one in found
     )

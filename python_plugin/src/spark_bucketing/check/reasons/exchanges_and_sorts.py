@@ -1,4 +1,4 @@
-"""Trace an Exchange or a Sort below an operator, and how the rows of its input are partitioned and ordered.
+"""Trace an Exchange or a Sort below an operator, and the partitioning and ordering of the operator's input.
 
 The trace follows the given plan from a scan up to the operator. WhatIf asks Spark for alternative plans.
 """
@@ -39,7 +39,7 @@ class Partitioning:
     """Rows that are partitioned by a hash of some of an operator's keys."""
 
     kind: BucketHash  # hash of the keys
-    places: tuple[frozenset[int], ...]  # for each hashed column, the positions of the operator's keys that contain it
+    places: tuple[frozenset[int], ...]  # for each hashed column, the positions of the keys that are this column
     number: int  # number of partitions
     table: str | None = None  # the bucketed table; None if an Exchange partitioned the rows
 
@@ -62,7 +62,7 @@ class ExchangeOrSort:
 
     @property
     def is_reused(self) -> bool:
-        """Whether Spark runs the Exchange for another operator, and reuses it for this one."""
+        """Return whether Spark runs the Exchange for another operator, and reuses it for this one."""
         ways = (node.number for side in self.op.sides for node in side.way)
         return self.node.number not in self.op.own and self.node.number in ways
 
@@ -84,12 +84,12 @@ class ExchangeOrSort:
 
     @cached_property
     def columns(self) -> tuple[Source, ...]:
-        """Return the table columns that the keys are or are computed from."""
+        """Return the table columns that are keys or from which Spark computes keys."""
         return tuple(source for key in self.keys for source in sources_of(key, self.side.entry))
 
     @cached_property
     def table(self) -> BucketedScan | None:
-        """Return the bucketed table that the keys come from, or else the first one below."""
+        """Return the bucketed table that the keys come from; otherwise, the first bucketed table below."""
         scans = (*(source.scan for source in self.columns), *self.side.entry.scans)
         found = [table for scan in scans if (table := self.query.bucketed(scan))]
         return next((table for table in found if set(table.columns) & self._names_of(table.node)), None) or next(
@@ -103,7 +103,7 @@ class ExchangeOrSort:
 
     @cached_property
     def partitionings(self) -> tuple[Partitioning, ...]:
-        """Return the hash partitionings of the input whose columns are all keys, starting with its own scan."""
+        """Return the input's hash partitionings by keys of the operator, starting with the table's scan."""
         scans = [self.table.node] if self.table else []
         scans += [source.scan for source in self.sources if source]
         found = (self._partitioning(scan) for scan in {scan.number: scan for scan in scans}.values())
@@ -121,7 +121,7 @@ class ExchangeOrSort:
 
     @cached_property
     def closest(self) -> tuple[Partitioning, Partitioning] | None:
-        """Return partitionings of both sides by the same join keys, with any hash and number of partitions."""
+        """Return partitionings of both sides by the same join keys, whatever their hashes and numbers of partitions."""
         if self.other is None:
             return None
         for here, there in itertools.product(self.partitionings, self.other.partitionings):
@@ -164,7 +164,7 @@ class ExchangeOrSort:
         return table, tuple(source.column.name.lower() for source in plain)
 
     def _names_of(self, scan: PlanNode) -> set[str]:
-        """Return the names of this scan's columns from which the keys are computed."""
+        """Return the names of this scan's columns from which Spark computes the keys."""
         return {source.column.name.lower() for source in self.columns if source.scan.number == scan.number}
 
     def _first_above(self, operators: tuple[str, ...]) -> PlanNode | None:
@@ -209,7 +209,7 @@ class ExchangeOrSort:
         )
 
     def _upwards(self, scan: PlanNode) -> Iterator[tuple[PlanNode, PlanNode]]:
-        """Yield the nodes from a scan up to the operator, each with the node below, without the required Exchange."""
+        """Yield the nodes from a scan up to the operator, each with the node below; skip the required Exchange."""
         below = scan
         for node in self.side.entry.way_from(scan):
             if node is not self.side.needed:

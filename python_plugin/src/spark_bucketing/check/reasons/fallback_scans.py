@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.check.candidate_fixes import match_other, rewrite_files, seal_files, set_to, switch_extension_on
+from spark_bucketing.check.changes import match_other, rewrite_files, seal_files, set_to, switch_extension_on
 from spark_bucketing.check.reasons.exchanges_and_sorts import ExchangeOrSort
 from spark_bucketing.check.reasons.phrases import buckets, purpose, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
@@ -35,7 +35,7 @@ def side_not_bucketed(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     named = (plain,) if plain else tables
     here = f"{series(named)} {'are' if len(named) > 1 else 'is'} not bucketed"
     if not named:
-        here = "This side of the join reads no table"
+        here = "This side of the join does not read a table"
     there = f"; {other.name} has {buckets(other.spec)}" if other else ""
     return Explanation(f"{here}, and is {purpose(exchange_or_sort)}{there}.", tables, match_other(exchange_or_sort))
 
@@ -58,7 +58,7 @@ def bucketing_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanation | 
     if table.settings.on(BUCKETING):
         return None
     message = f"{table.name} is bucketed, but {BUCKETING}=false makes Spark ignore buckets."
-    return Explanation(message, candidates=(set_to({BUCKETING: "true"}),))
+    return Explanation(message, changes=(set_to({BUCKETING: "true"}),))
 
 
 @reason("stock Spark does not read the Hive layout as bucketed, but the session extension does", of="table")
@@ -80,7 +80,7 @@ def hive_layout_without_extension(exchange_or_sort: ExchangeOrSort, table: Bucke
     return Explanation(
         f"{table.name} has {buckets(table.spec)} in the Hive layout, but this session does not use the extension that "
         "reads them, so Spark uses an ordinary scan.",
-        candidates=(switch_extension_on(table.settings), *match_other(exchange_or_sort)),
+        changes=(switch_extension_on(table.settings), *match_other(exchange_or_sort)),
     )
 
 
@@ -101,7 +101,7 @@ def mixed_bucket_specs(_: ExchangeOrSort, table: BucketedScan) -> Explanation | 
     if table.note.code not in MIXED_CODES:
         return None
     return Explanation(
-        f"Spark uses an ordinary scan for {table.name}: {table.note.words}.", candidates=(rewrite_files(table),)
+        f"Spark uses an ordinary scan for {table.name}: {table.note.words}.", changes=(rewrite_files(table),)
     )
 
 
@@ -144,7 +144,7 @@ def not_sealed(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     if table.note.code not in SEAL_CODES:
         return None
     message = f"Spark uses an ordinary scan for {table.name}: {table.note.words} ({table.note.code})."
-    return Explanation(message, candidates=(seal_files(table.facts), rewrite_files(table)))
+    return Explanation(message, changes=(seal_files(table.facts), rewrite_files(table)))
 
 
 @reason("the table has too few buckets for its size and the session's cores", of="table")
@@ -161,7 +161,7 @@ def too_few_buckets(_: ExchangeOrSort, table: BucketedScan) -> Explanation | Non
 
     **Best practice**
 
-    Use more buckets of 128 to 512 MB, and at least one per core. `spark-bucketing table show` shows sizes.
+    Use more buckets: at least one per core, of 128 to 512 MB each. `spark-bucketing table show` shows their sizes.
     """
     if table.note.code not in TASK_CODES:
         return None

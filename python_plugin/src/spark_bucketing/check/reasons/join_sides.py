@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from spark_bucketing.check.candidate_fixes import Candidates, let_extension_read, match_either, set_to
+from spark_bucketing.check.changes import Changes, let_extension_read, match_either, set_to
 from spark_bucketing.check.reasons.exchanges_and_sorts import ExchangeOrSort
 from spark_bucketing.check.reasons.phrases import buckets, purpose
 from spark_bucketing.check.reasons.reason import Explanation, reason
 from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import ALIGNMENT, ALL_KEYS, COALESCE, COALESCE_RATIO, SHUFFLE_PARTITIONS
-from spark_bucketing.spec import hash_name
+from spark_bucketing.spec import are_compatible, hash_name
 
 
 @reason("the join has more keys than bucket columns, which a setting forbids", of="table")
@@ -38,7 +38,7 @@ def superset_keys(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Expl
     return Explanation(
         f"{table.name} has {buckets(table.spec)} but is {purpose(exchange_or_sort)}, which includes more keys; "
         f"{ALL_KEYS}=true requires buckets by all of them.",
-        candidates=(set_to({ALL_KEYS: "false"}), *match_either(exchange_or_sort)),
+        changes=(set_to({ALL_KEYS: "false"}), *match_either(exchange_or_sort)),
     )
 
 
@@ -90,7 +90,7 @@ def bucket_coalescing_disabled(exchange_or_sort: ExchangeOrSort, table: Bucketed
     if not here or not there or here.kind != there.kind or here.table is None or there.table is None:
         return None
     few, many = sorted((here.number, there.number))
-    if few == many or many % few:
+    if few == many or not are_compatible(few, many):
         return None
     ratio, limit = many // few, exchange_or_sort.query.settings.number(COALESCE_RATIO)
     over = f", and {ratio} is above {COALESCE_RATIO}={limit}" if ratio > limit else ""
@@ -160,7 +160,7 @@ def bucket_columns_differ(exchange_or_sort: ExchangeOrSort, table: BucketedScan)
     )
 
 
-def _merging(table: BucketedScan, ratio: int, limit: int) -> Candidates:
+def _merging(table: BucketedScan, ratio: int, limit: int) -> Changes:
     if table.by_extension:
         return (set_to({ALIGNMENT: "coalesce" if ratio > limit else "auto"}),)
     over = {COALESCE_RATIO: str(ratio)} if ratio > limit else {}

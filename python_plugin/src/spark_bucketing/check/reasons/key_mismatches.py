@@ -1,9 +1,9 @@
-"""Reasons in the keys of an operator, or in operators between the table and that operator."""
+"""Reasons that lie in an operator's keys, or in operators between the table and that operator."""
 
 from __future__ import annotations
 
-from spark_bucketing.check.candidate_fixes import (
-    Candidates,
+from spark_bucketing.check.changes import (
+    Changes,
     bucket_by_keys,
     leave_out_repartition,
     let_extension_read,
@@ -14,7 +14,7 @@ from spark_bucketing.check.candidate_fixes import (
 from spark_bucketing.check.reasons.exchanges_and_sorts import EXCHANGE, EXCHANGE_BELOW, ExchangeOrSort
 from spark_bucketing.check.reasons.phrases import buckets, doing, purpose, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
-from spark_bucketing.check.results import Candidate
+from spark_bucketing.check.results import Change
 from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import UNION
 from spark_bucketing.check.sql_text import with_plain_equality, without_casts
@@ -93,7 +93,7 @@ def expression_over_key(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -
     return Explanation(
         f"{table.name} is bucketed by {series(table.spec.bucket_columns)} but {purpose(exchange_or_sort)}. "
         f"The expression over {series(list(dict.fromkeys(wrapped)))} hides the buckets.",
-        candidates=_without_expressions(exchange_or_sort),
+        changes=_without_expressions(exchange_or_sort),
     )
 
 
@@ -121,7 +121,7 @@ def keys_miss_bucket_column(exchange_or_sort: ExchangeOrSort, table: BucketedSca
     return Explanation(
         f"{table.name} has {buckets(table.spec)} but is {purpose(exchange_or_sort)}; the keys do not include "
         f"{series(exchange_or_sort.uncovered)}.",
-        candidates=(*match_other(exchange_or_sort), *bucket_by_keys(exchange_or_sort)),
+        changes=(*match_other(exchange_or_sort), *bucket_by_keys(exchange_or_sort)),
     )
 
 
@@ -185,15 +185,15 @@ def repartitioned_below(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     return Explanation(message, (table.name,), (leave_out_repartition(),) if asked else ())
 
 
-def _without_expressions(exchange_or_sort: ExchangeOrSort) -> Candidates:
+def _without_expressions(exchange_or_sort: ExchangeOrSort) -> Changes:
     other = exchange_or_sort.other
     if other is None:
         return ()
     if any(key.startswith("isnull(") for key in exchange_or_sort.keys):
         text = "If the keys are never NULL, use = instead of <=>, INTERSECT or EXCEPT."
-        return (Candidate("sql", text, rewrite=with_plain_equality),)
+        return (Change("sql", text, rewrite=with_plain_equality),)
     pairs = zip(exchange_or_sort.sources, other.sources, strict=False)
     if all(here and here.cast and there and there.cast for here, there in pairs):
         text = "Join on the columns themselves, because both sides have the same cast."
-        return (Candidate("sql", text, rewrite=without_casts),)
+        return (Change("sql", text, rewrite=without_casts),)
     return ()

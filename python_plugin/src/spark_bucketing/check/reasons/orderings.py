@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from spark_bucketing.check.candidate_fixes import (
-    Candidates,
+from spark_bucketing.check.changes import (
+    Changes,
     bucket,
     let_extension_read,
     match_either,
@@ -23,7 +23,7 @@ from spark_bucketing.check.session_settings import MERGE_FILES, ORDERING
 
 @reason("several buckets are combined, which loses their order", SORT, of="table")
 def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """Spark combines several buckets by reading them one after the other, so it must sort them again.
+    """Spark combines several buckets by reading them one after another, so it must sort them again.
 
     **Anti-pattern**
 
@@ -41,7 +41,7 @@ def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: Bucketed
     merging = (set_to({MERGE_FILES: "64"}),) if table.by_extension else let_extension_read(table)
     return Explanation(
         f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}. Spark reads "
-        f"{here.number // there.number} sorted files one after the other and sorts them again.",
+        f"{here.number // there.number} sorted files one after another and sorts them again.",
         (here.table, there.table),
         (*match_either(exchange_or_sort), *merging),
     )
@@ -77,7 +77,7 @@ def sort_columns_mismatch(exchange_or_sort: ExchangeOrSort, table: BucketedScan)
     words = re.sub(r"#\d+L?", "", exchange_or_sort.node.details.get("Arguments", "").partition("]")[0].strip("["))
     words = words.replace(" ASC NULLS FIRST", "").replace(" NULLS LAST", "")
     message = f"The files of {table.name} are {order}, but the operator requires the order {words}."
-    return Explanation(message, candidates=_in_order(table, wanted or ()))
+    return Explanation(message, changes=_in_order(table, wanted or ()))
 
 
 @reason("a bucket has one file in each of the selected partitions", SORT, of="read")
@@ -102,7 +102,7 @@ def multiple_partitions(_: ExchangeOrSort, table: BucketedScan) -> Explanation |
         return None
     which = "all" if table.reads_all_partitions else f"{table.partitions_read:,}"
     message = f"The query reads {which} partitions of {table.name}, each with its own sorted file per bucket."
-    return Explanation(message, candidates=(merge_files(table),))
+    return Explanation(message, changes=(merge_files(table),))
 
 
 @reason("a bucket has several files", SORT, of="read")
@@ -121,7 +121,7 @@ def multiple_files_per_bucket(_: ExchangeOrSort, table: BucketedScan) -> Explana
     if files < 2:
         return None
     message = f"A bucket of {table.name} has {files:,} files, each sorted separately."
-    return Explanation(message, candidates=(rewrite_files(table), merge_files(table)))
+    return Explanation(message, changes=(rewrite_files(table), merge_files(table)))
 
 
 @reason("the files are sorted, but a setting prevents Spark from using their order", SORT, of="read")
@@ -143,7 +143,7 @@ def scan_ordering_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanatio
     return Explanation(
         f"The files of {table.name} have the required order, but {ORDERING}=false prevents Spark from using "
         f"it.{extension if table.settings.extension else ''}",
-        candidates=(set_to({ORDERING: "true"}), *let_extension_read(table)),
+        changes=(set_to({ORDERING: "true"}), *let_extension_read(table)),
     )
 
 
@@ -160,14 +160,14 @@ def ordering_not_preserved(exchange_or_sort: ExchangeOrSort, table: BucketedScan
 
     **Best practice**
 
-    Usually, nothing is necessary, because a sort without a shuffle is cheap. The extension merges sorted inputs of a
+    Usually, you need no change, because a sort without a shuffle is cheap. The extension merges the sorted inputs of a
     union.
     """
     node = exchange_or_sort.disordered_at
     if not table.ordered or node is None:
         return None
     message = f"{table.name} is read in order, but {node.operator} does not preserve the order."
-    return Explanation(message, candidates=() if table.by_extension else let_extension_read(table))
+    return Explanation(message, changes=() if table.by_extension else let_extension_read(table))
 
 
 @reason("the rows come unordered from an operator that shuffled them", SORT)
@@ -180,7 +180,7 @@ def unordered_input(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Remove the shuffle below, and the sort disappears as well.
+    Remove the shuffle below. Spark then needs no sort, either.
     """
     if exchange_or_sort.read and any(found.table for found in exchange_or_sort.partitionings):
         return None
@@ -196,8 +196,8 @@ def _serves(exchange_or_sort: ExchangeOrSort, table: BucketedScan, wanted: tuple
     return have == wanted
 
 
-def _in_order(table: BucketedScan, wanted: tuple[str, ...]) -> Candidates:
+def _in_order(table: BucketedScan, wanted: tuple[str, ...]) -> Changes:
     first = [name for name in table.columns if name in wanted]
     orders = dict.fromkeys([wanted, (*first, *(name for name in wanted if name not in first))])
     specs = (replace(table.spec, sort_columns=order) for order in orders if order)
-    return tuple(candidate for spec in specs for candidate in bucket(table.facts, spec))
+    return tuple(change for spec in specs for change in bucket(table.facts, spec))

@@ -1,8 +1,8 @@
-"""Reasons in the query itself."""
+"""Reasons that lie in the query itself."""
 
 from __future__ import annotations
 
-from spark_bucketing.check.candidate_fixes import leave_out_repartition
+from spark_bucketing.check.changes import leave_out_repartition
 from spark_bucketing.check.reasons.exchanges_and_sorts import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, ExchangeOrSort
 from spark_bucketing.check.reasons.phrases import doing, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
@@ -22,8 +22,8 @@ def no_grouping_keys(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Number the rows within a key by which the table is bucketed. An aggregate without GROUP BY is fine, because each
-    task sends only one row.
+    Partition the window by the table's bucket columns. An aggregate without GROUP BY is fine, because each task sends
+    only one row.
 
     ```sql
     select *, row_number() over (partition by user_id order by event_at) as n from clicks
@@ -32,8 +32,8 @@ def no_grouping_keys(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     if exchange_or_sort.op.kind == "join" or exchange_or_sort.side.keys != ():
         return None
     if exchange_or_sort.op.kind == "window":
-        return Explanation("A window without PARTITION BY collects all rows in one task, which buckets cannot prevent.")
-    return Explanation("An aggregate without GROUP BY sends only one row per task, which needs no improvement.")
+        return Explanation("A window without PARTITION BY collects all rows in one task. Buckets cannot prevent this.")
+    return Explanation("An aggregate without GROUP BY sends only one row per task, so it needs no improvement.")
 
 
 @reason("the join has no equality between its sides, but buckets help only with equalities", JOIN)
@@ -48,7 +48,7 @@ def no_equi_join(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Join on a key by which both tables are bucketed, and add the other conditions:
+    Join on the bucket columns of both tables, and add the other conditions:
 
     ```sql
     select * from clicks join sessions

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_bucketing.check.reasons.exchanges_and_sorts import EXCHANGE, ExchangeOrSort
-from spark_bucketing.check.results import Candidate, Level
+from spark_bucketing.check.results import Change, Level
 
 
 @dataclass(frozen=True)
 class Reason:
     """A reason for an Exchange or a Sort in a plan, or for a finding about the whole project."""
 
-    slug: str  # its name, which users write to allow it
+    slug: str  # its name, with which users allow it
     summary: str  # one line for lists
     documentation: str  # explanation, **Anti-pattern** and **Best practice**
     about: tuple[str, ...]  # the values of ExchangeOrSort.about that it explains
@@ -29,7 +29,7 @@ class Explanation:
 
     message: str
     tables: tuple[str, ...] = ()
-    candidates: tuple[Candidate, ...] = ()
+    changes: tuple[Change, ...] = ()
     level: Level = "warning"  # level of a project finding
 
 

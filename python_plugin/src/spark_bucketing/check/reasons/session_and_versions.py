@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from spark_bucketing.check.candidate_fixes import set_to, switch_extension_on
+from spark_bucketing.check.changes import set_to, switch_extension_on
 from spark_bucketing.check.reasons.reason import Explanation, reason
 from spark_bucketing.check.session_settings import BUCKETING, CONVERT_METASTORE, RECORDS_PER_FILE, Settings
 from spark_bucketing.spec import BucketSpec
@@ -92,7 +92,7 @@ def incompatible_setting(project: ProjectFacts) -> Iterator[Explanation]:
         records = project.settings.get(RECORDS_PER_FILE)
         wrong.append((RECORDS_PER_FILE, records, "0", "Spark splits a bucket into several files"))
     for name, value, right, effect in wrong:
-        yield Explanation(f"{name}={value}: {effect}.", candidates=(set_to({name: right}),))
+        yield Explanation(f"{name}={value}: {effect}.", changes=(set_to({name: right}),))
 
 
 @reason("the project has tables with the Hive layout but no extension to read them as bucketed")

@@ -28,7 +28,7 @@ object BucketingConf {
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("8m")
 
   val MAX_PARTITION_BYTES: ConfigEntry[Long] = conf("read.maxPartitionBytes",
-    "Maximum size of a bucket of the Hive layout if more than three quarters of the cores would be idle. With a larger " +
+    "Maximum size of a bucket in the Hive layout if more than three quarters of the cores would be idle. With a larger " +
       "bucket, the table gets an ordinary scan, because a shuffle is faster. The limit shrinks as more cores are idle: " +
       "it is half as large if seven eighths are idle.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("1g")
@@ -43,7 +43,7 @@ object BucketingConf {
     .booleanConf.createWithDefault(true)
 
   val SPARK_LAYOUT: ConfigEntry[Boolean] = conf("read.sparkLayout",
-    "When true, the extension reads sealed tables of the Spark layout. This avoids sorts. It also avoids shuffles in " +
+    "When true, the extension reads sealed tables in the Spark layout. This avoids sorts. It also avoids shuffles in " +
       "one-to-many joins and above unions. When false, stock Spark reads them.")
     .booleanConf.createWithDefault(true)
 

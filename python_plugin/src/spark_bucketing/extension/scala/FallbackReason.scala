@@ -3,7 +3,7 @@ package org.apache.spark.sql.bucketing
 /**
  * The reason why Spark uses an ordinary scan for a bucketed table.
  *
- * @param code identifier for programs, one of the constants of the companion object
+ * @param code identifier for programs, a constant of the companion object
  * @param words explanation for people
  */
 case class FallbackReason(code: String, words: String) {

@@ -1,8 +1,8 @@
 """Plan SQL over hypothetical tables with Spark.
 
-| whatif = WhatIf(session)                              a separate session, see open_beside
+| whatif = WhatIf(session)                              uses a separate session, see open_beside
 | whatif.define(HypotheticalTable("shop.users", ...))   defines a table
-| whatif.plan(sql, [other_users], settings)             other tables and settings for this query only
+| whatif.plan(sql, [other_users], settings)             replaces tables and settings for this query only
 """
 
 from spark_bucketing.plan.whatif.hypothetical_table import HypotheticalTable

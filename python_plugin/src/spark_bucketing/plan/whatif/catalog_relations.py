@@ -1,9 +1,8 @@
 """Create Spark's objects for a hypothetical table: its catalog entry and the relation that scans read.
 
-For a bucketed Hive table, stock Spark creates a relation without buckets, whose catalog entry has the buckets. This
-module does the same without a Hive metastore. Py4J cannot use Scala's default arguments, so case classes are copied
-from
-instances that Spark created.
+For a bucketed Hive table, stock Spark creates a relation without buckets; only its catalog entry has the buckets. This
+module does the same without a Hive metastore. Py4J cannot use Scala's default arguments, so this module copies
+instances of case classes that Spark created.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Relations:
         self._state.catalog().cacheTable(self._classes["QualifiedTableName"]("spark_catalog", schema, table), relation)
 
     def relation(self, table: HypotheticalTable) -> Any:
-        """Return the relation of a table, with its own catalog entry for Spark's planning rules."""
+        """Return a table's relation, with a separate catalog entry for Spark's planning rules."""
         prototype, files = self._prototype(table.format)
         hive = table.spec is not None and table.spec.in_hive_layout
         spec = self._option(self._spec(table.spec, table.columns) if table.spec else None)
@@ -82,7 +81,7 @@ class Relations:
         return getattr(self._classes["LogicalRelation$"], "MODULE$").apply(changed, entry)
 
     def _with_files(self, table: HypotheticalTable, prototype: Any) -> dict[str, Any]:
-        """Return the fields of the catalog entry of a table with files: their location and seal."""
+        """Return the catalog entry's fields for a table with files: the location and the seal of the files."""
         if table.spec is None:
             return {}
         folder = self._folder / table.content
@@ -100,7 +99,7 @@ class Relations:
         return self._state.catalog().externalCatalog()
 
     def _prototype(self, file_format: str) -> tuple[Any, Any]:
-        """Return a catalog entry and a relation for this format, created by Spark."""
+        """Return a catalog entry and a relation that Spark created for this format."""
         if file_format not in self._prototypes:
             name = f"{WHATIF_SCHEMA}.like_{file_format}"
             # With a location, Spark does not create a directory.
@@ -113,13 +112,13 @@ class Relations:
         return self._classes["TableIdentifier"](table, self._option(schema), self._option("spark_catalog"))
 
     def _schema(self, columns: Mapping[str, str]) -> Any:
-        # The type of a bare NULL, which no table has.
+        # `void` is the type of a bare NULL; no table column has it.
         types = {name: "string" if kind.lower() == "void" else kind for name, kind in columns.items()}
         text = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in types.items())
         return self._state.sqlParser().parseTableSchema(text)
 
     def _spec(self, spec: BucketSpec, columns: Mapping[str, str]) -> Any:
-        # Spark compares column names as the table spells them.
+        # Spark compares column names in the spelling of the table.
         spelled = {name.lower(): name for name in columns}
         by, order = (
             self._names([spelled.get(name.lower(), name) for name in names])
@@ -137,7 +136,7 @@ class Relations:
         return found
 
     def _copied(self, instance: Any, *curried: Any, **changes: Any) -> Any:
-        """Call a case class's copy() with some fields changed."""
+        """Call copy() of a case class to change some fields."""
         names = _iterated(instance.productElementNames())
         values = (changes[name] if name in changes else instance.productElement(i) for i, name in enumerate(names))
         return instance.copy(*values, *curried)

@@ -9,7 +9,7 @@ from hashlib import sha256
 from spark_bucketing.plan.explain_cost import NO_SIZE
 from spark_bucketing.spec import BucketSpec
 
-# Tables of unknown size count as large, so that Spark does not broadcast them just because they are empty here.
+# Spark must not broadcast a table of unknown size just because it is empty here, so such a table counts as large.
 UNKNOWN_SIZE = NO_SIZE
 PLANNED_FORMATS = ("parquet", "orc", "csv", "json", "text")
 
@@ -18,7 +18,7 @@ PLANNED_FORMATS = ("parquet", "orc", "csv", "json", "text")
 class HypotheticalTable:
     """A table as the planner sees it: columns, layout, size, and sealed files without content.
 
-    If its partitions have several specs, the table has the spec with which a query can read them together.
+    If its partitions have several specs, the table has the spec with which one query can read all of them.
     """
 
     name: str  # schema.table
@@ -26,12 +26,11 @@ class HypotheticalTable:
     spec: BucketSpec | None = None  # its bucket spec; None if it is not bucketed
     partition_columns: tuple[str, ...] = ()  # names of the partition columns
     size_bytes: int | None = None  # total size, which affects broadcasts; None counts as large
-    # Whether Spark knows the size before it lists the files. It does not know the size for a scan of all partitions of
-    # a table without statistics.
+    # Whether Spark knows the size before it lists the files. Without statistics, Spark does not know the size when it
+    # scans all partitions of a table.
     knows_size: bool = True
     file_format: str = "parquet"  # parquet, orc, csv, json or text; other formats are planned as unbucketed parquet
-    # More than one means separately sorted files. For files of several partitions, the table is planned as
-    # unpartitioned.
+    # Several files are each sorted separately. A table with files of several partitions is planned as unpartitioned.
     files_per_bucket: int = 1
 
     @property
@@ -53,7 +52,7 @@ class HypotheticalTable:
     def has_files(self) -> bool:
         """Return whether plans depend on the table's files: sizes affect combined buckets, file counts affect sorts.
 
-        Files of a partitioned table would need partitions with values, and files need a known size.
+        Only unpartitioned tables of known size have files, because partitions would need values.
         """
         partitioned = bool(self.partition_columns) and self.files_per_bucket == 1
         return self.spec is not None and not partitioned and (self.size_bytes is not None or self.files_per_bucket > 1)

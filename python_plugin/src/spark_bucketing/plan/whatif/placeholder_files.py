@@ -1,4 +1,4 @@
-"""Create the files of a hypothetical bucket: sparse files of the right size, with a seal.
+"""Create files for a hypothetical bucket: sparse files of the right size, with a seal.
 
 During planning, Spark reads the names, lengths and times of files but does not open them.
 """
@@ -14,10 +14,10 @@ from pathlib import Path
 from spark_bucketing.spec import BucketSpec
 
 _TIME = 1_600_000_000
-# Names for bucket 0; names in the Hive layout start with a number.
+# File names for bucket 0; in the Hive layout, a file name starts with a number.
 _NAME = "part-00000-{:08x}-0000-0000-0000-000000000000_00000.c000.snappy.parquet"
 _WORD = 1 << 64
-# Larger than the maximum file size of common file systems.
+# Common file systems do not support larger files.
 _MOST_BYTES = 1 << 40
 
 
@@ -28,7 +28,7 @@ def write_files(folder: Path, number: int, size: int, hive: bool) -> tuple[tuple
         folder: directory to create.
         number: number of files, all for bucket 0.
         size: total size in bytes.
-        hive: whether to use names of the Hive layout.
+        hive: whether to use file names of the Hive layout.
 
     Returns: names and lengths of the files.
     """
@@ -50,7 +50,7 @@ def seal_of(
 
     Args:
         spec: bucket spec of the table.
-        schema: index among the data columns, and type, of each column in lower case.
+        schema: index among the data columns and type of each column, by lowercase name.
         files: names and lengths of the files.
     """
     columns, sorts = ([name.lower() for name in names] for names in (spec.bucket_columns, spec.sort_columns))

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CONTENT = re.compile(rf"(?:spark_catalog\.)?{WHATIF_SCHEMA}\.(\w+)")
-# Static settings, which cannot change in a session, and settings that load the extension.
+# Static settings, which a session cannot change, and settings that load the extension.
 _FIXED = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
 
 
 class WhatIf(SessionPlanner):
     """A planner for hypothetical tables in a separate session (open_beside()), with or without the extension.
 
-    The methods raise a SparkError if Spark rejects a type, a bucket column or a query, and a PlanError if a plan cannot
-    be parsed.
+    The methods raise a SparkError if Spark rejects a type, a bucket column or a query. They raise a PlanError if they
+    cannot parse a plan.
     """
 
     def __init__(self, session: SparkSession, folder: Path, has_extension: bool) -> None:
@@ -64,7 +64,7 @@ class WhatIf(SessionPlanner):
             self.session.sql(f"use `{schema}`")
 
     def table(self, name: str) -> HypotheticalTable | None:
-        """Return the definition of a table; None if it is not defined."""
+        """Return the definition of a table; None if the table is not defined."""
         return self._tables.get(name.lower())
 
     def columns(self, sql: str) -> dict[str, str]:
@@ -86,7 +86,7 @@ class WhatIf(SessionPlanner):
         settings: Mapping[str, str] | None = None,
         cost: bool = True,
     ) -> Explained:
-        """Return the plan as Spark prints it, with the original table names."""
+        """Return Spark's text of the plan, with the original table names."""
         with self.asked(), self._given(tables, settings or {}):
             texts = explain_execution(self.session, sql, cost)
         return Explained(*map(self._renamed, texts))

@@ -1,4 +1,4 @@
-"""The rules: each is a class with its user documentation as docstring, and a file of cases in tests/cases/lint."""
+"""The rules: each has a class, whose docstring is the user documentation, and a file of cases in tests/cases/lint."""
 
 from spark_bucketing.sqlfluff_plugin.rules.config_rules import CONFIG_RULES
 from spark_bucketing.sqlfluff_plugin.rules.query_rules import QUERY_RULES

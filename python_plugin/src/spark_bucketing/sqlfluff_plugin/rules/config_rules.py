@@ -83,7 +83,7 @@ class Rule_SparkBucketing_SB03(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB04(BucketRule, BaseRule):
-    """A bucket column has a type that Spark cannot hash, or whose buckets it does not read.
+    """A bucket column has a type that Spark cannot hash, or with which Spark does not use the buckets.
 
     **Anti-pattern**
 

@@ -57,7 +57,7 @@ class Rule_SparkBucketing_SB09(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB10(BucketRule, BaseRule):
-    """A join reads two tables, and neither bucket count is a multiple of the other.
+    """A join reads two tables, and neither of their bucket counts is a multiple of the other.
 
     **Anti-pattern**
 
@@ -68,7 +68,7 @@ class Rule_SparkBucketing_SB10(BucketRule, BaseRule):
 
     **Best practice**
 
-    Use powers of two everywhere, because the larger is always a multiple of the smaller.
+    Use powers of two everywhere, because the larger one is always a multiple of the smaller one.
 
     .. code-block:: sql
 
@@ -286,16 +286,4 @@ class Rule_SparkBucketing_SB18(BucketRule, BaseRule):
     is_fix_compatible = True
 
 
-QUERY_RULES: tuple[type[BaseRule], ...] = (
-    Rule_SparkBucketing_SB08,
-    Rule_SparkBucketing_SB09,
-    Rule_SparkBucketing_SB10,
-    Rule_SparkBucketing_SB11,
-    Rule_SparkBucketing_SB12,
-    Rule_SparkBucketing_SB13,
-    Rule_SparkBucketing_SB14,
-    Rule_SparkBucketing_SB15,
-    Rule_SparkBucketing_SB16,
-    Rule_SparkBucketing_SB17,
-    Rule_SparkBucketing_SB18,
-)
+QUERY_RULES: tuple[type[BaseRule], ...] = tuple(one for name, one in globals().items() if name.startswith("Rule_"))

@@ -1,4 +1,4 @@
-"""Shared behaviour of all rules: each examines a whole file and reports the problems found under its name."""
+"""Define the behavior that all rules share: each examines a whole file and reports the problems with its name."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class BucketRule:
-    """A mixin for subclasses of sqlfluff's BaseRule, whose metaclass treats every subclass as a rule."""
+    """A mixin for rules; it does not extend BaseRule, because sqlfluff treats every subclass of BaseRule as a rule."""
 
     name: str
     manifest: str
     groups: tuple[str, ...] = ("all", "spark_bucketing")
-    config_keywords: list[str] = ["manifest"]  # noqa: RUF012  (as sqlfluff has it)
+    config_keywords: list[str] = ["manifest"]  # noqa: RUF012  (sqlfluff's type)
     crawl_behaviour: BaseCrawler = RootOnlyCrawler()
-    # Problems are in hand-written code, including config(), which renders to nothing.
+    # Users write this code by hand, so report problems in templated code too. config() renders to nothing.
     targets_templated = True
     template_safe_fixes = True
 
@@ -53,9 +53,9 @@ class BucketRule:
         for violation in found:
             setting = model.calls.settings.get(violation.key)
             place = setting.whole if setting else model.calls.call or slice(0, 0)
-            elsewhere = " It is set in YAML." if not setting and violation.key in model.config.values else ""
+            elsewhere = " The YAML sets this key." if not setting and violation.key in model.config.values else ""
             yield LintResult(_at_source(place, root, file), fixes=fixes, description=violation.sentence + elsewhere)
-            # All keys of a call are in one segment, so one edit fixes them all.
+            # One segment contains all keys of a call, so one edit fixes them all.
             fixes = []
 
     def _of_query(self, model: Model, root: BaseSegment) -> Iterator[LintResult]:
@@ -75,7 +75,7 @@ def _at_source(place: slice, root: BaseSegment, file: TemplatedFile) -> RawSegme
 
 
 def _config_fixes(model: Model, keys: list[tuple[str, str]], root: BaseSegment) -> list[LintFix]:
-    """Return the fixes of misspelled keys in this file, except of keys whose correct spelling is set as well."""
+    """Return fixes for misspelled keys in this file, except where the file also sets the correctly spelled key."""
     settings = model.calls.settings
     renamed = [(settings[key].key, meant) for key, meant in keys if key in settings and model.config[meant] is None]
     wanted = {meant for _, meant in keys}
@@ -108,7 +108,7 @@ def _segment_at(root: BaseSegment, offset: int) -> RawSegment:
 
 
 def _query_fixes(fix: Fix | None, root: BaseSegment) -> list[LintFix]:
-    """Return the edits that fix a problem, if the file literally contains all the text that changes."""
+    """Return the edits that fix a problem; none if a template generates some of the text to change."""
     if fix is None:
         return []
     parts = list(_within(root, 0, fix.whole))

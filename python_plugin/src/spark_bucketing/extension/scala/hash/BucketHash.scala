@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.types._
 
-/** The hash function of a bucket layout. It assigns rows to buckets. */
+/** The hash function of a bucket layout, which assigns rows to buckets. */
 sealed trait BucketHash extends Serializable {
 
   /** The value of the config key `bucket_hash` and of the seal's key `bucketing.hash`. */
@@ -14,10 +14,10 @@ sealed trait BucketHash extends Serializable {
 
   def partitioning(keys: Seq[Expression], n: Int): HashPartitioning
 
-  /** Whether stock Spark writes buckets of this hash. */
+  /** Whether stock Spark writes buckets with this hash. */
   def isStockSparks: Boolean = true
 
-  /** This hash, if it is a hash of the Hive layout. */
+  /** This hash if the Hive layout uses it, otherwise None. */
   def ofHive: Option[HiveBucketHash] = None
   def inHiveLayout: Boolean = ofHive.isDefined
 
@@ -25,7 +25,7 @@ sealed trait BucketHash extends Serializable {
 }
 
 /**
- * A hash of the Hive layout.
+ * A hash function that the Hive layout uses.
  *
  * @param bucketingVersion the value of Hive's table property `bucketing_version`
  */
@@ -37,7 +37,7 @@ sealed abstract class HiveBucketHash(override val name: String, val bucketingVer
   /** Returns whether `of` equals Hive's hash for values of this type. */
   def isHives(dataType: DataType): Boolean = dataType == NullType || BucketHash.spreads(dataType)
 
-  /** The names of these types. */
+  /** The names of the types for which `isHives` is true, for messages. */
   def types: String = "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, DECIMAL, STRING or DATE"
 
   override def ofHive: Option[HiveBucketHash] = Some(this)
@@ -73,14 +73,14 @@ object BucketHash {
   }
 
   /**
-   * Returns the same for the declared type of a column. The planner sees CHAR and VARCHAR as strings, so their types are
-   * only in the metadata.
+   * Returns whether all engines assign equal values of a column to the same bucket. The planner sees CHAR and VARCHAR as
+   * strings, so this method reads the declared type from the column's metadata.
    */
   def spreads(field: StructField): Boolean = spreads(rawType(field.dataType, field.metadata))
 
   def rawType(dataType: DataType, metadata: Metadata): DataType = CharVarcharUtils.getRawType(metadata).getOrElse(dataType)
 
-  /** Hive's hash of bucketing version 1. Stock Spark writes and Hive 2 reads it. */
+  /** Hive's hash in bucketing version 1. Stock Spark writes it, and Hive 2 reads it. */
   case object Hive extends HiveBucketHash("hive", "1") {
     override def of(keys: Seq[Expression]): Expression = HiveHash(keys)
     override def isHives(dataType: DataType): Boolean =
@@ -88,7 +88,7 @@ object BucketHash {
     override def types: String = "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL, STRING or DATE"
   }
 
-  /** Hive's hash of bucketing version 2, the default of Hive 3 and later. */
+  /** Hive's hash in bucketing version 2, the default of Hive 3 and later. */
   case object Hive2 extends HiveBucketHash("hive2", "2") {
     override def of(keys: Seq[Expression]): Expression = HiveMurmurHash(keys)
     override def isStockSparks: Boolean = false

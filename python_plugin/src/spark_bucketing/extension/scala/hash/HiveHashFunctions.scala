@@ -11,7 +11,7 @@ import org.apache.spark.sql.types._
 
 /**
  * Implements `hive_hash(columns...)` and `hive2_hash(columns...)`, Hive's hash of a row in bucketing version 1 or 2 as an int.
- * Accepts only types for which it equals Hive's hash.
+ * Both functions accept only types for which their result equals Hive's hash.
  */
 case class HiveHashOf(hash: HiveBucketHash, children: Seq[Expression]) extends RuntimeReplaceable {
   override lazy val replacement: Expression = hash.of(children)

@@ -6,10 +6,10 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Partitions rows like Hive's buckets: `(hash(expressions) & Int.MaxValue) % numPartitions`, as in Hive's
- * `ObjectInspectorUtils.getBucketNumber`. The hash depends on the bucketing version.
+ * Assigns rows to partitions as Hive assigns them to buckets: `(hash(expressions) & Int.MaxValue) % numPartitions`, as in
+ * Hive's `ObjectInspectorUtils.getBucketNumber`. The hash depends on the bucketing version.
  *
- * Extends `HashPartitioning` because the shuffle and the planner match on that class. They take the partition id from
+ * Extends `HashPartitioning` because the shuffle and the planner match on that class. Both compute the partition id with
  * `partitionIdExpression`.
  */
 class HiveHashPartitioning(keys: Seq[Expression], n: Int, val hash: HiveBucketHash) extends HashPartitioning(keys, n) {
@@ -56,7 +56,7 @@ object HiveHashPartitioning {
  *
  * Join keys have the same type on both sides, so equal keys have equal hashes. A key that Spark casts is not a bucket column,
  * because an INT and a BIGINT of equal value can have different hashes. Two sides are compatible if they have the same hash
- * and their bucket columns occur at the same positions of the join keys.
+ * and their bucket columns occur at the same positions among the join keys.
  */
 case class HiveHashShuffleSpec(partitioning: HiveHashPartitioning, distribution: ClusteredDistribution)
     extends ShuffleSpec {

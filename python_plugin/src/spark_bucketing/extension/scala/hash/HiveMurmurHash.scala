@@ -71,8 +71,8 @@ private object HiveMurmurHash {
 }
 
 /**
- * Hashes single values like `org.apache.hive.common.util.Murmur3.hash32` with Hive's seed. Numbers are hashed as big-endian
- * bytes. Unlike in the textbook's Murmur3, the bytes after the last block of four are sign-extended.
+ * Hashes single values like `org.apache.hive.common.util.Murmur3.hash32` with Hive's seed. Hive hashes numbers as big-endian
+ * bytes. Unlike standard Murmur3, Hive sign-extends the bytes after the last block of four.
  */
 object HiveMurmur3 {
 

@@ -16,18 +16,18 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 object BucketFiles {
 
   // Hive names its files 000003_0 or 000003_0_copy_1, and Trino 000003_0_<query id>. In Hive tables, Spark's names start in the
-  // same way: 00003_0_part-00003-<uuid>_00003.c000.snappy.parquet. Spark's BucketingUtils.getBucketId is not used, because it
-  // returns bucket 0 for Hive's names. Files of Hive's transactions are bucket_00003. Trino parses names in the same way.
+  // same way: 00003_0_part-00003-<uuid>_00003.c000.snappy.parquet. Spark's BucketingUtils.getBucketId cannot parse them: it
+  // returns bucket 0 for Hive's names. Hive names files of transactional tables bucket_00003. Trino parses names in the same way.
   private val TransactionName = """^bucket_(\d{1,9})(?:_\d+)?$""".r
   private val SparkName = """^part-.*_(\d{1,9})(?:\..*)?$""".r
 
-  /** Returns the bucket in a file name of this layout. */
+  /** Returns the bucket id in a file name. Its position in the name depends on the layout. */
   def bucketOf(name: String, hash: BucketHash): Option[Int] =
     if (hash.inHiveLayout) bucketOfHiveName(name).orElse(matched(TransactionName, name)) else matched(SparkName, name)
 
   private def matched(pattern: Regex, name: String): Option[Int] = pattern.findFirstMatchIn(name).map(_.group(1).toInt)
 
-  // Matches ^(\d{1,9})_\d+.*$ for each file of a query. A regular expression takes ten times as long.
+  // Matches ^(\d{1,9})_\d+.*$ without a regular expression, which would take ten times as long for the files of a query.
   private def bucketOfHiveName(name: String): Option[Int] = {
     val digits = name.indexOf('_')
     if (digits < 1 || digits > 9 || digits + 1 >= name.length || name.exists(LineEnds.contains(_))) None
@@ -39,7 +39,7 @@ object BucketFiles {
 
   private def isDigit(char: Char): Boolean = char >= '0' && char <= '9'
 
-  // Cuts the name from the URL, because a table may have 100,000 files and a Path is expensive to parse.
+  // Extracts the name from the URL as text, because a table may have 100,000 files and parsing a Path is expensive.
   def nameOf(file: String): String = {
     val name = file.substring(file.lastIndexOf('/') + 1)
     if (name.indexOf('%') < 0) name else URLDecoder.decode(name.replace("+", "%2B"), "UTF-8")
@@ -56,7 +56,7 @@ object BucketFiles {
   def folderOf(location: Path, conf: Configuration): String =
     folder(SparkPath.fromPath(location.getFileSystem(conf).makeQualified(location)).urlEncoded)
 
-  // Hadoop writes a URL without a host in two ways.
+  // Hadoop has two notations for a URL without a host: file:/ and file:///.
   private def folder(url: String): String = {
     val place = url.indexOf(":///")
     if (place < 0) url else url.substring(0, place + 1) + url.substring(place + 3)

@@ -14,8 +14,8 @@ import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, S
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * The table function `bucket_specs('db.t')`. Returns the buckets of each partition according to its seal and its descriptor.
- * A table without partitions has one row.
+ * The table function `bucket_specs('db.t')`. Returns the buckets of each partition according to its seal and its descriptor,
+ * or one row for a table without partitions.
  */
 object BucketSpecsFunction extends TableNameFunction("bucket_specs",
   "Returns the sealed bucket spec of each partition of a table, whether its files match the seal, and its descriptor.",

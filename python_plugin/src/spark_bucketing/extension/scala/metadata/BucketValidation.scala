@@ -31,7 +31,7 @@ object BucketValidation {
     } else if (!SealedFormats.has(table)) throw refused(table, s"found the provider ${SealedFormats.of(table)}",
       "a table in the Hive layout, or an unbucketed table USING PARQUET or ORC", "create the table STORED AS PARQUET")
     else if (table.bucketSpec.isDefined) throw refused(table,
-      s"found ${table.bucketSpec.get.numBuckets} buckets of the Spark layout, which requires one bucket spec for all files",
+      s"found ${table.bucketSpec.get.numBuckets} buckets in the Spark layout, which requires one bucket spec for all files",
       "a table in the Hive layout, or an unbucketed table",
       "rewrite the table with the new buckets, or create it STORED AS PARQUET in the Hive layout, which allows this statement")
     else if (table.partitionColumnNames.nonEmpty && !table.tracksPartitionsInCatalog) throw refused(table,
@@ -104,7 +104,7 @@ object BucketValidation {
       "a table in the Hive layout for the PARTITION clause", "run ALTER TABLE ... CLUSTERED BY without PARTITION first")
   }
 
-  /** Returns partition values as the metastore formats their types, for example 1 for '01' in an INT column. */
+  /** Returns partition values in the metastore's format for their types, for example 1 for '01' in an INT column. */
   def stored(table: CatalogTable, values: TablePartitionSpec): TablePartitionSpec = values.map { case (column, value) =>
     val dataType = table.partitionSchema.find(field => SQLConf.get.resolver(field.name, column)).get.dataType
     val typed = PartitioningUtils.castPartitionSpec(value, dataType, SQLConf.get)

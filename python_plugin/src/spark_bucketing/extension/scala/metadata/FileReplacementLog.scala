@@ -20,8 +20,9 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.sql.bucketing.compat.Compat
 
 /**
- * The atomic replacement of files in an organized table. A record lists the old and new files before the first file moves.
- * It is in a directory of the table's location that readers of the table skip. See docs/explanation/replacing-rows.md:
+ * An atomic replacement of files in an organized table. Before the first file moves, a record lists the old and new files.
+ * The record is in a subdirectory of the table's location that readers of the table skip. See
+ * docs/explanation/replacing-rows.md:
  * {{{
  *   _replaced/20240131120000000000-9f2c41d0/begun       lists the files; then the new files move into the table
  *   _replaced/20240131120000000000-9f2c41d0/committed   the same file, renamed: the table has the new files; then the old files are deleted
@@ -31,8 +32,8 @@ import org.apache.spark.sql.bucketing.compat.Compat
  * succeed. Concurrent runs therefore cannot undo a committed replacement, or commit an undone one.
  *
  * The next committed replacement deletes the record. Until then, readers ignore the new files of an undone replacement, even
- * in an old listing. They also detect a listing that is older than the last replacement. A replacement that is done hides no
- * file, so a restored old file is part of the table again.
+ * in an old listing. They also detect a listing that is older than the last replacement. Once a replacement is
+ * done, readers ignore none of its files, so a restored old file is part of the table again.
  *
  * @param added the names of the new files as in [[TableFiles]], which stay valid if the table is copied or renamed
  * @param removed the names of the old files
@@ -79,7 +80,7 @@ object Replacement {
     override def removeEldestEntry(eldest: java.util.Map.Entry[String, Lists]): Boolean = size > 100
   })
 
-  /** Returns the records of a table, the oldest first: the last committed replacement, and those that are not committed. */
+  /** Returns the records of a table, the oldest first: the last committed replacement, and all uncommitted replacements. */
   def records(location: Path, conf: Configuration): Seq[Replacement] = {
     val fs = location.getFileSystem(conf)
     folders(location, fs).flatMap(read(_, fs))
@@ -136,7 +137,7 @@ object Replacement {
     val done = found.get(Done).map(_.getModificationTime)
     Seq(Begun, Undone, Committed).find(found.contains) match {
       case None => None
-      // A replacement that is done hides no file, so its lists are optional.
+      // Readers ignore no files of a replacement that is done, so its lists are optional.
       case Some(Committed) if done.nonEmpty =>
         val Lists(added, removed, created) = Try(lists(folder, Committed, fs)).toOption.flatten.getOrElse(Lists(Set.empty, Set.empty, Nil))
         Some(Replacement(folder, added, removed, created, isCommitted = true, done))

@@ -48,7 +48,7 @@ case class ColumnStats(dataType: DataType, lower: Any, upper: Any, nulls: Long) 
 }
 
 /**
- * The file statistics of a table. They are in a directory of the table's location that readers of the table skip. See
+ * The file statistics of a table, in a subdirectory of the table's location that readers of the table skip. See
  * docs/explanation/file-layout.md. Statistics apply to a file only if its length and modification time match.
  */
 class FileStatistics(parts: Set[Path], files: Map[String, Seq[FileStats]], depth: Int) {
@@ -62,7 +62,7 @@ class FileStatistics(parts: Set[Path], files: Map[String, Seq[FileStats]], depth
 
   def isEmpty: Boolean = files.isEmpty
 
-  /** Returns the statistics in these parts. Reads only new parts, because a part never changes. Reads all parts again if one was deleted. */
+  /** Returns the statistics in these parts. Reads only new parts, because parts never change. Reads all parts again after a deletion. */
   private def of(now: Seq[FileStatus], read: Seq[FileStatus] => Seq[(String, FileStats)]): FileStatistics = {
     val paths = now.map(_.getPath).toSet
     if (!parts.subsetOf(paths)) FileStatistics.empty(depth).of(now, read)

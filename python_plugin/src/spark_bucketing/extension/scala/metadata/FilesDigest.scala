@@ -19,7 +19,7 @@ case class FilesDigest(count: Long, bytes: Long, high: Long, low: Long) {
   def +(other: FilesDigest): FilesDigest =
     FilesDigest(count + other.count, bytes + other.bytes, high + other.high, low + other.low)
 
-  /** Adds the hash of a text (times = 1), or removes it (times = -1). A seal adds its spec, so that a change of the spec alone is detected. */
+  /** Adds the hash of a text (times = 1), or removes it (times = -1). A seal adds its spec, so that the digest covers the spec too. */
   def plus(text: String, times: Int): FilesDigest = {
     val (first, second) = FilesDigest.hash(text)
     copy(high = high + times * first, low = low + times * second)

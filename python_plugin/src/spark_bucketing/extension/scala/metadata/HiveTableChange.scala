@@ -41,7 +41,7 @@ object HiveTableChange {
 
   private def isOfBuckets(key: String): Boolean = OfBuckets.contains(key) || OfBucketColumns.exists(key.startsWith)
 
-  /** Changes the descriptor of a data source table, or of its partition, to a descriptor of the Hive layout. */
+  /** Changes the descriptor of a data source table, or of its partition, to a descriptor for the Hive layout. */
   def ofHive(descriptor: StorageDescriptor, table: CatalogTable): Unit = {
     val formats = HiveSerDe.sourceToSerDe(table.provider.get).get
     formats.inputFormat.foreach(descriptor.setInputFormat)

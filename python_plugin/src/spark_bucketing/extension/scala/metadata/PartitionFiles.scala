@@ -22,7 +22,7 @@ import org.apache.spark.util.ThreadUtils
  * @param seal the seal; Left with the reason if it is unreadable
  * @param described the bucket spec of the descriptor
  * @param files the current data files
- * @param folders the names of subfolders, whose files a reader would also find
+ * @param folders the names of subdirectories whose files a reader would also read
  */
 case class PartitionFiles(
     partition: Option[StoredPartition], location: String, seal: Option[Either[String, Seal]], described: Option[BucketSpec],
@@ -61,8 +61,8 @@ object PartitionFiles {
   private val FoldersAtATime = 16
 
   /**
-   * Returns the hashes that the files of a table may have, the stated one first. Only the rows settle the hash of the Hive
-   * layout, because Hive 3 and some clients state version 2 for tables whose files have version 1.
+   * Returns the hashes that the files of a table may have, starting with the stated hash. In the Hive layout, only the rows
+   * prove the hash, because Hive 3 and some clients state version 2 for tables whose files have version 1.
    */
   def hashesOf(table: CatalogTable): Seq[BucketHash] =
     if (DDLUtils.isHiveTable(table)) (BucketHash.stated(table.properties).toSeq ++ BucketHash.OfHive).distinct else Seq(BucketHash.Spark)

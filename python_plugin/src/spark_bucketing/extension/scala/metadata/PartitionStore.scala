@@ -81,7 +81,7 @@ trait PartitionStore {
   /** Returns the existing partitions for these values. Each element of `values` has a value for all partition columns. */
   def find(table: CatalogTable, values: Seq[Map[String, String]]): Seq[StoredPartition]
 
-  /** Returns Hive's name of a partition. */
+  /** Returns Hive's name for a partition. */
   def nameOf(table: CatalogTable, values: Map[String, String]): String =
     table.partitionColumnNames.map { column =>
       val value = CaseInsensitiveMap(values)(column)

@@ -46,12 +46,12 @@ object SealedSpec {
   /** The first day of the Gregorian calendar in days since 1970. Engines interpret earlier dates differently. */
   private val Gregorian = -141427
 
-  /** Returns whether a reader may return another date, depending on the file format and the session's settings. */
+  /** Returns whether a reader may return a different date, depending on the file format and the session's settings. */
   def isBeforeGregorian(row: InternalRow, date: Int): Boolean = !row.isNullAt(date) && row.getInt(date) < Gregorian
 
   def lower(names: Seq[String]): Seq[String] = names.map(_.toLowerCase(Locale.ROOT))
 
-  /** Returns the spec of files. Returns None if the data columns lack a column of the bucket spec, or have it twice. */
+  /** Returns the spec of files. Returns None if a column of the bucket spec is missing from the data columns, or occurs twice. */
   def of(spec: BucketSpec, hash: BucketHash, dataSchema: StructType): Option[SealedSpec] = {
     val (columns, sorts) = (lower(spec.bucketColumnNames), lower(spec.sortColumnNames))
     schemaOf(columns ++ sorts, dataSchema).map(SealedSpec(spec.numBuckets, columns, sorts, hash, _))
@@ -76,8 +76,8 @@ object SealedSpec {
 }
 
 /**
- * Binds a bucket spec to exact files. The metastore keeps it in the properties of a table or the parameters of a partition.
- * It is valid only if all keys are valid. See docs/reference/seal-format.md.
+ * Binds a bucket spec to exact files. The metastore keeps the seal in the properties of a table or the parameters of a
+ * partition. A seal is valid only if all its keys are valid. See docs/reference/seal-format.md.
  */
 case class Seal(spec: SealedSpec, files: FilesDigest) {
 

@@ -26,7 +26,7 @@ object SealedFormats {
     if (DDLUtils.isHiveTable(table)) Names.exists(format.contains) else Names.contains(format)
   }
 
-  /** Returns why files that are written into a table cannot be sealed, or None if they can. */
+  /** Returns why files that Spark writes into a table cannot be sealed, or None if they can. */
   def objectionTo(table: CatalogTable, conf: Configuration): Option[String] =
     if (!has(table)) Some(s"their format is ${of(table)}")
     else {

@@ -14,7 +14,7 @@ import org.apache.spark.sql.internal.SQLConf
  *  - Split: k tasks read each bucket of the side with N buckets, and filter it by the finer bucket id (k x N tasks).
  *    Exactly one task keeps each row, so outer joins are correct.
  *
- * Stock Spark's `CoalesceBucketsInJoin` coalesces the buckets of the Spark layout, and is disabled by default.
+ * Stock Spark's `CoalesceBucketsInJoin` coalesces buckets in the Spark layout, and is disabled by default.
  */
 object BucketAlignment {
 
@@ -29,7 +29,7 @@ object BucketAlignment {
       case (here, there) =>
         val (a, b) = (here.head.read.partitions, there.head.read.partitions)
         val fits = a != b && (a % b == 0 || b % a == 0)
-        // A join below may have changed the number of partitions already, so compare with the scan's own buckets.
+        // A join below may already have changed the number of partitions, so compare with the scan's original buckets.
         val target = if (fits) wanted(here, there).filter(n => (here ++ there).forall(_.read.canBe(n))) else None
         target.map(n => join.withNewChildren(Seq(readAs(left, here, n), readAs(right, there, n))))
           .filter(coPartitioned).getOrElse(join)
@@ -75,8 +75,8 @@ object BucketAlignment {
   private def cores(scans: Seq[BucketScan]): Int = BucketTasks.cores(scans.head.session)
 
   /**
-   * Returns whether to split the coarse side. The tasks read each of its buckets k times. Splitting is therefore worth
-   * it only if the side is small and its own buckets would leave cores idle.
+   * Returns whether to split the side with fewer buckets. The tasks read each of its buckets k times. Therefore, splitting
+   * pays off only if this side is small and its buckets alone would leave cores idle.
    */
   private def worthSplitting(coarse: Seq[BucketScan], fine: Seq[BucketScan], times: Int): Boolean =
     coarse.head.read.partitions < cores(coarse) &&

@@ -15,8 +15,8 @@ import org.apache.spark.util.SerializableConfiguration
 /**
  * The result of validating a file against a spec.
  *
- * @param misplaced why the file is not a bucket of the spec; None if it is
- * @param unsorted why the file is not sorted by the sort columns of the spec; None if it is
+ * @param misplaced why the file is not a bucket of the spec; None for a valid bucket
+ * @param unsorted why the file is not sorted by the spec's sort columns; None for a sorted file
  */
 case class FileValidation(misplaced: Option[String], unsorted: Option[String])
 

@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{Exchange, REPARTITION_BY_NUM, ShuffleExchangeExec}
 import org.apache.spark.sql.internal.SQLConf
 
-/** An operator whose input has a shuffle by bucket, which is unnecessary if the rows below it are already in buckets. */
+/** An operator directly above a shuffle by bucket. The shuffle is unnecessary if the rows are already in buckets. */
 trait RepartitionsByBucket extends UnaryExecNode {
 
   /** Returns whether a partitioning puts all rows of a bucket into one task. A task may have several buckets. */
@@ -19,7 +19,7 @@ trait RepartitionsByBucket extends UnaryExecNode {
 
 /**
  * Finds the bucketed scans whose partitioning a parent operator requires. Other scans become ordinary scans, because
- * buckets limit the number of tasks. Based on Spark's `DisableUnnecessaryBucketedScan`, and disabled by the same setting.
+ * buckets limit the number of tasks. Based on Spark's `DisableUnnecessaryBucketedScan`; the same setting disables it.
  */
 object BucketRequirements {
 

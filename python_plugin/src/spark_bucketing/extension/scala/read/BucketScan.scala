@@ -66,7 +66,7 @@ case class BucketRead(
  */
 sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockScan(stock) {
 
-  /** The files that the planner compared with the seal. The scan reads exactly these files. Null if not listed yet. */
+  /** The files that the planner compared with the seal. The scan reads exactly these files. Null before the listing. */
   def listing: BucketListing
 
   /** The value of `Bucketed` in EXPLAIN. Spark uses the same key for its own bucketed tables. */
@@ -176,7 +176,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
     files.length <= 1 || files.length <= BucketingConf.mergeFiles && opened(files) <= BucketingConf.mergeBytes
   }
 
-  /** Estimates the memory of open files in bytes: one row group for each file, with only the columns that are read. */
+  /** Estimates the memory of open files in bytes: one row group for each file, with only the columns that the query reads. */
   private def opened(files: Seq[PartitionedFile]): Double =
     files.map(file => math.min(file.length, BucketScan.RowGroup).toDouble).sum *
       requiredSchema.defaultSize / math.max(relation.dataSchema.defaultSize, 1)

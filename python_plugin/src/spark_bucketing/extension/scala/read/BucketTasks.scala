@@ -67,8 +67,8 @@ object BucketTasks {
   }
 
   /**
-   * Returns the scans with too few buckets for the other input of a join, which Spark would shuffle. Decides only once per query, because adaptive
-   * execution plans again with new sizes after it has run the shuffle.
+   * Returns the scans with too few buckets for the other input of a join, which Spark would shuffle. Decides only once per
+   * query, because adaptive execution plans again with new sizes after the shuffle has run.
    */
   def tooFewForOthers(plan: SparkPlan): Map[BucketScan, FallbackReason] = (for {
     join <- joins(plan)

@@ -11,8 +11,8 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan, UnionExec}
 /**
  * UNION ALL of inputs with the same buckets. Partition i combines partition i of every input.
  *
- * Stock Spark's `UnionExec` also does this if the partitionings are exactly equal. A filter that excludes NULL on one side
- * makes them differ.
+ * Stock Spark's `UnionExec` also combines partitions if the partitionings are exactly equal. A filter that excludes NULL on
+ * one side makes the partitionings differ.
  *
  * @param merged whether to merge the sorted inputs by their common ordering
  */
@@ -36,8 +36,8 @@ case class BucketUnionExec(children: Seq[SparkPlan], merged: Boolean = false) ex
 
   override lazy val outputOrdering: Seq[SortOrder] = if (merged && zips) commonOrder else Nil
 
-  // Adaptive execution may change the number of partitions of an exchange below if no operator above requires the buckets.
-  // In that case, this is an ordinary union.
+  // If no operator above requires the buckets, adaptive execution may change the number of partitions of an exchange below.
+  // The bucket union is then an ordinary union.
   private def zips: Boolean = !outputPartitioning.isInstanceOf[UnknownPartitioning]
 
   override protected def doExecute(): RDD[InternalRow] = if (!zips) stock.execute() else {
@@ -85,7 +85,7 @@ object BucketUnions {
     case union: BucketUnionExec if !fits(union) => like(union, UnionExec(union.children))
   }
 
-  // Spark's rules may later replace its own bucketed scans with ordinary scans, because they do not know this union.
+  // Spark's rules do not support this operator, so they may later replace Spark's own bucketed scans with ordinary scans.
   private def fits(union: SparkPlan): Boolean =
     BucketUnionExec.partitioning(union.children, union.output).isDefined && !union.exists {
       case scan: FileSourceScanExec => scan.bucketedScan

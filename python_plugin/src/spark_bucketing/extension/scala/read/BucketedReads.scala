@@ -12,8 +12,8 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SortExec,
 /**
  * Plans bucketed scans where an operator above requires them, before Spark adds exchanges and sorts.
  *
- * First, the seals turn every scan of a sealed table into a bucketed scan. Next, the files of required scans are listed and
- * compared with the seals. Finally, all other scans revert to ordinary scans, or to stock Spark's bucketed scans.
+ * First, every scan of a sealed table becomes a bucketed scan. Next, this rule lists the files of required scans and
+ * compares them with the seals. Finally, all other scans revert to ordinary scans, or to stock Spark's bucketed scans.
  */
 object BucketedReads extends Logging {
 

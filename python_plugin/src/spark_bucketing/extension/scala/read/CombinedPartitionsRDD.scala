@@ -59,8 +59,8 @@ class CombinedPartitionsRDD(
 }
 
 /**
- * Merges sorted iterators. An input may reuse its row object, so it advances only after the caller has used the previous row.
- * While one input has the smallest rows, as with files of different dates, the queue does not change.
+ * Merges sorted iterators. An input may reuse its row object, so an input advances only after the caller has used its previous
+ * row. The queue does not change while a single input has the smallest rows, as with files of different dates.
  */
 private class MergedRowIterator(inputs: Seq[Iterator[InternalRow]], ordering: Ordering[InternalRow])
     extends Iterator[InternalRow] {

@@ -97,7 +97,7 @@ object OrganizedFiles {
     asOfOneMoment(session, table, Compat.filesAnew(session, table), Nil, Nil)
 
   /**
-   * Lists the files of a table as of one moment between two replacements. Spark lists directories one after the other, and
+   * Lists the files of a table as of one moment between two replacements. Spark lists directories one after another, and
    * may cache the result. Therefore, this method reads the replacement records after the listing, and excludes two kinds of
    * files: new files of a replacement that is not committed, and old files of a committed replacement that is not done.
    *
@@ -147,8 +147,8 @@ object OrganizedFiles {
     else !listedSince.getOrDefault(session, Map.empty).get(last.folder.getParent).contains(last.folder)
 
   /**
-   * Returns whether an old file in the listing has been deleted since. If an old file exists after the replacement is done,
-   * it was restored.
+   * Returns whether an old file has been deleted since the listing. An old file that exists after the replacement is done
+   * was restored from a backup.
    */
   private def hasGone(last: Replacement, found: Set[String], names: TableFiles, conf: Configuration): Boolean = last.done.nonEmpty && {
     val old = last.removed.filter(found).toSeq.map(names.pathOf)

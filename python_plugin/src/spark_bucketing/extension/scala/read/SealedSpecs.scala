@@ -50,9 +50,9 @@ object SealedSpecs {
     } yield read
 
   /**
-   * Returns the reason if a scan may return values that differ from the sealed ones. This depends on the file format and the
-   * session's settings, which a seal does not cover. A supported reader returns the values that were written, and can read
-   * several files at the same time. A subclass of such a reader may behave differently, so it is not supported.
+   * Returns the reason if a scan may return values that differ from the sealed values. The values depend on the file format
+   * and the session's settings, which a seal does not cover. A supported reader returns the values that were written, and can
+   * read several files at the same time. A subclass of such a reader may behave differently, so it is not supported.
    */
   def otherColumns(relation: HadoopFsRelation): Option[FallbackReason] = relation.fileFormat.getClass match {
     case _ if SQLConf.get.caseSensitiveAnalysis =>

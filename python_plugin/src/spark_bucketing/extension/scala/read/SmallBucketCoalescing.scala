@@ -26,8 +26,8 @@ object SmallBucketCoalescing {
   }
 
   /**
-   * Returns the number of tasks for each input that Spark shuffles into buckets. An input of unknown size may be large, so
-   * each bucket gets a separate task.
+   * Returns the number of tasks for each input that Spark shuffles into buckets. An input of unknown size may be large, so it
+   * gets one task per bucket.
    */
   private def ofOthers(plan: SparkPlan): Seq[Long] = {
     val advised = SQLConf.get.getConf(SQLConf.ADVISORY_PARTITION_SIZE_IN_BYTES)
@@ -42,7 +42,7 @@ object SmallBucketCoalescing {
 
   private def tasks(all: Long, most: Long): Long = all / most + (if (all % most == 0) 0 else 1)
 
-  /** Returns the numbers that are linked to the given ones by divisibility, directly or through other numbers. */
+  /** Returns the numbers that divide, or are multiples of, one of the given numbers, directly or through other numbers. */
   @scala.annotation.tailrec
   private def alike(these: Set[Int], all: Set[Int]): Set[Int] = {
     val more = all.filter(n => these.exists(m => n % m == 0 || m % n == 0))

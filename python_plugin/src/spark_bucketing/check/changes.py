@@ -1,4 +1,4 @@
-"""Describe possible changes to settings, tables and queries; Spark's plans show whether they help."""
+"""Propose changes to settings, tables and queries; Spark's plans show whether they help."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spark_bucketing.check.results import Candidate
+from spark_bucketing.check.results import Change
 from spark_bucketing.check.scans import MERGING, BucketedScan, TableFacts, selected_partitions
 from spark_bucketing.check.session_settings import ENABLED, EXTENSIONS, MERGE_FILES, SPARK_LAYOUT, Settings
 from spark_bucketing.check.sql_text import without_repartitions
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from spark_bucketing.check.reasons.exchanges_and_sorts import ExchangeOrSort
     from spark_bucketing.plan.lineage import Source
 
-Candidates = tuple[Candidate, ...]
+Changes = tuple[Change, ...]
 
 
-def set_to(settings: Mapping[str, str]) -> Candidate:
-    """Change settings."""
-    return Candidate("setting", f"Set {' and '.join(f'{name}={value}' for name, value in settings.items())}.", settings)
+def set_to(settings: Mapping[str, str]) -> Change:
+    """Propose changing settings."""
+    return Change("setting", f"Set {' and '.join(f'{name}={value}' for name, value in settings.items())}.", settings)
 
 
-def switch_extension_on(settings: Settings) -> Candidate:
-    """Load the extension, or enable it if it is loaded."""
+def switch_extension_on(settings: Settings) -> Change:
+    """Propose loading the extension, or enabling it if it is loaded."""
     if settings.loaded:
-        return Candidate("extension", f"Set {ENABLED}=true.", {ENABLED: "true"})
+        return Change("extension", f"Set {ENABLED}=true.", {ENABLED: "true"})
     others = [name for name in settings.get(EXTENSIONS).split(",") if name.strip()]
     text = "Load the session extension: `spark-bucketing extension conf` prints the settings."
-    return Candidate("extension", text, {EXTENSIONS: ",".join([*others, EXTENSION_CLASS]), ENABLED: "true"})
+    return Change("extension", text, {EXTENSIONS: ",".join([*others, EXTENSION_CLASS]), ENABLED: "true"})
 
 
-def let_extension_read(scan: BucketedScan) -> Candidates:
-    """Let the extension read a table that stock Spark reads; empty if the extension already reads it."""
+def let_extension_read(scan: BucketedScan) -> Changes:
+    """Propose reading a table with the extension instead of stock Spark; empty if the extension already reads it."""
     if not scan.settings.extension:
         return (switch_extension_on(scan.settings),)
     if not scan.settings.on(SPARK_LAYOUT):
@@ -47,49 +47,49 @@ def let_extension_read(scan: BucketedScan) -> Candidates:
     return (seal_files(scan.facts),) if scan.left_to_stock else ()
 
 
-def merge_files(scan: BucketedScan) -> Candidate:
-    """Let the extension merge a bucket's sorted files while reading."""
+def merge_files(scan: BucketedScan) -> Change:
+    """Propose that the extension merge a bucket's sorted files while reading."""
     if not scan.settings.extension:
         return switch_extension_on(scan.settings)
     return set_to({MERGE_FILES: str(max(64, scan.files))})
 
 
-def bucket(facts: TableFacts, spec: BucketSpec, types: Mapping[str, str] | None = None) -> Candidates:
-    """Rewrite a table with this bucket spec and these column types; empty if Spark rejects the columns."""
+def bucket(facts: TableFacts, spec: BucketSpec, types: Mapping[str, str] | None = None) -> Changes:
+    """Propose rewriting a table with this bucket spec and these column types; empty if Spark rejects the columns."""
     taken = {name.lower() for name in facts.partition_columns}
     if spec == facts.spec or taken & {name.lower() for name in (*spec.bucket_columns, *spec.sort_columns)}:
         return ()
     text = f"Bucket {facts.name} with {spec.config}."
     if types:
         text += f" Use the same types as the other table: {_typed(types)}."
-    return (Candidate("bucket_spec", text, table=facts.name, spec=spec, column_types=types or {}),)
+    return (Change("bucket_spec", text, table=facts.name, spec=spec, column_types=types or {}),)
 
 
-def retype(facts: TableFacts, types: Mapping[str, str]) -> Candidate:
-    """Change the types of a table's columns."""
+def retype(facts: TableFacts, types: Mapping[str, str]) -> Change:
+    """Propose other types for a table's columns."""
     text = f"Use the same type in both tables: {_typed(types)} in {facts.name}."
-    return Candidate("column_type", text, table=facts.name, column_types=types)
+    return Change("column_type", text, table=facts.name, column_types=types)
 
 
-def seal_files(facts: TableFacts) -> Candidate:
-    """Seal a table's existing files."""
+def seal_files(facts: TableFacts) -> Change:
+    """Propose sealing a table's existing files."""
     text = f"Run `spark-bucketing table seal {facts.name}` to seal its files, if every row is in its bucket."
-    return Candidate("rewrite_files", text, table=facts.name, planned_as_if={SPARK_LAYOUT: "true"})
+    return Change("rewrite_files", text, table=facts.name, planned_as_if={SPARK_LAYOUT: "true"})
 
 
-def rewrite_files(scan: BucketedScan) -> Candidate:
-    """Rewrite a table with its configured layout, or the fewest partitions that lead to a bucketed scan."""
+def rewrite_files(scan: BucketedScan) -> Change:
+    """Propose rewriting a table with its configured layout, or the fewest partitions that lead to a bucketed scan."""
     facts = scan.facts
     if facts.partitions is not None and facts.partitions.spec is not None:
         selected = selected_partitions(scan.node, facts.partitions, scan.folders)
         if chosen := smallest_rewrite(facts.partitions, selected, MERGING):
             return rewrite_partitions(facts.partitions, chosen)
     text = f"Run `dbt run --full-refresh` to rewrite {facts.name} with one sorted file per bucket."
-    return Candidate("rewrite_files", text, table=facts.name)
+    return Change("rewrite_files", text, table=facts.name)
 
 
-def rewrite_partitions(table: Table, chosen: Sequence[Partition]) -> Candidate:
-    """Rewrite some partitions with the table's own spec."""
+def rewrite_partitions(table: Table, chosen: Sequence[Partition]) -> Change:
+    """Propose rewriting some partitions with the table's spec."""
     where = covering(table, chosen)
     few = f"partition {chosen[0].name}"
     if len(chosen) > 1:
@@ -97,17 +97,17 @@ def rewrite_partitions(table: Table, chosen: Sequence[Partition]) -> Candidate:
         few = f"{len(chosen):,} partitions ({names})"
     # The text has no period directly after the command, because users would copy it.
     text = f"Run `{rewrite_command(table.name, where)}` to rewrite {few} with {words(table.spec)}."
-    return Candidate("rewrite_files", text, table=table.name, where=where)
+    return Change("rewrite_files", text, table=table.name, where=where)
 
 
-def leave_out_repartition() -> Candidate:
-    """Remove hints and clauses that request a shuffle."""
+def leave_out_repartition() -> Change:
+    """Propose removing hints and clauses that request a shuffle."""
     text = "Remove the hint or clause that requests a shuffle: REPARTITION, REBALANCE, DISTRIBUTE BY or CLUSTER BY."
-    return Candidate("sql", text, rewrite=without_repartitions)
+    return Change("sql", text, rewrite=without_repartitions)
 
 
-def match_other(exchange_or_sort: ExchangeOrSort) -> Candidates:
-    """Bucket this side's table like the other side's, by the corresponding join keys."""
+def match_other(exchange_or_sort: ExchangeOrSort) -> Changes:
+    """Propose bucketing this side's table like the other side's, by the corresponding join keys."""
     places = _columns_by_place(exchange_or_sort)
     if exchange_or_sort.other is None or not places:
         return ()
@@ -121,15 +121,15 @@ def match_other(exchange_or_sort: ExchangeOrSort) -> Candidates:
     return ()
 
 
-def match_either(exchange_or_sort: ExchangeOrSort) -> Candidates:
-    """Bucket one side's table like the other side's, starting with the smaller table."""
+def match_either(exchange_or_sort: ExchangeOrSort) -> Changes:
+    """Propose bucketing one side's table like the other side's, starting with the smaller table."""
     sides = [exchange_or_sort, *([exchange_or_sort.other] if exchange_or_sort.other else [])]
     sides.sort(key=lambda side: (side.table.facts.size_bytes if side.table else None) or 0)
-    return tuple(candidate for side in sides for candidate in match_other(side))
+    return tuple(change for side in sides for change in match_other(side))
 
 
-def bucket_by_keys(exchange_or_sort: ExchangeOrSort) -> Candidates:
-    """Bucket this side's table by the keys themselves, with its current bucket count and hash."""
+def bucket_by_keys(exchange_or_sort: ExchangeOrSort) -> Changes:
+    """Propose bucketing this side's table by the keys themselves, with its current bucket count and hash."""
     columns, table = exchange_or_sort.plain_columns(), exchange_or_sort.table
     if columns is None or table is None or columns[0] != table.name:
         return ()
@@ -144,7 +144,7 @@ def _columns_by_place(exchange_or_sort: ExchangeOrSort) -> dict[int, Source]:
         place: source
         for place, source in enumerate(exchange_or_sort.sources)
         if source and source.scan.table in exchange_or_sort.query.tables
-        # A column that is also a key with another type must keep its own type.
+        # A column that is also a key with another type must keep its type.
         if not source.wrapped or (source.cast and times[source.column.id] == 1)
     }
     return found if len({source.scan.number for source in found.values()}) == 1 else {}

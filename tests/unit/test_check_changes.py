@@ -1,4 +1,4 @@
-"""The texts of suggested changes, which contain commands to copy."""
+"""Tests of the texts of suggested changes, which contain commands to copy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from spark_bucketing.check.candidate_fixes import bucket, rewrite_files, rewrite_partitions
+from spark_bucketing.check.changes import bucket, rewrite_files, rewrite_partitions
 from spark_bucketing.check.scans import BucketedScan, TableFacts
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.plan import PlanNode

@@ -1,0 +1,115 @@
+"""Compare the times of Hive's hashes in bucketing versions 1 and 2: `make bench-hashes`.
+
+The queries compute the bucket of every key, shuffle the keys by bucket, and write a bucketed table. The keys are in
+memory, and each version takes its turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from local_spark import session
+
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import extension_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BUCKETS = 64
+# The type and the SQL of each key, by its description. A text with 36 characters is as long as a UUID.
+KEYS = {
+    "bigint": ("bigint", "xxhash64(id)"),
+    "string of 8 characters": ("string", "substr(md5(cast(id as string)), 1, 8)"),
+    "string of 36 characters": ("string", "concat(md5(cast(id as string)), 'abcd')"),
+}
+VERSIONS = {"hive": "1", "hive2": "2"}
+# The highest accepted ratio of the times of version 2 and version 1.
+GOAL = 1.3
+
+
+def read_keys(spark: SparkSession, _: str) -> None:
+    """Read every key without a hash, so that the benchmark can subtract this time."""
+    spark.sql("select sum(length(cast(k as string))) from keys").collect()
+
+
+def hash_keys(spark: SparkSession, bucket_hash: str) -> None:
+    """Compute the bucket of every key."""
+    spark.sql(f"select sum({bucket_hash}_bucket({BUCKETS}, k)) from keys").collect()
+
+
+def shuffle(spark: SparkSession, bucket_hash: str) -> None:
+    """Join the keys with a small bucketed table, which shuffles them by bucket."""
+    spark.sql(f"select count(*) from keys join small_{bucket_hash} using (k)").collect()
+
+
+def write(spark: SparkSession, bucket_hash: str) -> None:
+    """Replace a bucketed table."""
+    spark.sql(f"insert overwrite table big_{bucket_hash} select k from keys")
+
+
+STATEMENTS: dict[str, Callable[[SparkSession, str], None]] = {
+    "no hash": read_keys, "bucket of each key": hash_keys, "shuffle of one side": shuffle, "write of a table": write,
+}  # fmt: skip
+
+
+def make(spark: SparkSession, sql_type: str, key: str, rows: int) -> None:
+    """Keep the keys in memory, and create the tables of both versions."""
+    spark.sql("uncache table if exists keys")
+    spark.range(rows).selectExpr(f"{key} as k").createOrReplaceTempView("keys")
+    spark.sql("cache table keys")
+    for bucket_hash, version in VERSIONS.items():
+        for name in (f"small_{bucket_hash}", f"big_{bucket_hash}"):
+            spark.sql(f"drop table if exists {name}")
+            spark.sql(
+                f"create table {name} (k {sql_type}) clustered by (k) sorted by (k) into {BUCKETS} buckets "
+                f"stored as parquet tblproperties ('bucketing_version' = '{version}')"
+            )
+        spark.sql(f"insert into small_{bucket_hash} select k from keys limit 10000")
+
+
+def medians(spark: SparkSession, run: Callable[[SparkSession, str], None], runs: int) -> list[float]:
+    """Return the median seconds of each version, without one warm-up run of each."""
+    seconds: dict[str, list[float]] = {bucket_hash: [] for bucket_hash in VERSIONS}
+    for _ in range(runs + 1):
+        for bucket_hash, times in seconds.items():
+            start = time.perf_counter()
+            run(spark, bucket_hash)
+            times.append(time.perf_counter() - start)
+    return [statistics.median(times[1:]) for times in seconds.values()]
+
+
+def main() -> int:
+    """Print the times of both versions; return 1 if a ratio exceeds the goal."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=5_000_000, help="number of keys")
+    parser.add_argument("--runs", type=int, default=5, help="timed runs of each statement and version")
+    arguments = parser.parse_args()
+    ratios = []
+    print(f"{arguments.rows:,} keys, {BUCKETS} buckets, medians of {arguments.runs} runs, 2 cores")
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {
+            "spark.master": "local[2]", "spark.driver.memory": "6g", "spark.sql.autoBroadcastJoinThreshold": "-1",
+            **extension_settings(build_jar()),
+        }  # fmt: skip
+        spark = session(Path(folder), settings)
+        for name, (sql_type, key) in KEYS.items():
+            make(spark, sql_type, key, arguments.rows)
+            for statement, run in STATEMENTS.items():
+                first, second = medians(spark, run, arguments.runs)
+                ratios.append(second / first)
+                times = f"version 1 {first:7.3f} s, version 2 {second:7.3f} s, ratio {second / first:.2f}"
+                print(f"{name:24} {statement:20} {times}", flush=True)
+        spark.stop()
+    print(f"Slowest ratio: {max(ratios):.2f}, goal: at most {GOAL}")
+    return int(max(ratios) > GOAL)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

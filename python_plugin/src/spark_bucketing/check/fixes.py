@@ -1,0 +1,223 @@
+"""Turn changes into fixes if they improve the operator's verdict when Spark plans the query with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from spark_bucketing.check.changes import Changes, set_to
+from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.results import Change, Finding, Fix, Level, OperatorResult, Verdict
+from spark_bucketing.check.scans import TableFacts
+from spark_bucketing.check.session_settings import ALL_KEYS, ORDERING, Settings
+from spark_bucketing.check.sql_text import rewritten
+from spark_bucketing.check.verdicts import RANKS, judge
+from spark_bucketing.errors import BucketingError
+from spark_bucketing.plan.tree import PlanCounts
+from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
+
+# Settings that another change may need in order to have an effect.
+_ALONG = ({ORDERING: "true"}, {ALL_KEYS: "false"})
+_UNTESTED = " Fixes could not be tested, because Spark could not start for hypothetical tables."
+_DIFFERS = " Fixes could not be tested, because Spark plans this query differently over empty tables."
+
+
+@dataclass(frozen=True)
+class PlannedQuery:
+    """A planned query: its operators, and the Exchanges and Sorts of the whole plan."""
+
+    operators: tuple[OperatorResult, ...]
+    counts: PlanCounts
+    query: Query | None = None
+
+    def explained(self) -> PlannedQuery:
+        """Return the plan with reasons for the remaining Exchanges and Sorts."""
+        return replace(self, operators=judge(self.query), query=None) if self.query else self
+
+    def like(self, other: Sequence[OperatorResult]) -> PlannedQuery | None:
+        """Return the plan with its operators in the order of another plan; None if the operators differ."""
+        own: dict[str, list[OperatorResult]] = {}
+        for found in reversed(self.operators):
+            own.setdefault(found.kind, []).append(found)
+        ordered = tuple(own[operator.kind].pop() for operator in other if own.get(operator.kind))
+        return replace(self, operators=ordered) if len(ordered) == len(self.operators) == len(other) else None
+
+
+@dataclass
+class HypotheticalQuery:
+    """A query over hypothetical copies of the tables that it reads."""
+
+    whatif: WhatIf  # plans queries over hypothetical tables
+    sql: str  # the query's text
+    settings: Settings  # the session's settings
+    facts: Mapping[str, TableFacts]  # facts about its tables
+    tables: Mapping[str, HypotheticalTable]  # the hypothetical copies
+    # Settings that make Spark plan empty tables like the real ones.
+    session: Mapping[str, str] = field(default_factory=dict)
+    counts: PlanCounts | None = None  # Exchanges and Sorts of the unchanged query, once known
+    _planned: dict[object, PlannedQuery | None] = field(default_factory=dict, repr=False)
+
+    def planned(self, changes: Sequence[Change] = ()) -> PlannedQuery | None:
+        """Plan the query with these changes; None if Spark rejects them."""
+        key = tuple((change.kind, change.text, tuple(change.settings.items())) for change in changes)
+        if key not in self._planned:
+            try:
+                self._planned[key] = self._plan(changes)
+            # A change that fails for any reason, such as a type that cannot be bucketed, does not become a fix.
+            except BucketingError:
+                self._planned[key] = None
+        return self._planned[key]
+
+    def planned_like(self, judged: Sequence[OperatorResult], *changes: Change) -> PlannedQuery | None:
+        """Plan the query with these changes; None if Spark rejects them, or if the operators differ."""
+        planned = self.planned(changes)
+        return planned.like(judged) if planned else None
+
+    def known(self, judged: Sequence[OperatorResult], counts: PlanCounts) -> None:
+        """Store the plan of the unchanged query over the same tables."""
+        self._planned[()] = PlannedQuery(tuple(judged), counts)
+
+    def forget(self) -> None:
+        """Discard the plans to limit memory use, but keep the number of Exchanges and Sorts."""
+        if self.counts is None and (base := self._planned.get(())):
+            self.counts = base.counts
+        self._planned.clear()
+
+    def _plan(self, changes: Sequence[Change]) -> PlannedQuery:
+        if not self.whatif.has_extension and any(change.kind == "extension" for change in changes):
+            raise BucketingError("The session extension is not available.")
+        tables, facts, session = dict(self.tables), dict(self.facts), dict(self.session)
+        settings, sql = self.settings, self.sql
+        for change in changes:
+            settings = settings.changed(change.settings)
+            session |= {**change.settings, **change.planned_as_if}
+            sql = rewritten(sql, change.rewrite) if change.rewrite else sql
+            if change.table in tables:
+                spec = change.spec or facts[change.table].spec
+                made = replace(tables[change.table], spec=spec, files_per_bucket=1).retyped(change.column_types)
+                tables[change.table] = made
+                facts[change.table] = replace(
+                    facts[change.table], spec=spec, columns=made.columns, files_per_bucket=1, partitions=None
+                )
+        plan = self.whatif.plan(sql, tables.values(), session)
+        query = Query(plan, {name: facts[name] for name in plan.tables if name in facts}, settings)
+        return PlannedQuery(judge(query, with_reasons=False), plan.counts, query)
+
+
+def with_fixes(
+    query: HypotheticalQuery, judged: Sequence[OperatorResult], is_late: Callable[[], bool] = lambda: False
+) -> Iterator[OperatorResult]:
+    """Yield the operators of a query with the fixes for their findings.
+
+    Args:
+        query: the query, to plan with the changes of its findings.
+        judged: its operators.
+        is_late: whether to stop testing changes.
+    """
+    base = query.planned_like(judged) if has_changes(judged) else None
+    for place, operator in enumerate(judged):
+        if base and base.operators[place].verdict is operator.verdict:
+            tests = _Tests(query, judged, base, place)
+            yield replace(operator, findings=tuple(tests.finding(found, is_late) for found in operator.findings))
+        else:
+            yield untested(operator, _DIFFERS, "note")
+
+
+@dataclass(frozen=True)
+class _Tests:
+    """Tests changes for the findings of one operator."""
+
+    query: HypotheticalQuery
+    judged: Sequence[OperatorResult]  # the operators of the query
+    base: PlannedQuery  # the plan of the unchanged query
+    place: int  # index of the operator
+
+    def finding(self, finding: Finding, is_late: Callable[[], bool]) -> Finding:
+        """Return a finding with the changes that fix it."""
+        fixes: list[Fix] = []
+        part: Change | None = None
+        for change in finding.changes:
+            if is_late():
+                break
+            fix = self._fix(change)
+            if fix is None and self._saves(change):
+                part = part or change
+                fix = self._by_two(change)
+            if fix and fix not in fixes:
+                fixes.append(fix)
+        if fixes:
+            return replace(finding, level="warning", fixes=tuple(fixes), changes=())
+        hint = f" This requires several changes; one of them: {part.text}" if part else ""
+        return replace(finding, message=finding.message + hint, changes=())
+
+    def _fix(self, *changes: Change) -> Fix | None:
+        """Return a fix if the changes improve the operator and harm no other operator; add settings if necessary."""
+        for along in ({}, *_ALONG):
+            if along and not self._may_go_along(along, changes):
+                continue
+            after = self.query.planned_like(self.judged, *changes, *([set_to(along)] if along else []))
+            if after and _is_better(self.base.operators, after.operators, self.place):
+                verdict, counts = after.operators[self.place].verdict, (self.base.counts, after.counts)
+                first, *others = (_fix_of(one, along, verdict, *counts) for one in changes)
+                if not others:
+                    return first
+                text = f"{changes[0].text} And {others[0].text[0].lower()}{others[0].text[1:]}"
+                return replace(first, text=text, also=tuple(others))
+        return None
+
+    def _may_go_along(self, along: Mapping[str, str], changes: Changes) -> bool:
+        settings = self.query.settings
+        if any(settings.get(name) == value for name, value in along.items()):
+            return False
+        return ORDERING not in along or not (settings.extension or any(one.kind == "extension" for one in changes))
+
+    def _by_two(self, change: Change) -> Fix | None:
+        """Combine a change with another that it makes possible, such as saving the sort on the other side.
+
+        Combine them only if neither helps alone; a change that helps alone is a fix for another finding.
+        """
+        planned = self.query.planned((change,))
+        left = planned.explained().like(self.judged) if planned else None
+        due = [other for finding in left.operators[self.place].findings for other in finding.changes] if left else []
+        for other in {other.text: other for other in reversed(due)}.values():
+            if other.text != change.text and not self._fix(other) and (both := self._fix(change, other)):
+                return both
+        return None
+
+    def _saves(self, change: Change) -> bool:
+        """Return whether a change saves a shuffle or a sort, even if the verdict stays the same."""
+        after = self.query.planned_like(self.judged, change)
+        if after is None:
+            return False
+        here, there = self.base.operators[self.place], after.operators[self.place]
+        return (there.exchanges, there.sorts) < (here.exchanges, here.sorts)
+
+
+def _fix_of(change: Change, along: Mapping[str, str], verdict: Verdict, before: PlanCounts, after: PlanCounts) -> Fix:
+    words = " and ".join(f"{name}={value}" for name, value in along.items())
+    text = f"{change.text} Also set {words}." if along else change.text
+    made = vars(change) | {"text": text, "settings": {**change.settings, **along}}
+    return Fix(**made, verdict=verdict, before=before, after=after)
+
+
+def _is_better(base: Sequence[OperatorResult], after: Sequence[OperatorResult], place: int) -> bool:
+    for number, (here, there) in enumerate(zip(base, after, strict=True)):
+        before, now = RANKS.get(here.verdict, 0), RANKS.get(there.verdict, 0)
+        is_lost = there.verdict is Verdict.UNKNOWN and here.verdict is not Verdict.UNKNOWN
+        if is_lost or now > before or (number == place and (now == before or there.verdict not in RANKS)):
+            return False
+    return True
+
+
+def has_changes(judged: Sequence[OperatorResult]) -> bool:
+    """Return whether there are changes to test."""
+    return any(finding.changes for operator in judged for finding in operator.findings)
+
+
+def untested(operator: OperatorResult, why: str = _UNTESTED, level: Level = "warning") -> OperatorResult:
+    """Return an operator whose changes were not tested, with the reason."""
+    findings = tuple(
+        replace(finding, level=level, message=finding.message + why, changes=()) if finding.changes else finding
+        for finding in operator.findings
+    )
+    return replace(operator, findings=findings)

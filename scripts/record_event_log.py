@@ -1,0 +1,82 @@
+"""Record a small event log of two runs of a dbt project with a join, with the first Spark on Python's path.
+
+Usage: PYTHONPATH=.venv/spark-3.5 record_event_log.py FOLDER CASE.zstd [SETTING=VALUE ...]
+
+The script deletes the contents of FOLDER, and writes the project and the complete log to it. CASE is the log without
+paths and hosts.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from strip_event_log import write_case
+
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import extension_settings
+
+MODELS = {
+    "customers": "select id as customer_id, id % 7 as region from range(20000)",
+    "orders": "select id as order_id, id % 20000 as customer_id, id % 11 as price from range(100000)",
+    "revenue": """\
+select c.customer_id, max(c.region) as region, sum(o.price) as price
+from {{ ref('orders') }} as o inner join {{ ref('customers') }} as c on o.customer_id = c.customer_id
+group by c.customer_id""",
+}
+
+
+def settings(folder: Path) -> dict[str, str]:
+    """Return the Spark settings of the project."""
+    return {
+        **extension_settings(build_jar()),
+        "spark.master": "local[2]",
+        "spark.driver.host": "localhost",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        "spark.local.dir": f"{folder}/local",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": (folder / "events").as_uri(),
+    }
+
+
+def make_project(folder: Path, more: dict[str, str]) -> None:
+    """Write the project to an empty directory."""
+    shutil.rmtree(folder, ignore_errors=True)
+    output = {"type": "spark", "method": "session", "host": "NA", "schema": "shop", "threads": 1}
+    output["server_side_parameters"] = {**settings(folder), **more}
+    files = {
+        "dbt_project.yml": json.dumps({"name": "shop", "profile": "shop", "models": {"+materialized": "table"}}),
+        "profiles.yml": json.dumps({"shop": {"target": "t", "outputs": {"t": output}}}),
+        **{f"models/{name}.sql": f"{text}\n" for name, text in MODELS.items()},
+    }
+    (folder / "models").mkdir(parents=True)
+    (folder / "events").mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+def main() -> None:
+    """Run the project twice, and write the case."""
+    from dbt.cli.main import dbtRunner
+    from pyspark.sql import SparkSession
+
+    folder = Path(sys.argv[1]).absolute()
+    make_project(folder, dict(setting.split("=", 1) for setting in sys.argv[3:]))
+    for _ in range(2):
+        outcome = dbtRunner().invoke(["--quiet", "run", "--project-dir", str(folder), "--profiles-dir", str(folder)])
+        if not outcome.success:
+            sys.exit(f"dbt run failed. {outcome.exception or ''}")
+    session = SparkSession.getActiveSession()
+    if session:
+        session.stop()
+    write_case(folder / "events", Path(sys.argv[2]), list(MODELS))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Tests that `advise`, `check` and `report` read event logs that Spark itself writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from commands import command
+
+from conftest import Project
+from spark_bucketing.errors import EventLogError
+from spark_bucketing.event_log.measured import AD_HOC, Measured, read_measured
+from spark_bucketing.session import setting
+from spark_bucketing.units import size
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SMALL = ("--smallest", "1", "--target-file-size", "1KiB")
+JOIN = "select a.url, b.name from {{ ref('clicks') }} as a join {{ ref('users') }} as b using (user_id)"
+
+
+@contextmanager
+def event_log(spark: SparkSession, folder: Path, **settings: str) -> Iterator[None]:
+    """Make Spark write an event log inside the block, with these settings below spark.eventLog."""
+    folder.mkdir(exist_ok=True)
+    context: Any = spark.sparkContext
+    jvm, scala = context._jvm, context._jsc.sc()
+    conf = scala.conf().clone()
+    for name, value in settings.items():
+        conf.set(f"spark.eventLog.{name.replace('_', '.')}", value)
+    uri = jvm.java.net.URI(folder.as_uri())
+    hadoop = context._jsc.hadoopConfiguration()
+    listener = jvm.org.apache.spark.scheduler.EventLoggingListener("app", jvm.scala.Option.empty(), uri, conf, hadoop)
+    listener.start()
+    scala.addSparkListener(listener)
+    try:
+        yield
+    finally:
+        scala.listenerBus().waitUntilEmpty()
+        scala.removeSparkListener(listener)
+        listener.stop()
+
+
+@pytest.fixture
+def clicks(new_project: Callable[..., Project], extension: None, no_broadcast: None) -> Project:
+    """Create a project whose model `joined` shuffles two tables."""
+    project = new_project()
+    plain = {"materialized": "table", "file_format": "parquet"}
+    project.model("clicks", "select id % 500 as user_id, 'u' || id as url from range(5000)", **plain)
+    project.model("users", "select id as user_id, 'n' || id as name from range(500)", **plain)
+    project.model("joined", JOIN, **plain)
+    return project
+
+
+def shuffled(found: Measured, node: str) -> set[tuple[str, tuple[str | None, ...]]]:
+    return {(keys.table, keys.columns) for keys, cost in found.costs(node).items() if cost.shuffle_bytes > 0}
+
+
+def test_commands_use_the_logs_of_dbt_runs_and_other_queries(
+    clicks: Project, spark: SparkSession, tmp_path: Path
+) -> None:
+    # Buckets pay for themselves if several models read them.
+    for number in range(4):
+        clicks.model(f"more{number}", JOIN + f" where a.url > '{number}'", materialized="table", file_format="parquet")
+    logs = tmp_path / "logs"
+    with event_log(spark, logs, rolling_enabled="true", compress="true", compression_codec="zstd"):
+        clicks.dbt("run")
+        clicks.dbt("run")
+        clicks.rows("select a.url, b.url from {schema}.clicks as a join {schema}.clicks as b using (user_id)")
+    (log,) = logs.iterdir()
+    assert log.is_dir()
+    found = read_measured([str(logs)])
+    keys = {(f"{clicks.schema}.{name}", ("user_id",)) for name in ("clicks", "users")}
+    assert shuffled(found, "model.t.joined") == keys
+    assert shuffled(found, AD_HOC) == {(f"{clicks.schema}.clicks", ("user_id",))}
+    assert found.ad_hoc == 1 and found.counts.warnings == []
+    assert [len(found.runs_of(f"model.t.{name}")) for name in ("clicks", "users", "joined")] == [2, 2, 2]
+
+    advice = command(clicks, "advise", "--format", "json", *SMALL, "--event-log", str(logs))
+    assert advice.exit_code == 0, advice.output
+    changes = {one["model"]: one for one in json.loads(advice.stdout)["changes"]}
+    assert changes["clicks"]["config"]["clustered_by"] == ["user_id"]
+    assert changes["clicks"]["measured"]["shuffle_bytes"] > changes["users"]["measured"]["shuffle_bytes"] > 0
+
+    report = command_without_project("report", "--before", str(logs), "--after", str(logs))
+    assert "joined" in report and "too few runs" in report
+
+
+def test_check_reports_the_cost_of_a_finding_per_run(clicks: Project, spark: SparkSession, tmp_path: Path) -> None:
+    rows = "select id % 500 as user_id, 'u' || id as url from range(5000)"
+    clicks.model("clicks", rows, materialized="bucketed_table", clustered_by=["user_id"], buckets=4)
+    with setting(spark, "spark.bucketing.read.partitionBytes", "0"):
+        with event_log(spark, tmp_path / "logs", rolling_enabled="false"):
+            clicks.dbt("run")
+            clicks.dbt("run")
+        check = command(clicks, "check", "--fail-on", "note", "--event-log", str(tmp_path / "logs"))
+    assert check.exit_code == 1, check.output
+    shuffled_bytes = read_measured([str(tmp_path / "logs")]).costs("model.t.joined")
+    (cost,) = (cost for keys, cost in shuffled_bytes.items() if keys.table == f"{clicks.schema}.users")
+    per_run = f"Measured per run, in 2 runs: {size(cost.shuffle_bytes // 2)} shuffled"
+    assert check.output.count(per_run) == 1 and "side-not-bucketed" in check.output
+
+
+def test_logs_name_bucketed_tables_and_their_readers(clicks: Project, spark: SparkSession, tmp_path: Path) -> None:
+    bucketed = {"materialized": "bucketed_table", "clustered_by": ["user_id"], "buckets": 4}
+    for name, users in (("clicks", 500), ("users", 500), ("unread", 5)):
+        clicks.model(
+            name, f"select id % {users} as user_id, 'u' || id as url, 'n' as name from range(5000)", **bucketed
+        )
+    with setting(spark, "spark.bucketing.read.partitionBytes", "0"), event_log(spark, tmp_path / "logs"):
+        clicks.dbt("run")
+    found = read_measured([str(tmp_path / "logs")])
+    readers = {"clicks": {"model.t.joined"}, "users": {"model.t.joined"}, "unread": set()}
+    assert found.bucketed == {f"{clicks.schema}.{name}": nodes for name, nodes in readers.items()}
+    assert found.writers == {f"{clicks.schema}.{name}": f"model.t.{name}" for name in (*readers, "joined")}
+    assert found.costs("model.t.joined") == {}
+
+
+def command_without_project(*arguments: str) -> str:
+    from click.testing import CliRunner
+
+    from spark_bucketing.cli import main
+
+    done = CliRunner().invoke(main, list(arguments))
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.mark.parametrize(
+    ("codec", "rolling"), [("zstd", "false"), ("lz4", "false"), ("lz4", "true"), ("snappy", "false"), ("lzf", "false")]
+)
+def test_logs_in_each_codec_of_spark_are_read(spark: SparkSession, tmp_path: Path, codec: str, rolling: str) -> None:
+    settings = {"compress": "true", "compression_codec": codec, "rolling_enabled": rolling}
+    with event_log(spark, tmp_path, **settings, rolling_maxFileSize="10m"):
+        for _ in range(3):
+            spark.sql("select id % 7, count(*) from range(1000) group by 1").collect()
+    if codec in ("snappy", "lzf"):
+        with pytest.raises(EventLogError, match=rf"compression with {codec}\n.*\n.*zstd"):
+            read_measured([str(tmp_path)])
+        return
+    counts = read_measured([str(tmp_path)]).counts
+    assert counts.lines > 20 and counts.warnings == []
+
+
+def test_logs_in_a_hadoop_file_system_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    with event_log(spark, tmp_path / "logs", compress="true", compression_codec="zstd", rolling_enabled="true"):
+        spark.sql("select id % 7, count(*) from range(1000) group by 1").collect()
+    conf: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    conf.set("fs.viewfs.mounttable.logs.link./spark", (tmp_path / "logs").as_uri())
+    found = read_measured(["viewfs://logs/spark"])
+    assert found.counts.files == 1 and found.counts.lines == read_measured([str(tmp_path / "logs")]).counts.lines > 0

@@ -1,0 +1,50 @@
+"""Tests that modules, functions and macros are short enough to read at once."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from conftest import REPOSITORY
+
+MOST_LINES_OF_A_FILE = 300
+# Lines of code: Python without signatures and docstrings, and macros with the SQL that they return.
+MOST_LINES_OF_A_FUNCTION = {".py": 50, ".sql": 100}
+MACRO = re.compile(
+    r"{%-?\s*(?:macro|test|materialization)\s+(\w+).*?{%-?\s*end(?:macro|test|materialization)", re.DOTALL
+)
+
+
+def sources(*patterns: str) -> Iterator[tuple[Path, str]]:
+    """Yield the paths and texts of the repository's files."""
+    listed = subprocess.run(
+        ["git", "ls-files", *patterns], cwd=REPOSITORY, check=True, capture_output=True, text=True
+    ).stdout.split()
+    yield from ((Path(name), (REPOSITORY / name).read_text()) for name in listed if (REPOSITORY / name).exists())
+
+
+def functions(path: Path, text: str) -> Iterator[tuple[str, int]]:
+    """Yield the names of a file's functions or macros, and their lines of code without signatures and docstrings."""
+    if path.suffix == ".py":
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                yield node.name, (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
+    else:
+        yield from ((found[1], found[0].count("\n") + 1) for found in MACRO.finditer(text))
+
+
+def test_no_file_is_longer_than_300_lines() -> None:
+    files = sources("python_plugin/src/*.py", "python_plugin/src/*.scala", "scripts/*.py", "macros/*.sql")
+    assert {str(path): lines for path, text in files if (lines := text.count("\n")) > MOST_LINES_OF_A_FILE} == {}
+
+
+def test_no_function_is_longer_than_50_lines_and_no_macro_longer_than_100() -> None:
+    files = list(sources("python_plugin/src/*.py", "scripts/*.py", "macros/*.sql"))
+    found = {(path, name): lines for path, text in files for name, lines in functions(path, text)}
+    assert {path.suffix for path, _ in found} == set(MOST_LINES_OF_A_FUNCTION)
+    long = {one: lines for one, lines in found.items() if lines > MOST_LINES_OF_A_FUNCTION[one[0].suffix]}
+    assert long == {}
