@@ -46,8 +46,8 @@ QUICK_JVM = (
 # Each process of a test run has its own Spark, with a heap, generated code and a metastore database.
 GIB_PER_PROCESS = 6
 _numbers = itertools.count(1)
-# The time of one example depends on the machine's load.
-hypothesis.settings.register_profile("any load")
+# The time of an example depends on the load of the machine.
+hypothesis.settings.register_profile("any load", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("any load")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from mutate import mutants
+from mutate import Mutant, imported, mutants, relevant
+
+from conftest import REPOSITORY
 
 PYTHON = """def f(a: int | None, b=1):
     if a and not b:
@@ -35,3 +37,14 @@ def test_macros_are_changed_in_jinja_and_not_in_comments() -> None:
     assert changed("a.sql", MACRO) == [
         "", "{% if a != 1 and b %}", "{% if a == 1 or b %}", "{% if a == 11 and b %}", "{% if not (a == 1 and b) %}",
     ]  # fmt: skip
+
+
+def test_only_tests_run_that_can_notice_a_change() -> None:
+    of_doctor = relevant(
+        REPOSITORY, ["tests/unit"], Mutant("python_plugin/src/spark_bucketing/doctor/server.py", 1, "")
+    )
+    assert of_doctor[0] == "tests/unit/test_doctor.py" and "tests/unit/test_edits_sql.py" not in of_doctor
+    of_macros = relevant(REPOSITORY, ["tests/unit"], Mutant("macros/bucketing/write/bucket_id.sql", 1, ""))
+    assert "tests/unit/test_config.py" in of_macros and "tests/unit/test_edits_sql.py" not in of_macros
+    # Also through a helper in tests/support.
+    assert "spark_bucketing.check.fixes" in imported("from check_cases import made\n")

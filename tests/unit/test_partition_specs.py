@@ -28,6 +28,7 @@ from spark_bucketing.table.compatibility import (
     smallest_rewrite,
     span,
 )
+from spark_bucketing.table.metadata import partition_of
 from spark_bucketing.table.model import Column, Partition, Status, Table, words
 from spark_bucketing.table.partition_predicates import covering
 from spark_bucketing.table.rewrite import RewritePlan, plan_rewrite
@@ -320,3 +321,24 @@ def test_explain_shows_which_partitions_a_scan_selects(filters: str, scans: list
     folders = parse_statistics("\n".join(["== Physical Plan ==", *lines])).folders
     scan = PlanNode(1, "Scan", "parquet spark_catalog.db.t", details={"PartitionFilters": f"[{filters}]"})
     assert {p.name[3] for p in selected_partitions(scan, found, folders)} == set(chosen)
+
+
+ROW = {
+    "partition": "ds=a%3Ab/n=__HIVE_DEFAULT_PARTITION__", "location": "file:/t/ds=a", "status": "sealed", "num_buckets": 4,
+    "bucket_columns": ["k"], "sort_columns": '["k", "v"]', "hash": "hive", "problem": None, "files": 3, "bytes": 7,
+    "max_files_per_bucket": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "is_known"), [("sealed", True), ("unchanged", True), ("seal-broken", False)])
+def test_row_becomes_a_partition_with_the_spec_of_a_valid_seal(status: str, is_known: bool) -> None:
+    found = partition_of({**ROW, "status": status})
+    assert (found.values, found.files, found.size, found.files_per_bucket, found.files_read) == (
+        ("a:b", None),
+        3,
+        7,
+        1,
+        0,
+    )
+    assert found.spec == (BucketSpec(4, ("k",), ("k", "v"), "hive") if is_known else None)
+    assert (found.problem, found.location) == ("", "file:/t/ds=a")
