@@ -26,7 +26,7 @@ def table(
 
 
 def is_refused(table: OrganizedTable, found: str) -> None:
-    for act in (table.read, table.recover, table.replace):
+    for act in (table.read, table.recover, lambda: table.merge([], [1])):
         with pytest.raises(AnalysisException, match=CLEAR.format(found)):
             act()
 

@@ -30,10 +30,8 @@
     {% call statement('main') -%} select 'rows already merged' as message {%- endcall %}
   {%- else -%}
     {% do spark_bucketing.set_merge_properties(relation, layout, existing, rows_id) %}
-    {% do spark_bucketing.execute_sql('set spark.bucketing.merge.checks=' ~ ('files' if increment.checks else 'keys')) %}
     {%- call statement('main', fetch_result=true) -%} {{ spark_bucketing.merge_sql(relation, merge, new_rows) }} {%- endcall -%}
     {%- set counts = load_result('main').table.rows[0] -%}
-    {% do spark_bucketing.execute_sql('reset spark.bucketing.merge.checks') %}
     {% do log(relation ~ ': updated ' ~ '{:,}'.format(counts[1] | int) ~ ', deleted ' ~ '{:,}'.format(counts[2] | int) ~ ' and inserted '
         ~ '{:,}'.format(counts[3] | int) ~ ' rows.', info=true) %}
   {%- endif -%}
@@ -52,7 +50,7 @@
     {%- do assignments.append(spark_bucketing.quote_identifier(name) ~ ' = DBT_INTERNAL_SOURCE.' ~ spark_bucketing.quote_identifier(name)) -%}
   {%- endfor -%}
   merge into {{ spark_bucketing.quote_relation(relation) }} as DBT_INTERNAL_DEST
-  using {{ new_rows }} as DBT_INTERNAL_SOURCE
+  using (select /*+ merge_checks('{{ 'files' if merge.checks else 'keys' }}') */ * from {{ new_rows }}) as DBT_INTERNAL_SOURCE
   on {{ spark_bucketing.merge_condition(merge) }}
   {%- if merge.checks %}
   when matched and {{ spark_bucketing.rejected_rows('insert', 'are already in the table', 'only keys that do not exist in the table', merge) }} then delete

@@ -58,13 +58,6 @@ object BucketingConf {
       "disk.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("256m")
 
-  val MERGE_CHECKS: ConfigEntry[String] = conf("merge.checks",
-    "Additional checks of MERGE INTO, UPDATE and DELETE on organized tables, before they change the table. 'keys' fails if " +
-      "several rows of the source, or several rows of the table, have the same join keys. 'files' also reads the touched files " +
-      "again, and compares row counts and checksums with the file statistics and with the new files.")
-    .stringConf.checkValues(Set("none", "keys", "files")).createWithDefault("none")
-
-  def mergeChecks: String = SQLConf.get.getConf(MERGE_CHECKS)
   def enabled: Boolean = SQLConf.get.getConf(ENABLED)
   def mergeBytes: Long = SQLConf.get.getConf(MERGE_BYTES)
   def partitionBytes: Long = SQLConf.get.getConf(PARTITION_BYTES)

@@ -5,10 +5,11 @@ import scala.util.Try
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.{Assignments, Compat}
+import org.apache.spark.sql.bucketing.ddl.MergeChecks
 import org.apache.spark.sql.bucketing.metadata.{FileStatistics, PartitionSpecs}
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Cast, Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -22,11 +23,12 @@ import org.apache.spark.sql.types.LongType
  * condition is the WHERE clause. All assignments have a value for each column of the target.
  *
  * @param source the rows of a merge; an empty relation of one row for UPDATE and DELETE
+ * @param checks the checks of [[MergeChecks]]
  * @param output the numbers of changed rows
  */
 case class ChangeRows(
     target: LogicalPlan, source: LogicalPlan, condition: Expression, matched: Seq[MergeAction], notMatched: Seq[MergeAction],
-    notMatchedBySource: Seq[MergeAction], override val output: Seq[Attribute]) extends BinaryCommand with SupportsSubquery {
+    notMatchedBySource: Seq[MergeAction], checks: Option[String], override val output: Seq[Attribute]) extends BinaryCommand with SupportsSubquery {
   override def left: LogicalPlan = target
   override def right: LogicalPlan = source
   override protected def withNewChildrenInternal(newTarget: LogicalPlan, newSource: LogicalPlan): LogicalPlan =
@@ -54,7 +56,7 @@ case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
       val columns = merge.targetTable.output
       ChangeRows(EliminateSubqueryAliases(merge.targetTable), merge.sourceTable, merge.mergeCondition,
         merge.matchedActions.map(aligned(columns)), merge.notMatchedActions.map(aligned(columns)),
-        merge.notMatchedBySourceActions.map(aligned(columns)), ResolveRowChanges.Counts)
+        merge.notMatchedBySourceActions.map(aligned(columns)), MergeChecks.of(merge), ResolveRowChanges.Counts)
     case update: UpdateTable if update.resolved && isOrganized(update.table) =>
       ofTable(update.table, update.condition, aligned(update.table.output)(Assignments.update(update.assignments)))
     case delete: DeleteFromTable if delete.resolved && isOrganized(delete.table) =>
@@ -63,7 +65,7 @@ case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   private def ofTable(table: LogicalPlan, condition: Option[Expression], action: MergeAction): LogicalPlan = ChangeRows(
-    EliminateSubqueryAliases(table), OneRowRelation(), condition.getOrElse(Literal.TrueLiteral), Seq(action), Nil, Nil, ResolveRowChanges.Counts.take(1))
+    EliminateSubqueryAliases(table), OneRowRelation(), condition.getOrElse(Literal.TrueLiteral), Seq(action), Nil, Nil, None, ResolveRowChanges.Counts.take(1))
 
   private def isOrganized(target: LogicalPlan): Boolean = BucketingConf.enabled && (EliminateSubqueryAliases(target) match {
     case relation: LogicalRelation => isOrganized(relation)
@@ -75,9 +77,15 @@ case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
     relation.relation.isInstanceOf[HadoopFsRelation] && relation.catalogTable.exists(table => FileStatistics.isKept(table.properties))
 
   private def aligned(columns: Seq[Attribute])(action: MergeAction): MergeAction = action match {
-    case update: UpdateAction => update.copy(assignments = Assignments.ofUpdate(columns, update.assignments))
-    case insert: InsertAction => insert.copy(assignments = Assignments.ofInsert(columns, insert.assignments))
+    case update: UpdateAction => update.copy(assignments = Assignments.ofUpdate(columns, update.assignments.map(withoutCast)))
+    case insert: InsertAction => insert.copy(assignments = Assignments.ofInsert(columns, insert.assignments.map(withoutCast)))
     case other => other
+  }
+
+  /** Removes the cast that the analyzer adds for these tables. Unlike the casts of store assignment, it has no checks of the types. */
+  private def withoutCast(assignment: Assignment): Assignment = assignment.value match {
+    case cast: Cast if cast.getTagValue(Cast.USER_SPECIFIED_CAST).isEmpty && cast.dataType == assignment.key.dataType => assignment.copy(value = cast.child)
+    case _ => assignment
   }
 }
 

@@ -8,7 +8,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.ddl.{ConcurrentChange, FileReplacement}
+import org.apache.spark.sql.bucketing.ddl.{ConcurrentChange, FileReplacement, MergeChecks}
 import org.apache.spark.sql.bucketing.metadata.Replacement
 
 /**
@@ -46,7 +46,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows) extends Logg
         val old = bins.flatMap(_.files).map(_.status)
         try {
           val files = changed.write(touched, stored)
-          if (BucketingConf.mergeChecks == "files") changed.check(files, stored)
+          if (statement.checks.contains(MergeChecks.Files)) changed.check(files, stored)
           replacement.replace(folder, seen, old, files.map(changed.move(_, replacement))) { written =>
             changed.record(files, folder.getName, new Path(table.location), written)
           }

@@ -40,7 +40,7 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
 
   def find(): Touched = {
     val files = candidates
-    val checksKeys = statement.isMerge && BucketingConf.mergeChecks != "none"
+    val checksKeys = statement.checks.nonEmpty
     val pairs = if (statement.notMatched.isEmpty && !checksKeys) None else Some(stored.store(rows.matches(files)))
     if (checksKeys) pairs.foreach(checkKeys)
     val found = collect(pairs.fold(rows.changes(files))(rows.oncePerRow), at = 3) { (changes, row) =>
