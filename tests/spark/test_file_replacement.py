@@ -273,16 +273,16 @@ def test_two_statements_at_once_lose_no_row(project: Project, extension: None, s
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("statement", ["merge into", "reset"])
+@pytest.mark.parametrize("statement", ["merge into", "drop table"])
 def test_merge_survives_a_crash_between_statements(project: Project, extension: None, statement: str) -> None:
-    start(project, ROWS, partition_by=["ds"])
+    start(project, ROWS, partition_by=["ds"], merge_checks=True)
     write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
     with (
         statements(crash_before=statement),
         pytest.raises(Failed, match="crashed here"),
     ):
         project.dbt("run")
-    assert rows_of(project) == (MERGED if statement == "reset" else OLD)
+    assert rows_of(project) == (MERGED if statement == "drop table" else OLD)
     project.dbt("run")
     assert rows_of(project) == MERGED
     assert project.tables() == {"m", "base", "delta"}

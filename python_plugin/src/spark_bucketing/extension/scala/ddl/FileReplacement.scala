@@ -37,7 +37,7 @@ case class RecoverFilesCommand(name: TableIdentifier) extends LeafRunnableComman
 }
 
 /** Another statement has changed the table since this statement read it. */
-class ConcurrentChange(message: String) extends RuntimeException(message)
+class ConcurrentChange(message: String, cause: Throwable) extends RuntimeException(message, cause)
 
 /** Replaces files of an organized table. See docs/explanation/replacing-rows.md. */
 class FileReplacement(session: SparkSession, table: CatalogTable) extends Logging {
@@ -61,6 +61,11 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   /** Returns the last committed replacement. */
   def last: Option[Path] = Replacement.records(location, conf).filter(_.isCommitted).lastOption.map(_.folder)
 
+  /** Runs a step of a statement before its replacement. Another replacement deletes files, so the step may fail because of it. */
+  def before[A](seen: Option[Path])(step: => A): A = try step catch {
+    case NonFatal(error) if last.map(_.getName) != seen.map(_.getName) => throw changed("another statement has replaced files of the table", error)
+  }
+
   /**
    * Replaces files of the table.
    *
@@ -82,8 +87,9 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       if (!Replacement.commit(begun, fs)) throw changed("another statement has undone this replacement")
     } catch {
       case NonFatal(error) =>
+        val isUndone = !Replacement.isBegun(begun, fs)
         try undo(begun) catch { case NonFatal(other) => error.addSuppressed(other) }
-        throw error
+        throw if (isUndone) changed("another statement has undone this replacement", error) else error
     }
     complete(begun.copy(isCommitted = true))
   }
@@ -177,8 +183,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def together[A, B](all: Seq[A])(act: A => B): Seq[B] =
     ThreadUtils.parmap(all, "replace-files", 16)(one => Try(act(one))).map(_.get)
 
-  private def changed(found: String) = new ConcurrentChange(
-    message(found, "no other write to the same files at the same time", "run it again; nothing has been replaced"))
+  private def changed(found: String, cause: Throwable = null) = new ConcurrentChange(
+    message(found, "no other write to the same files at the same time", "run it again; nothing has been replaced"), cause)
 
   private def refused(found: String, expected: String, instead: String) = Compat.refusal(message(found, expected, instead))
 

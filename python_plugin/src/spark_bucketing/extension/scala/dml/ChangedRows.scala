@@ -47,10 +47,20 @@ class ChangedRows(statement: ChangeRows, columns: FileStatisticsColumns, source:
     condition.deterministic && condition.references.nonEmpty && condition.references.subsetOf(AttributeSet(target)) && !SubqueryExpression.hasSubquery(condition)
   }
 
+  /** Those of these conditions that files can be pruned by. Spark pads the values of CHAR columns after it reads them. */
+  def pruning: Seq[Expression] = onTarget.filter(_.references.forall(isStored))
+
+  private def isStored(column: Attribute) = statement.relation.outputSet.contains(column)
+
   /** The columns of the target that a matched row has in common with a value of the source. */
   val keys: Seq[(Attribute, Expression)] = if (source.isEmpty) Nil else splitConjunctivePredicates(statement.condition).collect {
     case EqualTo(column: Attribute, value) if isKey(column, value) => column -> value
     case EqualTo(value, column: Attribute) if isKey(column, value) => column -> value
+  }
+
+  /** Those keys that files can be pruned by. Under a collation, equal strings may differ from the values in the file statistics. */
+  def pruningKeys: Seq[(Attribute, Expression)] = keys.filter { case (column, _) =>
+    isStored(column) && (!column.dataType.isInstanceOf[StringType] || column.dataType == StringType)
   }
 
   private def isKey(column: Attribute, value: Expression) = AttributeSet(target).contains(column) && value.deterministic &&

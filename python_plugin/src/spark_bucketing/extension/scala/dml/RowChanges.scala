@@ -38,15 +38,18 @@ case class RowChanges(session: SparkSession, statement: ChangeRows) extends Logg
     val stored = new Stored(session)
     try {
       val touching = new TouchedFiles(session, statement, snapshot, stored)
-      val touched = touching.find()
+      val touched = replacement.before(seen)(touching.find())
       val bins = CompactionBins.of(touched.ranges, snapshot.rowsPerFile)
       if (bins.nonEmpty) {
         val folder = replacement.newFolder()
         val changed = new ChangedFiles(session, statement, snapshot, touching.rows, bins, new Path(folder, Replacement.Staged))
         val old = bins.flatMap(_.files).map(_.status)
         try {
-          val files = changed.write(touched, stored)
-          if (statement.checks.contains(MergeChecks.Files)) changed.check(files, stored)
+          val files = replacement.before(seen) {
+            val written = changed.write(touched, stored)
+            if (statement.checks.contains(MergeChecks.Files)) changed.check(written, stored)
+            written
+          }
           replacement.replace(folder, seen, old, files.map(changed.move(_, replacement))) { written =>
             changed.record(files, folder.getName, new Path(table.location), written)
           }

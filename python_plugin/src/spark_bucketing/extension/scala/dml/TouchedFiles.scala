@@ -90,8 +90,8 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
 
   /** The files that the conditions on the target do not rule out. */
   def fitting: Seq[TableFile] = if (statement.notMatchedBySource.nonEmpty) snapshot.files else {
-    val mayMatch = FileRangeFilter.mayMatch(rows.onTarget)
-    val partitions = partitionFilter(rows.onTarget)
+    val mayMatch = FileRangeFilter.mayMatch(rows.pruning)
+    val partitions = partitionFilter(rows.pruning)
     def fits(file: TableFile) = partitions(file.partition) && file.known.forall(mayMatch)
     snapshot.files.filter(fits)
   }
@@ -109,7 +109,7 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
 
   private def withKeys(files: Seq[TableFile]): Seq[TableFile] = {
     val names = snapshot.columns.partition.fieldNames ++ snapshot.columns.implicitPartition.fieldNames
-    def key(name: String) = rows.keys.collectFirst { case (column, value) if column.name.equalsIgnoreCase(name) => value }
+    def key(name: String) = rows.pruningKeys.collectFirst { case (column, value) if column.name.equalsIgnoreCase(name) => value }
     val groups = names.indices.flatMap(i => key(names(i)).map(i -> _))
     val range = snapshot.columns.organized.headOption.flatMap(column => key(column.name).map(column -> _))
     if (groups.isEmpty && range.isEmpty) files else {

@@ -134,6 +134,8 @@ object Replacement {
   def discard(folder: Path, fs: FileSystem): Unit =
     if (!children(folder, fs).exists(file => Set(Begun, Undone, Committed)(file.getPath.getName))) fs.delete(folder, true)
 
+  def isBegun(of: Replacement, fs: FileSystem): Boolean = fs.exists(new Path(of.folder, Begun))
+
   /** Commits a replacement. Returns false if another run has undone it. */
   def commit(of: Replacement, fs: FileSystem): Boolean = renamed(of.folder, Begun, Committed, fs)
 
