@@ -39,7 +39,7 @@ object CompactionBins {
   def of(ranges: Seq[RangeRows], target: Long): Seq[CompactionBin] = ranges.groupBy(_.cell.group).toSeq.flatMap { case (group, of) =>
     val (alone, others) = of.partition(range => range.cell.range < 0 || range.rows == 0)
     val single = alone.filter(_.isTouched).map { range =>
-      if (range.cell.range == Cell.Unknown) CompactionBin(group, Seq(range.copy(files = range.files)), None, 1)
+      if (range.cell.range == Cell.Unknown) CompactionBin(group, Seq(range), None, 1)
       else CompactionBin(group, Seq(range), Some(range.rows), math.min(1, range.rows))
     }
     single ++ new CompactionBins(others.sortBy(_.cell.range).toIndexedSeq, target).bins.map { of =>
