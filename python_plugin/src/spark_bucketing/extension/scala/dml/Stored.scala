@@ -37,7 +37,8 @@ class Stored(session: SparkSession, runs: Boolean = true) extends AutoCloseable 
       (statement.condition +: (statement.matched ++ statement.notMatched ++ statement.notMatchedBySource)).map(_.references))
     val columns = statement.source.output.filter(used.contains)
     val id = Alias(MonotonicallyIncreasingID(), "__spark_bucketing_source")()
-    SourceRows(store(Project(columns :+ id, statement.source)), id.toAttribute)
+    // It is NULL after an outer join. Spark would simplify a test of a column that is never NULL.
+    SourceRows(store(Project(columns :+ id, statement.source)), id.toAttribute.withNullability(true))
   }
 
   override def close(): Unit = all.foreach(_.unpersist(blocking = false))
