@@ -204,7 +204,7 @@ def test_recovery_during_a_replacement_decides_before_the_commit_only(
         (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
         assert rows_of(project) == (OLD if recovered == "undone" else MERGED)
         operation.open()
-        assert [tuple(row) for row in statement.result()] == [(210, 190, 20, 0)]
+        assert [tuple(row) for row in statement.result()] == [(230, 210, 20, 0)]
     assert row.recovered == recovered
     assert rows_of(project) == MERGED
     assert len(set(data_files(project, "m")) & old_files) == 3

@@ -147,8 +147,8 @@ class OrganizedTable:
         listed = self.sql(
             f"select distinct substring_index(_metadata.file_path, '/m/', -1) as name from {{db}}.m where id in ({keys})"
         )
-        files = _texts({Path(row.name).name for row in listed})
-        kept = f"select id, o, v, ds from {{db}}.m where _metadata.file_name in ({files}) and id not in ({keys})"
+        files = _texts({row.name for row in listed})
+        kept = f"select id, o, v, ds from {{db}}.m where substring_index(_metadata.file_path, '/m/', -1) in ({files}) and id not in ({keys})"
         shutil.rmtree(self.staged, ignore_errors=True)
         self._write("staged", kept + (f" union all {_values(upserts)}" if upserts else ""))
         self.sql("refresh table {db}.staged")
