@@ -50,7 +50,7 @@ class Walk:
     def _look(self) -> None:
         table = self.table
         if table.is_ambiguous() or self.is_damaged:
-            for act in (table.read, lambda: table.read(self.other), table.recover, table.replace):
+            for act in (table.read, lambda: table.read(self.other), table.recover, lambda: table.merge([], [1])):
                 message = refused(act)
                 assert REFUSED.search(message) and "Exception:" not in message.split("Instead:")[0], message
             if self.is_damaged:
@@ -85,8 +85,7 @@ class Walk:
     def _merge(self) -> None:
         upserts, deleted = self._delta()
         expected = merged(self.table.expected(), upserts, deleted)
-        self.table.stage(upserts, deleted)
-        self.table.replace()
+        self.table.merge(upserts, deleted)
         assert self.table.expected() == expected
 
     def _crash(self) -> None:

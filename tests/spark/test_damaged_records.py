@@ -26,7 +26,7 @@ def table(
 
 
 def is_refused(table: OrganizedTable, found: str) -> None:
-    for act in (table.read, table.recover, table.replace):
+    for act in (table.read, table.recover, lambda: table.merge([], [1])):
         with pytest.raises(AnalysisException, match=CLEAR.format(found)):
             act()
 
@@ -54,8 +54,7 @@ def test_damaged_record_of_a_finished_replacement_is_ignored(table: OrganizedTab
         expected = merged(table.expected(), upserts, [])
         table.crash(table.stage(upserts, []), "done", how)
         assert table.read() == expected and table.recover() == "nothing"
-    table.stage(upserts, [3])
-    table.replace()
+    table.merge(upserts, [3])
     assert table.read() == table.learn() == merged(expected, [], [3])
 
 
@@ -80,8 +79,7 @@ def test_damaged_file_statistics_are_ignored(table: OrganizedTable, how: str) ->
     row = table.expected()[7]
     assert table.read(condition=f"o = {row[1]}") == [one for one in table.expected() if one[1] == row[1]]
     expected = merged(table.expected(), [(7, 500, 1, "a")], [8])
-    table.stage([(7, 500, 1, "a")], [8])
-    table.replace()
+    table.merge([(7, 500, 1, "a")], [8])
     assert table.read() == table.learn() == expected
 
 

@@ -43,15 +43,27 @@ OLD = sorted(ROWS, key=str)
 
 
 def crash_before_replacing(project: Project) -> tuple[list[tuple[Path, Path]], list[Path]]:
-    """Crash a run that has staged its files; return (staged, final) path pairs, and the files to replace."""
+    """Run a merge, and put its new files aside; return (staged, final) path pairs, and the files to replace."""
     start(project, ROWS, partition_by=["ds"])
     write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
-    with statements(crash_before="replace files"), pytest.raises(Failed, match="crashed here"):
-        project.dbt("run")
-    table, staged = project.location("m"), project.location("m__dbt_staged")
-    new_files = [(staged / path, table / path) for path in data_files(project, "m__dbt_staged")]
-    listed = project.rows("select distinct file from {schema}.m__dbt_touched where file is not null")
-    return new_files, [Path(row.file.removeprefix("file:").replace("///", "/")) for row in listed]
+    table, staged, backup = (project.location("m").with_name(name) for name in ("m", "staged", "backup"))
+    shutil.copytree(table, backup)
+    before, parts = set(data_files(project, "m")), {path.name for path in (table / "_file_statistics").iterdir()}
+    project.dbt("run")
+    after = set(data_files(project, "m"))
+    new_files = [(staged / path, table / path) for path in sorted(after - before)]
+    new_parts = [part for part in (table / "_file_statistics").iterdir() if part.name not in parts]
+    for source, target in [*new_files, *((staged / part.relative_to(table), part) for part in new_parts)]:
+        source.parent.mkdir(parents=True, exist_ok=True)
+        target.rename(source)
+    for path in before - after:
+        (table / path).parent.mkdir(exist_ok=True)
+        shutil.copy2(backup / path, table / path)
+    for folder in (table / "_replaced", table / "ds=c"):
+        shutil.rmtree(folder)
+    project.spark.sql(f"msck repair table {project.table('m')} sync partitions")
+    assert rows_of(project) == OLD
+    return new_files, [table / path for path in sorted(before - after)]
 
 
 def begin(
@@ -83,7 +95,7 @@ def take_step(
         move(new_files[::2])
     elif step == "moved":
         move(new_files[1::2])
-        for part in (project.location("m__dbt_staged") / "_file_statistics").glob("[0-9]*"):
+        for part in (project.location("m").with_name("staged") / "_file_statistics").glob("[0-9]*"):
             part.rename(project.location("m") / "_file_statistics" / part.name)
     elif step in ("committed", "undone"):
         (record / "begun").rename(record / step)
@@ -144,19 +156,29 @@ def test_readers_and_the_next_run_survive_a_crash_during_replacement(
     assert unknown.n == unknown.known == len(data_files(project, "m"))
 
 
-def replace(project: Project) -> Any:
-    return project.spark.sql(
-        f"alter table {project.table('m')} replace files listed in {project.table('m__dbt_touched')} with {project.table('m__dbt_staged')}"
-    ).collect()
+MERGE = (
+    "merge into {m} as m using {delta} as new on m.id = new.id when matched and op = 'D' then delete"
+    " when matched then update set * when not matched then insert *"
+)
+
+
+def merge(project: Project) -> Any:
+    return project.spark.sql(MERGE.format(m=project.table("m"), delta=project.table("delta"))).collect()
+
+
+def start_with_delta(project: Project) -> None:
+    start(project, ROWS, partition_by=["ds"])
+    write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
 
 
 def test_failed_replacement_is_undone(project: Project, extension: None) -> None:
-    """If a file cannot be moved, or another writer has changed one, no new file remains."""
-    new_files, _ = crash_before_replacing(project)
-    before = data_files(project, "m")
-    new_files[-1][1].mkdir(parents=True)
-    with pytest.raises(Exception, match="cannot be renamed"):
-        replace(project)
+    """If a file cannot be moved, no new file remains."""
+    start_with_delta(project)
+    before, in_the_way = data_files(project, "m"), project.location("m") / "ds=c"
+    in_the_way.write_text("not a folder")
+    with pytest.raises(Exception, match="ds=c"):
+        merge(project)
+    in_the_way.unlink()
     assert rows_of(project) == OLD and data_files(project, "m") == before
     assert "ds=c" not in {row.partition for row in project.rows("show partitions {schema}.m")}
     project.dbt("run")
@@ -173,20 +195,19 @@ def test_failed_replacement_is_undone(project: Project, extension: None) -> None
 def test_recovery_during_a_replacement_undoes_it_only_before_the_commit(
     project: Project, extension: None, held_operation: str, recovered: str
 ) -> None:
-    """Another run recovers the table while a replacement waits; it undoes or completes the replacement as a whole."""
-    new_files, old_files = crash_before_replacing(project)
+    """Another session recovers the table while a statement waits; the statement starts again if it is undone."""
+    start_with_delta(project)
+    old_files = set(data_files(project, "m"))
     with ThreadPoolExecutor(1) as pool, held(project.spark, held_operation) as operation:
-        replacement = pool.submit(replace, project)
+        statement = pool.submit(merge, project)
         operation.await_reached()
         (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
+        assert rows_of(project) == (OLD if recovered == "undone" else MERGED)
         operation.open()
-        failure = replacement.exception()
+        assert [tuple(row) for row in statement.result()] == [(230, 210, 20, 0)]
     assert row.recovered == recovered
-    assert ("undone" in str(failure)) if recovered == "undone" else failure is None, failure
-    added = [to for _, to in new_files]
-    there, gone = (old_files, added) if recovered == "undone" else (added, old_files)
-    assert rows_of(project) == (OLD if recovered == "undone" else MERGED)
-    assert all(path.exists() for path in there) and not any(path.exists() for path in gone)
+    assert rows_of(project) == MERGED
+    assert len(set(data_files(project, "m")) & old_files) == 3
 
 
 def test_committed_replacement_cannot_be_undone(project: Project, extension: None) -> None:
@@ -204,21 +225,57 @@ def test_committed_replacement_cannot_be_undone(project: Project, extension: Non
     assert not records.Replacement.commit(started, fs) and (record / "undone").exists()
 
 
-def test_files_changed_by_other_writers_are_not_replaced(project: Project, extension: None) -> None:
-    _, old_files = crash_before_replacing(project)
-    old_files[0].touch()
-    with pytest.raises(Exception, match=r"changed or deleted since it was read.*run it again"):
-        replace(project)
-    assert rows_of(project) == OLD
-    project.spark.sql(f"drop table {project.table('m__dbt_staged')}")
-    with pytest.raises(Exception, match="m__dbt_staged"):
-        replace(project)
+@pytest.mark.parametrize("changes", [1, 3])
+def test_statement_starts_again_if_another_writer_changes_a_file(
+    project: Project, extension: None, changes: int
+) -> None:
+    """After three attempts, it fails and changes nothing."""
+    start_with_delta(project)
+    path = project.location("m") / next(path for path in data_files(project, "m") if "ds=b" in str(path))
+    waits = r"rename .*/_replaced/[^/]*/\.begun"
+    with ThreadPoolExecutor(1) as pool, held(project.spark, waits) as operation:
+        statement = pool.submit(merge, project)
+        for number in range(changes):
+            operation.await_reached()
+            path.touch()
+            operation.open() if number == changes - 1 else operation.open_once()
+        failure = statement.exception()
+    assert (
+        (failure is None)
+        if changes < 3
+        else re.search("was changed or deleted since it was read.*run it again", str(failure))
+    )
+    assert rows_of(project) == (MERGED if changes < 3 else OLD)
+
+
+def test_two_statements_at_once_lose_no_row(project: Project, extension: None, spark: SparkSession) -> None:
+    """Each statement adds a row and updates the same file; the later commit starts again."""
+    start(project, [(i, 0, 0, "x", "a") for i in range(20)])
+    sessions = [spark.newSession() for _ in range(3)]
+
+    def run(number: int) -> None:
+        sessions[number].conf.set("spark.bucketing.enabled", "true")
+        for step in range(3):
+            sessions[number].sql(
+                f"merge into {project.table('m')} as m using (select explode(array({number}L, {100 + 10 * number + step}L)) as id) as n"
+                " on m.id = n.id when matched then update set s = s + 1 when not matched then insert (id, o, s) values (id, 5, 0)"
+            )
+
+    with ThreadPoolExecutor(3) as pool:
+        statements_at_once = [pool.submit(run, number) for number in range(3)]
+        failures = [statement.exception() for statement in statements_at_once]
+    found = {row.id: row.s for row in project.rows("select id, s from {schema}.m")}
+    assert len(found) == project.rows("select count(*) from {schema}.m")[0][0]
+    for number, failure in enumerate(failures):
+        steps = found[number]
+        assert {key for key in found if key // 10 == 10 + number} == {100 + 10 * number + step for step in range(steps)}
+        assert steps == 3 if failure is None else re.search("run it again", str(failure)), str(failure)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("statement", ["__dbt_files`", "__dbt_staged` ", "_file_statistics/", "drop table"])
+@pytest.mark.parametrize("statement", ["merge into", "drop table"])
 def test_merge_survives_a_crash_between_statements(project: Project, extension: None, statement: str) -> None:
-    start(project, ROWS, partition_by=["ds"])
+    start(project, ROWS, partition_by=["ds"], merge_checks=True)
     write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
     with (
         statements(crash_before=statement),
@@ -277,31 +334,14 @@ def test_readers_see_either_old_or_new_rows(project: Project, extension: None, s
 
 def test_tables_without_file_statistics_have_no_replacement(project: Project, extension: None) -> None:
     project.build("select 1 as id", materialized="bucketed_table", clustered_by=["id"], buckets=1)
-    with pytest.raises(Exception, match=r"without file statistics.*INSERT OVERWRITE"):
-        project.spark.sql(
-            f"alter table {project.table('m')} replace files listed in {project.table('m')} with {project.table('m')}"
-        )
     (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
     assert row.recovered == "nothing"
     with pytest.raises(Exception, match=r"has no file statistics"):
         project.spark.sql(f"select * from file_statistics('{project.table('m')}')")
-    with pytest.raises(Exception, match="LISTED IN"):
-        project.spark.sql(f"alter table {project.table('m')} replace files")
-
-
-def test_tables_of_another_run_cannot_start_a_replacement(project: Project, extension: None) -> None:
-    """A concurrent run has created its table of new files, but has not filled it yet."""
-    crash_before_replacing(project)
-    listed, staged = project.table("m__dbt_touched"), project.table("m__dbt_staged")
-    statement = f"alter table {project.table('m')} replace files listed in {listed} with {staged}"
-    columns = "(id bigint, o int, s int, v string, ds string) using parquet partitioned by (ds)"
-    project.spark.sql(f"drop table {staged}")
-    project.spark.sql(f"create table {staged} {columns} tblproperties ('bucketing.build'='another')")
-    with pytest.raises(Exception, match=r"not from the same run.*no other run.*nothing has been replaced"):
-        project.spark.sql(statement)
-    assert rows_of(project) == OLD
-    project.dbt("run")
-    assert rows_of(project) == MERGED
+    with pytest.raises(Exception, match=r"UNSUPPORTED_FEATURE.TABLE_OPERATION|MERGE INTO TABLE"):
+        project.spark.sql(
+            f"merge into {project.table('m')} using {project.table('m')} as s on m.id = s.id when matched then delete"
+        )
 
 
 @pytest.mark.long

@@ -201,7 +201,7 @@ def test_runs_survive_kills_in_every_statement(new_project: Callable[..., Projec
 
 
 SAMPLE = {
-    "organized merge": [("create table .*__dbt_touched`", WITHIN), ("replace files", AFTER)],
+    "organized merge": [("merge into", WITHIN), ("merge into", AFTER)],
     "organized append": [("insert into", WITHIN)],
     "bucketed merge": [("create table .*__dbt_staged`", WITHIN)],
 }

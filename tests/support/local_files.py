@@ -41,8 +41,9 @@ def _built() -> Path:
 class Held:
     """A rename or deletion that waits until open() is called."""
 
-    def __init__(self, java: Any) -> None:
-        self.java = java
+    def __init__(self, files: Any, pattern: str) -> None:
+        self.files, self.pattern = files, pattern
+        self.java = files.hold(pattern)
 
     def await_reached(self) -> None:
         assert self.java.awaitReached(SECONDS), "no operation matched the pattern"
@@ -50,12 +51,17 @@ class Held:
     def open(self) -> None:
         self.java.open()
 
+    def open_once(self) -> None:
+        """Let this operation run, and hold the next one."""
+        opened, self.java = self.java, self.files.hold(self.pattern)
+        opened.open()
+
 
 @contextmanager
 def held(spark: SparkSession, pattern: str) -> Iterator[Held]:
     """Hold the first operation that matches a Java pattern, such as `rename file:/w/t/a`; release it at the end."""
     files = spark.sparkContext._jvm.org.apache.spark.sql.bucketing.support.TestFileSystem  # type: ignore[union-attr]
-    operation = Held(files.hold(pattern))
+    operation = Held(files, pattern)
     try:
         yield operation
     finally:

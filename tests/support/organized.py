@@ -56,16 +56,11 @@ class OrganizedTable:
         spark.sql(f"create database if not exists {database}")
         for name, columns, properties in (
             ("m", f"({COLUMNS}) {by}", """'bucketing.range_by'='["o"]'"""),
-            ("m__dbt_staged", f"({COLUMNS}) {by}", "'bucketing.build'='b'"),
-            (
-                "m__dbt_touched",
-                "(file string, bytes bigint, modified timestamp) using parquet",
-                "'bucketing.build'='b'",
-            ),
+            ("staged", f"({COLUMNS}) {by}", "'test'='staged'"),
         ):
             spark.sql(f"drop table if exists {database}.{name}")
             spark.sql(f"create table {database}.{name} {columns} tblproperties ({properties})")
-        self.location, self.staged = (self._location(name) for name in ("m", "m__dbt_staged"))
+        self.location, self.staged = (self._location(name) for name in ("m", "staged"))
 
     def _location(self, name: str) -> Path:
         found = self.spark.sql(f"describe extended {self.database}.{name}").where("col_name = 'Location'").collect()
@@ -147,30 +142,32 @@ class OrganizedTable:
         )
 
     def stage(self, upserts: list[Row], deleted: list[int]) -> Staged:
-        """Write the new files of a merge, and list the old files."""
+        """Write the new files of a merge into another table, and list the old files."""
         keys = ", ".join(map(str, [-1, *deleted, *(row[0] for row in upserts)]))
-        self.sql(
-            "insert overwrite {db}.m__dbt_touched select path, bytes, modified from file_statistics('{db}.m')"
-            f" where path in (select _metadata.file_path from {{db}}.m where id in ({keys}))"
+        listed = self.sql(
+            f"select distinct substring_index(_metadata.file_path, '/m/', -1) as name from {{db}}.m where id in ({keys})"
         )
-        kept = (
-            "select id, o, v, ds from {db}.m where _metadata.file_path in (select file from {db}.m__dbt_touched)"
-            f" and id not in ({keys})"
-        )
+        files = _texts({row.name for row in listed})
+        kept = f"select id, o, v, ds from {{db}}.m where substring_index(_metadata.file_path, '/m/', -1) in ({files}) and id not in ({keys})"
         shutil.rmtree(self.staged, ignore_errors=True)
-        self._write("m__dbt_staged", kept + (f" union all {_values(upserts)}" if upserts else ""))
-        self.sql("refresh table {db}.m__dbt_staged")
-        self.write_file_statistics_report("m__dbt_staged")
+        self._write("staged", kept + (f" union all {_values(upserts)}" if upserts else ""))
+        self.sql("refresh table {db}.staged")
+        self.write_file_statistics_report("staged")
         coming = {
             str(path.relative_to(self.staged)): path
             for path in data_files(self.staged)
             if "_file_statistics" not in path.parts
         }
-        listed = self.sql("select substring_index(file, '/m/', -1) as name from {db}.m__dbt_touched")
         return Staged(coming, [row.name for row in listed])
 
-    def replace(self) -> None:
-        self.sql("alter table {db}.m replace files listed in {db}.m__dbt_touched with {db}.m__dbt_staged")
+    def merge(self, upserts: list[Row], deleted: list[int]) -> None:
+        rows = [*((*row, False) for row in upserts), *((key, None, None, None, True) for key in [-1, *deleted])]
+        new = self.spark.createDataFrame(rows, f"{COLUMNS}, gone boolean")
+        new.createOrReplaceTempView("new_rows")
+        self.sql(
+            "merge into {db}.m as m using new_rows as new on m.id = new.id when matched and gone then delete"
+            " when matched then update set * when not matched and not gone then insert *"
+        )
         self.pending = None
         self.learn()
 

@@ -5,15 +5,13 @@
              its rows (docs/explanation/replacing-rows.md)
     input    the rows of one run
     plan     the file plan of an organized table
-    files    the file statistics of an organized table during a merge
-    touched  the files that a merge replaces
     backup   the previous table, between the two renames of a swap
     trash    a table on a directory that the run deletes
   The next run drops leftovers of all roles except staged and backup.
 -#}
 {% macro intermediate_relations(relation) -%}
   {%- set relations = {} -%}
-  {%- for role in ['backup', 'staged', 'tmp', 'input', 'plan', 'files', 'touched', 'trash'] -%}
+  {%- for role in ['backup', 'staged', 'tmp', 'input', 'plan', 'trash'] -%}
     {%- set suffix = '__dbt_' ~ role -%}
     {%- set name = relation.identifier -%}
     {#- The metastore's limit is 128 characters. -#}

@@ -27,6 +27,7 @@
   {%- for key in ['bucketing.build', 'bucketing.replaces', 'bucketing.staging_empties', 'bucketing.written_as', 'bucketing.merged', 'bucketing_version'] -%}
     {%- do property.update({key: modules.re.findall('(?:^\\[|, )' ~ modules.re.escape(key) ~ '=([^],]*)', properties) | first | default(none)}) -%}
   {%- endfor -%}
+  {%- set file_sizes = dict(modules.re.findall('(?:^\\[|, )(bucketing\\.(?:rows_per_file|target_file_size))=([^],]*)', properties)) -%}
   {#- These properties contain JSON, because names may contain commas. -#}
   {%- for setting in ['range_by', 'implicit_partition_by'] -%}
     {%- set names = modules.re.findall('bucketing\\.' ~ setting ~ '=(\\[.*?\\])(?=, |\\]$)', properties) | first -%}
@@ -44,6 +45,7 @@
       'replaces': property['bucketing.replaces'],
       'written_as': property['bucketing.written_as'],
       'merged': property['bucketing.merged'],
+      'file_sizes': file_sizes,
       'empties': property['bucketing.staging_empties'] == 'true',
       'overwrites_dynamically': modules.re.search('(?m)^Storage Properties: .*partitionOverwriteMode=dynamic', text) is not none,
       'file_format': 'parquet' if 'parquet' in storage else ('orc' if 'orc' in storage else provider),

@@ -15,7 +15,7 @@
     {%- do properties.update({'bucketing_version': version}) -%}
   {%- endif -%}
   {%- if not layout.clustered_by -%}
-    {%- do properties.update({'bucketing.written_as': spark_bucketing.written_as(layout)}) -%}
+    {%- do properties.update(dict(spark_bucketing.file_size_properties(layout), **{'bucketing.written_as': spark_bucketing.written_as(layout)})) -%}
     {%- for setting in ['range_by', 'implicit_partition_by'] if layout[setting] -%}
       {%- do properties.update({'bucketing.' ~ setting: tojson(layout[setting])}) -%}
     {%- endfor -%}

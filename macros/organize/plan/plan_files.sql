@@ -16,15 +16,11 @@
   rows_per_file: int, from rows_per_file(); none if the config sets the number of files
 -#}
 {% macro plan_files(relation, input, layout, rows_per_file) -%}
-  {{ return(spark_bucketing.write_plan(relation, spark_bucketing.numbered_files_sql(spark_bucketing.range_plan_sql(input, layout, rows_per_file), layout)
-      if layout.range_by else spark_bucketing.file_plan_sql(input, layout, rows_per_file), layout)) }}
-{%- endmacro %}
-
-
-{#- Writes the result of a plan query to an intermediate table. Returns the same dict as plan_files(). -#}
-{% macro write_plan(relation, query, layout) -%}
+  {%- set query = spark_bucketing.numbered_files_sql(spark_bucketing.range_plan_sql(input, layout, rows_per_file), layout) if layout.range_by
+      else spark_bucketing.file_plan_sql(input, layout, rows_per_file) -%}
   {%- set plan = spark_bucketing.intermediate_relation(relation, 'plan') -%}
-  {% do spark_bucketing.write_intermediate_relation(plan, query) %}
+  {% do spark_bucketing.drop_relation_with_files(plan) %}
+  {% do spark_bucketing.execute_sql('create table ' ~ spark_bucketing.quote_relation(plan) ~ ' using parquet as ' ~ query) %}
   {%- set sums = 'select coalesce(sum(files), 0), count(*), coalesce(sum(rows), 0), coalesce(max(files), 0) from ' ~ spark_bucketing.quote_relation(plan) ~ ' where is_first' -%}
   {%- set row = run_query(sums).rows[0] -%}
   {%- set found = {'relation': plan, 'files': row[0] | int, 'partitions': row[1] | int, 'rows': row[2] | int, 'longest': row[3] | int} -%}
@@ -76,15 +72,11 @@
 {%- endmacro %}
 
 
-{#-
-  Returns a select list of file_partition_columns() with the aliases of a plan, each followed by a comma.
-
-  rows: string, qualifier of the columns with a trailing dot
--#}
-{% macro partition_select_list(layout, rows='') -%}
+{#- Returns a select list of file_partition_columns() with the aliases of a plan, each followed by a comma. -#}
+{% macro partition_select_list(layout) -%}
   {%- set values = [] -%}
   {%- for name in spark_bucketing.file_partition_columns(layout) -%}
-    {%- do values.append(rows ~ spark_bucketing.quote_identifier(name) ~ ' as p' ~ loop.index0 ~ ', ') -%}
+    {%- do values.append(spark_bucketing.quote_identifier(name) ~ ' as p' ~ loop.index0 ~ ', ') -%}
   {%- endfor -%}
   {{ return(values | join) }}
 {%- endmacro %}
@@ -94,8 +86,7 @@
 {% macro files_of_partition(layout, rows_per_file) -%}
   {%- set file_count = layout.file_count -%}
   {%- if rows_per_file -%}
-    {%- set files = spark_bucketing.files_of_bin('rows', spark_bucketing.partition_aliases(layout) | last, rows_per_file) if layout.of_bins
-        else '(rows + ' ~ (rows_per_file - 1) ~ ') div ' ~ rows_per_file -%}
+    {%- set files = '(rows + ' ~ (rows_per_file - 1) ~ ') div ' ~ rows_per_file -%}
   {%- elif file_count.setting == 'num_files' -%}
     {%- set files = 'cast(round(' ~ file_count.value ~ 'D * rows / greatest(1, all_rows)) as bigint)' -%}
   {%- else -%}
@@ -113,10 +104,4 @@
         ~ ' rows in ' ~ '{:,}'.format(plan.partitions) ~ ' partition(s)' ~ (', and scale_factor=' ~ layout.scale_factor if layout.scale_factor != 1),
         'at most ' ~ '{:,}'.format(spark_bucketing.max_num_files()) ~ ' write tasks', 'write larger files, or use a coarser `partition_by`') %}
   {%- endif -%}
-{%- endmacro %}
-
-
-{#- Returns the input as SQL. The input is a relation or a SQL string. -#}
-{% macro rows_of_input(input) -%}
-  {{ return(input if input is string else spark_bucketing.quote_relation(input)) }}
 {%- endmacro %}

@@ -24,20 +24,21 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the ranges of a table's files, with the columns of listed_files_sql(). Without the session extension, Spark opens every file. -#}
+{#- Returns SQL for the minimums of a table's files as `lower`, with partition_aliases(). Without the session extension, Spark opens every file. -#}
 {% macro file_ranges_sql(relation, layout) -%}
-  {%- if spark_bucketing.extension_enabled() -%}
-    {{ return('select * from (' ~ spark_bucketing.listed_files_sql(relation, layout) ~ ') where is_known') }}
-  {%- endif -%}
   select
     {%- for name in spark_bucketing.file_partition_columns(layout) %}
     {{ 'partition' if loop.index0 < layout.partition_by | length else 'implicit_partition' }}.{{ spark_bucketing.quote_identifier(name) }} as p{{ loop.index0 }},
     {%- endfor %}
     lower.{{ spark_bucketing.quote_columns(layout.range_by) }} as lower
+  {%- if spark_bucketing.extension_enabled() %}
+  from file_statistics({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }}) as stats
+  {%- else %}
   from parquet.{{ spark_bucketing.quote_identifier(layout.location ~ '/_file_statistics/*') }} as stats
   left semi join (
     select {{ spark_bucketing.last_names_of_file(layout) }} as file, _metadata.file_size as bytes, _metadata.file_modification_time as modified
     from {{ spark_bucketing.quote_relation(relation) }}
   ) as current_files
     on stats.file = current_files.file and stats.bytes = current_files.bytes and stats.modified = current_files.modified
+  {%- endif %}
 {%- endmacro %}

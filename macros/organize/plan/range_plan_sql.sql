@@ -22,8 +22,8 @@
     select
       {{ spark_bucketing.partition_select_list(layout) }}
       {{ spark_bucketing.quote_identifier(layout.range_by[0]) }} as value,
-      xxhash64({{ '_metadata.file_name, _metadata.row_index' if input is not string else '`__spark_bucketing_place`' }}) as place
-    from {{ spark_bucketing.rows_of_input(input) }}
+      xxhash64(_metadata.file_name, _metadata.row_index) as place
+    from {{ spark_bucketing.quote_relation(input) }}
   ),
   counted as (
     select *, greatest(1, {{ spark_bucketing.files_of_partition(layout, rows_per_file) }}) as target_files

@@ -3,10 +3,8 @@
 
   Divides a target file size by the size of a row on disk. If this package built the existing table with the same format and compression, the row size
   comes from that table. Otherwise, the macro writes and measures a sample of the input. The size of rows in memory does not predict their size on disk.
-
-  known: relation with the rows and bytes of the table's files, if the run already has one; otherwise none
 -#}
-{% macro rows_per_file(input, columns, layout, relation, existing, known=none) -%}
+{% macro rows_per_file(input, columns, layout, relation, existing) -%}
   {%- if layout.file_count.setting == 'rows_per_file' -%}
     {{ return(layout.file_count.value) }}
   {%- elif layout.file_count.setting != 'target_file_size' -%}
@@ -15,9 +13,7 @@
   {#- A full refresh does not read the existing table, which may be damaged. -#}
   {%- set comparable = existing and existing.type == 'table' and not should_full_refresh() and existing.build and existing.written_as == spark_bucketing.written_as(layout) -%}
   {%- set measured = {'rows': 0} -%}
-  {%- if known -%}
-    {%- set measured = spark_bucketing.sum_query('select coalesce(sum(rows), 0), coalesce(sum(bytes), 0) from ' ~ spark_bucketing.quote_relation(known) ~ ' where is_known') -%}
-  {%- elif comparable -%}
+  {%- if comparable -%}
     {%- set measured = spark_bucketing.measured(relation, refresh=true) -%}
   {%- endif -%}
   {%- set measured_on = 'the existing table' -%}
@@ -45,11 +41,6 @@
       {{ return({'rows': 0, 'bytes': 0}) }}
     {%- endif -%}
   {%- endif -%}
-  {{ return(spark_bucketing.sum_query(query)) }}
-{%- endmacro %}
-
-
-{% macro sum_query(query) -%}
   {%- set row = run_query(query).rows[0] -%}
   {{ return({'rows': row[0] | int, 'bytes': row[1] | int}) }}
 {%- endmacro %}

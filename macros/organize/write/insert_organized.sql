@@ -3,7 +3,7 @@
 
   Adaptive execution does not coalesce a REPARTITION with an explicit number of partitions, so it does not merge files.
 
-  input: relation from load_input(), sorted by the partition columns; with `range_by`, can also be a SQL query in parentheses
+  input: relation from load_input(), sorted by the partition columns
   plan: dict, from plan_files()
   overwrite: bool, whether to replace the partitions for which the input has rows
 -#}
@@ -78,7 +78,7 @@
 {% macro placed_rows_sql(input, plan, layout, key) -%}
   select input_rows.*, {{ key }} as `__spark_bucketing_key`
   from {% if layout.range_by -%}
-    {{ spark_bucketing.rows_of_input(input) }}
+    {{ spark_bucketing.quote_relation(input) }}
   {%- else -%}
   (
     select *, _metadata.file_name as `__spark_bucketing_file`, _metadata.row_index as `__spark_bucketing_row`

@@ -2,6 +2,7 @@ package org.apache.spark.sql.bucketing
 
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.bucketing.ddl._
+import org.apache.spark.sql.bucketing.dml._
 import org.apache.spark.sql.bucketing.hash._
 import org.apache.spark.sql.bucketing.read._
 import org.apache.spark.sql.bucketing.metadata._
@@ -22,6 +23,9 @@ class BucketingExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => CaptureTables)
     extensions.injectPlannerStrategy(PlanPartitionSpecs(_))
     extensions.injectPlannerStrategy(PlanFileStatistics(_))
+    extensions.injectPostHocResolutionRule(ResolveRowChanges(_))
+    extensions.injectPlannerStrategy(PlanRowChanges(_))
+    extensions.injectPlannerStrategy(PlanRowsBySlot(_))
     extensions.injectPreCBORule(BucketedWrites(_))
     extensions.injectPlannerStrategy(PlanBucketedRows(_))
     extensions.injectPlannerStrategy(PlanBucketWrites(_))

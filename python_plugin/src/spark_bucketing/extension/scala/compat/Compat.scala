@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow, TableIdent
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
 import org.apache.spark.sql.catalyst.catalog._
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Statistics}
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.command.CommandUtils
@@ -82,6 +82,19 @@ object Compat {
 
   def analyzed(session: SparkSession, plan: LogicalPlan): LogicalPlan =
     session.asInstanceOf[ClassicSession].sessionState.executePlan(plan).analyzed
+
+  /** Plans a query whose expressions are resolved. Spark's analyzer would reject some of them, such as IN subqueries in a projection. */
+  def executed(session: SparkSession, plan: LogicalPlan): QueryExecution = {
+    plan.setAnalyzed()
+    session.asInstanceOf[ClassicSession].sessionState.executePlan(plan)
+  }
+
+  /** Returns a plan for stored rows of this size. */
+  def storedRows(session: SparkSession, output: Seq[Attribute], rows: RDD[InternalRow], bytes: Long): LogicalPlan =
+    LogicalRDD(output, rows)(session.asInstanceOf[ClassicSession], Some(Statistics(bytes.max(1))))
+
+  def hadoopConfWith(session: SparkSession, options: Map[String, String]): Configuration =
+    session.asInstanceOf[ClassicSession].sessionState.newHadoopConfWithOptions(options)
 
   /** Invalidates the session's cached metadata and data of a table. */
   def refresh(session: SparkSession, table: TableIdentifier): Unit = session.catalog.refreshTable(table.quotedString)

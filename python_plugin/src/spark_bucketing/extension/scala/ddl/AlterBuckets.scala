@@ -26,10 +26,8 @@ object ResolveBucketDdl extends Rule[LogicalPlan] {
       AlterBucketsCommand(found.v1Table.identifier, partition, asked)
     case SealBuckets(ResolvedTable(_, _, found: V1Table, _), partition, asked) =>
       SealBucketsCommand(found.v1Table.identifier, partition, asked)
-    case ReplaceFiles(ResolvedTable(_, _, found: V1Table, _), Some((listed, staged))) =>
-      ReplaceFilesCommand(found.v1Table.identifier, listed, staged)
-    case ReplaceFiles(ResolvedTable(_, _, found: V1Table, _), None) => RecoverFilesCommand(found.v1Table.identifier)
-    case ReplaceFiles(table: ResolvedTable, _) => throw refused(table)
+    case RecoverFiles(ResolvedTable(_, _, found: V1Table, _)) => RecoverFilesCommand(found.v1Table.identifier)
+    case RecoverFiles(table: ResolvedTable) => throw refused(table)
     case AlterBuckets(table: ResolvedTable, _, _) => throw refused(table)
     case SealBuckets(table: ResolvedTable, _, _) => throw refused(table)
   }

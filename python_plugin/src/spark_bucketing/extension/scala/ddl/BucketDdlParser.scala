@@ -11,7 +11,6 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.parser._
 import org.apache.spark.sql.catalyst.parser.SqlBaseParser._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.execution.{ExplainMode, SparkSqlAstBuilder, SparkSqlParser}
 import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.internal.SQLConf
@@ -27,9 +26,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
  * {{{
  *   ALTER TABLE t [PARTITION (ds = 'x')] SEAL BUCKETS [WHERE predicate] [DRY RUN]
  * }}}
- * Two more statements change the files of an organized table:
+ * Another statement completes or undoes a file replacement that a crash interrupted:
  * {{{
- *   ALTER TABLE t REPLACE FILES LISTED IN u WITH v
  *   ALTER TABLE t RECOVER FILES
  * }}}
  * EXPLAIN also accepts these statements. A SQL script (BEGIN ... END) does not, because Spark parses the whole script.
@@ -41,7 +39,7 @@ case class BucketDdlParser(spark: ParserInterface) extends ForwardingParser {
   override protected def orBuckets(sql: String, named: Map[String, Expression], positional: Seq[Expression])(
       stock: => LogicalPlan): LogicalPlan = {
     QueryComment.describe(sql)
-    try stock catch {
+    try MergeChecks.tagged(stock) catch {
       case error: ParseException => BucketStatement.parse(sql, named, positional).getOrElse(throw error)
     }
   }
@@ -101,8 +99,7 @@ private object BucketStatement extends SparkSqlParser {
         if (next(CLUSTERED)) Some(AlterBuckets(table("CLUSTERED BY"), partition, Some(bucketSpec())))
         else if (take(NOT, CLUSTERED)) Some(AlterBuckets(table("NOT CLUSTERED"), partition, None))
         else if (word("SEAL") && take(BUCKETS)) Some(SealBuckets(table("SEAL BUCKETS"), partition, seal()))
-        else if (partition.isEmpty && word("REPLACE") && word("FILES")) Some(ReplaceFiles(table("REPLACE FILES"), Some(listed() -> staged())))
-        else if (partition.isEmpty && word("RECOVER") && word("FILES")) Some(ReplaceFiles(table("RECOVER FILES"), None))
+        else if (partition.isEmpty && word("RECOVER") && word("FILES")) Some(RecoverFiles(table("RECOVER FILES")))
         else None
       if (found.isDefined) {
         while (take(SEMICOLON)) ()
@@ -125,18 +122,6 @@ private object BucketStatement extends SparkSqlParser {
       if (dry) expect(word("RUN"), "RUN")
       SealOptions(where, dry)
     }
-
-    private def listed(): String = {
-      expect(word("LISTED") && word("IN"), "LISTED IN and the name of a table")
-      tableName()
-    }
-
-    private def staged(): String = {
-      expect(word("WITH"), "WITH and the name of a table")
-      tableName()
-    }
-
-    private def tableName(): String = visitMultipartIdentifier(parser.multipartIdentifier()).map(quoteIdentifier(_)).mkString(".")
 
     private def expect(found: Boolean, what: String): Unit =
       if (!found) parser.notifyErrorListeners(s"'${parser.getCurrentToken.getText}': expected $what")

@@ -24,6 +24,7 @@ import org.apache.spark.sql.bucketing.compat.Compat
  * The record is in a subdirectory of the table's location that readers of the table skip. See
  * docs/explanation/replacing-rows.md:
  * {{{
+ *   _replaced/20240131120000000000-9f2c41d0/files       the new files, until they move into the table
  *   _replaced/20240131120000000000-9f2c41d0/begun       lists the files; then the new files move into the table
  *   _replaced/20240131120000000000-9f2c41d0/committed   the same file, renamed: the table has the new files; then the old files are deleted
  *   _replaced/20240131120000000000-9f2c41d0/done        all old files are deleted
@@ -65,6 +66,9 @@ object Replacement {
 
   val Folder = "_replaced"
 
+  /** The directory of the new files, in the directory of the record. */
+  val Staged = "files"
+
   private val Begun = "begun"
   private val Undone = "undone"
   private val Committed = "committed"
@@ -93,8 +97,15 @@ object Replacement {
     found.map(_.getPath).sortBy(_.getName)
   }
 
+  /** Creates the directory of a replacement. */
+  def newFolder(location: Path, fs: FileSystem): Path = {
+    val folder = new Path(new Path(location, Folder), nextName(location, fs))
+    fs.mkdirs(folder)
+    folder
+  }
+
   /** Writes the record of a replacement. Files may move only after this method returns. */
-  def begin(location: Path, fs: FileSystem, lists: Replacement): Replacement = {
+  def begin(fs: FileSystem, lists: Replacement): Replacement = {
     val json = Json.createObjectNode()
     def add(name: String, values: Iterable[String]) = values.foldLeft(json.putArray(name))(_ add _)
     add("added", lists.added)
@@ -103,12 +114,11 @@ object Replacement {
       values.foldLeft(array.addObject()) { case (partition, (column, value)) => partition.put(column, value) }
       array
     }
-    val folder = new Path(new Path(location, Folder), nextName(location, fs))
     // The rename makes the complete record visible at once.
     val unfinished = s".$Begun"
-    write(new Path(folder, unfinished), fs, json.toString)
-    if (!renamed(folder, unfinished, Begun, fs)) throw new IOException(s"$folder/$unfinished cannot be renamed")
-    lists.copy(folder = folder)
+    write(new Path(lists.folder, unfinished), fs, json.toString)
+    if (!renamed(lists.folder, unfinished, Begun, fs)) throw new IOException(s"${lists.folder}/$unfinished cannot be renamed")
+    lists
   }
 
   /**
@@ -121,13 +131,22 @@ object Replacement {
     s"${last.fold(now)(time => (BigInt(time) + 1).toString)}-${UUID.randomUUID.toString.take(8)}"
   }
 
+  /** Deletes a directory without a record. */
+  def discard(folder: Path, fs: FileSystem): Unit =
+    if (!children(folder, fs).exists(file => Set(Begun, Undone, Committed)(file.getPath.getName))) fs.delete(folder, true)
+
+  def isBegun(of: Replacement, fs: FileSystem): Boolean = fs.exists(new Path(of.folder, Begun))
+
   /** Commits a replacement. Returns false if another run has undone it. */
   def commit(of: Replacement, fs: FileSystem): Boolean = renamed(of.folder, Begun, Committed, fs)
 
   /** Undoes a replacement, unless another run has already undone it. Returns false if it is committed. */
   def undo(of: Replacement, fs: FileSystem): Boolean = renamed(of.folder, Begun, Undone, fs) || !fs.exists(new Path(of.folder, Committed))
 
-  def finish(of: Replacement, fs: FileSystem): Unit = write(new Path(of.folder, Done), fs, "")
+  def finish(of: Replacement, fs: FileSystem): Unit = {
+    fs.delete(new Path(of.folder, Staged), true)
+    write(new Path(of.folder, Done), fs, "")
+  }
 
   /** Reads a record. Returns None if the record is not complete yet. */
   @tailrec

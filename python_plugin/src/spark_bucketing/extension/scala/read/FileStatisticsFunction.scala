@@ -29,8 +29,8 @@ object FileStatisticsFunction extends TableNameFunction("file_statistics",
   }
 }
 
-/** The columns of the table function `file_statistics`. */
-private case class FileStatisticsColumns(table: CatalogTable) {
+/** The columns of the file statistics of a table. */
+case class FileStatisticsColumns(table: CatalogTable) {
 
   private def fields(names: Seq[String]): StructType =
     StructType(names.flatMap(name => table.schema.find(_.name.equalsIgnoreCase(name))).map(_.copy(nullable = true)))
@@ -43,6 +43,10 @@ private case class FileStatisticsColumns(table: CatalogTable) {
   val partition: StructType = fields(table.partitionColumnNames)
   val implicitPartition: StructType = property(FileStatistics.ImplicitPartitionBy)
   val organized: StructType = property(FileStatistics.RangeBy)
+
+  /** Returns whether statistics have the current column types, which may have changed since the write. */
+  def describe(file: FileStats): Boolean =
+    (implicitPartition ++ organized).forall(column => file.columns.get(column.name).exists(_.dataType == column.dataType))
 
   private val structs = Seq("partition" -> partition, "implicit_partition" -> implicitPartition, "lower" -> organized, "upper" -> organized).filter(_._2.nonEmpty)
 
@@ -82,7 +86,7 @@ case class PlanFileStatistics(session: SparkSession) extends SparkStrategy {
     for {
       directory <- OrganizedFiles.now(session, table)
       file <- directory.files.map(_.fileStatus)
-      known = map.fold(Seq.empty[FileStats])(_.of(file)).filter(isOf(columns))
+      known = map.fold(Seq.empty[FileStats])(_.of(file)).filter(columns.describe)
       mapped <- if (known.isEmpty) Seq(None) else known.map(Some(_))
     } yield InternalRow.fromSeq(
       Seq(UTF8String.fromString(FileStatistics.lastNames(file.getPath, depth)), UTF8String.fromString(asInMetadata(file.getPath)),
@@ -95,10 +99,6 @@ case class PlanFileStatistics(session: SparkSession) extends SparkStrategy {
 
   /** Returns a path in the format of `_metadata.file_path`. A listing may use another format for the same URL. */
   private def asInMetadata(path: Path): String = new Path(path.toString).toUri.toString
-
-  /** Returns whether statistics have the current column types, which may have changed since the write. */
-  private def isOf(columns: FileStatisticsColumns)(file: FileStats): Boolean =
-    (columns.implicitPartition ++ columns.organized).forall(column => file.columns.get(column.name).exists(_.dataType == column.dataType))
 
   private def struct(columns: StructType, file: Option[FileStats])(value: ColumnStats => Any): Seq[Any] =
     if (columns.isEmpty) Nil else Seq(file.map(of => InternalRow.fromSeq(columns.map(column => value(of.column(column))))).orNull)

@@ -58,7 +58,7 @@ case class OrganizedFiles(all: FileIndex)(session: SparkSession, table: CatalogT
     val listed = OrganizedFiles.asOfOneMoment(session, table, all, partitionFilters, dataFilters)
     // File skipping is an optimization, so an error must not fail the query.
     try map.fold(listed) { known =>
-      val mayMatch = FileRangeFilter.mayMatch(dataFilters.filter(_.references.forall(attribute => isTheSameForAll(attribute.dataType))))
+      val mayMatch = FileRangeFilter.mayMatch(dataFilters.filter(_.references.forall(attribute => OrganizedFiles.isTheSameForAll(table, attribute.dataType))))
       OrganizedFiles.only(listed) { file =>
         val mapped = known.of(file)
         mapped.isEmpty || mapped.exists(mayMatch)
@@ -69,13 +69,6 @@ case class OrganizedFiles(all: FileIndex)(session: SparkSession, table: CatalogT
         listed
     }
   }
-
-  /**
-   * Returns whether all sessions read the same values of this type. ORC stores timestamps in the writer's local time, so a
-   * session in another time zone reads values that differ from the statistics.
-   */
-  private def isTheSameForAll(dataType: DataType): Boolean =
-    dataType != TimestampType || !table.provider.exists(_.equalsIgnoreCase("orc"))
 
   override def rootPaths: Seq[Path] = all.rootPaths
   override def inputFiles: Array[String] = all.inputFiles
@@ -91,6 +84,13 @@ object OrganizedFiles {
   private val Attempts = 5
   // In milliseconds. Exceeds usual planning times and clock differences.
   private val Recent = 600000L
+
+  /**
+   * Returns whether all sessions read the same values of this type. ORC stores timestamps in the writer's local time, so a
+   * session in another time zone reads values that differ from the statistics.
+   */
+  def isTheSameForAll(table: CatalogTable, dataType: DataType): Boolean =
+    dataType != TimestampType || !table.provider.exists(_.equalsIgnoreCase("orc"))
 
   /** Lists all current files of a table. */
   def now(session: SparkSession, table: CatalogTable): Seq[PartitionDirectory] =

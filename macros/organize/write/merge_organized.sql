@@ -1,0 +1,232 @@
+{#-
+  Merges this run's rows into an organized table with one MERGE INTO statement of the session extension. It rewrites only files that contain or
+  receive changed rows; see docs/explanation/file-layout.md. Before it, only added columns and properties change the table.
+
+  source: string, SQL query in parentheses
+  reconciled: dict, from reconcile_columns(), with expressions
+  increment: dict, from incremental_config()
+  existing: dict, table_layout() of the table
+-#}
+{% macro merge_organized(relation, source, reconciled, layout, increment, existing) -%}
+  {%- set merge = dict(increment, columns=spark_bucketing.without_expressions(reconciled.columns)) -%}
+  {% do spark_bucketing.validate_merge_columns(merge.columns, increment) %}
+  {% do spark_bucketing.validate_merge_session() %}
+  {% do spark_bucketing.validate_operations(source, increment) %}
+  {%- set rows = spark_bucketing.aligned_rows(relation, merge.columns, spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)), []) -%}
+  {%- set with_operations = reconciled.columns + spark_bucketing.operation_columns(increment) -%}
+  {%- set new_rows = '(select ' ~ spark_bucketing.select_list(with_operations, layout.partition_by) ~ ' from ' ~ source ~ ')' -%}
+  {% do spark_bucketing.validate_merge_predicates(rows, '(select ' ~ spark_bucketing.select_list(reconciled.columns, layout.partition_by) ~ ' from ' ~ source ~ ')', increment) %}
+  {#- The rows are stored if they need Spark's store assignment before the keys are compared, or if they are read several times. -#}
+  {%- set is_marked = increment.checks and increment.operations -%}
+  {%- if is_marked or spark_bucketing.converted_columns(reconciled.columns) -%}
+    {%- set input = spark_bucketing.load_input(relation, source, with_operations, layout) -%}
+    {%- set new_rows = spark_bucketing.quote_relation(input) -%}
+  {%- endif -%}
+  {%- set rows_id = spark_bucketing.id_of_rows(merge, new_rows) if is_marked -%}
+  {% do spark_bucketing.alter_relation(relation, reconciled.added, none, layout, existing) %}
+  {% do spark_bucketing.warn_about_unknown_files(relation) %}
+  {%- if rows_id and rows_id == existing.merged and spark_bucketing.has_merged_rows(relation, merge, new_rows) -%}
+    {% do log(relation ~ ': an earlier run that did not finish has already merged these rows.', info=true) %}
+    {% call statement('main') -%} select 'rows already merged' as message {%- endcall %}
+  {%- else -%}
+    {% do spark_bucketing.set_merge_properties(relation, layout, existing, rows_id) %}
+    {%- call statement('main', fetch_result=true) -%} {{ spark_bucketing.merge_sql(relation, merge, new_rows) }} {%- endcall -%}
+    {%- set counts = load_result('main').table.rows[0] -%}
+    {% do log(relation ~ ': updated ' ~ '{:,}'.format(counts[1] | int) ~ ', deleted ' ~ '{:,}'.format(counts[2] | int) ~ ' and inserted '
+        ~ '{:,}'.format(counts[3] | int) ~ ' rows.', info=true) %}
+  {%- endif -%}
+  {%- if input is defined and input -%}
+    {% do spark_bucketing.drop_tables([input]) %}
+  {%- endif -%}
+{%- endmacro %}
+
+
+{#- Returns the MERGE INTO statement. With merge_checks, a row that contradicts its operation raises an error. -#}
+{% macro merge_sql(relation, merge, new_rows) -%}
+  {%- set names = merge.columns | map(attribute='name') | list -%}
+  {%- set updates = spark_bucketing.updated_columns(merge) %}
+  {%- set assignments = [] -%}
+  {%- for name in updates -%}
+    {%- do assignments.append(spark_bucketing.quote_identifier(name) ~ ' = DBT_INTERNAL_SOURCE.' ~ spark_bucketing.quote_identifier(name)) -%}
+  {%- endfor -%}
+  merge into {{ spark_bucketing.quote_relation(relation) }} as DBT_INTERNAL_DEST
+  using (select /*+ merge_checks('{{ 'files' if merge.checks else 'keys' }}') */ * from {{ new_rows }}) as DBT_INTERNAL_SOURCE
+  on {{ spark_bucketing.merge_condition(merge) }}
+  {%- if merge.checks %}
+  when matched and {{ spark_bucketing.rejected_rows('insert', 'are already in the table', 'only keys that do not exist in the table', merge) }} then delete
+  {%- endif %}
+  when matched and DBT_INTERNAL_SOURCE.`__spark_bucketing_delete` then delete
+  {%- if updates %}
+  when matched then update set {{ assignments | join(', ') }}
+  {%- endif %}
+  {%- for operation in ['delete', 'update'] if merge.checks %}
+  when not matched and {{ spark_bucketing.rejected_rows(operation, 'are not in the table', 'only keys that exist in the table', merge) }}
+    then insert ({{ spark_bucketing.quote_columns(names) }}) values ({{ spark_bucketing.quote_columns(names, 'DBT_INTERNAL_SOURCE.%s') }})
+  {%- endfor %}
+  when not matched and not DBT_INTERNAL_SOURCE.`__spark_bucketing_delete`
+    then insert ({{ spark_bucketing.quote_columns(names) }}) values ({{ spark_bucketing.quote_columns(names, 'DBT_INTERNAL_SOURCE.%s') }})
+{%- endmacro %}
+
+
+{#- Returns a condition that raises an error for a row of this operation, and is false for others. -#}
+{% macro rejected_rows(operation, problem, expected, merge) -%}
+  {%- set error = spark_bucketing.config_error(operation ~ '_when', 'rows to ' ~ operation ~ ' whose keys ' ~ problem ~ ', such as {row} (the table is unchanged)',
+      expected, 'check whether an earlier run already merged these rows, or disable the checks with merge_checks=false') -%}
+  {%- set row = 'to_json(struct(' ~ spark_bucketing.quote_columns(merge.unique_key, 'DBT_INTERNAL_SOURCE.%s') ~ '))' -%}
+  {{ return('if(DBT_INTERNAL_SOURCE.`__spark_bucketing_' ~ operation ~ '`, raise_error(replace(' ~ spark_bucketing.string_literal(error) ~ ", '{row}', " ~ row
+      ~ ')) is null, false)') }}
+{%- endmacro %}
+
+
+{#- Returns the columns that a merge updates in a matched row. -#}
+{% macro updated_columns(merge) -%}
+  {%- set updates = [] -%}
+  {%- for column in merge.columns -%}
+    {%- if (not merge.update_columns or column.name | lower in merge.update_columns | map('lower') | list)
+        and column.name | lower not in merge.exclude_columns | map('lower') | list -%}
+      {%- do updates.append(column.name) -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {{ return(updates) }}
+{%- endmacro %}
+
+
+{#- Returns an id of the run's rows. If the client crashes after the merge, the checks of the next run would reject its rows. -#}
+{% macro id_of_rows(merge, new_rows) -%}
+  {%- set columns = spark_bucketing.columns_named(merge.columns, merge.unique_key + spark_bucketing.updated_columns(merge)) -%}
+  {%- set hashed = spark_bucketing.hashed_columns(columns, {'partition_by': []}) -%}
+  {%- set sum = 'coalesce(sum(cast(xxhash64(' ~ hashed ~ ', `__spark_bucketing_delete`) as decimal(38, 0))), 0)' -%}
+  {{ return(run_query("select count(*) || ' rows ' || " ~ sum ~ ' from ' ~ new_rows).rows[0][0]) }}
+{%- endmacro %}
+
+
+{#- Returns whether the table already contains the result of the merge: no deleted keys, and equal values in the updated columns. -#}
+{% macro has_merged_rows(relation, merge, new_rows) -%}
+  {%- set same = [] -%}
+  {%- for column in spark_bucketing.columns_named(merge.columns, spark_bucketing.updated_columns(merge)) -%}
+    {%- do same.append(spark_bucketing.comparable(column, 'DBT_INTERNAL_SOURCE.') ~ ' <=> ' ~ spark_bucketing.comparable(column, 'DBT_INTERNAL_DEST.')) -%}
+  {%- endfor -%}
+  {%- set unmerged %}
+    select 1
+    from {{ new_rows }} as DBT_INTERNAL_SOURCE
+    left join (select *, true as `__spark_bucketing_here` from {{ spark_bucketing.quote_relation(relation) }}) as DBT_INTERNAL_DEST
+      on {{ spark_bucketing.merge_condition(merge) }}
+    where case when DBT_INTERNAL_SOURCE.`__spark_bucketing_delete` then DBT_INTERNAL_DEST.`__spark_bucketing_here` is not null
+      else DBT_INTERNAL_DEST.`__spark_bucketing_here` is null or not ({{ same | join(' and ') or 'true' }}) end
+    limit 1
+  {%- endset -%}
+  {{ return(run_query(unmerged).rows | length == 0) }}
+{%- endmacro %}
+
+
+{#- Sets the target size of a file, which the extension reads from the table, and the id of the rows to merge. -#}
+{% macro set_merge_properties(relation, layout, existing, rows_id) -%}
+  {%- set properties = spark_bucketing.file_size_properties(layout) -%}
+  {%- set old = existing.file_sizes.keys() | reject('in', properties) | list -%}
+  {%- set changed = dict(properties if properties != existing.file_sizes else {}, **({'bucketing.merged': rows_id} if rows_id else {})) -%}
+  {%- for key in old -%}
+    {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' unset tblproperties if exists (' ~ spark_bucketing.string_literal(key) ~ ')') %}
+  {%- endfor -%}
+  {%- if changed -%}
+    {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' set tblproperties ' ~ spark_bucketing.property_list(changed)) %}
+  {%- endif -%}
+{%- endmacro %}
+
+
+{#- Returns the table properties that state the target size of a file. -#}
+{% macro file_size_properties(layout) -%}
+  {%- set setting = layout.file_count.setting -%}
+  {{ return({'bucketing.' ~ setting: layout.file_count.value | string} if setting in ['rows_per_file', 'target_file_size'] else {}) }}
+{%- endmacro %}
+
+
+{% macro warn_about_unknown_files(relation) -%}
+  {%- set name = spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) -%}
+  {%- set files = run_query('select count(*) from file_statistics(' ~ name ~ ') where rows is null').rows[0][0] | int -%}
+  {%- if files -%}
+    {% do exceptions.warn("Model '" ~ model.name ~ "': the file statistics do not cover " ~ '{:,}'.format(files) ~ ' files of ' ~ relation
+        ~ '. Another writer added these files, or the statistics are damaged. Every merge reads them, and new files may overlap with them. Rebuild the statistics with '
+        ~ '`spark-bucketing table stats --repair ' ~ relation.schema ~ '.' ~ relation.identifier ~ '`.') %}
+  {%- endif -%}
+{%- endmacro %}
+
+
+{#- Raises an error unless the session extension is enabled. Stock Spark has no statement that replaces files. -#}
+{% macro validate_merge_session() -%}
+  {%- if not spark_bucketing.extension_enabled() -%}
+    {%- set missing = spark_bucketing.missing_bucket_specs()
+        or {'found': 'a session with spark.bucketing.enabled = false', 'instead': 'set spark.bucketing.enabled=true'} -%}
+    {% do spark_bucketing.raise_config_error('incremental_strategy', "merge with materialized='organized_incremental', in " ~ missing.found,
+        'the session extension, enabled; stock Spark cannot replace less than a partition', missing.instead ~ ", or incremental_strategy='insert_overwrite'") %}
+  {%- endif -%}
+{%- endmacro %}
+
+
+{% macro validate_operations(source, increment) -%}
+  {%- for operation, condition in increment.operations.items() -%}
+    {%- set error = spark_bucketing.planning_error('select 1 from ' ~ source ~ ' where ' ~ spark_bucketing.operation_sql(condition)) -%}
+    {%- if error -%}
+      {%- set reason = modules.re.search('\\[[A-Z_.]+\\] [^\n]*', error) -%}
+      {% do spark_bucketing.raise_config_error(operation ~ '_when', condition ~ (': ' ~ reason.group(0) if reason else ''), "a SQL condition on columns of the model's query",
+          operation ~ "_when=\"op = '" ~ operation[0] | upper ~ "'\", and `op` in the query") %}
+    {%- endif -%}
+  {%- endfor -%}
+{%- endmacro %}
+
+
+{#- Returns a condition with false in place of NULL. -#}
+{% macro operation_sql(condition) -%}
+  {{ return('coalesce((' ~ condition ~ '\n), false)') }}
+{%- endmacro %}
+
+
+{#- Returns the input columns that mark a row for an operation. They are not columns of the table. -#}
+{% macro operation_columns(increment) -%}
+  {%- set columns = [] -%}
+  {%- for operation in ['delete', 'insert', 'update'] -%}
+    {%- do columns.append({'name': '__spark_bucketing_' ~ operation, 'type': 'boolean', 'from': {'type': 'boolean'},
+        'expression': spark_bucketing.operation_sql(increment.operations.get(operation, 'false'))}) -%}
+  {%- endfor -%}
+  {{ return(columns) }}
+{%- endmacro %}
+
+
+{#-
+  Returns a query without the rows that `delete_when` marks. If the query does not have the columns of `delete_when`, it deletes no rows.
+
+  Raises an error if a missing column looks misspelled.
+-#}
+{% macro without_deletions(source, columns, increment) -%}
+  {%- set condition = increment.operations.get('delete') -%}
+  {%- if not condition -%}
+    {{ return(source) }}
+  {%- endif -%}
+  {%- set kept = '(select * from ' ~ source ~ ' where not ' ~ spark_bucketing.operation_sql(condition) ~ ')' -%}
+  {%- set error = spark_bucketing.planning_error('select 1 from ' ~ kept) -%}
+  {%- if 'UNRESOLVED_COLUMN' not in error -%}
+    {{ return(kept) }}
+  {%- endif -%}
+  {%- set unknown = modules.re.search('with name `([^`]+)`', error) -%}
+  {%- set meant = spark_bucketing.nearest_name(unknown.group(1), columns | map(attribute='name') | list) if unknown -%}
+  {%- if meant -%}
+    {% do spark_bucketing.raise_config_error('delete_when', condition, "a SQL condition on columns of the model's query, which has no column " ~ unknown.group(1), meant) %}
+  {%- endif -%}
+  {% do log(this ~ ": the query does not have the columns of delete_when=\"" ~ condition ~ '", so this build deletes no rows.', info=true) %}
+  {{ return(source) }}
+{%- endmacro %}
+
+
+{#- Writes the rows of a query to an intermediate table. -#}
+{% macro write_intermediate_relation(intermediate_relation, query) -%}
+  {% do spark_bucketing.drop_relation_with_files(intermediate_relation) %}
+  {% do spark_bucketing.execute_sql('create table ' ~ spark_bucketing.quote_relation(intermediate_relation) ~ ' using parquet as ' ~ query) %}
+{%- endmacro %}
+
+
+{#- Completes or reverts the file replacement of a crashed run. -#}
+{% macro recover_files(relation) -%}
+  {%- set found = run_query('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' recover files').rows[0][0] -%}
+  {%- if found != 'nothing' -%}
+    {% do log(relation ~ ': an earlier run crashed while it replaced files. The replacement was ' ~ found ~ '.', info=true) %}
+  {%- endif -%}
+{%- endmacro %}

@@ -1,0 +1,225 @@
+package org.apache.spark.sql.bucketing
+package ddl
+
+import scala.util.Try
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.metadata.{BucketFiles, PartitionSpecs, Replacement, TableFiles}
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
+import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryCommand}
+import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.types.StringType
+import org.apache.spark.util.ThreadUtils
+
+/** The parsed statement ALTER TABLE ... RECOVER FILES. */
+case class RecoverFiles(child: LogicalPlan) extends UnaryCommand {
+  override def output: Seq[Attribute] = RecoverFiles.columns
+  override protected def withNewChildInternal(changed: LogicalPlan): LogicalPlan = copy(child = changed)
+}
+
+object RecoverFiles {
+  val columns: Seq[Attribute] = PartitionSpecs.attributes(("recovered", StringType, false))
+}
+
+/** Completes or undoes a replacement that a crash interrupted. */
+case class RecoverFilesCommand(name: TableIdentifier) extends LeafRunnableCommand {
+  override val output: Seq[Attribute] = RecoverFiles.columns
+  override def run(session: SparkSession): Seq[Row] =
+    Seq(Row(new FileReplacement(session, Compat.catalog(session).getTableMetadata(name)).recover()))
+}
+
+/** Another statement has changed the table since this statement read it. */
+class ConcurrentChange(message: String, cause: Throwable) extends RuntimeException(message, cause)
+
+/** Replaces files of an organized table. See docs/explanation/replacing-rows.md. */
+class FileReplacement(session: SparkSession, table: CatalogTable) extends Logging {
+
+  private val conf = Compat.hadoopConf(session)
+  private val location = new Path(table.location)
+  private val fs = location.getFileSystem(conf)
+  private val catalog = Compat.catalog(session)
+
+  private val files = TableFiles(fs.makeQualified(location))
+
+  /** Returns the directory for the new files and the record of a replacement. A later replacement deletes it after a crash. */
+  def newFolder(): Path = Replacement.newFolder(location, fs)
+
+  /** Deletes the directory of a replacement that has no record. */
+  def discard(folder: Path): Unit = Replacement.discard(folder, fs)
+
+  /** Returns the path of a file in a table without partitions. */
+  def pathInTable(name: String): Path = fs.makeQualified(new Path(location, name))
+
+  /** Returns the last committed replacement. */
+  def last: Option[Path] = Replacement.records(location, conf).filter(_.isCommitted).lastOption.map(_.folder)
+
+  /** Runs a step of a statement before its replacement. Another replacement deletes files, so the step may fail because of it. */
+  def before[A](seen: Option[Path])(step: => A): A = try step catch {
+    case NonFatal(error) if last.map(_.getName) != seen.map(_.getName) => throw changed("another statement has replaced files of the table", error)
+  }
+
+  /**
+   * Replaces files of the table.
+   *
+   * @param folder the directory of the replacement
+   * @param seen the last committed replacement when the statement read the table
+   * @param going the old files as the statement read them
+   * @param coming the new files
+   * @param record writes the statistics of the new files, which exist at their final paths
+   * @throws ConcurrentChange if another statement has replaced files since `seen`, or has changed an old file
+   */
+  def replace(folder: Path, seen: Option[Path], going: Seq[FileStatus], coming: Seq[Move])(record: Seq[FileStatus] => Unit): Unit = {
+    checkUnchanged(going)
+    val begun = begin(folder, going, coming)
+    try {
+      checkAlone(begun, seen)
+      moveIn(coming, begun)
+      record(together(coming)(move => fs.getFileStatus(move.to)))
+      checkUnchanged(going)
+      if (!Replacement.commit(begun, fs)) throw changed("another statement has undone this replacement")
+    } catch {
+      case NonFatal(error) =>
+        val isUndone = !Replacement.isBegun(begun, fs)
+        try undo(begun) catch { case NonFatal(other) => error.addSuppressed(other) }
+        throw if (isUndone) changed("another statement has undone this replacement", error) else error
+    }
+    complete(begun.copy(isCommitted = true))
+  }
+
+  /**
+   * Checks that no other statement replaces files at the same time, or has replaced files since this statement read the
+   * table. Each statement writes its record before it reads the others, so at least one of two statements finds the other.
+   */
+  private def checkAlone(begun: Replacement, seen: Option[Path]): Unit = {
+    val (committed, others) = Replacement.records(location, conf).filter(_.folder.getName != begun.folder.getName).partition(_.isCommitted)
+    if (committed.lastOption.map(_.folder.getName) != seen.map(_.getName) || others.exists(_.done.isEmpty))
+      throw changed("another statement replaces files of the table at the same time")
+  }
+
+  /** Records the replacement before any file moves. */
+  private def begin(folder: Path, going: Seq[FileStatus], coming: Seq[Move]): Replacement = {
+    val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
+    created.map(defaultLocation).find(children(_).exists(BucketFiles.isData)).foreach { found =>
+      throw refused(s"found files in $found, which is not a partition of the table", "an empty folder for the new partition",
+        "move the files away, or restore the partition with ALTER TABLE ... ADD PARTITION, and run it again; nothing has been replaced")
+    }
+    Replacement.begin(fs, Replacement(folder, coming.map(move => files.nameOf(move.to)).toSet,
+      going.map(file => files.nameOf(file.getPath)).toSet, created, isCommitted = false, done = None))
+  }
+
+  /** Moves the new files into the table. Readers with the extension still ignore them. */
+  private def moveIn(coming: Seq[Move], begun: Replacement): Unit = {
+    if (begun.created.nonEmpty) catalog.createPartitions(table.identifier, begun.created.map { spec =>
+      CatalogTablePartition(spec, table.storage.copy(locationUri = Some(defaultLocation(spec).toUri)))
+    }, ignoreIfExists = true)
+    together(coming)(move => rename(move.from, move.to))
+  }
+
+  /** Completes or undoes unfinished replacements. Returns `nothing`, `undone` or `completed`. */
+  def recover(): String = Replacement.records(location, conf).filter(_.done.isEmpty).map { last =>
+    if (last.isCommitted) complete(last) else undo(last)
+    if (last.isCommitted) "completed" else "undone"
+  }.lastOption.getOrElse("nothing")
+
+  /** Deletes the new files of a replacement, so that the table keeps the old files. Does nothing if it is already committed. */
+  private def undo(begun: Replacement): Unit = if (Replacement.undo(begun, fs)) {
+    together(pathsOf(begun.added))(fs.delete(_, false))
+    dropEmpty(begun.created.map(defaultLocation))
+    Replacement.finish(begun, fs)
+    Compat.refresh(session, table.identifier)
+  }
+
+  /**
+   * Completes a committed replacement. Deletes the old files and drops partitions that are now empty. Also deletes files that
+   * other runs moved into the table after their replacements were undone.
+   */
+  private def complete(committed: Replacement): Unit = {
+    val removed = pathsOf(committed.removed)
+    committed.checkRestored(together(removed.map(_.getParent).distinct)(children).flatten.map(file => files.nameOf(file.getPath)).toSet)
+    together(removed)(fs.delete(_, false))
+    dropEmpty(removed.map(_.getParent).distinct)
+    Replacement.finish(committed, fs)
+    val before = Replacement.records(location, conf).filter(_.folder.getName < committed.folder.getName)
+    // Another run may commit its replacement at this moment.
+    val undone = before.filterNot(_.isCommitted).filter(Replacement.undo(_, fs))
+    together(pathsOf(undone.flatMap(_.added).toSet))(fs.delete(_, false))
+    Replacement.folders(location, fs).filter(_.getName < committed.folder.getName).foreach(fs.delete(_, true))
+    Compat.updateStatistics(session, table)
+    Compat.refresh(session, table.identifier)
+  }
+
+  /**
+   * Returns the paths of files that belong to this table. A file outside the table's location must be in one of its
+   * partitions, because the record may come from a copy of another table.
+   */
+  private def pathsOf(names: Set[String]): Seq[Path] = {
+    val (below, elsewhere) = names.toSeq.partition(files.isBelow)
+    lazy val folders = partitions.values.map(_.toUri.getPath).toSet
+    (below ++ elsewhere.filter(name => folders(new Path(name).getParent.toString))).map(files.pathOf)
+  }
+
+  /** Returns the move of a new file into a partition that has no files yet. */
+  def moveToNew(file: Path, spec: TablePartitionSpec): Move = {
+    val known = partitions.get(spec)
+    Move(file, fs.makeQualified(new Path(known.getOrElse(defaultLocation(spec)), file.getName)), Some(spec), known.isEmpty)
+  }
+
+  private def checkUnchanged(files: Seq[FileStatus]): Unit = {
+    val now = together(files.map(_.getPath.getParent).distinct)(children).flatten.map(file => file.getPath.toUri.getPath -> file).toMap
+    files.find { file =>
+      !now.get(file.getPath.toUri.getPath).exists(found => found.getLen == file.getLen && found.getModificationTime == file.getModificationTime)
+    }.foreach(file => throw changed(s"${file.getPath} was changed or deleted since it was read"))
+  }
+
+  /** Runs an action on all elements in parallel, because storage calls are slow. Waits for all actions to end, even if one fails. */
+  private def together[A, B](all: Seq[A])(act: A => B): Seq[B] =
+    ThreadUtils.parmap(all, "replace-files", 16)(one => Try(act(one))).map(_.get)
+
+  private def changed(found: String, cause: Throwable = null) = new ConcurrentChange(
+    message(found, "no other write to the same files at the same time", "run it again; nothing has been replaced"), cause)
+
+  private def refused(found: String, expected: String, instead: String) = Compat.refusal(message(found, expected, instead))
+
+  private def message(found: String, expected: String, instead: String) =
+    s"Cannot replace files of ${table.identifier.quotedString}: $found. Expected $expected. Instead: $instead."
+
+  private def rename(from: Path, to: Path): Unit = {
+    fs.mkdirs(to.getParent)
+    // A rename to an existing directory would move the source into that directory.
+    if (fs.exists(to) || !fs.rename(from, to)) throw new java.io.IOException(s"$from cannot be renamed to $to")
+  }
+
+  /** Returns the locations of all partitions. Like Spark's INSERT, it lists them with one call. */
+  private def partitions: Map[TablePartitionSpec, Path] =
+    if (table.partitionColumnNames.isEmpty) Map.empty
+    else catalog.listPartitions(table.identifier).map(partition => partition.spec -> new Path(partition.location)).toMap
+
+  private def defaultLocation(spec: TablePartitionSpec): Path =
+    ExternalCatalogUtils.generatePartitionPath(spec, table.partitionColumnNames, location)
+
+  /** Drops those partitions whose directories are in this set and have no files. */
+  private def dropEmpty(folders: Seq[Path]): Unit = {
+    val empty = folders.zip(together(folders)(children)).collect { case (folder, Seq()) => folder.toUri.getPath }.toSet
+    val specs = if (empty.isEmpty) Nil else partitions.collect { case (spec, folder) if empty(folder.toUri.getPath) => spec }.toSeq
+    if (specs.nonEmpty) catalog.dropPartitions(table.identifier, specs, ignoreIfNotExists = true, purge = false, retainData = false)
+  }
+
+  private def children(folder: Path): Seq[FileStatus] =
+    (try fs.listStatus(folder).toSeq catch { case _: java.io.FileNotFoundException => Nil })
+      .filterNot(file => BucketFiles.isHidden(file.getPath.getName))
+}
+
+/**
+ * The move of a new file into the table.
+ *
+ * @param partition the values of a partition that may be new; None otherwise
+ */
+case class Move(from: Path, to: Path, partition: Option[TablePartitionSpec], isNewPartition: Boolean)

@@ -1,0 +1,44 @@
+package org.apache.spark.sql.bucketing
+package ddl
+
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, MergeIntoTable, SubqueryAlias, UnresolvedHint}
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+
+/**
+ * Additional checks of a merge into an organized table, before it changes the table. A hint in the source enables them:
+ * {{{
+ *   MERGE INTO t USING (SELECT /*+ MERGE_CHECKS('keys') */ * FROM s) AS s ON ...
+ * }}}
+ * 'keys' fails if several rows of the source, or several rows of the table for a row of the source, have the same join keys. 'files' also reads the
+ * touched files again, and compares row counts and checksums with the file statistics and with the new files.
+ */
+object MergeChecks {
+
+  val Keys = "keys"
+  val Files = "files"
+
+  private val Hint = "merge_checks"
+  private val Tag = TreeNodeTag[String]("spark_bucketing_merge_checks")
+
+  /** Returns the checks of a statement. */
+  def of(statement: LogicalPlan): Option[String] = statement.getTagValue(Tag)
+
+  /** Moves the hint of a parsed statement into a tag, which the analyzer keeps. */
+  def tagged(parsed: LogicalPlan): LogicalPlan = parsed match {
+    case merge: MergeIntoTable => merge.sourceTable match {
+      case source @ SubqueryAlias(_, UnresolvedHint(name, values, rows)) if name.equalsIgnoreCase(Hint) =>
+        val marked = merge.copy(sourceTable = source.copy(child = rows))
+        marked.setTagValue(Tag, checks(values))
+        marked
+      case _ => merge
+    }
+    case other => other
+  }
+
+  private def checks(values: Seq[Any]): String = values.map(_.toString.toLowerCase(java.util.Locale.ROOT)) match {
+    case Seq(one @ (Keys | Files)) => one
+    case other => throw Compat.refusal(s"Cannot parse the hint MERGE_CHECKS: found ${other.mkString(", ")}. Expected '$Keys' or '$Files'. " +
+      s"Instead: write MERGE_CHECKS('$Files').")
+  }
+}

@@ -1,0 +1,123 @@
+package org.apache.spark.sql.bucketing
+package dml
+
+import scala.util.Try
+
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.bucketing.compat.{Assignments, Compat}
+import org.apache.spark.sql.bucketing.ddl.MergeChecks
+import org.apache.spark.sql.bucketing.metadata.{FileStatistics, PartitionSpecs}
+import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Cast, Expression, Literal}
+import org.apache.spark.sql.catalyst.plans.QueryPlan
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnableCommand}
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.types.LongType
+
+/**
+ * A MERGE INTO, UPDATE or DELETE statement on an organized table. An UPDATE or DELETE is a merge without a source, whose
+ * condition is the WHERE clause. All assignments have a value for each column of the target.
+ *
+ * @param source the rows of a merge; an empty relation of one row for UPDATE and DELETE
+ * @param checks the checks of [[MergeChecks]]
+ * @param output the numbers of changed rows
+ */
+case class ChangeRows(
+    target: LogicalPlan, source: LogicalPlan, condition: Expression, matched: Seq[MergeAction], notMatched: Seq[MergeAction],
+    notMatchedBySource: Seq[MergeAction], checks: Option[String], override val output: Seq[Attribute]) extends BinaryCommand with SupportsSubquery {
+  override def left: LogicalPlan = target
+  override def right: LogicalPlan = source
+  override protected def withNewChildrenInternal(newTarget: LogicalPlan, newSource: LogicalPlan): LogicalPlan =
+    copy(target = newTarget, source = newSource)
+
+  override def producedAttributes: AttributeSet = outputSet
+
+  def relation: LogicalRelation = target.collectFirst { case relation: LogicalRelation => relation }.get
+  def table: CatalogTable = relation.catalogTable.get
+  def files: HadoopFsRelation = relation.relation.asInstanceOf[HadoopFsRelation]
+  def isMerge: Boolean = !source.isInstanceOf[OneRowRelation]
+
+  /** Whether only one source row may match a row of the target. The actions for other statements do not depend on the source row. */
+  def needsOneMatch: Boolean = matched match {
+    case Seq() | Seq(DeleteAction(None)) => false
+    case _ => true
+  }
+}
+
+/** Replaces statements on organized tables, which Spark's analyzer has resolved completely and its planner rejects. */
+case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case merge: MergeIntoTable if merge.resolved && isOrganized(merge.targetTable) =>
+      val columns = merge.targetTable.output
+      ChangeRows(EliminateSubqueryAliases(merge.targetTable), merge.sourceTable, merge.mergeCondition,
+        merge.matchedActions.map(aligned(columns)), merge.notMatchedActions.map(aligned(columns)),
+        merge.notMatchedBySourceActions.map(aligned(columns)), MergeChecks.of(merge), ResolveRowChanges.Counts)
+    case update: UpdateTable if update.resolved && isOrganized(update.table) =>
+      ofTable(update.table, update.condition, aligned(update.table.output)(Assignments.update(update.assignments)))
+    case delete: DeleteFromTable if delete.resolved && isOrganized(delete.table) =>
+      ofTable(delete.table, Some(delete.condition), DeleteAction(None))
+    case other => other
+  }
+
+  private def ofTable(table: LogicalPlan, condition: Option[Expression], action: MergeAction): LogicalPlan = ChangeRows(
+    EliminateSubqueryAliases(table), OneRowRelation(), condition.getOrElse(Literal.TrueLiteral), Seq(action), Nil, Nil, None, ResolveRowChanges.Counts.take(1))
+
+  private def isOrganized(target: LogicalPlan): Boolean = BucketingConf.enabled && (EliminateSubqueryAliases(target) match {
+    case relation: LogicalRelation => isOrganized(relation)
+    case Project(_, relation: LogicalRelation) => isOrganized(relation)
+    case _ => false
+  })
+
+  private def isOrganized(relation: LogicalRelation): Boolean =
+    relation.relation.isInstanceOf[HadoopFsRelation] && relation.catalogTable.exists(table => FileStatistics.isKept(table.properties))
+
+  private def aligned(columns: Seq[Attribute])(action: MergeAction): MergeAction = action match {
+    case update: UpdateAction => update.copy(assignments = Assignments.ofUpdate(columns, update.assignments.map(withoutCast)))
+    case insert: InsertAction => insert.copy(assignments = Assignments.ofInsert(columns, insert.assignments.map(withoutCast)))
+    case other => other
+  }
+
+  /** Removes the cast that the analyzer adds for these tables. Unlike the casts of store assignment, it has no checks of the types. */
+  private def withoutCast(assignment: Assignment): Assignment = assignment.value match {
+    case cast: Cast if cast.getTagValue(Cast.USER_SPECIFIED_CAST).isEmpty && cast.dataType == assignment.key.dataType => assignment.copy(value = cast.child)
+    case _ => assignment
+  }
+}
+
+object ResolveRowChanges {
+  def Counts: Seq[Attribute] = PartitionSpecs.attributes(
+    ("num_affected_rows", LongType, false), ("num_updated_rows", LongType, false), ("num_deleted_rows", LongType, false),
+    ("num_inserted_rows", LongType, false))
+}
+
+/** Plans the statements. */
+case class PlanRowChanges(session: SparkSession) extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case statement: ChangeRows => ExecutedCommandExec(ChangeRowsCommand(statement, statement.output)(session)) :: Nil
+    case _ => Nil
+  }
+}
+
+/** Runs a statement: finds the touched files, writes the changed files, and commits them. */
+case class ChangeRowsCommand(statement: ChangeRows, override val output: Seq[Attribute])(session: SparkSession) extends LeafRunnableCommand {
+
+  // Spark also prints the plan when it runs, where an error must not hide the statement's own error.
+  private lazy val explained = Try(TouchedFiles.explain(session, statement)).toOption
+
+  override def innerChildren: Seq[QueryPlan[_]] = explained.map(_._2).toSeq
+
+  override def simpleString(maxFields: Int): String =
+    s"ChangeRows ${statement.table.identifier.unquotedString}${explained.fold("")(", " + _._1)}"
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val counts = RowChanges(session, statement).run()
+    Seq(Row.fromSeq(Seq(counts.updated + counts.deleted + counts.inserted, counts.updated, counts.deleted, counts.inserted).take(output.size)))
+  }
+
+  override protected def otherCopyArgs: Seq[AnyRef] = Seq(session)
+}

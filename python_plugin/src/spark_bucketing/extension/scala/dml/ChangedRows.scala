@@ -1,0 +1,269 @@
+package org.apache.spark.sql.bucketing
+package dml
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.bucketing.read.FileStatisticsColumns
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.{ExistenceJoin, Inner, LeftAnti, LeftOuter}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.execution.datasources.{FileIndex, HadoopFsRelation, LogicalRelation, PartitionDirectory}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{BooleanType, IntegerType, MapType, StringType, StructType}
+
+/**
+ * Rows of a source, stored for the duration of a statement.
+ *
+ * @param id a column with a unique number
+ */
+case class SourceRows(plan: LogicalPlan, id: Attribute)
+
+/**
+ * The row-level plans of a statement: the rows of the target, joined with the source, and the action for each row. The first action whose
+ * condition is true applies. Its number is its position from 1, or 0 for none.
+ */
+class ChangedRows(statement: ChangeRows, columns: FileStatisticsColumns, source: Option[SourceRows]) {
+
+  private val target = statement.target.output
+  private val actions = statement.matched ++ statement.notMatchedBySource
+  private val inserts = statement.notMatched
+
+  /** The partition, implicit partition and range columns, which determine the place of a row. */
+  private val layout: Seq[Int] = (columns.partition ++ columns.implicitPartition ++ columns.organized).map { column =>
+    target.indexWhere(_.name.equalsIgnoreCase(column.name))
+  }
+  private val paths: Set[Int] = columns.partition.map(column => target.indexWhere(_.name.equalsIgnoreCase(column.name))).toSet
+
+  val file: AttributeReference = AttributeReference(ChangedRows.File, IntegerType, nullable = false)()
+  private val row = Alias(MonotonicallyIncreasingID(), "__spark_bucketing_row")()
+
+  /** Whether each action updates or inserts a row, by number. The others delete it. */
+  val isUpdate: IndexedSeq[Boolean] = false +: actions.map(!_.isInstanceOf[DeleteAction]).toIndexedSeq
+
+  /** The conditions on the target alone that a matched row meets. */
+  val onTarget: Seq[Expression] = splitConjunctivePredicates(statement.condition).filter { condition =>
+    condition.deterministic && condition.references.nonEmpty && condition.references.subsetOf(AttributeSet(target)) && !SubqueryExpression.hasSubquery(condition)
+  }
+
+  /** Those of these conditions that files can be pruned by. Spark pads the values of CHAR columns after it reads them. */
+  def pruning: Seq[Expression] = onTarget.filter(_.references.forall(isStored))
+
+  private def isStored(column: Attribute) = statement.relation.outputSet.contains(column)
+
+  /** The columns of the target that a matched row has in common with a value of the source. */
+  val keys: Seq[(Attribute, Expression)] = if (source.isEmpty) Nil else splitConjunctivePredicates(statement.condition).collect {
+    case EqualTo(column: Attribute, value) if isKey(column, value) => column -> value
+    case EqualTo(value, column: Attribute) if isKey(column, value) => column -> value
+  }
+
+  /** Those keys that files can be pruned by. Under a collation, equal strings may differ from the values in the file statistics. */
+  def pruningKeys: Seq[(Attribute, Expression)] = keys.filter { case (column, _) =>
+    isStored(column) && (!column.dataType.isInstanceOf[StringType] || column.dataType == StringType)
+  }
+
+  private def isKey(column: Attribute, value: Expression) = AttributeSet(target).contains(column) && value.deterministic &&
+    value.references.subsetOf(statement.source.outputSet) && !SubqueryExpression.hasSubquery(value)
+
+  private def splitConjunctivePredicates(condition: Expression): Seq[Expression] = condition match {
+    case And(left, right) => splitConjunctivePredicates(left) ++ splitConjunctivePredicates(right)
+    case other => Seq(other)
+  }
+
+  /**
+   * Returns a plan for the rows of these files that match a source row or have an action. Its columns: the file, the action, the number of matching source
+   * rows, and the place of the row after the action. A row that matches several source rows occurs once.
+   */
+  def changes(files: Seq[TableFile]): LogicalPlan = source.fold(withoutSource(files))(_ => oncePerRow(matches(files)))
+
+  private def withoutSource(files: Seq[TableFile]): LogicalPlan = {
+    val acted = withAction(Filter(statement.condition, scan(files)), Literal.TrueLiteral)
+    Project(Seq(file, acted.action, Alias(Literal(1L), "matches")()) ++ places(acted.action), acted.plan)
+  }
+
+  /**
+   * Returns a plan for the pairs of a row of these files and a matching source row. Its columns: the file, the row, the source row, the action, and the place of
+   * the row after the action.
+   */
+  def matches(files: Seq[TableFile]): LogicalPlan = {
+    val of = source.get
+    val onlyMatched = statement.notMatchedBySource.isEmpty
+    val rows = scan(files)
+    val numbered = Project(rows.output :+ row, if (onlyMatched) onTarget.reduceOption(And).fold(rows)(Filter(_, rows)) else rows)
+    val joined = Join(numbered, of.plan, if (onlyMatched) Inner else LeftOuter, Some(statement.condition), JoinHint.NONE)
+    val acted = withAction(joined, if (onlyMatched) Literal.TrueLiteral else IsNotNull(of.id))
+    val kept = if (onlyMatched) acted.plan else Filter(Or(IsNotNull(of.id), GreaterThan(acted.action, Literal(0))), acted.plan)
+    Project(Seq(file, row.toAttribute, Alias(of.id, "source")(), acted.action) ++ places(acted.action), kept)
+  }
+
+  /** Returns one row for each row of the target, from the output of [[matches]]. */
+  def oncePerRow(pairs: LogicalPlan): LogicalPlan = {
+    def first(column: Attribute) = Alias(aggregate.First(column, ignoreNulls = false).toAggregateExpression(), column.name)()
+    val Seq(file, row, _, action) = pairs.output.take(4)
+    Aggregate(Seq(file, row), Seq(file, first(action), Alias(aggregate.Count(Literal(1)).toAggregateExpression(), "matches")()) ++
+      pairs.output.drop(4).map(first), pairs)
+  }
+
+  /**
+   * Returns a plan for the source rows that match no row of the target and have an action: the action and the place of the new row.
+   *
+   * @param pairs the output of [[matches]]
+   */
+  def insertions(pairs: LogicalPlan): LogicalPlan = {
+    val (plan, action) = unmatched(pairs)
+    Project(Seq(action) ++ layout.map(at => asStored(at, inserted(action, at))), plan)
+  }
+
+  private def unmatched(pairs: LogicalPlan): (LogicalPlan, Attribute) = {
+    val of = source.get
+    val id = Alias(pairs.output(2), "matched")()
+    val left = Join(of.plan, Project(Seq(id), Filter(IsNotNull(pairs.output(2)), pairs)), LeftAnti, Some(EqualTo(of.id, id.toAttribute)), JoinHint.NONE)
+    val action = Alias(firstAction(inserts.zipWithIndex.map { case (insert, i) => (insert.condition, Literal.TrueLiteral, i + 1) }), "action")()
+    Filter(GreaterThan(action.toAttribute, Literal(0)), Project(left.output :+ action, left)) -> action.toAttribute
+  }
+
+  /**
+   * Returns a plan for the new content of these files and for the inserted rows: the columns of the target, the file or -1, whether the row is new, and its
+   * place.
+   *
+   * @param pairs the output of [[matches]] if the statement inserts rows
+   */
+  def content(files: Seq[TableFile], pairs: Option[LogicalPlan]): LogicalPlan = {
+    val rows = scan(files)
+    val (joined, present) = withSource(rows)
+    val acted = withAction(joined, present)
+    val deletes = actions.indices.filterNot(i => isUpdate(i + 1)).map(i => Literal(i + 1))
+    val kept = if (deletes.isEmpty) acted.plan else Filter(Not(In(acted.action, deletes)), acted.plan)
+    val remaining = Project(target.indices.map(at => asStored(at, updated(acted.action, at))) ++
+      Seq(file, Alias(GreaterThan(acted.action, Literal(0)), "is_new")()), kept)
+    val all = pairs.fold[LogicalPlan](remaining) { of =>
+      val (plan, action) = unmatched(of)
+      val added = Project(target.indices.map(at => asStored(at, inserted(action, at))) ++
+        Seq(Alias(Literal(-1), "file")(), Alias(Literal.TrueLiteral, "is_new")()), plan)
+      Union(if (files.isEmpty) Seq(added) else Seq(remaining, added))
+    }
+    Project(all.output ++ layout.map(at => Alias(all.output(at), "place")()), all)
+  }
+
+  /** Returns a plan for a join key of several source rows, as JSON. */
+  def repeatedKey: Option[LogicalPlan] = source.map { of =>
+    val values = keys.map { case (column, value) => Alias(value, column.name)() }
+    val several = severalOf(values.map(_.toAttribute), Filter(values.map(value => IsNotNull(value.toAttribute)).reduce[Expression](And), Project(values, of.plan)))
+    json(values.map(_.toAttribute), several)
+  }
+
+  /** Returns a plan for the join key of a source row that matches several rows of the target, as JSON. */
+  def keyOfSeveralRows(pairs: LogicalPlan): Option[LogicalPlan] = source.map { of =>
+    val id = Alias(pairs.output(2), "matched")()
+    val several = severalOf(Seq(id.toAttribute), Filter(IsNotNull(id.toAttribute), Project(Seq(id), pairs)))
+    val joined = Join(of.plan, several, Inner, Some(EqualTo(of.id, id.toAttribute)), JoinHint.NONE)
+    val values = keys.map { case (column, value) => Alias(value, column.name)() }
+    json(values.map(_.toAttribute), Project(values, joined))
+  }
+
+  private def severalOf(columns: Seq[Attribute], rows: LogicalPlan): LogicalPlan = {
+    val number = Alias(aggregate.Count(Literal(1)).toAggregateExpression(), "number")()
+    Project(columns, Filter(GreaterThan(number.toAttribute, Literal(1L)), Aggregate(columns, columns :+ number, rows)))
+  }
+
+  private def json(columns: Seq[Attribute], rows: LogicalPlan): LogicalPlan = {
+    val row = CreateNamedStruct(columns.flatMap(column => Seq(Literal(column.name), column)))
+    Project(Seq(Alias(StructsToJson(Map.empty, row, Some(SQLConf.get.sessionLocalTimeZone)), "key")()), GlobalLimit(Literal(1), LocalLimit(Literal(1), rows)))
+  }
+
+  /** Returns a plan for the rows of these files: the file, the action, and the hash of the row. */
+  def hashed(files: Seq[TableFile]): LogicalPlan = {
+    val rows = scan(files)
+    val (joined, present) = withSource(rows)
+    val acted = withAction(joined, present)
+    Project(Seq(file, acted.action, Alias(ChangedRows.hash(rows.output.init), "hash")()), acted.plan)
+  }
+
+  /** Joins rows of the target with the source. Returns at most one row for each of them, and whether it matches. */
+  private def withSource(rows: LogicalPlan): (LogicalPlan, Expression) = source match {
+    case None => rows -> statement.condition
+    case _ if actions.isEmpty => rows -> Literal.FalseLiteral
+    case Some(of) if statement.needsOneMatch => Join(rows, of.plan, LeftOuter, Some(statement.condition), JoinHint.NONE) -> IsNotNull(of.id)
+    case Some(of) =>
+      val exists = AttributeReference("exists", BooleanType, nullable = false)()
+      Join(rows, of.plan, ExistenceJoin(exists), Some(statement.condition), JoinHint.NONE) -> exists
+  }
+
+  private case class Acted(plan: LogicalPlan, action: Attribute)
+
+  private def withAction(rows: LogicalPlan, present: Expression): Acted = {
+    val absent = Not(Coalesce(Seq(present, Literal.FalseLiteral)))
+    val action = Alias(firstAction(actions.zipWithIndex.map { case (action, i) =>
+      (action.condition, if (i < statement.matched.size) present else absent, i + 1)
+    }), "action")()
+    Acted(Project(rows.output :+ action, rows), action.toAttribute)
+  }
+
+  private def firstAction(of: Seq[(Option[Expression], Expression, Int)]): Expression =
+    if (of.isEmpty) Literal(0) else CaseWhen(of.map { case (condition, applies, number) => condition.fold(applies)(And(applies, _)) -> Literal(number) }, Literal(0))
+
+  private def places(action: Attribute): Seq[NamedExpression] = layout.map(at => asStored(at, updated(action, at)))
+
+  private def updated(action: Attribute, at: Int): Expression = {
+    val changed = actions.zipWithIndex.collect {
+      case (update: UpdateAction, i) if !update.assignments(at).value.semanticEquals(target(at)) =>
+        EqualTo(action, Literal(i + 1)) -> update.assignments(at).value
+    }
+    if (changed.isEmpty) target(at) else CaseWhen(changed, target(at))
+  }
+
+  private def inserted(action: Attribute, at: Int): Expression = {
+    val values = inserts.zipWithIndex.collect { case (insert: InsertAction, i) => (i + 1) -> insert.assignments(at).value }
+    if (values.size == 1) values.head._2 else CaseWhen(values.map { case (i, value) => EqualTo(action, Literal(i)) -> value })
+  }
+
+  // Spark writes the empty string, NULL and the name of the directory of NULL into the same partition directory.
+  private def asStored(at: Int, value: Expression): NamedExpression = Alias(
+    if (paths(at) && value.dataType == StringType) If(EqualTo(value, Literal(DEFAULT_PARTITION_NAME)), Literal(null, StringType), Empty2Null(value)) else value,
+    target(at).name)()
+
+  private def scan(files: Seq[TableFile]): LogicalPlan = statement.target.transformUp {
+    case relation: LogicalRelation =>
+      val of = statement.files
+      // A file that Spark skips without an error would lose its rows.
+      val options = of.options ++ Seq("ignoreCorruptFiles" -> "false", "ignoreMissingFiles" -> "false")
+      val schema = of.partitionSchema.add(file.name, IntegerType, nullable = false)
+      relation.copy(
+        relation = HadoopFsRelation(new SelectedFiles(of.location, files, of.partitionSchema, schema), schema, of.dataSchema, None, of.fileFormat, options)(of.sparkSession),
+        output = relation.output :+ file, catalogTable = None)
+    case project: Project => project.copy(projectList = project.projectList :+ file)
+  }
+}
+
+object ChangedRows {
+  val File: String = "__spark_bucketing_file"
+
+  /** Returns the hash of a row in the file statistics. Spark cannot hash some types, so their values are cast to strings. */
+  def hash(columns: Seq[Attribute]): Expression = new XxHash64(columns.map { column =>
+    if (column.dataType.existsRecursively(of => of.isInstanceOf[MapType] || of.typeName == "variant")) Cast(column, StringType, Some(SQLConf.get.sessionLocalTimeZone)) else column
+  })
+}
+
+/** Selected files of a table. The id of a file is an additional partition value. */
+class SelectedFiles(all: FileIndex, files: Seq[TableFile], known: StructType, override val partitionSchema: StructType) extends FileIndex {
+
+  override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
+    val directories = files.map { file =>
+      PartitionDirectory(InternalRow.fromSeq(file.partition.toSeq(known) :+ file.id), Array(file.status))
+    }
+    partitionFilters.reduceOption(And).fold(directories) { condition =>
+      val bound = Predicate.createInterpreted(condition.transform { case column: AttributeReference =>
+        val at = partitionSchema.indexWhere(_.name.equalsIgnoreCase(column.name))
+        BoundReference(at, partitionSchema(at).dataType, nullable = true)
+      })
+      directories.filter(directory => bound.eval(directory.values))
+    }
+  }
+
+  override def rootPaths: Seq[Path] = all.rootPaths
+  override def inputFiles: Array[String] = files.map(_.status.getPath.toString).toArray
+  override def refresh(): Unit = ()
+  override def sizeInBytes: Long = files.map(_.status.getLen).sum
+  override def toString: String = s"SelectedFiles(${files.size} files)"
+}

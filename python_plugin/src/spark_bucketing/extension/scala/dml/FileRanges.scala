@@ -1,0 +1,130 @@
+package org.apache.spark.sql.bucketing
+package dml
+
+import java.util.BitSet
+
+import org.apache.spark.sql.bucketing.metadata.{ColumnStats, FileStats}
+import org.apache.spark.sql.catalyst.util.TypeUtils
+import org.apache.spark.sql.types.{DataType, StructField}
+
+/**
+ * The place of rows in a table.
+ *
+ * @param group the values from [[GroupKey]]
+ * @param range the number of the range: from 1 for the ranges of files, 0 below all, their number plus one above all
+ */
+case class Cell(group: Seq[Any], range: Int) {
+  override lazy val hashCode: Int = 31 * group.hashCode + range
+}
+
+object Cell {
+  /** The range of files with only NULLs in the range column. */
+  val Nulls: Int = -2
+  /** The range of files without statistics. */
+  val Unknown: Int = -1
+}
+
+/** Compares values of the range column, which may be missing. */
+case class RangeOrder(dataType: Option[DataType]) {
+  @transient lazy val ordering: Ordering[Any] = dataType.map(TypeUtils.getInterpretedOrdering).orNull
+
+  /** Returns the number of boundaries that are not above the value. The boundaries are ascending. */
+  def search(boundaries: Array[Any], value: Any): Int = {
+    var (from, until) = (0, boundaries.length)
+    while (from < until) {
+      val middle = (from + until) >>> 1
+      if (ordering.lteq(boundaries(middle), value)) from = middle + 1 else until = middle
+    }
+    from
+  }
+}
+
+/**
+ * The ranges of the files of a group.
+ *
+ * @param lowers the distinct minimums of the files, ascending
+ * @param last the maximum of all files
+ */
+private case class GroupRanges(lowers: Array[Any], last: Any)
+
+/** Finds the place of rows from the file statistics. A table without a range column has one range per group. */
+class FileRanges private (val order: RangeOrder, groups: Map[Seq[Any], GroupRanges]) extends Serializable {
+
+  /** Returns the range of a new row. */
+  def rangeOf(group: Seq[Any], value: Any): Int =
+    if (order.dataType.isEmpty) 1
+    else if (value == null) Cell.Nulls
+    else groups.get(group).fold(1) { of =>
+      if (order.ordering.gt(value, of.last)) of.lowers.length + 1 else order.search(of.lowers, value)
+    }
+
+  /** Returns the range of a file with these statistics of the range column. */
+  def rangeOf(group: Seq[Any], column: ColumnStats): Int =
+    if (column.lower == null) Cell.Nulls else order.search(groups(group).lowers, column.lower)
+}
+
+object FileRanges {
+
+  def apply(column: Option[StructField], files: Seq[(Seq[Any], FileStats)]): FileRanges = {
+    val order = RangeOrder(column.map(_.dataType))
+    val groups = column.toSeq.flatMap { of =>
+      val known = files.map { case (group, stats) => group -> stats.column(of) }.filter(_._2.lower != null)
+      known.groupBy(_._1).map { case (group, all) =>
+        group -> GroupRanges(all.map(_._2.lower).toArray[Any].sorted(order.ordering), all.map(_._2.last).max(order.ordering))
+      }
+    }.toMap
+    new FileRanges(order, groups.map { case (group, of) => group -> of.copy(lowers = distinct(of.lowers, order)) })
+  }
+
+  private def distinct(sorted: Array[Any], order: RangeOrder): Array[Any] =
+    sorted.indices.filter(i => i == 0 || order.ordering.gt(sorted(i), sorted(i - 1))).map(sorted(_)).toArray
+}
+
+/**
+ * Finds the files that may contain a row with certain values of group columns and of the range column.
+ *
+ * @param always the files that may contain any row
+ */
+class KeyCandidates private (order: RangeOrder, val always: Seq[Int], byKey: Map[Seq[Any], Intervals]) extends Serializable {
+
+  /** Adds the files that may contain a row. */
+  def add(group: Seq[Any], value: Any, found: BitSet): Unit = byKey.get(group).foreach { of =>
+    if (order.dataType.isEmpty) of.files.foreach(found.set(_))
+    else {
+      var i = order.search(of.lowers, value) - 1
+      while (i >= 0 && order.ordering.gteq(of.highest(i), value)) {
+        if (order.ordering.gteq(of.uppers(i), value)) found.set(of.files(i))
+        i -= 1
+      }
+    }
+  }
+}
+
+object KeyCandidates {
+
+  /**
+   * @param at the positions of the group columns in the group of a file
+   * @param column the range column if it is one of the keys
+   */
+  def apply(files: Seq[TableFile], at: Seq[Int], column: Option[StructField]): KeyCandidates = {
+    val order = RangeOrder(column.map(_.dataType))
+    val (described, others) = files.partition(_.known.isDefined)
+    val byKey = described.groupBy(file => at.map(file.cell.group(_))).map { case (key, of) => key -> intervals(of, column, order) }
+    new KeyCandidates(order, others.map(_.id), byKey)
+  }
+
+  private def intervals(files: Seq[TableFile], column: Option[StructField], order: RangeOrder): Intervals =
+    column.fold(Intervals(files.map(_.id).toArray, Array.empty, Array.empty, Array.empty)) { of =>
+      val sorted = files.map(file => file.id -> file.known.get.column(of)).filter(_._2.lower != null).sortBy(_._2.lower)(order.ordering)
+      val uppers = sorted.map(_._2.last).toArray[Any]
+      val highest = uppers.scanLeft(null: Any)((most, upper) => if (most == null || order.ordering.gt(upper, most)) upper else most).tail
+      Intervals(sorted.map(_._1).toArray, sorted.map(_._2.lower).toArray[Any], uppers, highest)
+    }
+}
+
+/**
+ * Files in the order of their minimum.
+ *
+ * @param highest the largest maximum of the files up to each position
+ */
+private case class Intervals(files: Array[Int], lowers: Array[Any], uppers: Array[Any], highest: Array[Any])

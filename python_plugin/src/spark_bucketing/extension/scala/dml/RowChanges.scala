@@ -1,0 +1,70 @@
+package org.apache.spark.sql.bucketing
+package dml
+
+import scala.annotation.tailrec
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.ddl.{ConcurrentChange, FileReplacement, MergeChecks}
+import org.apache.spark.sql.bucketing.metadata.Replacement
+
+/**
+ * Runs a statement on an organized table in three steps: it finds the touched files, writes the changed files in one job, and replaces the touched files
+ * with them. If another statement has replaced files in the meantime, it starts again.
+ */
+case class RowChanges(session: SparkSession, statement: ChangeRows) extends Logging {
+
+  @tailrec
+  final def run(attempts: Int = RowChanges.Attempts): RowCounts = {
+    val result = try Right(once()) catch { case changed: ConcurrentChange => Left(changed) }
+    result match {
+      case Right(counts) => counts
+      case Left(changed) if attempts > 1 =>
+        logWarning("A statement starts again, because the table has changed since it read it.", changed)
+        run(attempts - 1)
+      case Left(changed) => throw Compat.refusal(changed.getMessage)
+    }
+  }
+
+  private def once(): RowCounts = {
+    val table = Compat.current(session, statement.table)
+    val replacement = new FileReplacement(session, table)
+    replacement.recover()
+    val seen = replacement.last
+    val snapshot = TableSnapshot.now(session, table, statement.files)
+    val stored = new Stored(session)
+    try {
+      val touching = new TouchedFiles(session, statement, snapshot, stored)
+      val touched = replacement.before(seen)(touching.find())
+      val bins = CompactionBins.of(touched.ranges, snapshot.rowsPerFile)
+      if (bins.nonEmpty) {
+        val folder = replacement.newFolder()
+        val changed = new ChangedFiles(session, statement, snapshot, touching.rows, bins, new Path(folder, Replacement.Staged))
+        val old = bins.flatMap(_.files).map(_.status)
+        try {
+          val files = replacement.before(seen) {
+            val written = changed.write(touched, stored)
+            if (statement.checks.contains(MergeChecks.Files)) changed.check(written, stored)
+            written
+          }
+          replacement.replace(folder, seen, old, files.map(changed.move(_, replacement))) { written =>
+            changed.record(files, folder.getName, new Path(table.location), written)
+          }
+          logInfo(s"Replaced ${old.size} of ${snapshot.files.size} files of ${table.identifier.unquotedString} with ${files.size} new files.")
+        } catch {
+          case error: Throwable =>
+            replacement.discard(folder)
+            throw error
+        }
+      }
+      touched.counts
+    } finally stored.close()
+  }
+}
+
+object RowChanges {
+  private val Attempts = 3
+}

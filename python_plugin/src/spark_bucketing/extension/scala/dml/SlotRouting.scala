@@ -1,0 +1,73 @@
+package org.apache.spark.sql.bucketing
+package dml
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.exchange.{REPARTITION_BY_NUM, ShuffleExchangeExec}
+import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType}
+
+/**
+ * Finds the slot of a row: the part of a bin that one task writes. Most bins have one slot.
+ *
+ * @param first the first slot of each bin
+ * @param boundaries the minimums of the further slots of each bin
+ */
+class SlotRouting(ranges: FileRanges, binOfFile: Map[Int, Int], binOfCell: Map[Cell, Int], first: Array[Int], boundaries: Array[Array[Any]]) extends Serializable {
+
+  /**
+   * @param file the file of the row; -1 for an inserted row
+   * @param isNew whether the row goes to the range of its value instead of the range of its file
+   */
+  def slotOf(file: Int, isNew: Boolean, group: => Seq[Any], value: Any): Int = {
+    val bin = if (isNew) { val key = group; binOfCell.getOrElse(Cell(key, ranges.rangeOf(key, value)), throw unexpected) } else binOfFile.getOrElse(file, throw unexpected)
+    if (value == null || boundaries(bin).isEmpty) first(bin) else first(bin) + ranges.order.search(boundaries(bin), value)
+  }
+
+  private def unexpected = Compat.refusal("Cannot write the changed rows: a row differs from the row that the statement read before. Expected the same rows. " +
+    "Instead: do not change the tables of the statement while it runs, and run it again; nothing has been replaced.")
+}
+
+/** The slot of a row, from its file, whether it is new, its group and its value in the range column. */
+case class SlotOf(children: Seq[Expression], groups: Int, routing: SlotRouting) extends Expression with CodegenFallback {
+  override def nullable: Boolean = false
+  override def dataType: DataType = IntegerType
+  override def eval(row: InternalRow): Any = {
+    def group = GroupKey.of(children.slice(2, 2 + groups).map(_.eval(row)))
+    val value = if (children.size > 2 + groups) children.last.eval(row) else null
+    routing.slotOf(children.head.eval(row).asInstanceOf[Int], children(1).eval(row).asInstanceOf[Boolean], group, value)
+  }
+  override protected def withNewChildrenInternal(changed: IndexedSeq[Expression]): Expression = copy(children = changed)
+}
+
+/**
+ * Distributes rows over tasks by slot.
+ *
+ * @param tasks the task of each slot, ascending
+ */
+case class RowsBySlot(slot: Attribute, tasks: Seq[Int], child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+  override protected def withNewChildInternal(changed: LogicalPlan): LogicalPlan = copy(child = changed)
+}
+
+private class SlotPartitioning(slot: Expression, tasks: Seq[Int]) extends HashPartitioning(Seq(slot), tasks.last + 1) {
+  override def partitionIdExpression: Expression = GetArrayItem(Literal.create(tasks, ArrayType(IntegerType, containsNull = false)), expressions.head)
+  override def copy(expressions: Seq[Expression], numPartitions: Int): HashPartitioning = new SlotPartitioning(expressions.head, tasks)
+  override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): HashPartitioning = copy(children, numPartitions)
+  override def canEqual(other: Any): Boolean = other.isInstanceOf[SlotPartitioning]
+  override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
+  override def hashCode: Int = 31 * super.hashCode + 3
+}
+
+/** Plans the shuffle like an explicit repartition, so that adaptive execution neither coalesces nor splits it. */
+case class PlanRowsBySlot(session: SparkSession) extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case rows: RowsBySlot => ShuffleExchangeExec(new SlotPartitioning(rows.slot, rows.tasks), planLater(rows.child), REPARTITION_BY_NUM) :: Nil
+    case _ => Nil
+  }
+}

@@ -1,0 +1,335 @@
+"""Random MERGE INTO, UPDATE and DELETE statements on organized tables, compared with joins over plain tables.
+
+`make test` includes a short run. `make fuzz SEED=7 CASES=1000` takes more statements, and reports the seed and the
+number of a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_bucketing.session import setting
+
+SEED = int(os.environ.get("SEED", "1"))
+CASES = int(os.environ.get("CASES", "12"))
+STATEMENTS_PER_TABLE = 8
+COLUMNS = ["id", "o", "s", "v", "ds"]
+# The type of the range column, and its value for a number n.
+RANGES = {
+    "int": "cast({n} as int)",
+    "string": "concat(char(cast(65 + {n} % 26 as int)), {n})",
+    "date": "date_add(date'1950-01-01', cast({n} * 37 as int))",
+    "double": "case when {n} % 17 = 0 then double('NaN') when {n} % 13 = 0 then -0.0D when {n} % 11 = 0 then 0.0D else {n} / 7D - 40 end",
+    "decimal(20,3)": "cast({n} * 1.125 - 300 as decimal(20,3))",
+    "timestamp": "timestamp_micros({n} * 1000001)",
+}
+IN = "t.id in (select id from s2 where s2.s = 2)"
+
+
+@dataclass
+class Clause:
+    """A WHEN clause; `values` is None for DELETE, or the new value of each column that it assigns."""
+
+    condition: str
+    values: dict[str, str] | None
+
+
+@dataclass
+class Statement:
+    sql: str
+    on: str
+    matched: list[Clause]
+    not_matched: list[Clause]
+    by_source: list[Clause]
+
+
+class Generator:
+    """Random statements on the table `t`, with the source `s`."""
+
+    def __init__(self, chosen: random.Random, range_type: str) -> None:
+        self.random, self.range_type = chosen, range_type
+
+    def value(self, number: str) -> str:
+        return RANGES[self.range_type].format(n=number)
+
+    def rows(self, keys: str) -> str:
+        """Return a query with one row for each id of a query, with NULLs and equal values."""
+        seed = self.random.randrange(10**6)
+        n = f"pmod(xxhash64(id, {seed}), 1000)"
+        return (
+            f"select if(pmod(xxhash64(id, {seed}, 5), 40) = 0, null, id) as id,"
+            f" if({n} % 19 = 0, null, {self.value(f'if({n} < 300, 7, {n})')}) as o, cast({n} % 3 as int) as s,"
+            f" if({n} % 7 = 0, null, concat('v', {n} % 50)) as v,"
+            f" element_at(array('a', 'b', 'c d', '', null), cast(1 + pmod(xxhash64(id, {seed}, 9), 5) as int)) as ds from ({keys})"
+        )
+
+    def source(self) -> str:
+        low, number = self.random.randrange(400), self.random.choice([1, 5, 40, 200])
+        keys = f"select id from range({low}, {low + 2 * number}) where pmod(xxhash64(id, {low}), 2) = 0"
+        if self.random.random() < 0.2:
+            keys += f" union all select {low + 1}L union all select {low + 1}L"
+        return f"select *, element_at(array('U', 'U', 'D'), cast(1 + pmod(xxhash64(id, {low}), 3) as int)) as op from ({self.rows(keys)})"
+
+    def condition(self, sides: str) -> str:
+        of_target = [
+            "t.s = 1",
+            "t.v is null",
+            f"t.o > {self.value('500')}",
+            "t.ds = 'a'",
+            "t.id % 3 = 0",
+            "t.o is null",
+        ]
+        of_source = ["s.op = 'D'", "s.s = 1", "s.v is not null", f"s.o < {self.value('400')}"]
+        subquery = [IN, "t.id > (select avg(id) from s2)"]
+        choices = (of_target if "t" in sides else []) + (of_source if "s" in sides else [])
+        choices += subquery if sides == "t" else []
+        return self.random.choice(["true", *choices])
+
+    def assigned(self, of_source: bool) -> dict[str, str]:
+        if of_source and self.random.random() < 0.4:
+            return {name: f"s.{name}" for name in COLUMNS}
+        values = {
+            "o": ["s.o"] if of_source else [self.value("cast(t.id as int) % 900"), "null"],
+            "v": ["s.v", "concat('x', t.v)"] if of_source else ["'set'", "t.ds"],
+            "ds": ["s.ds"] if of_source else ["'new'", "t.v"],
+            "s": ["t.s + 1", "DEFAULT"],
+        }
+        names = self.random.sample(list(values), self.random.randint(1, 3))
+        return {name: self.random.choice(values[name]) for name in names}
+
+    def inserted(self) -> dict[str, str]:
+        if self.random.random() < 0.6:
+            return {name: f"s.{name}" for name in COLUMNS}
+        return {"id": "s.id", "o": "s.o"} | ({"s": "DEFAULT"} if self.random.random() < 0.5 else {"ds": "'ins'"})
+
+    def statement(self) -> Statement:
+        kind = self.random.choices(["merge", "update", "delete"], [8, 2, 2])[0]
+        if kind != "merge":
+            where = self.condition("t")
+            values = self.assigned(of_source=False) if kind == "update" else None
+            change = f"update t set {_assignments(values)}" if values else "delete from t"
+            return Statement(f"{change} where {where}", where, [Clause("true", values)], [], [])
+        keys = [
+            "t.id = s.id",
+            *self.random.sample(["t.ds = s.ds", "t.o = s.o", "t.s <=> s.s"], self.random.choice([0, 0, 1, 2])),
+        ]
+        if self.random.random() < 0.2:
+            keys.append(self.random.choice(["t.s = 1", f"t.o > {self.value('500')}", "t.ds = 'a'"]))
+        if self.random.random() < 0.1:
+            keys[0] = "t.id between s.id and s.id + 1"
+        matched = [
+            Clause(self.condition("ts"), self.random.choice([None, self.assigned(True)]))
+            for _ in range(self.random.randint(0, 3))
+        ]
+        not_matched = [Clause(self.condition("s"), self.inserted()) for _ in range(self.random.randint(0, 2))]
+        by_source = [
+            Clause(self.condition("t"), self.random.choice([None, self.assigned(False)]))
+            for _ in range(self.random.choice([0, 0, 0, 1, 2]))
+        ]
+        if not matched + not_matched + by_source:
+            not_matched = [Clause("true", self.inserted())]
+        for clauses in (matched, not_matched, by_source):
+            # Spark accepts a clause without a condition only as the last one of its kind.
+            for clause in clauses[:-1]:
+                clause.condition = "1 = 1" if clause.condition == "true" else clause.condition
+        whens = [
+            *(
+                _when(
+                    "matched",
+                    clause,
+                    "delete" if clause.values is None else f"update set {_assignments(clause.values)}",
+                )
+                for clause in matched
+            ),
+            *(
+                _when(
+                    "not matched",
+                    clause,
+                    f"insert ({', '.join(clause.values or {})}) values ({', '.join((clause.values or {}).values())})",
+                )
+                for clause in not_matched
+            ),
+            *(
+                _when(
+                    "not matched by source",
+                    clause,
+                    "delete" if clause.values is None else f"update set {_assignments(clause.values)}",
+                )
+                for clause in by_source
+            ),
+        ]
+        on = " and ".join(keys)
+        return Statement(f"merge into t using s on {on} {' '.join(whens)}", on, matched, not_matched, by_source)
+
+
+def _assignments(values: dict[str, str]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in values.items())
+
+
+def _when(kind: str, clause: Clause, action: str) -> str:
+    return f"when {kind}{'' if clause.condition == 'true' else f' and {clause.condition}'} then {action}"
+
+
+def expected(statement: Statement) -> tuple[str, str]:
+    """Return queries for the rows after a statement on the plain table `r`, and for the numbers of its changed rows."""
+    is_merge = statement.sql.startswith("merge")
+    present = "coalesce(s.here, false)" if is_merge else f"coalesce({_stock(statement.on)}, false)"
+    actions = [(present, clause) for clause in statement.matched]
+    actions += [(f"not {present}", clause) for clause in statement.by_source]
+    number = _first(f"{applies} and coalesce({_stock(clause.condition)}, false)" for applies, clause in actions)
+    source = f"left join (select *, true as here from s) as s on {_stock(statement.on)}" if is_merge else ""
+    joined = (
+        f"(select struct(t.*) as t, {'struct(s.*)' if is_merge else 'struct(false as here)'} as s, {number} as action"
+        f" from (select *, monotonically_increasing_id() as n from r) as t {source})"
+    )
+    deletes = ", ".join(["-1", *(str(i + 1) for i, (_, clause) in enumerate(actions) if clause.values is None)])
+    changed = [clause.values or {} for _, clause in actions]
+    rows = f"select {', '.join(_column(name, changed, f't.{name}') for name in COLUMNS)} from {joined} where action not in ({deletes})"
+    inserts = [clause.values or {} for clause in statement.not_matched]
+    insert = _first(f"coalesce({clause.condition}, false)" for clause in statement.not_matched)
+    added = (
+        f"select {', '.join(_column(name, [{name: 'DEFAULT'} | values for values in inserts], 'null') for name in COLUMNS)}"
+        f" from (select struct(s.*) as s, {insert} as action from s left anti join r as t on {_stock(statement.on)}) where action > 0"
+    )
+    if inserts:
+        rows += f" union all {added}"
+    counts = (
+        f"select count(distinct if(action > 0 and action not in ({deletes}), t.n, null)), count(distinct if(action in ({deletes}), t.n, null)),"
+        f" {f'(select count(*) from ({added}))' if inserts else '0'}, coalesce(max(copies), 0)"
+        f" from (select *, count(*) over (partition by t.n) as copies from {joined})"
+    )
+    return rows, counts
+
+
+def _column(name: str, changes: list[dict[str, str]], other: str) -> str:
+    whens = [
+        f"when action = {i + 1} then {_default(name, values[name])}"
+        for i, values in enumerate(changes)
+        if name in values
+    ]
+    value = " ".join(["case", *whens, "else", other, "end"]) if whens else other
+    return f"{value} as {name}"
+
+
+def _first(conditions: Iterable[str]) -> str:
+    whens = [f"when {condition} then {i + 1}" for i, condition in enumerate(conditions)]
+    return f"case {' '.join(whens)} else 0 end" if whens else "0"
+
+
+def _default(name: str, value: str) -> str:
+    return ("7" if name == "s" else "null") if value == "DEFAULT" else value
+
+
+def _stock(condition: str) -> str:
+    """Replace an IN subquery, which stock Spark accepts only in filters."""
+    return condition.replace(IN, "array_contains((select collect_list(id) from s2 where s2.s = 2), t.id)")
+
+
+@contextmanager
+def tables(spark: SparkSession, generator: Generator, database: str) -> Iterator[str]:
+    """Create an organized table `t` and a plain table `r` with the same rows, and return the layout."""
+    chosen = generator.random
+    layout = {"'bucketing.range_by'": "'[\"o\"]'", "'bucketing.rows_per_file'": f"'{chosen.choice([7, 25, 120])}'"}
+    if chosen.random() < 0.4:
+        layout["'bucketing.implicit_partition_by'"] = "'[\"s\"]'"
+    by = "partitioned by (ds)" if chosen.random() < 0.6 else ""
+    formats = ["parquet", "parquet", "orc"] if generator.range_type != "timestamp" else ["parquet"]
+    file_format = chosen.choice(formats)
+    properties = ", ".join(f"{key}={value}" for key, value in layout.items())
+    columns = f"id bigint, o {generator.range_type}, s int default 7, v string, ds string"
+    spark.sql(f"create database {database}")
+    current = spark.catalog.currentDatabase()
+    spark.catalog.setCurrentDatabase(database)
+    try:
+        spark.sql(f"create table t ({columns}) using {file_format} {by} tblproperties ({properties})")
+        spark.sql(
+            f"create table r using parquet as {generator.rows(f'select id from range({chosen.choice([0, 30, 400])})')}"
+        )
+        if by:
+            replace_table(spark, "r", "select id, o, s, v, nullif(ds, '') as ds from r")
+        spark.sql("merge into t using (select id, o, s, v, ds from r) as s on false when not matched then insert *")
+        yield f"{file_format} {by} {properties}"
+    finally:
+        spark.catalog.setCurrentDatabase(current)
+        spark.sql(f"drop database {database} cascade")
+
+
+def replace_table(spark: SparkSession, name: str, query: str) -> None:
+    spark.sql(f"create table new_{name} using parquet as {query}")
+    spark.sql(f"drop table if exists {name}")
+    spark.sql(f"alter table new_{name} rename to {name}")
+
+
+def difference(spark: SparkSession) -> list[Any]:
+    listed = ", ".join(COLUMNS)
+    one, other = (spark.sql(f"select {listed} from {name}") for name in ("t", "r"))
+    return one.exceptAll(other).limit(3).collect() + other.exceptAll(one).limit(3).collect()
+
+
+def check(spark: SparkSession, statement: Statement) -> str:
+    """Run a statement, compare it with the joins, and return its outcome."""
+    rows, counts = expected(statement)
+    updated, deleted, inserted, copies = spark.sql(counts).collect()[0]
+    is_plain_delete = [(clause.condition, clause.values) for clause in statement.matched] == [("true", None)]
+    if copies > 1 and statement.matched and not is_plain_delete:
+        with pytest.raises(PySparkException, match="MERGE_CARDINALITY_VIOLATION"):
+            spark.sql(statement.sql).collect()
+        outcome = "cardinality error"
+    else:
+        replace_table(
+            spark,
+            "r",
+            f"select id, o, s, v, nullif(ds, '') as ds from ({rows})" if "partition" in layout_of(spark) else rows,
+        )
+        found = tuple(spark.sql(statement.sql).collect()[0])
+        numbers = (updated + deleted + inserted, updated, deleted, inserted)
+        assert found == numbers[: len(found)]
+        outcome = statement.sql.split()[0]
+    for enabled in ("true", "false"):
+        with setting(spark, "spark.bucketing.enabled", enabled):
+            spark.sql("refresh table t")
+            assert difference(spark) == []
+    (wrong,) = spark.sql(
+        "select count_if(known.rows is null or known.rows <> found.rows or not known.lower.o <=> found.lower or not known.upper.o <=> found.upper)"
+        " from (select _metadata.file_path as path, count(*) as rows, min(o) as lower, max(o) as upper from t group by 1) as found"
+        " full join file_statistics('t') as known using (path)"
+    ).collect()[0]
+    assert wrong == 0, "the file statistics differ from the files"
+    return outcome
+
+
+def layout_of(spark: SparkSession) -> str:
+    return str(spark.sql("show create table t").collect()[0][0]).lower().replace("partitioned by", "partition")
+
+
+@pytest.mark.usefixtures("extension")
+def test_random_statements_equal_joins(spark: SparkSession) -> None:
+    outcomes: Counter[str] = Counter()
+    for number in range(-(-CASES // STATEMENTS_PER_TABLE)):
+        chosen = random.Random(SEED * 100_000 + number)
+        generator = Generator(chosen, chosen.choice(list(RANGES)))
+        with (
+            setting(spark, "spark.sql.shuffle.partitions", "2"),
+            tables(spark, generator, f"statements_{number}") as layout,
+        ):
+            for step in range(min(STATEMENTS_PER_TABLE, CASES - number * STATEMENTS_PER_TABLE)):
+                replace_table(spark, "s", generator.source())
+                replace_table(spark, "s2", "select * from s")
+                statement = generator.statement()
+                try:
+                    outcomes[check(spark, statement)] += 1
+                except BaseException:
+                    print(f"\nseed {SEED}, table {number} ({layout}), statement {step}: {statement.sql}", flush=True)
+                    raise
+    print(f"\n{outcomes.total()} statements of seed {SEED}: {dict(outcomes)}", flush=True)
+    assert outcomes.total() == CASES

@@ -1,0 +1,99 @@
+"""Tests of the errors of MERGE INTO, UPDATE and DELETE on organized tables, and of the checks of a merge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_bucketing.session import setting
+
+MERGE = "merge into changed as t using (select {hint} * from ({source})) as s on t.id = s.id "
+UPSERT = "when matched then update set o = s.o when not matched then insert (id, o) values (s.id, s.o)"
+
+
+@pytest.fixture
+def table(spark: SparkSession, extension: None) -> Iterator[None]:
+    spark.sql(
+        "create table changed (id bigint, o int, v varchar(3), c char(2)) using parquet"
+        """ tblproperties ('bucketing.range_by'='["o"]', 'bucketing.rows_per_file'='10')"""
+    )
+    filled = "select id, cast(id as int) as o, 'v' as v, 'c' as c from range(40)"
+    spark.sql(f"merge into changed as t using ({filled}) as s on false when not matched then insert *")
+    yield
+    spark.sql("drop table changed")
+
+
+def rows(spark: SparkSession) -> list[tuple[object, ...]]:
+    return sorted(map(tuple, spark.sql("select * from changed").collect()))
+
+
+@pytest.mark.usefixtures("table")
+def test_errors_have_the_classes_of_spark(spark: SparkSession) -> None:
+    """The table is unchanged after each error."""
+    before = rows(spark)
+    several = "select 3 as id, 4 as o union all select 3, 5"
+    for statement, error in {
+        "update changed set o = 'x'": "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST",
+        "update changed set o = v": "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST",
+        "update changed set o = 99999999999": "CAST_OVERFLOW_IN_TABLE_INSERT",
+        "update changed set o = cast(v as int)": "CAST_INVALID_INPUT",
+        "update changed set v = 'long'": "EXCEED_LIMIT_LENGTH",
+        "update changed set c = 'long' where id = 3": "EXCEED_LIMIT_LENGTH",
+        "update changed set o = cast(10 * rand() as int)": "INVALID_NON_DETERMINISTIC_EXPRESSIONS",
+        "delete from changed where missing = 1": "UNRESOLVED_COLUMN",
+        MERGE.format(hint="", source=several) + UPSERT: "MERGE_CARDINALITY_VIOLATION",
+        MERGE.format(hint="", source="select 50 as id, 'x' as o") + UPSERT: "CANNOT_SAFELY_CAST",
+    }.items():
+        # Before version 4, casts have no errors by default.
+        with (
+            setting(spark, "spark.sql.ansi.enabled", "true"),
+            pytest.raises(PySparkException, match=error.replace(".", r"\.")),
+        ):
+            spark.sql(statement).collect()
+        assert rows(spark) == before, statement
+
+
+@pytest.mark.usefixtures("table")
+def test_conditions_on_padded_columns_find_all_rows(spark: SparkSession) -> None:
+    """Spark pads CHAR values after it reads them."""
+    merge = MERGE.format(hint="", source="select 7L as id, 'c ' as c") + "and t.c = s.c when matched then delete"
+    assert spark.sql(merge).collect()[0][0] == 1
+    assert spark.sql("update changed set c = 'd' where c = 'c'").collect()[0][0] == 39
+    assert {row[3] for row in rows(spark)} == {"d "}
+
+
+@pytest.mark.usefixtures("table")
+def test_hint_checks_the_keys_of_one_merge(spark: SparkSession) -> None:
+    several = "select 50L as id, 4 as o union all select 50L, 5"
+    before = rows(spark)
+    for kind in ("keys", "files"):
+        with pytest.raises(PySparkException, match=r"several new rows of the key .*50.*table is unchanged"):
+            spark.sql(MERGE.format(hint=f"/*+ MERGE_CHECKS('{kind}') */", source=several) + UPSERT).collect()
+        assert rows(spark) == before
+    with pytest.raises(PySparkException, match=r"MERGE_CHECKS: found all.*Expected 'keys' or 'files'"):
+        spark.sql(MERGE.format(hint="/*+ merge_checks('all') */", source=several) + UPSERT)
+    assert spark.sql(MERGE.format(hint="", source=several) + UPSERT).collect()[0][0] == 2
+    one = "select 50L as id, 4 as o"
+    with pytest.raises(PySparkException, match=r"several rows of the table for the new row of the key .*50"):
+        spark.sql(MERGE.format(hint="/*+ merge_checks('keys') */", source=one) + UPSERT).collect()
+    assert spark.sql(MERGE.format(hint="", source=one) + UPSERT).collect()[0][0] == 2
+
+
+@pytest.mark.usefixtures("spark", "table")
+def test_other_tables_keep_the_error_of_spark(spark: SparkSession) -> None:
+    spark.sql("create table unchanged using parquet as select 1 as id")
+    try:
+        for statement in (
+            "update unchanged set id = 2",
+            "delete from unchanged",
+            "merge into unchanged as t using changed as s on t.id = s.id when matched then delete",
+        ):
+            with pytest.raises(
+                PySparkException, match=r"UNSUPPORTED_FEATURE\.TABLE_OPERATION|is not supported temporarily"
+            ):
+                spark.sql(statement).collect()
+    finally:
+        spark.sql("drop table unchanged")
