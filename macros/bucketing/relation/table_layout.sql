@@ -24,7 +24,7 @@
   {%- set comment = modules.re.search('(?s)\nComment: (.*?)(?=' ~ after ~ ')', text) -%}
   {%- set properties = modules.re.findall('(?ms)^Table Properties: (\\[.*?\\])$', text) | last | default('') -%}
   {%- set property = {} -%}
-  {%- for key in ['bucketing.build', 'bucketing.replaces', 'bucketing.staging_empties', 'bucketing.written_as', 'bucketing.merged', 'bucketing_version'] -%}
+  {%- for key in ['bucketing.build', 'bucketing.replaces', 'bucketing.staging_empties', 'bucketing.written_as', 'bucketing_version'] -%}
     {%- do property.update({key: modules.re.findall('(?:^\\[|, )' ~ modules.re.escape(key) ~ '=([^],]*)', properties) | first | default(none)}) -%}
   {%- endfor -%}
   {%- set file_sizes = dict(modules.re.findall('(?:^\\[|, )(bucketing\\.(?:rows_per_file|target_file_size))=([^],]*)', properties)) -%}
@@ -44,7 +44,6 @@
       'identity': property['bucketing.build'] or details['Created Time'],
       'replaces': property['bucketing.replaces'],
       'written_as': property['bucketing.written_as'],
-      'merged': property['bucketing.merged'],
       'file_sizes': file_sizes,
       'empties': property['bucketing.staging_empties'] == 'true',
       'overwrites_dynamically': modules.re.search('(?m)^Storage Properties: .*partitionOverwriteMode=dynamic', text) is not none,

@@ -66,20 +66,10 @@
 {% macro hashed_columns(columns, layout) -%}
   {%- set hashed = [] -%}
   {%- for column in spark_bucketing.order_columns(columns, layout.partition_by) -%}
-    {%- do hashed.append(spark_bucketing.comparable(column)) -%}
+    {%- set name = spark_bucketing.quote_identifier(column.name) -%}
+    {%- do hashed.append('cast(' ~ name ~ ' as string)' if modules.re.search('map<|variant', column.type | lower) else name) -%}
   {%- endfor -%}
   {{ return(hashed | join(', ')) }}
-{%- endmacro %}
-
-
-{#-
-  Returns SQL for a column's value in a form that Spark can compare and hash, for any type.
-
-  of: string, qualifier of the column with a trailing dot
--#}
-{% macro comparable(column, of='') -%}
-  {%- set name = of ~ spark_bucketing.quote_identifier(column.name) -%}
-  {{ return('cast(' ~ name ~ ' as string)' if modules.re.search('map<|variant', column.type | lower) else name) }}
 {%- endmacro %}
 
 

@@ -16,32 +16,25 @@
   {%- set with_operations = reconciled.columns + spark_bucketing.operation_columns(increment) -%}
   {%- set new_rows = '(select ' ~ spark_bucketing.select_list(with_operations, layout.partition_by) ~ ' from ' ~ source ~ ')' -%}
   {% do spark_bucketing.validate_merge_predicates(rows, '(select ' ~ spark_bucketing.select_list(reconciled.columns, layout.partition_by) ~ ' from ' ~ source ~ ')', increment) %}
-  {#- The rows are stored if they need Spark's store assignment before the keys are compared, or if they are read several times. -#}
-  {%- set is_marked = increment.checks and increment.operations -%}
-  {%- if is_marked or spark_bucketing.converted_columns(reconciled.columns) -%}
-    {%- set input = spark_bucketing.load_input(relation, source, with_operations, layout) -%}
-    {%- set new_rows = spark_bucketing.quote_relation(input) -%}
-  {%- endif -%}
-  {%- set rows_id = spark_bucketing.id_of_rows(merge, new_rows) if is_marked -%}
+  {#- Rows that need Spark's store assignment get it before the merge compares their keys. -#}
+  {%- set input = spark_bucketing.load_input(relation, source, with_operations, layout) if spark_bucketing.converted_columns(reconciled.columns) -%}
   {% do spark_bucketing.alter_relation(relation, reconciled.added, none, layout, existing) %}
   {% do spark_bucketing.warn_about_unknown_files(relation) %}
-  {%- if rows_id and rows_id == existing.merged and spark_bucketing.has_merged_rows(relation, merge, new_rows) -%}
-    {% do log(relation ~ ': an earlier run that did not finish has already merged these rows.', info=true) %}
-    {% call statement('main') -%} select 'rows already merged' as message {%- endcall %}
-  {%- else -%}
-    {% do spark_bucketing.set_merge_properties(relation, layout, existing, rows_id) %}
-    {%- call statement('main', fetch_result=true) -%} {{ spark_bucketing.merge_sql(relation, merge, new_rows) }} {%- endcall -%}
-    {%- set counts = load_result('main').table.rows[0] -%}
-    {% do log(relation ~ ': updated ' ~ '{:,}'.format(counts[1] | int) ~ ', deleted ' ~ '{:,}'.format(counts[2] | int) ~ ' and inserted '
-        ~ '{:,}'.format(counts[3] | int) ~ ' rows.', info=true) %}
-  {%- endif -%}
-  {%- if input is defined and input -%}
+  {% do spark_bucketing.set_file_sizes(relation, layout, existing) %}
+  {%- call statement('main', fetch_result=true) -%} {{ spark_bucketing.merge_sql(relation, merge, spark_bucketing.quote_relation(input) if input else new_rows) }} {%- endcall -%}
+  {%- set counts = load_result('main').table.rows[0] -%}
+  {% do log(relation ~ ': updated ' ~ '{:,}'.format(counts[1] | int) ~ ', deleted ' ~ '{:,}'.format(counts[2] | int) ~ ' and inserted '
+      ~ '{:,}'.format(counts[3] | int) ~ ' rows.', info=true) %}
+  {%- if input -%}
     {% do spark_bucketing.drop_tables([input]) %}
   {%- endif -%}
 {%- endmacro %}
 
 
-{#- Returns the MERGE INTO statement. With merge_checks, a row that contradicts its operation raises an error. -#}
+{#-
+  Returns the MERGE INTO statement. With merge_checks, a row that contradicts its operation raises an error. If the client crashes after the merge, the
+  next run therefore skips rows that are already merged.
+-#}
 {% macro merge_sql(relation, merge, new_rows) -%}
   {%- set names = merge.columns | map(attribute='name') | list -%}
   {%- set updates = spark_bucketing.updated_columns(merge) %}
@@ -50,7 +43,7 @@
     {%- do assignments.append(spark_bucketing.quote_identifier(name) ~ ' = DBT_INTERNAL_SOURCE.' ~ spark_bucketing.quote_identifier(name)) -%}
   {%- endfor -%}
   merge into {{ spark_bucketing.quote_relation(relation) }} as DBT_INTERNAL_DEST
-  using (select /*+ merge_checks('{{ 'files' if merge.checks else 'keys' }}') */ * from {{ new_rows }}) as DBT_INTERNAL_SOURCE
+  using (select /*+ merge_checks({{ "'files', 'once'" if merge.checks else "'keys'" }}) */ * from {{ new_rows }}) as DBT_INTERNAL_SOURCE
   on {{ spark_bucketing.merge_condition(merge) }}
   {%- if merge.checks %}
   when matched and {{ spark_bucketing.rejected_rows('insert', 'are already in the table', 'only keys that do not exist in the table', merge) }} then delete
@@ -91,44 +84,14 @@
 {%- endmacro %}
 
 
-{#- Returns an id of the run's rows. If the client crashes after the merge, the checks of the next run would reject its rows. -#}
-{% macro id_of_rows(merge, new_rows) -%}
-  {%- set columns = spark_bucketing.columns_named(merge.columns, merge.unique_key + spark_bucketing.updated_columns(merge)) -%}
-  {%- set hashed = spark_bucketing.hashed_columns(columns, {'partition_by': []}) -%}
-  {%- set sum = 'coalesce(sum(cast(xxhash64(' ~ hashed ~ ', `__spark_bucketing_delete`) as decimal(38, 0))), 0)' -%}
-  {{ return(run_query("select count(*) || ' rows ' || " ~ sum ~ ' from ' ~ new_rows).rows[0][0]) }}
-{%- endmacro %}
-
-
-{#- Returns whether the table already contains the result of the merge: no deleted keys, and equal values in the updated columns. -#}
-{% macro has_merged_rows(relation, merge, new_rows) -%}
-  {%- set same = [] -%}
-  {%- for column in spark_bucketing.columns_named(merge.columns, spark_bucketing.updated_columns(merge)) -%}
-    {%- do same.append(spark_bucketing.comparable(column, 'DBT_INTERNAL_SOURCE.') ~ ' <=> ' ~ spark_bucketing.comparable(column, 'DBT_INTERNAL_DEST.')) -%}
-  {%- endfor -%}
-  {%- set unmerged %}
-    select 1
-    from {{ new_rows }} as DBT_INTERNAL_SOURCE
-    left join (select *, true as `__spark_bucketing_here` from {{ spark_bucketing.quote_relation(relation) }}) as DBT_INTERNAL_DEST
-      on {{ spark_bucketing.merge_condition(merge) }}
-    where case when DBT_INTERNAL_SOURCE.`__spark_bucketing_delete` then DBT_INTERNAL_DEST.`__spark_bucketing_here` is not null
-      else DBT_INTERNAL_DEST.`__spark_bucketing_here` is null or not ({{ same | join(' and ') or 'true' }}) end
-    limit 1
-  {%- endset -%}
-  {{ return(run_query(unmerged).rows | length == 0) }}
-{%- endmacro %}
-
-
-{#- Sets the target size of a file, which the extension reads from the table, and the id of the rows to merge. -#}
-{% macro set_merge_properties(relation, layout, existing, rows_id) -%}
+{#- Sets the target size of a file, which the extension reads from the table. -#}
+{% macro set_file_sizes(relation, layout, existing) -%}
   {%- set properties = spark_bucketing.file_size_properties(layout) -%}
-  {%- set old = existing.file_sizes.keys() | reject('in', properties) | list -%}
-  {%- set changed = dict(properties if properties != existing.file_sizes else {}, **({'bucketing.merged': rows_id} if rows_id else {})) -%}
-  {%- for key in old -%}
+  {%- for key in existing.file_sizes.keys() | reject('in', properties) -%}
     {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' unset tblproperties if exists (' ~ spark_bucketing.string_literal(key) ~ ')') %}
   {%- endfor -%}
-  {%- if changed -%}
-    {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' set tblproperties ' ~ spark_bucketing.property_list(changed)) %}
+  {%- if properties != existing.file_sizes and properties -%}
+    {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' set tblproperties ' ~ spark_bucketing.property_list(properties)) %}
   {%- endif -%}
 {%- endmacro %}
 
@@ -213,13 +176,6 @@
   {%- endif -%}
   {% do log(this ~ ": the query does not have the columns of delete_when=\"" ~ condition ~ '", so this build deletes no rows.', info=true) %}
   {{ return(source) }}
-{%- endmacro %}
-
-
-{#- Writes the rows of a query to an intermediate table. -#}
-{% macro write_intermediate_relation(intermediate_relation, query) -%}
-  {% do spark_bucketing.drop_relation_with_files(intermediate_relation) %}
-  {% do spark_bucketing.execute_sql('create table ' ~ spark_bucketing.quote_relation(intermediate_relation) ~ ' using parquet as ' ~ query) %}
 {%- endmacro %}
 
 

@@ -61,6 +61,11 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   /** Returns the last committed replacement. */
   def last: Option[Path] = Replacement.records(location, conf).filter(_.isCommitted).lastOption.map(_.folder)
 
+  /** Returns the id of the rows that the last committed replacement has merged, if it has one. */
+  def merged(last: Option[Path]): Option[String] = last.flatMap(Replacement.merged(_, fs))
+
+  def writeMerged(folder: Path, id: String): Unit = Replacement.writeMerged(folder, fs, id)
+
   /** Runs a step of a statement before its replacement. Another replacement deletes files, so the step may fail because of it. */
   def before[A](seen: Option[Path])(step: => A): A = try step catch {
     case NonFatal(error) if last.map(_.getName) != seen.map(_.getName) => throw changed("another statement has replaced files of the table", error)

@@ -8,21 +8,23 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 /**
  * Additional checks of a merge into an organized table, before it changes the table. A hint in the source enables them:
  * {{{
- *   MERGE INTO t USING (SELECT /*+ MERGE_CHECKS('keys') */ * FROM s) AS s ON ...
+ *   MERGE INTO t USING (SELECT /*+ MERGE_CHECKS('files', 'once') */ * FROM s) AS s ON ...
  * }}}
  * 'keys' fails if several rows of the source, or several rows of the table for a row of the source, have the same join keys. 'files' also reads the
- * touched files again, and compares row counts and checksums with the file statistics and with the new files.
+ * touched files again, and compares row counts and checksums with the file statistics and with the new files. 'once' skips the merge if the last change
+ * of the table was the same statement with the same source rows.
  */
 object MergeChecks {
 
   val Keys = "keys"
   val Files = "files"
+  val Once = "once"
 
   private val Hint = "merge_checks"
-  private val Tag = TreeNodeTag[String]("spark_bucketing_merge_checks")
+  private val Tag = TreeNodeTag[Set[String]]("spark_bucketing_merge_checks")
 
   /** Returns the checks of a statement. */
-  def of(statement: LogicalPlan): Option[String] = statement.getTagValue(Tag)
+  def of(statement: LogicalPlan): Set[String] = statement.getTagValue(Tag).getOrElse(Set.empty)
 
   /** Moves the hint of a parsed statement into a tag, which the analyzer keeps. */
   def tagged(parsed: LogicalPlan): LogicalPlan = parsed match {
@@ -36,9 +38,10 @@ object MergeChecks {
     case other => other
   }
 
-  private def checks(values: Seq[Any]): String = values.map(_.toString.toLowerCase(java.util.Locale.ROOT)) match {
-    case Seq(one @ (Keys | Files)) => one
-    case other => throw Compat.refusal(s"Cannot parse the hint MERGE_CHECKS: found ${other.mkString(", ")}. Expected '$Keys' or '$Files'. " +
-      s"Instead: write MERGE_CHECKS('$Files').")
+  private def checks(values: Seq[Any]): Set[String] = {
+    val found = values.map(_.toString.toLowerCase(java.util.Locale.ROOT)).toSet
+    if (found.isEmpty || !found.subsetOf(Set(Keys, Files, Once))) throw Compat.refusal(s"Cannot parse the hint MERGE_CHECKS: found " +
+      s"${found.mkString(", ")}. Expected '$Keys', '$Files' or '$Once'. Instead: write MERGE_CHECKS('$Files').")
+    found
   }
 }

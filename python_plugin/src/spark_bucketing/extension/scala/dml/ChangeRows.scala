@@ -6,7 +6,7 @@ import scala.util.Try
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.{Assignments, Compat}
 import org.apache.spark.sql.bucketing.ddl.MergeChecks
-import org.apache.spark.sql.bucketing.metadata.{FileStatistics, PartitionSpecs}
+import org.apache.spark.sql.bucketing.metadata.{FileStatistics, FilesDigest, PartitionSpecs}
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Cast, Expression, Literal}
@@ -20,7 +20,7 @@ import org.apache.spark.sql.types.LongType
 
 /**
  * A MERGE INTO, UPDATE or DELETE statement on an organized table. An UPDATE or DELETE is a merge without a source, whose
- * condition is the WHERE clause. All assignments have a value for each column of the target.
+ * condition is the WHERE clause. All assignments have a value for each column of the target. 
  *
  * @param source the rows of a merge; an empty relation of one row for UPDATE and DELETE
  * @param checks the checks of [[MergeChecks]]
@@ -28,7 +28,7 @@ import org.apache.spark.sql.types.LongType
  */
 case class ChangeRows(
     target: LogicalPlan, source: LogicalPlan, condition: Expression, matched: Seq[MergeAction], notMatched: Seq[MergeAction],
-    notMatchedBySource: Seq[MergeAction], checks: Option[String], override val output: Seq[Attribute]) extends BinaryCommand with SupportsSubquery {
+    notMatchedBySource: Seq[MergeAction], checks: Set[String], override val output: Seq[Attribute]) extends BinaryCommand with SupportsSubquery {
   override def left: LogicalPlan = target
   override def right: LogicalPlan = source
   override protected def withNewChildrenInternal(newTarget: LogicalPlan, newSource: LogicalPlan): LogicalPlan =
@@ -39,7 +39,14 @@ case class ChangeRows(
   def relation: LogicalRelation = target.collectFirst { case relation: LogicalRelation => relation }.get
   def table: CatalogTable = relation.catalogTable.get
   def files: HadoopFsRelation = relation.relation.asInstanceOf[HadoopFsRelation]
+  def actions: Seq[MergeAction] = matched ++ notMatched ++ notMatchedBySource
   def isMerge: Boolean = !source.isInstanceOf[OneRowRelation]
+
+  /** Returns an id of the condition and the actions. */
+  def id: String = {
+    val parts = condition.sql +: actions.flatMap(action => action.getClass.getSimpleName +: action.children.map(_.sql))
+    FilesDigest.None.plus(parts.mkString("\n"), 1).hex
+  }
 
   /** Whether only one source row may match a row of the target. The actions for other statements do not depend on the source row. */
   def needsOneMatch: Boolean = matched match {
@@ -54,7 +61,7 @@ case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case merge: MergeIntoTable if merge.resolved && isOrganized(merge.targetTable) =>
       val columns = merge.targetTable.output
-      ChangeRows(EliminateSubqueryAliases(merge.targetTable), merge.sourceTable, merge.mergeCondition,
+      ChangeRows(target(merge.targetTable), merge.sourceTable, merge.mergeCondition,
         merge.matchedActions.map(aligned(columns)), merge.notMatchedActions.map(aligned(columns)),
         merge.notMatchedBySourceActions.map(aligned(columns)), MergeChecks.of(merge), ResolveRowChanges.Counts)
     case update: UpdateTable if update.resolved && isOrganized(update.table) =>
@@ -65,7 +72,16 @@ case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   private def ofTable(table: LogicalPlan, condition: Option[Expression], action: MergeAction): LogicalPlan = ChangeRows(
-    EliminateSubqueryAliases(table), OneRowRelation(), condition.getOrElse(Literal.TrueLiteral), Seq(action), Nil, Nil, None, ResolveRowChanges.Counts.take(1))
+    target(table), OneRowRelation(), condition.getOrElse(Literal.TrueLiteral), Seq(action), Nil, Nil, Set.empty, ResolveRowChanges.Counts.take(1))
+
+  /** Returns the target with its own read options, so that Spark reads its files even if the table is cached. */
+  private def target(table: LogicalPlan): LogicalPlan = EliminateSubqueryAliases(table).transform {
+    case relation: LogicalRelation =>
+      val files = relation.relation.asInstanceOf[HadoopFsRelation]
+      // A file that Spark skips without an error would lose its rows.
+      val options = files.options ++ Seq("ignoreCorruptFiles" -> "false", "ignoreMissingFiles" -> "false")
+      relation.copy(relation = files.copy(options = options)(files.sparkSession))
+  }
 
   private def isOrganized(target: LogicalPlan): Boolean = BucketingConf.enabled && (EliminateSubqueryAliases(target) match {
     case relation: LogicalRelation => isOrganized(relation)

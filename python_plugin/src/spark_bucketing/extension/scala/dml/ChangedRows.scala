@@ -72,10 +72,15 @@ class ChangedRows(statement: ChangeRows, columns: FileStatisticsColumns, source:
   }
 
   /**
-   * Returns a plan for the rows of these files that match a source row or have an action. Its columns: the file, the action, the number of matching source
-   * rows, and the place of the row after the action. A row that matches several source rows occurs once.
+   * Returns a plan for the rows of these files that match a source row or have an action, and for the rows to insert. Its columns: the file or -1, the action,
+   * the number of matching source rows, and the place of the row after the action. A row that matches several source rows occurs once.
+   *
+   * @param pairs the output of [[matches]] if it is stored
    */
-  def changes(files: Seq[TableFile]): LogicalPlan = source.fold(withoutSource(files))(_ => oncePerRow(matches(files)))
+  def changes(files: Seq[TableFile], pairs: Option[LogicalPlan]): LogicalPlan = {
+    val changed = source.fold(withoutSource(files))(_ => oncePerRow(pairs.getOrElse(matches(files))))
+    pairs.filter(_ => inserts.nonEmpty).fold(changed)(of => Union(Seq(changed, insertions(of))))
+  }
 
   private def withoutSource(files: Seq[TableFile]): LogicalPlan = {
     val acted = withAction(Filter(statement.condition, scan(files)), Literal.TrueLiteral)
@@ -98,23 +103,19 @@ class ChangedRows(statement: ChangeRows, columns: FileStatisticsColumns, source:
   }
 
   /** Returns one row for each row of the target, from the output of [[matches]]. */
-  def oncePerRow(pairs: LogicalPlan): LogicalPlan = {
+  private def oncePerRow(pairs: LogicalPlan): LogicalPlan = {
     def first(column: Attribute) = Alias(aggregate.First(column, ignoreNulls = false).toAggregateExpression(), column.name)()
     val Seq(file, row, _, action) = pairs.output.take(4)
     Aggregate(Seq(file, row), Seq(file, first(action), Alias(aggregate.Count(Literal(1)).toAggregateExpression(), "matches")()) ++
       pairs.output.drop(4).map(first), pairs)
   }
 
-  /**
-   * Returns a plan for the source rows that match no row of the target and have an action: the action and the place of the new row.
-   *
-   * @param pairs the output of [[matches]]
-   */
-  def insertions(pairs: LogicalPlan): LogicalPlan = {
+  private def insertions(pairs: LogicalPlan): LogicalPlan = {
     val (plan, action) = unmatched(pairs)
-    Project(Seq(action) ++ layout.map(at => asStored(at, inserted(action, at))), plan)
+    Project(Seq(Alias(Literal(-1), "file")(), action, Alias(Literal(0L), "matches")()) ++ layout.map(at => asStored(at, inserted(action, at))), plan)
   }
 
+  /** Returns a plan for the source rows that match no row of the target and have an action, and the column of the action. */
   private def unmatched(pairs: LogicalPlan): (LogicalPlan, Attribute) = {
     val of = source.get
     val id = Alias(pairs.output(2), "matched")()
@@ -226,11 +227,9 @@ class ChangedRows(statement: ChangeRows, columns: FileStatisticsColumns, source:
   private def scan(files: Seq[TableFile]): LogicalPlan = statement.target.transformUp {
     case relation: LogicalRelation =>
       val of = statement.files
-      // A file that Spark skips without an error would lose its rows.
-      val options = of.options ++ Seq("ignoreCorruptFiles" -> "false", "ignoreMissingFiles" -> "false")
       val schema = of.partitionSchema.add(file.name, IntegerType, nullable = false)
       relation.copy(
-        relation = HadoopFsRelation(new SelectedFiles(of.location, files, of.partitionSchema, schema), schema, of.dataSchema, None, of.fileFormat, options)(of.sparkSession),
+        relation = HadoopFsRelation(new SelectedFiles(of.location, files, of.partitionSchema, schema), schema, of.dataSchema, None, of.fileFormat, of.options)(of.sparkSession),
         output = relation.output :+ file, catalogTable = None)
     case project: Project => project.copy(projectList = project.projectList :+ file)
   }

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.bucketing
 package dml
 
-
 import scala.collection.mutable
 
 import org.apache.hadoop.fs.Path

@@ -3,13 +3,13 @@ package dml
 
 import scala.annotation.tailrec
 
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.ddl.{ConcurrentChange, FileReplacement, MergeChecks}
-import org.apache.spark.sql.bucketing.metadata.Replacement
+import org.apache.spark.sql.bucketing.metadata.{FilesDigest, Replacement}
 
 /**
  * Runs a statement on an organized table in three steps: it finds the touched files, writes the changed files in one job, and replaces the touched files
@@ -37,7 +37,13 @@ case class RowChanges(session: SparkSession, statement: ChangeRows) extends Logg
     val snapshot = TableSnapshot.now(session, table, statement.files)
     val stored = new Stored(session)
     try {
-      val touching = new TouchedFiles(session, statement, snapshot, stored)
+      val source = replacement.before(seen)(stored.source(statement))
+      val rowsId = source.filter(_ => statement.checks(MergeChecks.Once)).map(of => s"${statement.id} ${stored.hash(of)}")
+      if (rowsId.exists(id => replacement.merged(seen).contains(mergedId(id, snapshot.files.map(_.status))))) {
+        logInfo(s"The last change of ${table.identifier.unquotedString} has already merged these rows.")
+        return RowCounts(0, 0, 0)
+      }
+      val touching = new TouchedFiles(session, statement, snapshot, stored, source)
       val touched = replacement.before(seen)(touching.find())
       val bins = CompactionBins.of(touched.ranges, snapshot.rowsPerFile)
       if (bins.nonEmpty) {
@@ -52,6 +58,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows) extends Logg
           }
           replacement.replace(folder, seen, old, files.map(changed.move(_, replacement))) { written =>
             changed.record(files, folder.getName, new Path(table.location), written)
+            rowsId.foreach(id => replacement.writeMerged(folder, mergedId(id, snapshot.files.map(_.status).filterNot(old.contains) ++ written)))
           }
           logInfo(s"Replaced ${old.size} of ${snapshot.files.size} files of ${table.identifier.unquotedString} with ${files.size} new files.")
         } catch {
@@ -62,6 +69,12 @@ case class RowChanges(session: SparkSession, statement: ChangeRows) extends Logg
       }
       touched.counts
     } finally stored.close()
+  }
+
+  /** Returns an id of merged rows and of the files of the table after the merge. A later change of the table makes it invalid. */
+  private def mergedId(rowsId: String, files: Seq[FileStatus]): String = {
+    val digest = FilesDigest.sum(files.iterator.map(file => FilesDigest.of(file.getPath.toUri.getPath, file.getLen, file.getModificationTime)))
+    s"$rowsId ${digest.count} ${digest.hex}"
   }
 }
 

@@ -31,14 +31,24 @@ class Stored(session: SparkSession, runs: Boolean = true) extends AutoCloseable 
     Compat.storedRows(session, plan.output, rows, bytes)
   }
 
-  /** Stores the columns of a source that a statement uses, and numbers its rows. */
-  def source(statement: ChangeRows): SourceRows = {
-    val used = AttributeSet.fromAttributeSets(
-      (statement.condition +: (statement.matched ++ statement.notMatched ++ statement.notMatchedBySource)).map(_.references))
+  /** Stores the columns of the source that a merge uses, and numbers its rows. */
+  def source(statement: ChangeRows): Option[SourceRows] = if (!statement.isMerge) None else {
+    val used = AttributeSet.fromAttributeSets((statement.condition +: statement.actions).map(_.references))
     val columns = statement.source.output.filter(used.contains)
     val id = Alias(MonotonicallyIncreasingID(), "__spark_bucketing_source")()
     // It is NULL after an outer join. Spark would simplify a test of a column that is never NULL.
-    SourceRows(store(Project(columns :+ id, statement.source)), id.toAttribute.withNullability(true))
+    Some(SourceRows(store(Project(columns :+ id, statement.source)), id.toAttribute.withNullability(true)))
+  }
+
+  /** Returns the number of rows, and a sum of hashes of their bytes. Equal rows in another order have the same hash. */
+  def hash(source: SourceRows): String = {
+    val columns = source.plan.output.filterNot(_.exprId == source.id.exprId)
+    val (number, sum) = rows(Project(columns, source.plan)).mapPartitions { rows =>
+      val hashes = new HashSum
+      val number = rows.map { case row: UnsafeRow => hashes.add(XXH64.hashUnsafeBytes(row.getBaseObject, row.getBaseOffset, row.getSizeInBytes, 42)) }.size
+      Iterator((number.toLong, hashes.value))
+    }.fold((0L, BigInt(0))) { case ((number, sum), (one, other)) => (number + one, sum + other) }
+    s"$number $sum"
   }
 
   override def close(): Unit = all.foreach(_.unpersist(blocking = false))

@@ -8,7 +8,8 @@ import scala.collection.mutable
 import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.ddl.MergeChecks
 import org.apache.spark.sql.bucketing.read.FileRangeFilter
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -31,23 +32,19 @@ case class Touched(ranges: Seq[RangeRows], counts: RowCounts, pairs: Option[Logi
  * Finds the files that a statement touches. First it prunes files by their statistics, with the conditions on the target and with the keys of the
  * source. Then it joins the rows of the remaining files with the source.
  */
-class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: TableSnapshot, stored: Stored) {
+class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: TableSnapshot, stored: Stored, source: Option[SourceRows]) {
 
-  private val source = if (statement.isMerge) Some(stored.source(statement)) else None
   val rows = new ChangedRows(statement, snapshot.columns, source)
   private val groupColumns = snapshot.columns.partition.size + snapshot.columns.implicitPartition.size
   private val hasRange = snapshot.columns.organized.nonEmpty
 
   def find(): Touched = {
     val files = candidates
-    val checksKeys = statement.checks.nonEmpty
+    val checksKeys = statement.checks(MergeChecks.Keys) || statement.checks(MergeChecks.Files)
     val pairs = if (statement.notMatched.isEmpty && !checksKeys) None else Some(stored.store(rows.matches(files)))
     if (checksKeys) pairs.foreach(checkKeys)
-    val found = collect(pairs.fold(rows.changes(files))(rows.oncePerRow), at = 3) { (changes, row) =>
-      changes.change(row.getInt(0), row.getInt(1), row.getLong(2))
-    }
+    val found = count(rows.changes(files, pairs))
     if (found.isAmbiguous && statement.needsOneMatch) throw QueryExecutionErrors.mergeCardinalityViolationError()
-    if (statement.notMatched.nonEmpty) pairs.foreach(of => found.add(collect(rows.insertions(of), at = 1)((changes, _) => changes.insert())))
     Touched(ranges(found), RowCounts(found.updated, found.deleted, found.inserted), pairs)
   }
 
@@ -67,14 +64,15 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
   private def refused(found: String, expected: String, instead: String) = Compat.refusal(s"Cannot merge into " +
     s"${snapshot.table.identifier.quotedString}: found $found; the table is unchanged. Expected $expected. Instead: $instead.")
 
-  /** Counts rows in tasks, and adds the counts on the driver. The columns from a position on are the place of a new row, if the action adds one. */
-  private def collect(plan: LogicalPlan, at: Int)(count: (Changes, InternalRow) => Boolean): Changes = {
+  /** Counts changed rows in tasks, and adds the counts on the driver. */
+  private def count(plan: LogicalPlan): Changes = {
     val (snapshotRanges, isUpdate, group, types) = (snapshot.ranges, rows.isUpdate, groupColumns, plan.output.map(_.dataType))
-    val (isRanged, step) = (hasRange, math.max(1, snapshot.rowsPerFile / Changes.SamplesPerFile))
+    // The place of a row follows its file, its action and the number of its source rows.
+    val (at, isRanged, step) = (3, hasRange, math.max(1, snapshot.rowsPerFile / Changes.SamplesPerFile))
     val counted = stored.rows(plan).mapPartitions { found =>
       val changes = new Changes(isUpdate)
       found.foreach { row =>
-        if (count(changes, row)) {
+        if (changes.change(row.getInt(0), row.getInt(1), row.getLong(2))) {
           val key = GroupKey.of((0 until group).map(i => row.get(at + i, types(at + i))))
           val value = if (isRanged) row.get(at + group, types(at + group)) else null
           changes.addTo(Cell(key, snapshotRanges.rangeOf(key, value)), value, step)
@@ -150,9 +148,10 @@ object TouchedFiles {
   /** Describes how a statement finds its files: a text about pruned files, and the plan of the join. Runs no query. */
   def explain(session: SparkSession, statement: ChangeRows): (String, SparkPlan) = {
     val snapshot = TableSnapshot.now(session, Compat.current(session, statement.table), statement.files)
-    val touching = new TouchedFiles(session, statement, snapshot, new Stored(session, runs = false))
+    val stored = new Stored(session, runs = false)
+    val touching = new TouchedFiles(session, statement, snapshot, stored, stored.source(statement))
     val found = touching.fitting
-    val plan = if (statement.isMerge) touching.rows.matches(found) else touching.rows.changes(found)
+    val plan = if (statement.isMerge) touching.rows.matches(found) else touching.rows.changes(found, None)
     (s"${found.size} of ${snapshot.files.size} files before the keys of the source are compared", Compat.executed(session, plan).executedPlan)
   }
 }
@@ -172,22 +171,18 @@ private class Changes(isUpdate: IndexedSeq[Boolean]) extends Serializable {
   val rewritten = mutable.HashSet.empty[Int]
   val added = mutable.HashMap.empty[Cell, Added]
 
-  /** Counts a row of the target. Returns whether the table gets a new row for it. */
+  /** Counts a row of the target, or a row to insert, which has no file. Returns whether the table gets a new row for it. */
   def change(file: Int, action: Int, matches: Long): Boolean = {
     if (matches > 1) isAmbiguous = true
-    if (action > 0) {
+    if (file < 0) inserted += 1
+    else if (action > 0) {
       removed(file) = removed.getOrElse(file, 0L) + 1
       if (isUpdate(action)) {
         updated += 1
         rewritten += file
       } else deleted += 1
     }
-    isUpdate(action)
-  }
-
-  def insert(): Boolean = {
-    inserted += 1
-    true
+    file < 0 || isUpdate(action)
   }
 
   /** Counts a new row, and keeps one of so many values as a sample. */

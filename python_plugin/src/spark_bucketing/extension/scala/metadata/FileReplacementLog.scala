@@ -28,6 +28,7 @@ import org.apache.spark.sql.bucketing.compat.Compat
  *   _replaced/20240131120000000000-9f2c41d0/begun       lists the files; then the new files move into the table
  *   _replaced/20240131120000000000-9f2c41d0/committed   the same file, renamed: the table has the new files; then the old files are deleted
  *   _replaced/20240131120000000000-9f2c41d0/done        all old files are deleted
+ *   _replaced/20240131120000000000-9f2c41d0/merged      optional: the id of the merged rows, written before the commit
  * }}}
  * To undo a replacement, a run renames `begun` to `undone` before it deletes the new files. Only one rename of `begun` can
  * succeed. Concurrent runs therefore cannot undo a committed replacement, or commit an undone one.
@@ -73,6 +74,7 @@ object Replacement {
   private val Undone = "undone"
   private val Committed = "committed"
   private val Done = "done"
+  private val Merged = "merged"
   private val Instead =
     s"Instead: restore the whole folder of the table, including $Folder, from one backup, or rebuild the table with dbt run --full-refresh."
   private val Stamp = DateTimeFormatter.ofPattern("yyyyMMddHHmmssSSSSSS")
@@ -146,6 +148,18 @@ object Replacement {
   def finish(of: Replacement, fs: FileSystem): Unit = {
     fs.delete(new Path(of.folder, Staged), true)
     write(new Path(of.folder, Done), fs, "")
+  }
+
+  /** Writes the id of the rows that a replacement merges. */
+  def writeMerged(folder: Path, fs: FileSystem, id: String): Unit = write(new Path(folder, Merged), fs, id)
+
+  /** Returns the id of the rows that a replacement has merged, if it has one. */
+  def merged(folder: Path, fs: FileSystem): Option[String] = {
+    val file = new Path(folder, Merged)
+    if (!fs.exists(file)) None else {
+      val stream = fs.open(file)
+      try Some(scala.io.Source.fromInputStream(stream, UTF_8.name).mkString) finally stream.close()
+    }
   }
 
   /** Reads a record. Returns None if the record is not complete yet. */

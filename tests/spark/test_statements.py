@@ -1,4 +1,4 @@
-"""Tests of the errors of MERGE INTO, UPDATE and DELETE on organized tables, and of the checks of a merge."""
+"""Tests of MERGE INTO, UPDATE and DELETE on organized tables: errors, checks of a merge, and special cases."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_hint_checks_the_keys_of_one_merge(spark: SparkSession) -> None:
         with pytest.raises(PySparkException, match=r"several new rows of the key .*50.*table is unchanged"):
             spark.sql(MERGE.format(hint=f"/*+ MERGE_CHECKS('{kind}') */", source=several) + UPSERT).collect()
         assert rows(spark) == before
-    with pytest.raises(PySparkException, match=r"MERGE_CHECKS: found all.*Expected 'keys' or 'files'"):
+    with pytest.raises(PySparkException, match=r"MERGE_CHECKS: found all.*Expected 'keys', 'files' or 'once'"):
         spark.sql(MERGE.format(hint="/*+ merge_checks('all') */", source=several) + UPSERT)
     assert spark.sql(MERGE.format(hint="", source=several) + UPSERT).collect()[0][0] == 2
     one = "select 50L as id, 4 as o"
@@ -97,3 +97,51 @@ def test_other_tables_keep_the_error_of_spark(spark: SparkSession) -> None:
                 spark.sql(statement).collect()
     finally:
         spark.sql("drop table unchanged")
+
+
+@pytest.mark.usefixtures("table")
+def test_statement_that_runs_once_is_skipped_only_if_it_was_the_last_change(spark: SparkSession) -> None:
+    """Another statement, other rows, and any other change of the table make the statement run again."""
+    grows = "when matched then update set o = t.o + s.o when not matched then insert (id, o) values (s.id, s.o)"
+
+    def changed(source: str, actions: str = grows, hint: str = "/*+ merge_checks('once') */") -> int:
+        return int(spark.sql(MERGE.format(hint=hint, source=source) + actions).collect()[0][0])
+
+    delta = "select id, 1 as o, cast(null as string) as a, 'x' as b from range(38, 42)"
+    other = "select id, 1 as o, 'x' as a, cast(null as string) as b from range(38, 42)"
+    assert changed(delta) == 4
+    after = rows(spark)
+    # The same rows arrive in another order, in another number of partitions.
+    assert changed(f"{delta} order by id desc") == changed(f"select /*+ repartition(3) */ * from ({delta})") == 0
+    assert rows(spark) == after
+    assert changed(delta, hint="") == 4
+    assert changed(delta) == 4
+    assert changed(delta.replace("42", "41")) == 3
+    assert changed(delta.replace("42", "41"), f"when matched and true {grows[len('when matched') :]}") == 3
+    for name in ("a", "b"):
+        assigns = f"when matched and s.{name} = 'x' then update set o = 0"
+        assert changed(delta, assigns) + changed(other, assigns) == 4
+    assigns = "when matched and (s.a = 'x' or s.b = 'x') then update set o = t.o + 1"
+    assert changed(delta, assigns) == 4 and changed(other, assigns) == 4 and changed(other, assigns) == 0
+    spark.sql("insert into changed values (90, 90, 'v', 'c')")
+    assert changed(other, assigns) == 4 and changed(other, assigns) == 0
+    spark.sql("delete from changed where id = 90")
+    assert changed(other, assigns) == 4
+
+
+@pytest.mark.usefixtures("table")
+def test_cached_table_shows_the_changes(spark: SparkSession) -> None:
+    """A statement reads the files of a cached table, and the cache contains its changes."""
+    spark.sql("cache table changed")
+    assert spark.sql("update changed set o = o + 100 where id < 10").collect()[0][0] == 10
+    assert spark.sql("select sum(o) from changed").collect()[0][0] == 780 + 1000
+    merge = "merge into changed as t using changed as s on t.id = s.id when matched and s.o > 100 then delete"
+    assert spark.sql(merge).collect()[0][0] == 9
+    assert spark.sql("select count(*) from changed where o > 99").collect()[0][0] == 1
+
+
+@pytest.mark.usefixtures("table")
+def test_statement_has_one_current_time(spark: SparkSession) -> None:
+    """A statement computes its assignments twice, and the range column determines the file of a row."""
+    spark.sql("update changed set o = cast(unix_micros(current_timestamp()) % 1000000000 as int)").collect()
+    assert spark.sql("select count(*), count(distinct o) from changed").collect()[0] == (40, 1)
