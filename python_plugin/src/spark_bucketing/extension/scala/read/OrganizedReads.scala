@@ -179,8 +179,8 @@ object FileRangeFilter {
   private case class Statistics(numRows: Int, stats: InternalRow) extends SimpleMetricsCachedBatch
 
   def mayMatch(filters: Seq[Expression]): FileStats => Boolean = {
-    // Build Spark's filter once for all files with statistics of the same columns and types.
-    val made = scala.collection.mutable.Map.empty[Seq[Attribute], Iterator[CachedBatch] => Iterator[CachedBatch]]
+    // Build Spark's filter once for all files with statistics of the same columns and types, because that takes longer than a test.
+    val made = scala.collection.mutable.Map.empty[Seq[Attribute], FileTest]
     val asked = filters.flatMap(_.references).distinct
     file => {
       val columns = asked.flatMap(attribute => columnOf(file, attribute).map(attribute -> _))
@@ -188,10 +188,26 @@ object FileRangeFilter {
       columns.isEmpty || {
         val kept = made.getOrElseUpdate(attributes, {
           val known = filters.filter(_.references.subsetOf(AttributeSet(attributes)))
-          new DefaultCachedBatchSerializer().buildFilter(known, attributes)(0, _)
+          new FileTest(new DefaultCachedBatchSerializer().buildFilter(known, attributes)(0, _))
         })
-        kept(Iterator(statistics(file, columns.map(_._2)))).hasNext
+        kept(statistics(file, columns.map(_._2)))
       }
+    }
+  }
+
+  /** Tests one batch after the other with a filter of an iterator. */
+  private class FileTest(filter: Iterator[CachedBatch] => Iterator[CachedBatch]) {
+    private var tested: Option[CachedBatch] = None
+    private val kept = filter(new Iterator[CachedBatch] {
+      override def hasNext: Boolean = tested.nonEmpty
+      override def next(): CachedBatch = try tested.get finally tested = None
+    })
+
+    def apply(batch: CachedBatch): Boolean = {
+      tested = Some(batch)
+      val found = kept.hasNext
+      if (found) kept.next()
+      found
     }
   }
 

@@ -1,0 +1,24 @@
+"""Test that a statement on a table of 100,000 files is planned quickly on the driver."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.spark_home import find_java, find_spark
+
+SOURCE = Path(__file__).parents[1] / "support" / "ManyFiles.scala"
+
+
+def test_statement_on_many_files_is_planned_in_a_second(tmp_path: Path) -> None:
+    """Time is the driver's CPU time, which other processes do not affect."""
+    java, jars = find_java(), f"{build_jar()}:{find_spark().jars}/*"
+    compiler = [java, "-cp", jars, "scala.tools.nsc.Main", "-usejavacp", "-d", str(tmp_path), str(SOURCE)]
+    subprocess.run(compiler, check=True)
+    program = [java, "-Xmx600m", "-cp", f"{tmp_path}:{jars}", "org.apache.spark.sql.bucketing.dml.ManyFiles"]
+    lines = subprocess.run(program, check=True, capture_output=True, text=True).stdout.splitlines()
+    # The first run also loads and compiles classes.
+    milliseconds, mebibytes, *sizes = map(int, lines[-1].split())
+    assert sizes == [100_000, 200, 33_200]
+    assert milliseconds < 1000 and mebibytes < 200
