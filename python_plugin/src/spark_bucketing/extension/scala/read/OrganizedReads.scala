@@ -180,7 +180,7 @@ object FileRangeFilter {
 
   def mayMatch(filters: Seq[Expression]): FileStats => Boolean = {
     // Build Spark's filter once for all files with statistics of the same columns and types, because that takes longer than a test.
-    val made = scala.collection.mutable.Map.empty[Seq[Attribute], FileTest]
+    val made = scala.collection.mutable.Map.empty[Seq[Attribute], BatchTest]
     val asked = filters.flatMap(_.references).distinct
     file => {
       val columns = asked.flatMap(attribute => columnOf(file, attribute).map(attribute -> _))
@@ -188,7 +188,7 @@ object FileRangeFilter {
       columns.isEmpty || {
         val kept = made.getOrElseUpdate(attributes, {
           val known = filters.filter(_.references.subsetOf(AttributeSet(attributes)))
-          new FileTest(new DefaultCachedBatchSerializer().buildFilter(known, attributes)(0, _))
+          new BatchTest(new DefaultCachedBatchSerializer().buildFilter(known, attributes)(0, _))
         })
         kept(statistics(file, columns.map(_._2)))
       }
@@ -196,7 +196,7 @@ object FileRangeFilter {
   }
 
   /** Tests one batch after the other with a filter of an iterator. */
-  private class FileTest(filter: Iterator[CachedBatch] => Iterator[CachedBatch]) {
+  private class BatchTest(filter: Iterator[CachedBatch] => Iterator[CachedBatch]) {
     private var tested: Option[CachedBatch] = None
     private val kept = filter(new Iterator[CachedBatch] {
       override def hasNext: Boolean = tested.nonEmpty
