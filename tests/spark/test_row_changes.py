@@ -145,3 +145,39 @@ def test_statement_has_one_current_time(spark: SparkSession) -> None:
     """A statement computes its assignments twice, and the range column determines the file of a row."""
     spark.sql("update changed set o = cast(unix_micros(current_timestamp()) % 1000000000 as int)").collect()
     assert spark.sql("select count(*), count(distinct o) from changed").collect()[0] == (40, 1)
+
+
+@pytest.mark.usefixtures("extension")
+@pytest.mark.parametrize("column", ["binary", "double", "decimal(10,2)", "boolean", "date"])
+def test_statements_find_partitions_and_implicit_partitions_of_each_type(spark: SparkSession, column: str) -> None:
+    """Values that Spark considers equal are in the same files, such as 0.0 and -0.0."""
+    value = {
+        "binary": "cast('k' || id % 2 as binary)",
+        "double": "element_at(array(0.0D, -0.0D, double('nan')), cast(1 + id % 3 as int))",
+    }.get(
+        column, "cast(id % 2 as {0})" if column != "date" else "date_add(date'1969-12-31', cast(id % 2 as int))"
+    ).format(column)
+    spark.sql(
+        f"create table typed (id bigint, k {column}, p {column if column != 'double' else 'int'}) using parquet partitioned by (p)"
+        """ tblproperties ('bucketing.implicit_partition_by'='["k"]', 'bucketing.rows_per_file'='10')"""
+    )
+    try:
+        part = value if column != "double" else "cast(id % 2 as int)"
+        filled = f"select id, {value} as k, {part} as p from range(60)"
+        insert = f"merge into typed as t using ({filled}) as s on t.id = s.id and t.k = s.k and t.p = s.p"
+        assert spark.sql(f"{insert} when not matched then insert *").collect()[0][3] == 60
+        assert spark.sql(
+            f"{insert} when matched then update set id = s.id + 100 when not matched then insert *"
+        ).collect()[0][:4] == (60, 60, 0, 0)
+        assert (
+            spark.sql(
+                "update typed set k = (select k from typed where id = 101), p = (select p from typed where id = 101) where id < 130"
+            ).collect()[0][0]
+            == 30
+        )
+        known = spark.sql("select count(*), count(rows), sum(rows) from file_statistics('typed')").collect()[0]
+        assert known[0] == known[1] and known[2] == 60
+        assert spark.sql("select count(distinct p) from typed where id between 100 and 129").collect()[0][0] == 1
+        assert spark.sql("select min(id), max(id), count(*) from typed").collect()[0] == (100, 159, 60)
+    finally:
+        spark.sql("drop table typed")

@@ -10,7 +10,7 @@ import org.apache.spark.sql.bucketing.read.{FileStatisticsColumns, OrganizedFile
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
-import org.apache.spark.sql.types.{DataType, DoubleType, FloatType}
+import org.apache.spark.sql.types.{BinaryType, DataType, DoubleType, FloatType}
 
 /**
  * A file of an organized table.
@@ -84,10 +84,11 @@ object GroupKey {
   def of(columns: FileStatisticsColumns, partition: InternalRow, stats: Option[FileStats]): Seq[Any] =
     of(partition.copy().toSeq(columns.partition) ++ columns.implicitPartition.map(column => stats.map(_.column(column).lower).orNull))
 
-  /** Equal values have equal keys: NaN is equal to itself, and -0.0 is equal to 0.0. */
+  /** Equal values have equal keys: NaN is equal to itself, -0.0 is equal to 0.0, and arrays of the same bytes are equal. */
   def of(values: Seq[Any]): Seq[Any] = values.map {
     case value: Double => java.lang.Double.doubleToLongBits(value + 0.0)
     case value: Float => java.lang.Float.floatToIntBits(value + 0.0f)
+    case bytes: Array[Byte] => bytes.toSeq
     case other => other
   }
 
@@ -95,6 +96,7 @@ object GroupKey {
   def valueOf(key: Any, dataType: DataType): Any = (dataType, key) match {
     case (DoubleType, bits: Long) => java.lang.Double.longBitsToDouble(bits)
     case (FloatType, bits: Int) => java.lang.Float.intBitsToFloat(bits)
+    case (BinaryType, bytes: Seq[_]) => bytes.asInstanceOf[Seq[Byte]].toArray
     case _ => key
   }
 
