@@ -31,10 +31,10 @@ PROPERTIES_HEAD = """# Descriptions of the materializations and their config key
 macros:
 """
 MEANINGS = {
-    "bucketed_table": "Builds a table with a fixed number of sorted files, and assigns rows to files by hash.",
-    "bucketed_incremental": "Adds rows to a bucketed table, and keeps one file per bucket.",
+    "bucketed_table": "Builds a table with a fixed number of sorted files. The hash of a row determines its file.",
+    "bucketed_incremental": "Adds rows to a bucketed table, in which each bucket remains one file.",
     "organized_table": "Builds a table with files of a chosen number or size. With `range_by`, a file has one range.",
-    "organized_incremental": "Adds rows to an organized table, or merges them and rewrites only the touched files.",
+    "organized_incremental": "Adds rows to an organized table, or merges rows and rewrites only the affected files.",
 }
 # Fields that only the documentation uses.
 TEXTS = ("meaning", "shown_default", "expects")

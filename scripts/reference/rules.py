@@ -13,8 +13,8 @@ HEAD = """# Lint rules
 
 Use this page to look up a rule that `sqlfluff` reports for a bucketed model.
 
-[Lint in the editor](../how-to/lint-in-the-editor.md) shows how to install and configure the rules. Select or exclude
-a rule by its code, its name, or the group `spark_bucketing`.
+[Lint in the editor](../how-to/lint-in-the-editor.md) shows how to install and configure the rules. To select or exclude
+rules, use the code or name of a rule, or the group `spark_bucketing` for all of them.
 
 """
 

@@ -19,8 +19,8 @@ HEAD = """# Settings
 
 Use this page to change what the session extension does, for a session or for a single query.
 
-You can change every setting in a running session, for example with `SET spark.bucketing.enabled=false`. A size is text
-such as `256m`, or a number of bytes.
+You can change every setting in a running session, for example with `SET spark.bucketing.enabled=false`. A size is a
+number with a unit, such as `256m`, or a number of bytes.
 
 """
 

@@ -82,7 +82,7 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
             # Past runs, listed by unique id, may include models that no longer exist.
             refuse_unknown(artifacts.manifest, request.runs, (name for name in runs if name.count(".") < 2))
             gone = tuple(
-                RejectedTable(name, "the project does not contain this name, which --runs lists")
+                RejectedTable(name, "--runs lists this name, but the project does not contain it")
                 for name in unknown_names(artifacts.manifest, runs)
             )
             sizes = merged(artifacts.manifest, catalog, given, request.assume_size)

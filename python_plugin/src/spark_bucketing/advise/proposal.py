@@ -108,7 +108,7 @@ class Proposal:
 def _how(node: Node, evolves: bool) -> str:
     """Describe how the next run changes the layout."""
     if evolves:
-        return "old partitions keep their layout until `spark-bucketing table rewrite` rewrites them"
+        return "old partitions keep their layout until you run `spark-bucketing table rewrite`"
     return "the next run rewrites all rows" if is_incremental(node) else "every run rewrites the table anyway"
 
 

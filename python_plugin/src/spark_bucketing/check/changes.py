@@ -73,7 +73,7 @@ def retype(facts: TableFacts, types: Mapping[str, str]) -> Change:
 
 def seal_files(facts: TableFacts) -> Change:
     """Propose sealing a table's existing files."""
-    text = f"Run `spark-bucketing table seal {facts.name}` to seal its files, if every row is in its bucket."
+    text = f"If every row is in the correct bucket, run `spark-bucketing table seal {facts.name}` to seal the files."
     return Change("rewrite_files", text, table=facts.name, planned_as_if={SPARK_LAYOUT: "true"})
 
 

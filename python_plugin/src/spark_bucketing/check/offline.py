@@ -101,9 +101,9 @@ def whatif_beside(session: SparkSession, extension: bool) -> Iterator[WhatIf]:
 def _refuse_old_spark() -> None:
     if pyspark_version() < (4, 0):
         raise SparkError(
-            f"PySpark {'.'.join(map(str, pyspark_version()))} cannot plan hypothetical tables. Install pyspark 4.0 or "
-            "newer for spark-bucketing check, which can then plan offline (--offline) for a warehouse with an older "
-            "Spark."
+            f"PySpark {'.'.join(map(str, pyspark_version()))} cannot plan over hypothetical tables. Install pyspark "
+            "4.0 or newer to run spark-bucketing check. With --offline, it can also check a project whose warehouse "
+            "has an older Spark version."
         )
 
 

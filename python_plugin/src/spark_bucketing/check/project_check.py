@@ -221,8 +221,8 @@ def _use(planner: Planner, project: Project) -> None:
     except BucketingError as error:
         if project.request.files:
             raise ProfileError(
-                f"Cannot use the schema {target.schema!r} of target {target.name!r}: {error}. Expected the schema "
-                f"that contains the tables of {project.request.files[0].name}. Run `dbt run` to create it, or choose "
+                f"Cannot use the schema {target.schema!r} of target {target.name!r}: {error}. Expected the schema of "
+                f"the tables that {project.request.files[0].name} reads. Run `dbt run` to create it, or choose "
                 "another "
                 "--target."
             ) from error

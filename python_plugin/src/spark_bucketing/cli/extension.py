@@ -15,13 +15,13 @@ _CACHE = click.option(
     "--cache-dir",
     type=click.Path(file_okay=False, path_type=Path),
     envvar=CACHE_VARIABLE,
-    help="Directory for jars; the default is spark-bucketing in the user's cache directory.",
+    help="Directory for compiled jars; the default is spark-bucketing in the user's cache directory.",
 )
 _JAR = click.option(
     "--output",
     "-o",
     type=WRITTEN_FILE,
-    help="Copy the jar to FILE, so that its path does not change with the version.",
+    help="Also copy the jar to FILE. This path stays the same for every version.",
 )
 
 
@@ -49,7 +49,8 @@ def build(cache_dir: Path | None, output: Path | None) -> None:
     type=click.Choice(list(FORMATS)),
     default="properties",
     show_default=True,
-    help="Lines for spark-defaults.conf, --conf options for a command, or a block for profiles.yml.",
+    help="Format of the settings: lines for spark-defaults.conf, --conf options for a command, or a block for "
+    "profiles.yml.",
 )
 @click.option("--event-log-dir", metavar="URI", help="Also print the settings that write event logs to this directory.")
 @_CACHE

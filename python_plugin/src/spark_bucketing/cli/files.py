@@ -34,13 +34,13 @@ def files() -> None:
 
 @files.command()
 @click.option("--partitions", type=_POSITIVE, default=365, show_default=True, help="Number of equal-sized partitions.")
-@click.option("--files", "each", type=_POSITIVE, default=5, show_default=True, help="Files per partition.")
+@click.option("--files", "each", type=_POSITIVE, default=5, show_default=True, help="Number of files per partition.")
 @click.option(
     "--scale",
     type=click.FloatRange(min=0.01, max=100),
     default=1.0,
     show_default=True,
-    help="Tasks per file for by_column_salted.",
+    help="Number of tasks per file for the strategy by_column_salted.",
 )
 @FORMAT
 def simulate(partitions: int, each: int, scale: float, form: str) -> None:
@@ -54,7 +54,8 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
         raise click.BadParameter("not a number. Expected a number from 0.01 to 100.", param_hint="--scale")
     if partitions * each * max(scale, 1) > _MOST_FILES:
         raise click.BadParameter(
-            f"the table needs more than {_MOST_FILES:,} tasks. Expected fewer partitions or files, or a smaller scale."
+            f"the simulation needs more than {_MOST_FILES:,} tasks. Expected fewer partitions or files, or a smaller "
+            "scale."
         )
     shape = Shape(partitions, each, scale)
     with progress_line() as line, local_spark(line) as rows:
@@ -80,12 +81,14 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
 @click.option(
     "--bytes-per-row",
     type=click.FloatRange(min=0, min_open=True),
-    help="Bytes per row on disk; by default, measured in the existing table.",
+    help="Size of a row on disk, in bytes; by default, the command measures it in the existing table.",
 )
 @FORMAT
 @project_options
 @click.option("--vars", "variables", default="{}", help="Project variables as YAML, as in dbt.")
-@click.option("--manifest", type=READ_FILE, help="Use this manifest.json of compiled models.")
+@click.option(
+    "--manifest", type=READ_FILE, help="Use this manifest.json with compiled models, instead of compiling the project."
+)
 def plan(
     model: str,
     bytes_per_row: float | None,

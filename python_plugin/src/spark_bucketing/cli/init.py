@@ -39,7 +39,11 @@ _CHECKOUT = Path(__file__).parents[4]
 @click.option(
     "--size", type=SOME, help="Size of the model's table, such as 50GiB; the default is the existing table's size."
 )
-@click.option("--buckets", type=integer_of("buckets"), help="Number of buckets; the default is derived from the size.")
+@click.option(
+    "--buckets",
+    type=integer_of("buckets"),
+    help="Number of buckets; by default, the command derives it from the size of the table.",
+)
 @click.option("--yes", "-y", is_flag=True, help="Apply the changes without asking.")
 def init(
     place: Place,
@@ -58,7 +62,7 @@ def init(
     """
     if bool(model) != bool(clustered_by):
         raise click.UsageError(
-            "--model and --clustered-by must be used together: name a model and the columns of its joins."
+            "--model and --clustered-by must be used together: name a model, and the columns by which queries join it."
         )
     with progress_line("reading the project") as line:
         target = read_target(place)

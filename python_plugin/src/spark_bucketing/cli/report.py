@@ -26,7 +26,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
     metavar="PATH",
     multiple=True,
     required=True,
-    help="Event log or directory of event logs from runs before bucketing.",
+    help="Event log, or directory of event logs, of runs without buckets.",
 )
 @click.option(
     "--after",
@@ -35,7 +35,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
     metavar="PATH",
     multiple=True,
     required=True,
-    help="Event log or directory of event logs from runs after bucketing.",
+    help="Event log, or directory of event logs, of runs with buckets.",
 )
 @format_of(*_WRITERS)
 @OUTPUT

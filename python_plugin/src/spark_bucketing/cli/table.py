@@ -62,7 +62,7 @@ def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -
 @click.option(
     "--deep",
     is_flag=True,
-    help="Also read the rows of unsealed files and organized tables.",
+    help="Also check the rows of unsealed files and of organized tables.",
 )
 @WHERE
 @FORMAT
@@ -142,7 +142,7 @@ def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
 
 
 @table.command()
-@click.option("--repair", is_flag=True, help="Read all rows once, and rewrite the statistics.")
+@click.option("--repair", is_flag=True, help="Read all rows once, and write new statistics.")
 @FORMAT
 @table_command
 def stats(name: str, repair: bool, form: str, place: Place) -> None:
@@ -184,7 +184,7 @@ def _rewrite(warehouse: Warehouse, plan: RewritePlan, line: ProgressLine) -> Non
     if plan.left:
         why = "; ".join(f"{part.name}: {obstacle}" for part, obstacle in plan.left)
         raise BucketingError(
-            f"{plan.table.name} has partitions that cannot be rewritten: {why}. Expected one directory per partition, "
-            "named as Spark casts the partition values to text. INSERT their rows into new partitions, and drop the "
-            "old ones."
+            f"{plan.table.name} has partitions that cannot be rewritten: {why}. Expected a separate directory for each "
+            "partition, with the name that Spark gives it. Insert the rows into new partitions, and drop these "
+            "partitions."
         )

@@ -89,12 +89,12 @@ def _bucketed() -> Iterator[Rule]:
     )  # fmt: skip
     yield Rule(
         "on_bucket_change", (_EVOLVES, _is("bucket_hash", "spark")), "evolve, with bucket_hash='{bucket_hash}'",
-        "bucket_hash='hive'; in the Spark layout, stock Spark drops rows of partitions whose number of buckets differs "
-        "from the table's", "bucket_hash='hive', or on_bucket_change='rebuild'",
+        "bucket_hash='hive', because in the Spark layout, stock Spark misses rows of partitions with another number of "
+        "buckets than the table", "bucket_hash='hive', or on_bucket_change='rebuild'",
     )  # fmt: skip
     yield Rule(
         "on_bucket_change", (_EVOLVES, _lacks("partition_by")), "evolve, without `partition_by`",
-        "a partitioned table, in which each partition keeps its original bucket spec",
+        "a partitioned table, because evolution keeps the bucket spec of each old partition",
         "partition_by=['the_day'], or on_bucket_change='rebuild'",
     )  # fmt: skip
 
@@ -140,11 +140,12 @@ def _organized() -> Iterator[Rule]:
     for key in ("range_by", "implicit_partition_by"):
         yield Rule(
             "file_strategy", (_has(key), _is_not("file_strategy", "exact")), "{file_strategy}",
-            "'exact' with `range_by` or `implicit_partition_by`, which plan every file", "remove `file_strategy`",
+            "'exact', because `range_by` and `implicit_partition_by` support no other strategy",
+            "remove `file_strategy`",
         )  # fmt: skip
     yield Rule(
         "range_boundaries_from", (_has("range_boundaries_from"), _lacks("range_by")), "{range_boundaries_from}",
-        "`range_by` in the config, which names the column of the ranges", "range_by='order_id'",
+        "`range_by` in the config, because the boundaries apply to that column", "range_by='order_id'",
     )  # fmt: skip
     yield Rule(
         "scale_factor", (_has("scale_factor"), _is_not("file_strategy", "by_column_salted")), "{scale_factor}",

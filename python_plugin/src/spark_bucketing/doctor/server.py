@@ -53,7 +53,7 @@ _ENGINES = ("comet", "gluten", "rapids", "velox")
 # The description of the extension in DESCRIBE FUNCTION; the dbt package searches for the same text.
 _BUILT = re.compile(r"spark-bucketing ([^ ,]+), for Spark ([^ )]+)")
 _ANEW = (
-    "run `spark-bucketing extension build` of this release with the server's Spark version, replace the jar, and "
+    "run `spark-bucketing extension build` from this release for the server's Spark version, replace the jar, and "
     "restart the server"
 )
 
@@ -128,7 +128,7 @@ def _jar(description: str, spark: str) -> Diagnosis:
     if jar != plugin:
         return wrong("session extension", f"{found}, but this command has version {plugin}", _ANEW)
     if _numbers(built_for)[:2] != _numbers(spark)[:2]:
-        return wrong("session extension", f"{found}, but loaded by Spark {spark}", _ANEW)
+        return wrong("session extension", f"{found}, but the session runs Spark {spark}", _ANEW)
     return Diagnosis("session extension", found)
 
 

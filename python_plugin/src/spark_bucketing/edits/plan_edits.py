@@ -122,7 +122,7 @@ class _Node:
             raise CannotEditError(f"The node is a {self.entry['resource_type']}, but only models can be edited.")
         if self.is_foreign:
             raise CannotEditError(
-                f"The model belongs to the package {self.entry['package_name']}; but only the project's files can be "
+                f"The model belongs to the package {self.entry['package_name']}, but only the project's files can be "
                 "edited."
             )
         if self.is_python:
@@ -167,7 +167,8 @@ def _edited(files: _Files, node: _Node, config: Mapping[str, object]) -> tuple[d
     """Return the edited texts of a model's files, and notes on overridden settings."""
     if added_up := sorted(_ADDED_UP & config.keys()):
         raise CannotEditError(
-            f"dbt merges {', '.join(added_up)} from all places that set it, so an edit does not determine the result."
+            f"dbt merges {', '.join(added_up)} from all places that set it, so an edit in one place does not determine "
+            "the result."
         )
     sql = files.text(node.path)
     of_sql, of_yaml = _places(files, node, config, sql)

@@ -66,8 +66,9 @@ class RemoteStatements(_Connected):
 
         if target.method not in ("thrift", "http"):
             raise ProfileError(
-                f"Target {target.name!r} has the connection method {target.method!r}, with which this command cannot "
-                "cancel statements. Choose a target with the method 'session', 'thrift' or 'http', with --target."
+                f"Target {target.name!r} has the connection method {target.method!r}. With this method, the command "
+                "cannot cancel statements. Use --target to choose a target with the method 'session', 'thrift' or "
+                "'http'."
             )
         super().__init__(target)
         try:

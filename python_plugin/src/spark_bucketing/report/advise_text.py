@@ -118,13 +118,14 @@ def _change(change: Change) -> Iterator[str]:
     if change.measured:
         yield f"  measured: {change.measured}"
     for lost in change.lost:
-        yield f"  no longer bucketed for {lost}"
+        yield f"  the new buckets no longer help {lost}"
 
 
 def _totals(advice: Advice) -> Iterator[str]:
     both = [one for one in advice.proof if one.before and one.after]
     before, after = advice.counts("before"), advice.counts("after")
-    yield f"Planned by Spark ({advice.planner}): {len(both):,} of {count(len(advice.proof), 'model')}, before and after"
+    models = f"{len(both):,} of {count(len(advice.proof), 'model')}"
+    yield f"Planned by Spark ({advice.planner}): {models}, without and with the changes"
     yield f"  Exchanges {before.exchanges:,} to {after.exchanges:,}, Sorts {before.sorts:,} to {after.sorts:,}"
     sizes = bytes_text(advice.bytes("before")), bytes_text(advice.bytes("after"))
     cost = bytes_text(advice.write_cost)
@@ -133,7 +134,7 @@ def _totals(advice: Advice) -> Iterator[str]:
         yield f"  net savings: {bytes_text(advice.bytes('before') - advice.bytes('after') - advice.write_cost)}"
     if advice.refusals:
         refused = count(len(advice.refusals), "config")
-        yield f"  these figures assume that you edit {refused} by hand"
+        yield f"  these numbers assume that you edit {refused} by hand"
 
 
 def _planned(planned: Planned | None) -> str:

@@ -36,7 +36,7 @@ def write_simulation(
     wanted = f"{each}: {count(shape.total, 'file')} in total"
     console.print(Text(f"{wanted}; by_column_salted has scale {shape.scale:g}.\n"))
     _print_spreads(console, "strategy", spreads)
-    console.print(Text("\nby_column_salted with more or fewer tasks:\n"))
+    console.print(Text("\nby_column_salted with other scales:\n"))
     _print_spreads(console, "scale", {f"{scale:g}": spread for scale, spread in scaled.items()})
     console.print(Text("\nFiles per task:"), Text(", ").join(_legend()))
 
@@ -118,7 +118,7 @@ def _reasons(plan: FilePlan) -> Iterator[str]:
     if plan.rows_per_file:
         yield f"rows per file: {plan.rows_per_file:,}"
     if plan.strategy not in ("exact", "by_column_salted"):
-        yield f"{plan.strategy} writes with this number of tasks, but other numbers of files; see `files simulate`"
+        yield f"{plan.strategy} uses this number of tasks, but can write more or fewer files; see `files simulate`"
 
 
 def _partitions(plan: FilePlan) -> Table:

@@ -115,7 +115,7 @@ def write_plan(plan: RewritePlan, file: TextIO) -> None:
     """Write the partitions, files and bytes of a rewrite."""
     console = console_on(file, soft_wrap=True)
     for part in plan.done:
-        has = "already in the table's spec" if part.has_files else "no files"
+        has = "already has the table's spec" if part.has_files else "no files"
         console.print(Text(f"{part.name}: {has}"))
     for part in plan.todo:
         files = f"{count(part.files, 'file')}, {size(part.size)}"

@@ -59,8 +59,8 @@ def judge_filter(condition: exp.Expr, inputs: Inputs) -> Iterator[Problem]:
             if place and spec == place[1]:
                 yield Problem(
                     "expression-over-key",
-                    f"{inner.sql(dialect='spark')} hides the bucket column {place[1]}, so this filter cannot skip "
-                    f"buckets. Compare {place[1]} itself.",
+                    f"{inner.sql(dialect='spark')} is an expression over the bucket column {place[1]}, so this filter "
+                    f"cannot skip buckets. Compare {place[1]} itself.",
                     offset_of(value),
                 )
 

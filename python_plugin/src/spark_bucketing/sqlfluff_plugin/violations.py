@@ -55,7 +55,7 @@ def _order(values: Mapping[str, Any]) -> Iterator[Violation]:
     first = {name.lower() for name in by}
     if {name.lower() for name in order[: len(by)]} != first:
         rest = [name for name in order if name.lower() not in first]
-        expected = f"the bucket columns first; joins on {', '.join(by)} need another sort"
+        expected = f"the bucket columns first; with another order, joins on {', '.join(by)} sort the rows again"
         yield Violation("sorted_by", str(order), expected, f"sorted_by={[*by, *rest]}", "sort-columns-mismatch")
 
 

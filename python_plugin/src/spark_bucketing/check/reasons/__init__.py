@@ -23,7 +23,7 @@ def _of(module: ModuleType) -> list[Reason]:
     return [found for found in vars(module).values() if isinstance(found, Reason)]
 
 
-@reason("check found no reason, which is a gap in check itself", EXCHANGE, EXCHANGE_BELOW, SORT, JOIN)
+@reason("check does not know the reason, which is a gap in check itself", EXCHANGE, EXCHANGE_BELOW, SORT, JOIN)
 def unexplained(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     """No other reason applies, because `check` does not understand the plan well enough.
 

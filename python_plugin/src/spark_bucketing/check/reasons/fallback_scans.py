@@ -10,7 +10,7 @@ from spark_bucketing.check.scans import COLUMN_CODES, MIXED_CODES, SEAL_CODES, T
 from spark_bucketing.check.session_settings import BUCKETING
 
 
-@reason("this side of the join is not bucketed, but the other one is")
+@reason("one side of the join is bucketed, but this side is not")
 def side_not_bucketed(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     """The other side of the join is bucketed but this one is not, so Spark shuffles this one.
 
@@ -105,7 +105,7 @@ def mixed_bucket_specs(_: ExchangeOrSort, table: BucketedScan) -> Explanation | 
     )
 
 
-@reason("Spark does not use buckets with this column type or reader", of="table")
+@reason("Spark cannot use the buckets because of a bucket column's type or the file reader", of="table")
 def unsupported_bucket_column(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """The table cannot be read as bucketed because of its bucket column or its reader.
 
@@ -124,7 +124,7 @@ def unsupported_bucket_column(_: ExchangeOrSort, table: BucketedScan) -> Explana
     return Explanation(f"{table.name} cannot be read as bucketed: {table.note.words}.")
 
 
-@reason("no seal proves that the files contain the buckets of the metadata", of="table")
+@reason("no seal proves that the files are bucketed as the metadata says", of="table")
 def not_sealed(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """No valid seal covers the table's files, so Spark uses an ordinary scan.
 

@@ -11,7 +11,7 @@ from spark_bucketing.check.session_settings import ALIGNMENT, ALL_KEYS, COALESCE
 from spark_bucketing.spec import are_compatible, hash_name
 
 
-@reason("the join has more keys than bucket columns, which a setting forbids", of="table")
+@reason("the join has more keys than bucket columns, and a setting requires buckets by all keys", of="table")
 def superset_keys(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """The join has more keys than the table has bucket columns, and a Spark setting requires a hash of all keys.
 
@@ -42,7 +42,7 @@ def superset_keys(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Expl
     )
 
 
-@reason("the tables have different bucket hashes")
+@reason("the tables are bucketed with different hash functions")
 def hash_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     """The tables have different bucket hashes, so equal keys are in different buckets.
 
@@ -71,7 +71,7 @@ def hash_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
 
 @reason(
-    "one bucket count is a multiple of the other, but combining buckets is disabled or exceeds its limit", of="table"
+    "one bucket count is a multiple of the other, but the settings do not allow Spark to combine buckets", of="table"
 )
 def bucket_coalescing_disabled(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """One bucket count is a multiple of the other, but no setting allows Spark to combine several buckets.

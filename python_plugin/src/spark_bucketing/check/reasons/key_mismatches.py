@@ -22,7 +22,7 @@ from spark_bucketing.plan.known_operators import GATHERING
 from spark_bucketing.plan.tree import REUSED
 
 
-@reason("the keys have different types, so a cast hides the buckets")
+@reason("the join keys have different types, so Spark casts one of them and cannot use its buckets")
 def key_types_differ(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     """The join keys have different types, so Spark casts one of them, which changes its hash.
 
@@ -61,7 +61,7 @@ def key_types_differ(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     return None
 
 
-@reason("an expression or cast over the key hides the buckets", of="table")
+@reason("a key is an expression or cast over a bucket column, so Spark cannot use the buckets", of="table")
 def expression_over_key(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """The key is an expression over a bucket column, but the table is bucketed by the column itself.
 
@@ -92,7 +92,7 @@ def expression_over_key(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -
         return None
     return Explanation(
         f"{table.name} is bucketed by {series(table.spec.bucket_columns)} but {purpose(exchange_or_sort)}. "
-        f"The expression over {series(list(dict.fromkeys(wrapped)))} hides the buckets.",
+        f"Because of the expression over {series(list(dict.fromkeys(wrapped)))}, Spark cannot use the buckets.",
         changes=_without_expressions(exchange_or_sort),
     )
 

@@ -21,7 +21,7 @@ from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import MERGE_FILES, ORDERING
 
 
-@reason("several buckets are combined, which loses their order", SORT, of="table")
+@reason("Spark combines several buckets, which loses their sort order", SORT, of="table")
 def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """Spark combines several buckets by reading them one after another, so it must sort them again.
 
@@ -41,7 +41,7 @@ def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: Bucketed
     merging = (set_to({MERGE_FILES: "64"}),) if table.by_extension else let_extension_read(table)
     return Explanation(
         f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}. Spark reads "
-        f"{here.number // there.number} sorted files one after another and sorts them again.",
+        f"{here.number // there.number} sorted files one after another and sorts their rows again.",
         (here.table, there.table),
         (*match_either(exchange_or_sort), *merging),
     )
@@ -147,7 +147,7 @@ def scan_ordering_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanatio
     )
 
 
-@reason("an operator in between loses the order of the files", SORT, of="table")
+@reason("an operator between the table and this operator does not preserve the sort order", SORT, of="table")
 def ordering_not_preserved(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """The files have the required order, but an operator between them and this one does not preserve it.
 
@@ -166,11 +166,11 @@ def ordering_not_preserved(exchange_or_sort: ExchangeOrSort, table: BucketedScan
     node = exchange_or_sort.disordered_at
     if not table.ordered or node is None:
         return None
-    message = f"{table.name} is read in order, but {node.operator} does not preserve the order."
+    message = f"Spark reads {table.name} in sorted order, but {node.operator} does not preserve this order."
     return Explanation(message, changes=() if table.by_extension else let_extension_read(table))
 
 
-@reason("the rows come unordered from an operator that shuffled them", SORT)
+@reason("an operator below shuffled the rows, so they are no longer sorted", SORT)
 def unordered_input(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     """An operator below shuffled, grouped or joined the rows, so they are not ordered.
 
@@ -184,7 +184,7 @@ def unordered_input(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     """
     if exchange_or_sort.read and any(found.table for found in exchange_or_sort.partitionings):
         return None
-    message = f"The rows {purpose(exchange_or_sort)} come from operators with unordered output."
+    message = f"The rows that are {purpose(exchange_or_sort)} come from operators with unsorted output."
     return Explanation(message, exchange_or_sort.side.entry.tables)
 
 

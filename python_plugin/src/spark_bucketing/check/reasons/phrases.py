@@ -34,8 +34,8 @@ _DOINGS = {
     "Expand": "ROLLUP, CUBE, GROUPING SETS or several DISTINCT aggregates copy each row with different keys",
     "Coalesce": "COALESCE combines partitions",
     "Union": "a UNION concatenates the partitions of its inputs",
-    "BroadcastNestedLoopJoin": "a join without an equality condition intervenes",
-    "CartesianProduct": "a join without an equality condition intervenes",
+    "BroadcastNestedLoopJoin": "a join without an equality condition does not preserve the buckets",
+    "CartesianProduct": "a join without an equality condition does not preserve the buckets",
     "Project": "a select list recomputes the key",
     "Scan": "the rows come from a cache",
     "InMemoryRelation": "the rows come from a cache",
@@ -55,12 +55,12 @@ def doing(node: PlanNode, exchange_or_sort: ExchangeOrSort) -> str:
         op = next((op for op in operators.values() if any(node in side.exchanges for side in op.sides)), None)
     if op is not None and op is not exchange_or_sort.op:
         return _operator_doing(op, exchange_or_sort)
-    return _DOINGS.get(node.operator, f"the operator {node.operator} intervenes")
+    return _DOINGS.get(node.operator, f"the operator {node.operator} does not preserve the buckets")
 
 
 def _operator_doing(op: Operator, exchange_or_sort: ExchangeOrSort) -> str:
     if op.foreign:
-        return f"the operator {op.node.operator} intervenes"
+        return f"the operator {op.node.operator} does not preserve the buckets"
     sides = [ExchangeOrSort(exchange_or_sort.query, op, place, op.node) for place in range(len(op.sides))]
     if any(side.needed for side in op.sides):
         keys = next((side.key_texts for side in sides if side.key_texts), ())

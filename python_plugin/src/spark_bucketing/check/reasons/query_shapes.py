@@ -36,7 +36,7 @@ def no_grouping_keys(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     return Explanation("An aggregate without GROUP BY sends only one row per task, so it needs no improvement.")
 
 
-@reason("the join has no equality between its sides, but buckets help only with equalities", JOIN)
+@reason("the join condition has no equality between the two sides, and buckets help only with equalities", JOIN)
 def no_equi_join(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     """The join condition has no equality between the two sides, so Spark compares every pair of rows.
 

@@ -95,7 +95,9 @@ def incompatible_setting(project: ProjectFacts) -> Iterator[Explanation]:
         yield Explanation(f"{name}={value}: {effect}.", changes=(set_to({name: right}),))
 
 
-@reason("the project has tables with the Hive layout but no extension to read them as bucketed")
+@reason(
+    "the project has tables in the Hive layout, but the session does not load the extension that reads them as bucketed"
+)
 def extension_not_loaded(project: ProjectFacts) -> Iterator[Explanation]:
     """The project has tables with the Hive layout, but the session does not load the extension that reads them.
 
@@ -112,7 +114,7 @@ def extension_not_loaded(project: ProjectFacts) -> Iterator[Explanation]:
         return
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
     message = (
-        f"Spark uses ordinary scans for {shown}, which have the Hive layout, because the extension is not "
+        f"Spark uses ordinary scans for {shown}, which are in the Hive layout, because the extension is not "
         f"{'enabled' if settings.loaded else 'loaded'}."
     )
     yield Explanation(message, names, (switch_extension_on(settings),))
