@@ -157,7 +157,7 @@ def _type(name: str, key: schema.Key, materialized: str) -> str:
         "number": f"number, above {key.minimum} to {key.maximum}",
         "size": "size, such as `'256MiB'`",
         "choice": ", ".join(f"`{choice}`" for choice in _choices(name, key, materialized)),
-        "text": f"text, such as `{re.split(', with|;', key.example)[0]}`",
+        "text": f"string, such as `{re.split(', with|;', key.example)[0]}`",
         "any": "as in dbt",
     }
     return names.get(key.type, key.type + limits)
