@@ -46,7 +46,7 @@ object BucketingConf {
 
   val SPARK_LAYOUT: ConfigEntry[Boolean] = conf("read.sparkLayout",
     "When true, the extension reads sealed tables in the Spark layout. This avoids sorts. It also avoids shuffles above " +
-      "unions, and in joins of N with k x N buckets. When false, these tables are read as in stock Spark.")
+      "unions, and in joins of tables with N and k x N buckets. When false, these tables are read as in stock Spark.")
     .booleanConf.createWithDefault(true)
 
   val WRITE_DISTRIBUTE: ConfigEntry[Boolean] = conf("write.distribute",
