@@ -24,7 +24,7 @@ object BucketingConf {
     .intConf.checkValue(_ >= 0, "The number of files must not be negative.").createWithDefault(64)
 
   val PARTITION_BYTES: ConfigEntry[Long] = conf("read.partitionBytes",
-    "Target size of the data in a task that reads several small buckets. Every core keeps at least one task. With 0, " +
+    "Target size of the data in a task that reads several small buckets. There is at least one task per core. With 0, " +
       "each bucket has its own task.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("8m")
 
