@@ -147,7 +147,7 @@ class _Tests:
                 fixes.append(fix)
         if fixes:
             return replace(finding, level="warning", fixes=tuple(fixes), changes=())
-        hint = f" This requires several changes; one of them: {part.text}" if part else ""
+        hint = f" A fix requires several changes. One of them is: {part.text}" if part else ""
         return replace(finding, message=finding.message + hint, changes=())
 
     def _fix(self, *changes: Change) -> Fix | None:

@@ -41,7 +41,7 @@ def _with_cost(measured: Measured, node: str, operator: OperatorResult, finding:
     if total == Cost():
         return finding
     mean = Cost(total.shuffle_bytes // runs, total.spill_bytes // runs, total.task_ms / runs)
-    return replace(finding, message=f"{finding.message}\nMeasured per run, in {count(runs, 'run')}: {mean}.")
+    return replace(finding, message=f"{finding.message}\nMean cost per run, measured in {count(runs, 'run')}: {mean}.")
 
 
 def _names(text: str, column: str) -> bool:

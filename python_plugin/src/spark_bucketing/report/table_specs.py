@@ -95,7 +95,8 @@ def print_sealed(table: str, found: Sequence[Partition], dry_run: bool, console:
     numbers = Counter(part.status for part in found)
     sums = ", ".join(f"{number:,} {status}" for status, number in numbers.items())
     read = count(sum(part.files_read for part in found), "file")
-    console.print(Text(f"{table}: {sums or 'no matching partitions'}; keys were read from {read}."))
+    status = sums or "no matching partitions"
+    console.print(Text(f"{table}: {status}; the command read the bucket and sort columns of {read}."))
 
 
 def sealed_data(part: Partition) -> dict[str, Any]:
