@@ -1,4 +1,4 @@
-"""Generate the page about the reasons of `spark-bucketing check` from their docstrings."""
+"""Generate the page about the reasons that `spark-bucketing check` reports, from the docstrings of the reasons."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ reason on this page that applies. A finding is a *warning* if a fix improves the
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     parts = [HEAD, _list(REASONS), "\nReasons about the project as a whole:\n", _list(PROJECT_REASONS)]
     return "\n".join([*parts, *map(_section, (*REASONS, *PROJECT_REASONS))])
 
