@@ -4,7 +4,7 @@ import org.apache.spark.internal.config.{ConfigBuilder, ConfigEntry}
 import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
 
-/** Settings of the extension. Each query reads them, so SET works in a running session. */
+/** The settings of the extension. Every query reads the current values, so SET works in a running session. */
 object BucketingConf {
 
   /** Registers the settings before the first query. Loading this object is sufficient. */
@@ -23,7 +23,7 @@ object BucketingConf {
     .intConf.checkValue(_ >= 0, "The number of files must not be negative.").createWithDefault(64)
 
   val PARTITION_BYTES: ConfigEntry[Long] = conf("read.partitionBytes",
-    "Target size of a task that reads several small buckets. Every core keeps at least one task. 0 reads each bucket " +
+    "Target size of a task that reads several small buckets. There is at least one task per core. 0 reads each bucket " +
       "in its own task.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("8m")
 
@@ -35,7 +35,7 @@ object BucketingConf {
 
   val ALIGNMENT: ConfigEntry[String] = conf("join.alignment",
     "How to join tables with N and k x N buckets. 'coalesce' reads k buckets in one task (N tasks). 'split' reads each " +
-      "of the N buckets in k tasks, which keep different rows (k x N tasks). 'off' shuffles. 'auto' chooses one of them.")
+      "of the N buckets in k tasks, which keep different rows (k x N tasks). 'off' shuffles the rows. 'auto' chooses one of the three.")
     .stringConf.checkValues(Set("auto", "coalesce", "split", "off")).createWithDefault("auto")
 
   val UNION: ConfigEntry[Boolean] = conf("union.enabled",
@@ -48,7 +48,7 @@ object BucketingConf {
     .booleanConf.createWithDefault(true)
 
   val WRITE_DISTRIBUTE: ConfigEntry[Boolean] = conf("write.distribute",
-    "When true, a write into a bucketed table shuffles its rows, so that every bucket (of every partition) is one " +
+    "When true, a write into a bucketed table shuffles the rows, so that every bucket (of every partition) is one " +
       "file. When false, each task writes one file for each bucket of its rows.")
     .booleanConf.createWithDefault(true)
 
