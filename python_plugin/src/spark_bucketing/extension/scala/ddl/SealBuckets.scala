@@ -172,7 +172,7 @@ private object SealOutcome {
         val unsorted = verdicts.flatMap(_(spec).unsorted)
         val seal = Seal(if (unsorted.isEmpty) spec else spec.unsorted, PartitionFiles.digest(part.files))
         val status = if (part.seal.contains(Right(seal))) Unchanged else NewlySealed
-        val problems = spec.hash.ofHive.flatMap(otherVersion(_, properties)) ++ unsorted.headOption
+        val problems = spec.hash.asHiveHash.flatMap(otherVersion(_, properties)) ++ unsorted.headOption
         SealOutcome(part, status, Some(seal), unread.length, Some(problems.mkString("; ")).filter(_.nonEmpty))
     }
   }

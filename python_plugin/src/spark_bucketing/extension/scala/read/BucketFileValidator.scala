@@ -44,7 +44,7 @@ class BucketFileValidator(relation: HadoopFsRelation, table: String, specs: Seq[
     session.sparkContext.setJobDescription(s"Validate the buckets of ${files.length} files of table $table")
     val found = try session.sparkContext.parallelize(tasks, tasks.length).flatMap(identity).map { case (i, file) =>
       asPlanned.check(file)
-      i -> BucketFileValidator.look(BucketFiles.nameOf(file), BucketScan.rows(open(file)), wanted, read)
+      i -> BucketFileValidator.validate(BucketFiles.nameOf(file), BucketScan.rows(open(file)), wanted, read)
     }.collect() finally session.sparkContext.setJobDescription(null)
     found.sortBy(_._1).map(_._2).toSeq
   }
@@ -69,13 +69,13 @@ class BucketFileValidator(relation: HadoopFsRelation, table: String, specs: Seq[
 
 private object BucketFileValidator {
 
-  def look(name: String, rows: Iterator[InternalRow], specs: Seq[SealedSpec], schema: StructType): Seq[FileValidation] = {
-    val looks = specs.map(new Look(name, _, schema))
-    rows.foreach(row => looks.foreach(_.see(row)))
-    looks.map(_.verdict)
+  def validate(name: String, rows: Iterator[InternalRow], specs: Seq[SealedSpec], schema: StructType): Seq[FileValidation] = {
+    val checks = specs.map(new FileCheck(name, _, schema))
+    rows.foreach(row => checks.foreach(_.check(row)))
+    checks.map(_.result)
   }
 
-  private class Look(name: String, spec: SealedSpec, schema: StructType) {
+  private class FileCheck(name: String, spec: SealedSpec, schema: StructType) {
 
     private val attributes = toAttributes(schema)
     private val expected = BucketFiles.bucketOf(name, spec.hash).filter(_ < spec.numBuckets)
@@ -96,7 +96,7 @@ private object BucketFileValidator {
     private val sortKey = UnsafeProjection.create(spec.sortColumns.map(column))
     private val ordering = RowOrdering.createNaturalAscendingOrdering(spec.sortColumns.map(column(_).dataType))
 
-    def see(row: InternalRow): Unit = if (misplaced.isEmpty) {
+    def check(row: InternalRow): Unit = if (misplaced.isEmpty) {
       val found = bucket.eval(row).asInstanceOf[Int]
       if (found != expected.get) misplaced = Some(s"a row of bucket $found in a file of bucket ${expected.get}: $name")
       else if (days.exists(SealedSpec.isBeforeGregorian(row, _)))
@@ -108,6 +108,6 @@ private object BucketFileValidator {
       }
     }
 
-    def verdict: FileValidation = FileValidation(misplaced, unsorted)
+    def result: FileValidation = FileValidation(misplaced, unsorted)
   }
 }
