@@ -1,4 +1,4 @@
-"""Generate the page about all commands and their options from click."""
+"""Generate the page about all commands and their options from the definitions in click."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ eval "$(_SPARK_BUCKETING_COMPLETE=bash_source spark-bucketing)"
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     return "\n".join([HEAD, *(_section(path, command) for path, command in _commands("spark-bucketing", main))])
 
 
 def _commands(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
-    """Yield the leaf commands of a group, sorted by name."""
+    """Yield the commands in a group and its subgroups, sorted by name."""
     if not isinstance(command, click.Group):
         yield path, command
         return

@@ -1,4 +1,4 @@
-"""Generate the page about the generic tests from the YAML that documents their macros."""
+"""Generate the page about the generic tests from the YAML file that documents their macros."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ models:
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     macros = yaml.safe_load(SOURCE.read_text())["macros"]
     return "\n".join([HEAD, *map(_section, macros)])
 
 
 def _paragraphs(text: str) -> str:
-    """Start new paragraphs for the rows of a failure, for errors and for the cost."""
+    """Start a new paragraph for the rows that a failing test returns, for errors, and for the cost of the test."""
     starts = r" (?=Fails with|The test raises an error|Without the extension, the test raises|Cost:)"
     return re.sub(starts, "\n\n", text.strip())
 

@@ -1,4 +1,4 @@
-"""Generate the page about the reasons of `spark-bucketing check` from their docstrings."""
+"""Generate the page about the reasons that `spark-bucketing check` reports, from the docstrings of the reasons."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Otherwise, it is a *note*. An *error* means that queries return wrong rows or fa
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     parts = [HEAD, _list(REASONS), "\nReasons about the project as a whole:\n", _list(PROJECT_REASONS)]
     return "\n".join([*parts, *map(_section, (*REASONS, *PROJECT_REASONS))])
 

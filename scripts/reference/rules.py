@@ -1,4 +1,4 @@
-"""Generate the page about the rules of the sqlfluff plugin from their docstrings."""
+"""Generate the page about the rules of the sqlfluff plugin, from the docstrings of the rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ rules, use the code or name of a rule, or the group `spark_bucketing` for all of
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     # sqlfluff must load its plugins before it accepts a rule.
     get_plugin_manager()
     from spark_bucketing.sqlfluff_plugin.rules import RULES

@@ -1,4 +1,4 @@
-"""Generate the page about the settings of the session extension from the Scala code that registers them."""
+"""Generate the page about the settings of the session extension, from the Scala code that registers them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ number with a unit, such as `256m`, or a number of bytes.
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     entries = sorted(ENTRY.finditer(SOURCE.read_text()), key=lambda entry: entry["name"])
     return HEAD + table(["setting", "type", "default", "meaning"], map(_row, entries))
 

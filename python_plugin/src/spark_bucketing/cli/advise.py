@@ -42,7 +42,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 @click.option(
     "--assume-size",
     type=SIZE,
-    help="Size to assume for tables of unknown size; without this option, advise does not change their config.",
+    help="Size to assume for tables of unknown size; without this option, `advise` leaves their configs unchanged.",
 )
 @click.option(
     "--runs",
@@ -103,11 +103,11 @@ def advise(
 ) -> None:
     """Propose bucket columns and numbers of buckets for the models of a project.
 
-    Spark's planner finds the joins, groupings and windows of all models. The command chooses the bucket specs that save
-    the most shuffled bytes over all tables, and then plans the whole project again with these specs. It runs no models.
-    With --apply, it edits their configs.
+    Spark's planner finds the joins, groupings and windows of all models. The command chooses the bucket specs that
+    avoid the most shuffled bytes over all tables. Spark then plans the whole project again with these specs. The
+    command runs no models. With --apply, it edits the models' configs.
 
-    Exit codes: 0 success, 2 the command could not run, or Spark could not plan a query.
+    Exit codes: 0 success, 2 the command could not run, or Spark could not plan some query.
     """
     check = CheckRequest(
         place=place,

@@ -69,7 +69,7 @@ def _is_selector(word: str) -> bool:
 
 
 class _ReportTo(click.Choice[str]):
-    """Convert a report format with an optional output file: sarif=check.sarif."""
+    """Convert a report format with an optional output file, such as sarif=check.sarif."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         form, _, file = value.partition("=")
@@ -177,14 +177,15 @@ def check(
 ) -> None:
     """Find where and why Spark shuffles or sorts bucketed tables, and what to change.
 
-    Spark plans every compiled model of the project, or each FILE.sql, without running any of them. Each join,
-    aggregate, window and distinct gets a verdict: sort-free, shuffle-free, one-sided, shuffled, broadcast, not
-    bucketed, or unknown. Each shuffle or sort of a bucketed table is a finding, with a reason and possible fixes.
+    Spark plans every compiled model of the project, or each FILE.sql, without running it. Each join, aggregate, window
+    and distinct gets a verdict: sort-free, shuffle-free, one-sided, shuffled, broadcast, not bucketed, or unknown. For
+    each shuffle or sort of a bucketed table, the command reports a finding with a reason and possible fixes.
 
-    To accept findings with a given reason, list it in the model's meta:
-    bucketing: {allow: [bucket-count-mismatch]}.
+    To accept all findings with a certain reason, list the reason in the model's meta: bucketing: {allow:
+    [bucket-count-mismatch]}.
 
-    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 the command could not run, or a query is unknown.
+    Exit codes: 0 no findings, 1 findings at the level of --fail-on or above, 2 the command could not run, or the result
+    of a query is unknown.
     """
     # Check the outputs before any slow step.
     places = [(form, file or output) for form, file in reports]

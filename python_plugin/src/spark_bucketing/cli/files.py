@@ -44,11 +44,11 @@ def files() -> None:
 )
 @FORMAT
 def simulate(partitions: int, each: int, scale: float, form: str) -> None:
-    """Simulate how each strategy spreads rows over tasks: idle tasks, collisions, and files written.
+    """Simulate how each strategy distributes rows over tasks: idle tasks, collisions, and written files.
 
-    Starts a local Spark to compute the hashes. Efficiency is the number of tasks with rows, divided by the number
-    of planned files. A collision is a task with rows for at least two files. A serious collision is a task with rows
-    for at least three files. Both figures are shares of the tasks with rows.
+    Starts a local Spark to compute the hashes. Efficiency is the number of tasks with rows, divided by the number of
+    planned files. A collision is a task with rows for at least two files. A serious collision is a task with rows for
+    at least three files. Both are shown as a share of the tasks that have rows.
     """
     if math.isnan(scale):
         raise click.BadParameter("not a number. Expected a number from 0.01 to 100.", param_hint="--scale")
@@ -69,7 +69,9 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
 @click.option(
     "--rows-per-file", type=integer_of("rows_per_file"), help="Rows per file, instead of the value in the config."
 )
-@click.option("--target-file-size", type=SOME, help="Target file size such as 256MiB, instead of the config's setting.")
+@click.option(
+    "--target-file-size", type=SOME, help="Target file size, such as 256MiB, instead of the value in the config."
+)
 @click.option(
     "--num-files", type=integer_of("num_files"), help="Files in the whole table, instead of the value in the config."
 )
@@ -100,8 +102,9 @@ def plan(
 ) -> None:
     """Show how many files each partition of MODEL gets, and why.
 
-    Compiles the project, and runs the model's query to count the rows of each partition. Writes nothing. The options
-    override the model's config. With them, you can plan a model with any materialization.
+    Compiles the project, and runs the model's query to count the rows of each partition. Writes nothing. Options
+    override the keys in the model's config. By setting them, you can plan the files of a model with any
+    materialization.
     """
     stated = {key: value for key, value in counts.items() if value is not None}
     overrides = Overrides(stated, Fraction(bytes_per_row or 0))

@@ -57,8 +57,8 @@ def init(
 ) -> None:
     """Add spark-bucketing to an existing dbt project.
 
-    Adds the package to packages.yml, the session extension to the target in profiles.yml and, with --model, a bucket
-    spec to a first model. Shows the changes as a diff and asks before it writes them.
+    Adds the package to packages.yml, and the session extension to the target in profiles.yml. With --model, adds a
+    bucket spec to a first model. Shows the changes as a diff, and asks before it writes them.
     """
     if bool(model) != bool(clustered_by):
         raise click.UsageError(
@@ -112,7 +112,7 @@ def _planned(target: Target, package: str | None, revision: str, first: FirstMod
 
 
 def _size(target: Target, relation: str, line: ProgressLine) -> int | None:
-    """Return the size of a table in bytes, as Spark's planner estimates it; None if it does not exist."""
+    """Return the size of a table in bytes, as estimated by Spark's planner, or None if it does not exist."""
     with connected(target, line) as warehouse:
         try:
             rows = warehouse.rows(f"explain cost select * from {relation}")  # noqa: S608 it is quoted by dbt

@@ -1,4 +1,4 @@
-"""Define the group of all commands, and turn errors into messages."""
+"""Define the top-level command group, and turn errors into messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declare the invalid combinations of config keys; see schema.py."""
+"""Declare which combinations of config keys are invalid; see schema.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from spark_bucketing.spec import HASH_OF_VERSION, HASHES, VERSION_OF_HASH, VERSI
 
 
 class Condition(NamedTuple):
-    """A condition on the value of a key, or of `key.entry` in a mapping; entries are compared as text."""
+    """A condition on the value of a key, or on an entry of a mapping (`key.entry`).
+
+    Entries are compared as text.
+    """
 
     key: str
     negated: bool
@@ -37,7 +40,10 @@ def _has(key: str) -> Condition:
 
 @dataclass(frozen=True)
 class Rule:
-    """An invalid combination of values. In texts, `{key}` stands for the value of a key."""
+    """An invalid combination of values.
+
+    In the texts of a rule, `{key}` stands for the value of that key.
+    """
 
     key: str  # the key to report
     when: tuple[Condition, ...]  # the combination is invalid if all of these conditions are true
@@ -49,7 +55,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Disjoint:
-    """Two lists of columns that must have no column in common."""
+    """A rule that two lists of columns must not have a column in common."""
 
     key: str  # the key to report
     other: str
@@ -100,7 +106,10 @@ def _bucketed() -> Iterator[Rule]:
 
 
 def _versions() -> Iterator[Rule]:
-    """Reject a table property with a version other than that of `bucket_hash`; other layouts may have version 1."""
+    """Reject a table property whose version differs from that of `bucket_hash`.
+
+    In layouts other than the Hive layout, the property may be version 1.
+    """
     default = HASH_OF_VERSION["1"]
     others = [name for name in HASHES if VERSION_OF_HASH.get(name, "1") != "1"]
     hint = ", ".join(f"version {VERSION_OF_HASH[name]} is bucket_hash='{name}'" for name in others)

@@ -1,8 +1,8 @@
-"""Declare every config key of the four materializations: types, defaults, limits, misspellings and combinations.
+"""Declare all config keys of the four materializations: types, defaults, limits, common misspellings and combinations.
 
-No other file declares config keys. From this module, `scripts/write_reference.py` generates the macro config_schema()
+Config keys are declared only here. From this module, `scripts/write_reference.py` generates the macro config_schema()
 and the tables in docs/reference/configuration.md. validation.py and the macro model_config() interpret the schema. The
-schema is a module instead of YAML, so that mypy checks it and the wheel needs no data file.
+schema is a Python module instead of a YAML file. Therefore, mypy can check it, and the wheel needs no data file.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Key:
 
     @property
     def expected(self) -> str:
-        """Describe a valid value."""
+        """Describe which values are valid."""
         most = f"{self.maximum:,.0f}" if self.maximum else ""
         of_type = {
             "columns": "a column name or a list of column names",

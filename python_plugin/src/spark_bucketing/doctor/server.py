@@ -1,4 +1,4 @@
-"""Check the target's Spark with SQL queries: its version, the extension, its settings and its metastore."""
+"""Check the target's Spark through SQL queries: its version, the extension, its settings and its metastore."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _ANEW = (
 
 
 def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
-    """Check a session of the target's Spark without changing it.
+    """Check the target's Spark in an open session, without changing anything.
 
     Raises:
         SparkError: Spark does not respond.
@@ -74,7 +74,10 @@ def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Parse a Spark version; for a vendor's version, only the leading numbers count."""
+    """Return the numbers in a Spark version.
+
+    For a vendor's version, only the leading numbers count.
+    """
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
@@ -117,7 +120,7 @@ def _extension(settings: Mapping[str, str], description: str, spark: str) -> Dia
 
 
 def _jar(description: str, spark: str) -> Diagnosis:
-    """Check that the jar has the same version as this command, and was built for the running Spark version."""
+    """Check that the extension's jar has this command's version, and was built for the running version of Spark."""
     said = _BUILT.search(description)
     if not said:
         return wrong(

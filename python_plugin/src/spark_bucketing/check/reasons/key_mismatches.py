@@ -1,4 +1,4 @@
-"""Reasons that lie in an operator's keys, or in operators between the table and that operator."""
+"""Reasons in the keys of an operator, or in the operators between a table and that operator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from spark_bucketing.plan.tree import REUSED
 
 @reason("the join keys have different types, so Spark casts one of them and cannot use its buckets")
 def key_types_differ(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """The join keys have different types, so Spark casts one of them, which changes its hash.
+    """The join keys have different types, so Spark casts one of them, and the cast changes its hash.
 
     **Anti-pattern**
 
@@ -35,7 +35,7 @@ def key_types_differ(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Give the key the same type everywhere, with a cast in the staging model.
+    Give the key the same type in all models. If necessary, cast it in the staging model.
 
     ```sql
     select cast(user_id as bigint) as user_id, ... from raw_clicks
@@ -71,11 +71,12 @@ def expression_over_key(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -
     select * from clicks join users on lower(clicks.user_name) = users.user_name
     ```
 
-    INTERSECT, EXCEPT and `<=>` also compare expressions, because they treat NULL as equal to NULL.
+    INTERSECT, EXCEPT and `<=>` treat NULL as equal to NULL. Spark therefore compares expressions instead of the columns
+    themselves.
 
     **Best practice**
 
-    Compute the key in the model that builds the table, and bucket by the result.
+    Compute the expression in the model that builds the table, and bucket the table by the result.
 
     ```sql
     select lower(user_name) as user_name, ... from raw_clicks
@@ -99,7 +100,7 @@ def expression_over_key(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -
 
 @reason("a bucket column is missing from the keys", of="table")
 def keys_miss_bucket_column(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """A bucket column is missing from the keys, so rows with equal keys are in several buckets.
+    """A bucket column is missing from the keys, so rows with equal keys can be in different buckets.
 
     **Anti-pattern**
 
@@ -110,8 +111,8 @@ def keys_miss_bucket_column(exchange_or_sort: ExchangeOrSort, table: BucketedSca
 
     **Best practice**
 
-    Bucket by columns that all expensive joins and groupings share. The keys of these joins and groupings may include
-    other columns as well.
+    Choose bucket columns that are keys of all expensive joins and groupings. These joins and groupings may have
+    additional keys.
     """
     if not exchange_or_sort.uncovered:
         return None
@@ -127,7 +128,7 @@ def keys_miss_bucket_column(exchange_or_sort: ExchangeOrSort, table: BucketedSca
 
 @reason("a UNION loses the buckets of its inputs", of="read")
 def union(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """A UNION concatenates the partitions of its inputs, so the buckets are lost.
+    """A UNION concatenates the partitions of its inputs, so its output has no buckets.
 
     **Anti-pattern**
 
@@ -137,7 +138,7 @@ def union(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation 
 
     **Best practice**
 
-    Give all inputs of the union the same bucket spec, and load the extension, which combines them bucket by bucket.
+    Give all inputs of the union the same bucket spec, and load the extension. It combines the inputs bucket by bucket.
     """
     node = exchange_or_sort.lost_at
     if node is None or node.operator not in ("Union", "BucketUnion"):
@@ -158,7 +159,7 @@ def union(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation 
     EXCHANGE_BELOW,
 )
 def repartitioned_below(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """An operator between the table and this one redistributes the rows.
+    """An operator between the table and this operator redistributes the rows.
 
     **Anti-pattern**
 
@@ -168,7 +169,7 @@ def repartitioned_below(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Join and group by the bucket columns first. Sort, limit and join by other keys afterwards.
+    First, join and group by the bucket columns. Afterwards, sort the rows, limit them, or join them by other keys.
     """
     if exchange_or_sort.about == EXCHANGE_BELOW:
         limit = exchange_or_sort.node.operator in GATHERING

@@ -1,4 +1,4 @@
-"""Phrases for messages."""
+"""Format the phrases that messages consist of."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def buckets(spec: BucketSpec) -> str:
 
 
 def purpose(exchange_or_sort: ExchangeOrSort) -> str:
-    """Describe an operator with its keys, such as `joined on d.t.k`."""
+    """Describe an operator and its keys, such as `joined on d.t.k`."""
     done = {"join": "joined on", "aggregate": "grouped by", "distinct": "deduplicated by", "window": "partitioned by"}
     by = done[exchange_or_sort.op.kind]
     return f"{by} {series(exchange_or_sort.key_texts)}" if exchange_or_sort.key_texts else by.rpartition(" ")[0]
@@ -44,7 +44,7 @@ _DOINGS = {
 
 
 def doing(node: PlanNode, exchange_or_sort: ExchangeOrSort) -> str:
-    """Describe how an operator changes the partitioning of bucketed rows."""
+    """Describe what an operator does to the partitioning of bucketed rows."""
     if node.operator == "Exchange" and node.shuffle and node.shuffle.requested:
         return "a REPARTITION, DISTRIBUTE BY, CLUSTER BY or REBALANCE in the query shuffles the rows"
     if node.is_global_sort or (node.shuffle and node.shuffle.kind == "range"):

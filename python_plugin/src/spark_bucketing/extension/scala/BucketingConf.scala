@@ -4,7 +4,7 @@ import org.apache.spark.internal.config.{ConfigBuilder, ConfigEntry}
 import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
 
-/** Settings of the extension. Each query reads them, so SET works in a running session. */
+/** The settings of the extension. Every query reads the current values, so SET works in a running session. */
 object BucketingConf {
 
   /** Registers the settings before the first query. Loading this object is sufficient. */
