@@ -1,9 +1,9 @@
 """Compare the advice for the showcase with its own bucket specs: `python benchmarks/advise_showcase.py`.
 
-The benchmark copies the project and removes all bucket keys from its configs, with the editing code of `advise`. It
-then runs `advise`. The benchmark assumes 100 GiB per table and twelve partitions per year. It also assumes that models
-that no other model reads run once an hour, and all other models once a day. The output lists the proposed bucket
-columns next to the bucket columns in the showcase's own configs.
+The benchmark copies the project and removes all bucket keys from its configs, with the editing code of `advise`.
+Afterwards, the benchmark runs `advise`. The benchmark assumes 100 GiB per table and twelve partitions per year. The
+benchmark also assumes that models that no other model reads run once an hour, and all other models once a day. The
+output lists the proposed bucket columns next to the bucket columns in the showcase's own configs.
 """
 
 from __future__ import annotations

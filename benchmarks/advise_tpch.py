@@ -1,8 +1,9 @@
 """Measure what `spark-bucketing advise --apply` saves on TPC-H as a dbt project: `make bench-advise SCALE=1`.
 
 The 22 queries and the eight tables are models. At first, no table is bucketed. The benchmark applies the advice to a
-copy of the project, and runs both projects alternately. It reports run times, numbers of files, the shuffle bytes that
-Spark measured, and the shuffle bytes that `advise` predicted. Every query must return the same rows in both projects.
+copy of the project, and runs both projects alternately. The benchmark reports run times, numbers of files, the shuffle
+bytes that Spark measured, and the shuffle bytes that `advise` predicted. Every query must return the same rows in both
+projects.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Time `spark-bucketing check --offline` on a large project: `python benchmarks/check_scale.py --models 1000`.
 
 A tenth of the models are bucketed tables, with different bucket columns and compatible or incompatible numbers of
-buckets. The other models are joins, aggregates, unions and rankings. They read bucketed tables, unbucketed tables and
-other models. The time covers the whole command: building the extension if necessary, starting Spark, compiling and
-planning.
+buckets. The other models are joins, aggregates, unions and rankings. These models read bucketed tables, unbucketed
+tables and other models. The time covers the whole command: building the extension if necessary, starting Spark,
+compiling and planning.
 """
 
 from __future__ import annotations

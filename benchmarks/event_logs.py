@@ -1,9 +1,9 @@
 """Compare the times in `spark-bucketing report` with dbt's own times on TPC-H: `make bench-event-logs SCALE=0.1`.
 
-TPC-H is a dbt project here. It first runs without buckets, and Spark writes event logs. `advise --event-log --apply`
-changes a copy of the project, which then runs equally often. The benchmark prints the times from the report next to the
-times that dbt measured. It fails if the saved time in the report differs by more than 10 percent from the saved time
-that dbt measured.
+TPC-H is a dbt project here. The project first runs without buckets, and Spark writes event logs. `advise --event-log
+--apply` changes a copy of the project, which then runs equally often. The benchmark prints the times from the report
+next to the times that dbt measured. The benchmark fails if the saved time in the report differs by more than 10 percent
+from the saved time that dbt measured.
 """
 
 from __future__ import annotations

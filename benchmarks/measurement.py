@@ -88,7 +88,7 @@ def measure_planning(
     covers both steps.
 
     Returns:
-        The measurements by variant. They exclude the first repetition.
+        The measurements by variant. The measurements exclude the first repetition.
     """
     metrics = cast(Any, spark._jvm).org.apache.spark.metrics.source.HiveCatalogMetrics
     results = {variant.name: Planned() for variant in variants}

@@ -2,8 +2,8 @@
 
 The benchmark compares two statements: an INSERT OVERWRITE of all partitions, and a merge that replaces one file in each
 partition of an organized table. Three readers run at the same time as the statement. One process lists the partition
-directories continuously. A stock Spark session and a session with the extension count the rows of each partition. Each
-of their queries lists the files again.
+directories continuously. A stock Spark session and a session with the extension count the rows of each partition. Every
+counting query lists the files again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Check that this machine has suitable versions of Python and Java, and explain how to install them.
 
-The script runs before anything else is installed. It also runs on old Python versions, so that users see a message
-instead of a traceback.
+The script runs before anything else is installed. The script also runs on old Python versions, so that users see a
+message instead of a traceback.
 """
 
 import os

@@ -4,8 +4,8 @@ The script uses the first Spark on Python's path.
 
 Usage: PYTHONPATH=.venv/spark-3.5 record_event_log.py FOLDER CASE.zstd [SETTING=VALUE ...]
 
-The script deletes the contents of FOLDER, and writes the project and the complete log to it. It writes a copy of the
-log without paths and host names to CASE.
+The script deletes the contents of FOLDER, and writes the project and the complete log to it. The script writes a copy
+of the log without paths and host names to CASE.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 The script copies the showcase, and edits the model's config step by step, as a user would. At first, the model is an
 unbucketed incremental table. In the last step, it gets buckets by another column. Each `dbt run` writes some months of
-2013. After every run, the script prints the bucket specs of the months. It also prints the plans of a join and an
-aggregate, with the extension and on stock Spark. It compares the result of every query with that of the same query over
-stg_flights, a view of the CSV files.
+2013. After every run, the script prints the bucket specs of the months. The script also prints the plans of a join and
+an aggregate, with the extension and on stock Spark. For every query, the script compares the result with the result of
+the same query over stg_flights, a view of the CSV files.
 
 Exit codes: 0 all rows are correct, 1 some rows are incorrect, 2 the script could not run.
 """

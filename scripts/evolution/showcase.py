@@ -88,7 +88,7 @@ class Showcase:
     """A copy of the showcase with its own Spark and its own metastore.
 
     Args:
-        folder: the directory for the copy. Its existing contents are deleted.
+        folder: the directory for the copy, whose existing contents are deleted.
     """
 
     def __init__(self, folder: Path) -> None:

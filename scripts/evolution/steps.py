@@ -24,7 +24,8 @@ class Step:
         title: description of the step.
         config: the model's new config.
         months: the months of 2013 that the run writes.
-        looked_at: the first and the last month for additional queries. They run after the queries over all months.
+        looked_at: the first and the last month for additional queries. These queries run after the queries over all
+            months.
         others: whether to also compare the rows of the queries in OTHERS.
     """
 

@@ -1,5 +1,5 @@
 {#-
-  Returns the validated config of a model with one of the package's materializations, as a dict. It maps each accepted key to its value or default.
+  Returns the validated config of a model with one of the package's materializations, as a dict that maps each accepted key to its value or default.
   The macro interprets config_schema(), as spark_bucketing.config.validation does in Python. The cases in tests/cases/shared/config.yml test both.
 
   This macro runs no query, so dbt can call it while it parses the project.
@@ -56,7 +56,7 @@
 {%- endmacro %}
 
 
-{#- Returns whether a materialization ignores a key instead of rejecting it. Such a key may be set for all models in a folder. -#}
+{#- Returns whether a materialization ignores a key instead of rejecting it. A key is ignored if it may be set for all models in a folder. -#}
 {% macro is_ignored_key(spec, materialized, schema) -%}
   {{ return(materialized.split('_')[0] in spec.taken_by | join or not spec.taken_by | reject('in', schema.incremental) | list) }}
 {%- endmacro %}

@@ -2,7 +2,7 @@
   Validates a layout against the columns of the query, and returns the layout with the column names as the query spells them.
 
   In the Hive layout, the names of bucket and sort columns become lower case, also in `columns`. The Hive metastore stores column names in lower case.
-  It cannot alter or rename a table if the names of its bucket columns contain upper-case letters.
+  The metastore cannot alter or rename a table if the names of its bucket columns contain upper-case letters.
 -#}
 {% macro resolve_layout(layout, columns) -%}
   {%- if layout.clustered_by and not spark_bucketing.config_schema().hashes[layout.bucket_hash].stock and not spark_bucketing.extension_enabled() -%}

@@ -1,7 +1,7 @@
 {#-
   Raises an error if settings of the session prevent Spark from writing the package's tables. Checks only settings that are set explicitly.
 
-  keeps_rows: bool, whether the run rewrites rows of the existing table. Such a run would lose all rows that Spark skips without an error.
+  keeps_rows: bool, whether the run rewrites rows of the existing table. If so, rows that Spark skips without an error would be lost.
 -#}
 {% macro validate_session(keeps_rows=false) -%}
   {%- set needed = {

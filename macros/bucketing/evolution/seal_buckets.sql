@@ -1,5 +1,5 @@
 {#-
-  Seals the unsealed files of a table. Call this macro in a hook or with `dbt run-operation`. It warns about partitions that Spark cannot seal.
+  Seals the unsealed files of a table. Call this macro in a hook or with `dbt run-operation`. The macro warns about partitions that Spark cannot seal.
 
   The macro runs the statement itself instead of returning SQL.
 

@@ -1,7 +1,7 @@
 {#-
   Returns those of the given names that exist as tables or views in the schema. The macro queries the metastore, because dbt's cache may be stale.
 
-  After that, known_relation() returns the metadata of each relation, until a statement of this model mentions the relation.
+  Afterwards, known_relation() returns the metadata of each relation, until a statement of this model mentions the relation.
 -#}
 {% macro existing_names(relation, identifiers) -%}
   {%- set pattern = identifiers | join('|') -%}

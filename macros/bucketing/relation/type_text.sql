@@ -4,7 +4,7 @@
 {%- endmacro %}
 
 
-{#- Returns a type as valid SQL. This is necessary because DESCRIBE prints the names of struct fields without backticks. -#}
+{#- Returns a type as valid SQL. The macro adds backticks, because DESCRIBE prints the names of struct fields without backticks. -#}
 {% macro quoted_type(type) -%}
   {%- set text = namespace(type=type) -%}
   {%- for name in spark_bucketing.field_names(type) | unique(case_sensitive=true) if not modules.re.match('^[A-Za-z_][A-Za-z0-9_]*$', name) -%}

@@ -14,7 +14,7 @@
 {%- endmacro %}
 
 
-{#- Returns whether a SQL statement can set options for a single read or write, with WITH (...). This is possible since Spark 4.0. -#}
+{#- Returns whether a SQL statement can set options for a single read or write, with WITH (...). Such options exist since Spark 4.0. -#}
 {% macro has_query_options() -%}
   {{ return(spark_bucketing.spark_version() >= [4, 0]) }}
 {%- endmacro %}

@@ -1,6 +1,6 @@
 {#-
-  Returns a text as a Spark SQL string literal. The backslash is the escape character, so the macro escapes backslashes first. It also escapes ${...},
-  which Spark would substitute even inside literals.
+  Returns a text as a Spark SQL string literal. The backslash is the escape character, so the macro escapes backslashes first. The macro also escapes
+  ${...}, which Spark would substitute even inside literals.
 -#}
 {% macro string_literal(value) -%}
   {{- return("'" ~ (value | string | replace('\\', '\\\\') | replace("'", "\\'") | replace('${', '$\\u007b')) ~ "'") -}}

@@ -6,8 +6,8 @@
 
 
 {#-
-  Returns SQL for a relation that recursively lists the files below a directory. Before Spark 4.0, a query cannot have options. In this case, the
-  macro creates a temporary view with the options, which lists the files when it is created.
+  Returns SQL for a relation that recursively lists the files below a directory. Before Spark 4.0, a query cannot have options. Therefore, the macro
+  creates a temporary view with the options, which lists the files when it is created.
 -#}
 {% macro files_source(location) -%}
   {%- if not execute or spark_bucketing.has_query_options() -%}

@@ -1,6 +1,7 @@
 {#-
-  Raises an error unless every bucket has at most one file in each partition. The macro runs before a new table replaces the old table. It checks the
-  names of the files without opening them. With the session extension, a single query reads the seals, and the macro lists only unsealed files.
+  Raises an error unless every bucket has at most one file in each partition. The macro runs before a new table replaces the old table. The macro
+  checks the names of the files without opening them. With the session extension, a single query reads the seals, and the macro lists only unsealed
+  files.
 
   before: dict from before_write(), to check only newer files, or none to check all files
   source: string, SQL for the new rows, to check only their partitions, or none to check all partitions

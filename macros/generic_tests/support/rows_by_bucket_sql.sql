@@ -3,7 +3,7 @@
   bucket_of_rows and row_count.
 
   The query first counts rows by file and computed bucket, so that it parses each file name once instead of once per row. For each row, it computes
-  the bucket with every bucket spec in the table. It then uses the bucket that belongs to the spec of the file's partition.
+  the bucket with every bucket spec in the table. Of these buckets, the query uses the one that belongs to the spec of the file's partition.
 
   specs: dict, from tested_specs(), with key columns
 -#}

@@ -1,6 +1,6 @@
 {#-
-  Returns the tested relation. If the test has the config `where`, dbt passes a subquery to it. In this case, the relation is that of the node or
-  source to which the test is attached.
+  Returns the tested relation. If the test has the config `where`, dbt passes a subquery to it. With `where`, the result is the relation of the node
+  or source to which the test is attached.
 -#}
 {% macro tested_relation(tested) -%}
   {%- if tested is not string -%}

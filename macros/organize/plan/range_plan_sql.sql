@@ -11,7 +11,8 @@
   determines whether the row is in the sample, so a retried task samples the same rows. Rows with equal values have the same rank, and therefore go to
   the same file. Every boundary is the value of some row, so no file is empty. Boundaries never leave the cluster.
 
-  With `range_boundaries_from`, the plan uses the boundaries of the other table. It leaves out boundaries of ranges that have no rows here.
+  With `range_boundaries_from`, the plan uses the boundaries of the other table. The plan leaves out boundaries of ranges in which this table has no
+  rows.
 -#}
 {% macro range_plan_sql(input, layout, rows_per_file) -%}
   {%- set columns = spark_bucketing.partition_aliases(layout) -%}

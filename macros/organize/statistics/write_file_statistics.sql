@@ -1,6 +1,6 @@
 {#-
-  Writes the file statistics of all files of a table, or only of recently written files. They go to a directory in the table's location that readers
-  of the table ignore; see docs/explanation/file-layout.md. The statistics have one row per file:
+  Writes the file statistics of all files of a table, or only of recently written files. The statistics go to a directory in the table's location that
+  readers of the table ignore; see docs/explanation/file-layout.md. The statistics have one row per file:
     file               the end of the file's path, encoded as in _metadata.file_path: the directories of its partition, and its name
     bytes, modified    size and modification time of the file, which identify its contents
     partition, implicit_partition   structs with the values of these columns; missing if there are no such columns

@@ -14,7 +14,7 @@
   {%- set reconciled = spark_bucketing.reconcile_columns(increment.on_schema_change, columns, there, syncs=false) -%}
   {% do spark_bucketing.fill_columns(reconciled.columns, layout) %}
   {% do spark_bucketing.validate_organized_layout(layout, existing) %}
-  {#- File statistics contain the column names of the table. Their case may differ from the case of the query's column names. -#}
+  {#- File statistics contain the column names of the table. The query may spell the same names in another case. -#}
   {%- set layout = dict(layout, partition_by=existing.partition_by, range_by=existing.range_by, implicit_partition_by=existing.implicit_partition_by) -%}
   {%- if increment.strategy == 'insert_overwrite' and not layout.partition_by -%}
     {% do spark_bucketing.build_organized_table(relation, source, reconciled.columns, layout, existing) %}

@@ -52,7 +52,7 @@ def active() -> SparkSession | None:
 def local_session() -> Iterator[SparkSession]:
     """Yield this process's session.
 
-    If there is none, start a local Spark without a metastore, and stop it at the end of the block.
+    If the process has no session, start a local Spark without a metastore, and stop it at the end of the block.
 
     Raises:
         SparkError: Spark does not start.
@@ -81,7 +81,7 @@ def open_beside(
     """Open a second session in this process's Spark, which has its own in-memory catalog.
 
     Args:
-        session: an open session. Its catalog and settings stay unchanged.
+        session: an open session, whose catalog and settings stay unchanged.
         settings: settings of the new session, which may include static settings.
         jar: the jar of an extension that the first session does not load.
         extension: the class name of that extension.

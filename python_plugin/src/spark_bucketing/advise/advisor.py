@@ -108,7 +108,7 @@ def _by_table(manifest: Manifest) -> dict[str, str]:
 def _table_nodes(manifest: Manifest) -> set[str]:
     """Return the ids that event logs use for nodes whose statements have no query comment.
 
-    These ids contain the table's name.
+    Such an id contains the name of the node's table.
     """
     return {f"table.{name}" for name in _by_table(manifest)}
 

@@ -200,7 +200,7 @@ def options_of(
 ) -> Options:
     """Return the candidate specs of a table.
 
-    Their bucket counts suit the table's own size, or the tables that queries join with it.
+    The bucket counts of the specs suit the table's own size, or the tables that queries join with it.
 
     Args:
         subject: the table.

@@ -1,8 +1,8 @@
 """Choose one option for each table, given the values of single options and of pairs of options.
 
-A local search starts twice: from the current specs, and from the best option for each table considered separately. It
-changes the option of one table, or of two tables whose options have a value as a pair. The search ends when no such
-change increases the total value. If two options have the same value, the first one wins.
+A local search starts twice: from the current specs, and from the best option for each table considered separately. The
+search changes the option of one table, or of two tables whose options have a value as a pair. The search ends when no
+such change increases the total value. If two options have the same value, the first one wins.
 """
 
 from __future__ import annotations

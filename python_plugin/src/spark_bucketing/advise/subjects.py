@@ -113,7 +113,7 @@ def subjects_of(
 def _default_hash(tables: Iterable[HypotheticalTable], extension: bool) -> BucketHash:
     """Return the default hash for tables that are not yet bucketed.
 
-    It is the most frequent hash of the project's tables in the Hive layout.
+    The default is the most frequent hash of the project's tables in the Hive layout.
     """
     used = Counter(table.spec.bucket_hash for table in tables if table.spec and table.spec.in_hive_layout)
     default: BucketHash = "hive" if extension else "spark"

@@ -87,8 +87,8 @@ def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Bas
 
     A model's meta takes precedence over the baseline.
 
-    The baseline stores how severe each finding was when the baseline was written. It accepts a finding that has not
-    become worse. For example, it does not accept a shuffle if only a sort was accepted.
+    The baseline stores how severe each finding was when the baseline was written. The baseline accepts a finding that
+    has not become worse. For example, it does not accept a shuffle if only a sort was accepted.
     """
     left = {key: sorted(values) for key, values in baseline.items()}
 

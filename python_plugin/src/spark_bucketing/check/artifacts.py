@@ -1,6 +1,6 @@
 """Choose the manifest for a check.
 
-It is the file that the user names, an existing file that is up to date, or a newly compiled one.
+The manifest is the file that the user names, an existing file that is up to date, or a newly compiled file.
 """
 
 from __future__ import annotations

@@ -102,7 +102,8 @@ class Checker:
     def _described(self, plan: PhysicalPlan, sizes: Mapping[str, int]) -> Mapping[str, TableFacts]:
         """Return facts about the tables in a plan.
 
-        They include the sizes that Spark reports, and the partitions of each table that has an ordinary scan.
+        The facts include the table sizes that Spark reports, and the partitions of each table that has an ordinary
+        scan.
         """
         ordinary = {node.table for node in plan.walk() if node.table and note_of(node).objection}
         found = self.facts.of(plan.tables)

@@ -39,7 +39,7 @@ def offline_query(whatif: WhatIf, query: Query) -> HypotheticalQuery:
 class LiveHypotheticalTables:
     """Hypothetical tables that copy the warehouse's tables.
 
-    Their Spark session starts when it is first needed.
+    The Spark session of these tables starts when it is first needed.
     """
 
     def __init__(self, planner: Planner, facts: Facts, start: Callable[[], AbstractContextManager[WhatIf]]) -> None:

@@ -34,7 +34,7 @@ def all_findings(report: Report) -> Iterator[Found]:
 def open_findings(report: Report) -> list[Found]:
     """Return the findings that are not accepted.
 
-    They are sorted by bytes (most first), level (worst first) and model.
+    The findings are sorted by bytes (most first), level (worst first) and model.
     """
 
     def order(found: Found) -> tuple[int, int, str, int]:

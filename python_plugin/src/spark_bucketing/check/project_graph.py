@@ -1,6 +1,6 @@
 """Add facts from the project's graph to the results.
 
-These are the verdicts between models, and the owners of the tables in fixes.
+The facts are the verdicts between models, and the owners of the tables that fixes change.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Su
 def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapping[str, str]) -> Subject:
     """Return the query to check for a SQL file.
 
-    It is dbt's compiled SQL if the file belongs to the project, otherwise the file's own text.
+    The query is dbt's compiled SQL if the file belongs to the project, otherwise the file's own text.
 
     Raises:
         ProjectError: the file cannot be read, or contains Jinja that dbt does not compile.

@@ -102,7 +102,7 @@ class BucketedScan:
     def left_to_stock(self) -> bool:
         """Return whether stock Spark reads the table although the extension is enabled.
 
-        This happens for unsealed tables in the Spark layout.
+        Stock Spark reads unsealed tables in the Spark layout.
 
         A table without files needs no seal: the extension reads it if an operator uses its buckets.
         """

@@ -14,8 +14,9 @@ def source_line(compiled: str, line: int, raw: str) -> int | None:
     Lines start at 1. The result is None if the origin is uncertain.
 
     A line of the file is a candidate if its Jinja expressions can render to the compiled text. The origin is the
-    candidate with the most literal text. Several candidates can have equally much literal text. Their number must then
-    equal the number of identical lines in the compiled SQL, and they are matched in order.
+    candidate with the most literal text. Several candidates can have equally much literal text. The number of such
+    candidates must then equal the number of identical lines in the compiled SQL. The candidates are matched with these
+    lines in order.
     """
     lines = compiled.splitlines()
     if not 1 <= line <= len(lines) or not lines[line - 1].strip():

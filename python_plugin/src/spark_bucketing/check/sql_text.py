@@ -57,7 +57,7 @@ def without_casts(node: Any, exp: Any) -> Any:
 def with_plain_equality(node: Any, exp: Any) -> Any:
     """Replace <=> with =.
 
-    The two operators are equivalent if no key is NULL.
+    The operators <=> and = are equivalent if no key is NULL.
     """
     return exp.EQ(this=node.this, expression=node.expression) if isinstance(node, exp.NullSafeEQ) else node
 

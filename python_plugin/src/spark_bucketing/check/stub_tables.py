@@ -119,7 +119,7 @@ class StubTables:
     def _renamed(self) -> Mapping[str, str]:
         """Map relations that this Spark cannot resolve to stub names.
 
-        Such relations are paths, or tables in other catalogs.
+        Spark cannot resolve paths, and tables in other catalogs.
         """
         wanted = {
             node.relation: (_identifier(f"{node.source_name or node.resource_type}__offline"), _identifier(node.name))

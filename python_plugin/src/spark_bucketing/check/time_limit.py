@@ -32,8 +32,8 @@ class TimeLimit:
         """Run a task and return its result.
 
         Args:
-            work: the task. Its argument is a function that returns whether the time limit is exceeded, so that no
-                further step may start.
+            work: the task. The task's argument is a function that returns whether the time limit is exceeded, so that
+                no further step may start.
 
         Raises:
             PlanError: the task took too long, or an abandoned task is still running.

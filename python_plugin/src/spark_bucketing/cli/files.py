@@ -48,7 +48,8 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
 
     Starts a local Spark to compute the hashes. Efficiency is the number of tasks with rows, divided by the number of
     planned files. A collision is a task with rows for at least two files. A serious collision is a task with rows for
-    at least three files. Both are shown as a share of the tasks that have rows.
+    at least three files. The numbers of collisions and serious collisions are shown as a share of the tasks that have
+    rows.
     """
     if math.isnan(scale):
         raise click.BadParameter("not a number. Expected a number from 0.01 to 100.", param_hint="--scale")

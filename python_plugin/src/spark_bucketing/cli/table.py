@@ -43,8 +43,8 @@ def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -
     """Show the bucket specs, files, sizes, skew, seals and file statistics of tables.
 
     Without TABLE, shows all bucketed and organized tables in the schema. For each TABLE, also shows the bucket specs of
-    its partitions and its file statistics. It also shows which partitions Spark can read together as bucketed. The
-    command lists the files, compares them with their seals, and reads row counts from file footers.
+    its partitions and its file statistics. Also shows which partitions Spark can read together as bucketed. The command
+    lists the files, compares them with their seals, and reads row counts from file footers.
 
     Skew is the number of rows in the largest bucket, divided by the mean over all buckets. The command adds up the rows
     of all partitions with the same bucket spec. If a table has several specs, the command shows the largest skew.
@@ -116,7 +116,7 @@ def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
 
     Skips partitions that are already sealed with this spec. Copies the other partitions to a staging table, compares
     the row counts, and overwrites the partitions from the staging table. If the command is interrupted or killed, run
-    it again. It then continues from a complete staging table, or drops an incomplete one.
+    it again. The next run continues from a complete staging table, or drops an incomplete one.
 
     No other job may write to these partitions, and no other rewrite of the table may run at the same time.
     """

@@ -1,7 +1,7 @@
 """Validate a model's config against the schema, as the macro model_config() does when dbt runs the model.
 
-The cases in tests/cases/shared/config.yml test this module and the macro. An unknown value is never a violation.
-Neither is a value whose validity depends on an unknown value.
+The cases in tests/cases/shared/config.yml test this module and the macro. An unknown value is never a violation. A
+value whose validity depends on an unknown value is no violation either.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _family(materialized: str) -> str:
 def _may_have(spec: Key, materialized: str) -> bool:
     """Return whether a materialization ignores a key instead of rejecting it.
 
-    Such a key may be set for all models in a folder.
+    A key is ignored if it may be set for all models in a folder.
     """
     of_incremental = all(name in INCREMENTAL for name in spec.taken_by)
     return of_incremental or _family(materialized) in map(_family, spec.taken_by)

@@ -60,8 +60,8 @@ def tokens(text: str) -> Iterator[Token]:
     """Return the tokens of a file with their exact positions in it.
 
     Jinja's lexer normalizes line endings and drops spaces next to a dash. Therefore, this function first replaces each
-    line ending with characters of the same length. It then searches for each token after the spaces that the lexer
-    dropped.
+    line ending with characters of the same length. Afterwards, the function searches for each token after the spaces
+    that the lexer dropped.
     """
     text = text.replace("\r\n", " \n").replace("\r", "\n")
     position = 0

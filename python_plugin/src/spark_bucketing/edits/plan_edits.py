@@ -27,17 +27,17 @@ def plan_edits(
     """Plan the file edits that implement config changes, without writing any file.
 
     A key is edited where it is already set: in the SQL's config() call, which takes precedence, or in the YAML
-    properties. A new key goes into an existing config() call. Otherwise, it goes into the config of the properties, or
-    into a new config() call at the top of the SQL. The plan never edits dbt_project.yml. Its settings apply to several
-    models, and a model's own files override them.
+    properties. A new key goes into an existing config() call. Otherwise, the new key goes into the config of the
+    properties, or into a new config() call at the top of the SQL. The plan never edits dbt_project.yml. Settings in
+    dbt_project.yml apply to several models, and a model's own files override them.
 
     Args:
         project_dir: directory of dbt_project.yml.
         manifest: content of manifest.json.
         changes: the requested changes. If a change is refused, the changes to other models are planned nevertheless.
 
-    Returns: the file edits, and the refused changes with reasons. There are no edits if all keys already have these
-    values.
+    Returns: the file edits, and the refused changes with reasons. The list of edits is empty if all keys already have
+    these values.
     """
     files = _Files(project_dir)
     refusals = []

@@ -155,8 +155,8 @@ def _bar(share: float, width: int = 30) -> str:
 def _add(found: Measured, ended: Iterable[Statement]) -> None:
     """Add the statements of one Spark application.
 
-    The query comment may lack dbt's invocation id. In that case, statements without a node, such as the listing of
-    schemas, mark a new dbt invocation if they follow statements with a node.
+    A query comment may lack dbt's invocation id. Without this id, the boundary between two dbt invocations is where
+    statements without a node, such as the listing of schemas, follow statements with a node.
     """
     number, in_nodes = 0, False
     for statement in ended:

@@ -237,7 +237,8 @@ def statements(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[Statement
 
     Statements that never end are yielded as failed.
 
-    The function counts broken lines. It skips the log of an application for which another log has already been read.
+    The function counts broken lines. The function skips the log of an application for which another log has already
+    been read.
     """
     application = _Application(counts)
     for line in lines:

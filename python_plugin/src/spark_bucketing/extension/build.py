@@ -46,7 +46,8 @@ def build_jar(cache: Path | None = None) -> Path:
         cache: directory for compiled jars, or None for the user's cache directory, see cache_folder().
 
     Returns:
-        The path of the jar. Its name contains Spark's version, and a hash of Spark's jars and the Scala sources.
+        The path of the jar. The name of the jar contains Spark's version, and a hash of Spark's jars and the Scala
+        sources.
 
     Raises:
         ExtensionError: Spark or Java is missing, the sources do not compile, or the directory cannot be written.
@@ -100,7 +101,7 @@ def copy_jar(jar: Path, target: Path) -> Path:
 def sources_for(spark: SparkHome) -> list[Path]:
     """Return the Scala sources for a Spark version.
 
-    Some sources differ between Spark versions. They are in directories named after the oldest release that they
+    Some sources differ between Spark versions. Such sources are in directories named after the oldest release that they
     support, such as `compat/4.0`. Of several files with the same name, the function returns the newest one that is not
     newer than Spark.
 
@@ -128,7 +129,7 @@ def sources_for(spark: SparkHome) -> list[Path]:
 def cache_folder() -> Path:
     """Return the directory for compiled jars.
 
-    It is SPARK_BUCKETING_CACHE, or `spark-bucketing` in the user's cache directory.
+    The directory is SPARK_BUCKETING_CACHE, or `spark-bucketing` in the user's cache directory.
     """
     named = os.environ.get(CACHE_VARIABLE)
     if named:

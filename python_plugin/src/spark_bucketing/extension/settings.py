@@ -22,7 +22,7 @@ def extension_settings(jar: Path) -> dict[str, str]:
 def server_settings(jar: Path) -> dict[str, str]:
     """Return the Spark settings that load the extension in any driver, including a Thrift Server.
 
-    When the first session of a Thrift Server ends, Hive closes the class loader for the jars in spark.jars. After that,
+    When the first session of a Thrift Server ends, Hive closes the class loader for the jars in spark.jars. Afterwards,
     Spark cannot load more classes from these jars. Spark can still load classes from the driver's own class path.
 
     Args:

@@ -28,7 +28,7 @@ class SparkHome:
 def find_spark() -> SparkHome:
     """Find the Spark that PySpark would start.
 
-    It is the one in SPARK_HOME if this variable is set, otherwise the one in PySpark's package.
+    PySpark starts the Spark in SPARK_HOME if this variable is set, otherwise the Spark in its own package.
 
     Raises:
         ExtensionError: Spark is missing or incomplete.
@@ -48,7 +48,7 @@ def find_spark() -> SparkHome:
 def find_java() -> str:
     """Find the java command that Spark's scripts would run.
 
-    It is the one in JAVA_HOME if this variable is set, otherwise the first one in PATH.
+    The scripts run the java command in JAVA_HOME if this variable is set, otherwise the first java command in PATH.
 
     Raises:
         ExtensionError: neither JAVA_HOME nor PATH contains Java.

@@ -137,7 +137,7 @@ def file_config(config: Mapping[str, Any], counts: Mapping[str, object], model: 
 
     Args:
         config: config of the model.
-        counts: settings for the number of files. They override the settings in `config`.
+        counts: settings for the number of files. These settings override the settings in `config`.
         model: name of the model, for errors.
 
     Raises:

@@ -82,7 +82,7 @@ def _all(line: _Line) -> Iterable[_Line]:
 def _trees(lines: Sequence[str]) -> list[_Line]:
     """Return the trees in the output.
 
-    A tree is a block of lines. Its first line has no indentation, and follows an empty line or a heading.
+    A tree is a block of lines whose first line has no indentation. An empty line or a heading precedes it.
     """
     roots: list[_Line] = []
     stack: list[_Line] = []

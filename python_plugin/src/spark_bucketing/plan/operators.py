@@ -43,7 +43,7 @@ class Side:
     def exchanges(self) -> tuple[PlanNode, ...]:
         """Return the nodes on the path that redistribute rows.
 
-        These are Exchanges, and limits that collect all rows in one task.
+        Such nodes are Exchanges, and limits that collect all rows in one task.
         """
         return tuple(node for node in self.way if node.operator in ("Exchange", *GATHERING))
 
@@ -61,7 +61,7 @@ class Side:
     def needed(self) -> PlanNode | None:
         """Return the Exchange that the operator itself requires.
 
-        It is the uppermost Exchange by the operator's keys.
+        The required Exchange is the uppermost Exchange by the operator's keys.
         """
         for node in self.exchanges:
             if node.operator in GATHERING:
@@ -219,7 +219,7 @@ def _chain(top: PlanNode) -> list[PlanNode]:
 def _is_part(below: PlanNode, above: PlanNode, ids: Mapping[int, int]) -> bool:
     """Return whether the lower node is the partial aggregate of the upper node.
 
-    It has the same keys, and partial versions of the same functions.
+    A partial aggregate has the same keys as the final aggregate, and partial versions of its functions.
 
     Args:
         below: the lower node.

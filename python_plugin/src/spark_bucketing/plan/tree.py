@@ -225,7 +225,7 @@ class PhysicalPlan:
     def tables(self) -> tuple[str, ...]:
         """Return the distinct tables that the query reads, in the order of the plan.
 
-        Their names consist of schema and table.
+        Table names consist of schema and table.
         """
         return tuple(dict.fromkeys(table for root in self.roots for table in root.tables))
 

@@ -1,6 +1,6 @@
 """Read a dbt project's catalog.
 
-It contains the columns, types and sizes of tables at the time of the last `dbt docs generate`.
+The catalog contains the columns, types and sizes of tables at the time of the last `dbt docs generate`.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def read_models(target: Target) -> dict[str, Any]:
 def write_session_profile(folder: Path, profile: str, target: str, schema: str) -> None:
     """Write a profile with this name, target and schema.
 
-    It uses the Spark in this process instead of a warehouse.
+    With this profile, dbt uses the Spark in this process instead of a warehouse.
     """
     output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
     # JSON is valid YAML, and names that dbt has read contain no Jinja to render.

@@ -44,8 +44,9 @@ def is_fresh(
 ) -> bool:
     """Return whether a manifest is newer than the project's files, and belongs to this target and these variables.
 
-    The comparison ignores environment variables. It takes the arguments of the dbt run from run_results.json, which dbt
-    writes next to the manifest. Without a run_results.json from the same run, the manifest counts as outdated.
+    The comparison ignores environment variables. The function takes the arguments of the dbt run from run_results.json,
+    which dbt writes next to the manifest. Without a run_results.json from the same run, the manifest counts as
+    outdated.
     """
     try:
         written = manifest.stat().st_mtime

@@ -113,7 +113,7 @@ def relation_parts(relation: str) -> tuple[str, ...] | None:
 def table_name(relation: str) -> str:
     """Return a table's name in the form that plans show.
 
-    It is in lower case, and without Spark's own catalog. Any other text stays unchanged.
+    Plans show names in lower case, and without Spark's own catalog. A text that is not a table name stays unchanged.
     """
     parts = relation_parts(relation)
     return ".".join(parts).lower().removeprefix("spark_catalog.") if parts else relation

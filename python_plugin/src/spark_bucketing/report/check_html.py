@@ -43,7 +43,7 @@ def _kind(verdict: Verdict | None) -> str:
 def _reads(report: Report) -> Mapping[str, Sequence[tuple[ModelResult, Verdict | None]]]:
     """Return the models that read each table or model.
 
-    For each of them, also return the worst verdict of the operators that read the table.
+    For each model, also return the worst verdict of the operators that read the table.
     """
     reads = defaultdict[str, list[tuple[ModelResult, Verdict | None]]](list)
     for model in report.models:

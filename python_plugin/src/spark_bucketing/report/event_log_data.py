@@ -107,7 +107,7 @@ def short(node: str) -> str:
 def lines(comparison: Comparison) -> Iterator[str]:
     """Yield the lines below the table.
 
-    They are about costly models, models that were not compared, warnings, and the rule for verdicts.
+    The lines name costly models, models that were not compared, warnings, and the rule for verdicts.
     """
     if not comparison.nodes:
         yield "No model ran successfully both before and after."

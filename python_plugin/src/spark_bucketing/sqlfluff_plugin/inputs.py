@@ -1,7 +1,4 @@
-"""Resolve the columns of a SELECT.
-
-Before, sqlglot has qualified their names and determined their types.
-"""
+"""Resolve the columns of a SELECT whose names and types sqlglot has determined before."""
 
 from __future__ import annotations
 
@@ -23,8 +20,8 @@ class Inputs(dict[str, Relation]):
 
         Return None if the expression is not a column, or if the column is ambiguous.
 
-        sqlglot writes an unqualified column of a USING clause as COALESCE(left, right). Such a column gets the alias
-        ''.
+        sqlglot writes an unqualified column of a USING clause as COALESCE(left, right). An unqualified USING column
+        gets the alias ''.
         """
         if _is_merged(expression):
             return "", str(expression.this.name)
@@ -71,7 +68,7 @@ class Inputs(dict[str, Relation]):
     def result(self, expression: exp.Expr) -> Column:
         """Return the column that an expression computes.
 
-        Its type is certain if the query or a contract states it.
+        The type of a column is certain if the query or a contract states it.
         """
         inner = expression.unnest()
         if isinstance(inner, exp.Column) or _is_merged(inner):

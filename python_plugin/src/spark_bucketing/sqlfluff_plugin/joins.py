@@ -183,7 +183,7 @@ class JudgedJoin:
     def _layout_after(self) -> Layout | None:
         """Return the bucket layout of the join's result.
 
-        It is the layout of the side that Spark does not shuffle.
+        The result has the layout of the side that Spark does not shuffle.
         """
         left, right = (side if side and side.covered else None for side in (self._left, self._right))
         if self._join.side == "FULL" or self._join.method:

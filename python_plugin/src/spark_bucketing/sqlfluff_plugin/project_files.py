@@ -118,7 +118,7 @@ class Project:
     def _yaml(self) -> str:
         """Return the text of all YAML files that might configure a model.
 
-        This text is used for models that the manifest does not contain.
+        The text helps with models that the manifest does not contain.
         """
         if self.root is None:
             return ""
@@ -203,8 +203,8 @@ def _spec(config: Mapping[str, object], node: Node) -> BucketSpec | None:
 def _query(node: Node) -> str | None:
     """Return the SQL of a view.
 
-    It is the compiled SQL. If there is none, it is the source with resolved references, provided that it has no other
-    Jinja.
+    The function prefers the compiled SQL. Without compiled SQL, the function resolves the references in the source,
+    provided that the source has no other Jinja.
     """
     if node.sql or node.language != "sql":
         return node.sql if node.language == "sql" else None

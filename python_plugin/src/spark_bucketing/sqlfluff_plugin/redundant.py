@@ -1,6 +1,6 @@
 """Find redundant operations.
 
-These are casts of a column to its own type, and shuffles of rows that the write shuffles again.
+Redundant operations are casts of a column to its own type, and shuffles of rows that the write shuffles again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _fix(sql: str, start: int, column: exp.Expr) -> Fix | None:
 def redundant_moves(statement: exp.Expr, sql: str) -> Iterator[Problem]:
     """Find shuffles and sorts in the outermost SELECT of a bucketed model.
 
-    They are redundant, because the write shuffles and sorts the rows again.
+    Such shuffles and sorts are redundant, because the write shuffles and sorts the rows again.
     """
     if not isinstance(statement, exp.Query) or any(statement.args.get(part) for part in ("limit", "offset")):
         return

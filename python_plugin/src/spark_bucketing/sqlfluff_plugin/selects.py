@@ -28,7 +28,7 @@ def is_short(select: exp.Select) -> bool:
 def conditions_beside(join: exp.Join, select: exp.Select) -> list[exp.Expr]:
     """Return the conditions that Spark may push into a join.
 
-    They come from WHERE and from inner joins in the same SELECT.
+    Such conditions come from WHERE and from inner joins in the same SELECT.
     """
     where = select.args.get("where")
     others = [one for one in select.args.get("joins") or () if one is not join and not one.side]

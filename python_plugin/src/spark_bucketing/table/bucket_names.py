@@ -15,9 +15,9 @@ _SPARK = re.compile(r"part-.*_(\d{1,9})(?:\..*)?")
 
 
 def bucket_of(file_name: str, bucket_hash: BucketHash) -> int | None:
-    """Return the bucket id in a file's name, or None if it has none.
+    """Return the bucket id in a file's name, or None if the name has no bucket id.
 
-    The name does not include the directory. Its format depends on the bucket hash.
+    The name does not include the directory. The format of a file's name depends on the bucket hash.
     """
     match = (_HIVE if bucket_hash in VERSION_OF_HASH else _SPARK).fullmatch(file_name)
     return int(match[1]) if match else None

@@ -70,8 +70,8 @@ def compatible_read(table: Table, partitions: Sequence[Partition], merging: Merg
 def common_spec(specs: Sequence[BucketSpec], merging: Merging) -> BucketSpec | None:
     """Return the spec with which a single scan can read files with any of these specs, or None if there is none.
 
-    The number of buckets in this spec is the greatest common divisor of all numbers of buckets. Its sort columns are
-    the common prefix of all lists of sort columns.
+    The number of buckets in this spec is the greatest common divisor of all numbers of buckets. The sort columns in
+    this spec are the common prefix of all lists of sort columns.
     """
     if len({(spec.bucket_columns, spec.bucket_hash) for spec in specs}) != 1:
         return None
@@ -140,7 +140,7 @@ def smallest_rewrite(table: Table, selected: Sequence[Partition], merging: Mergi
 
     The rewritten partitions get the table's spec. Spark must be able to read all other partitions with a number of
     buckets that divides the table's number of buckets. The function tries each divisor with each maximum number of
-    buckets. It chooses the pair with which the most partitions need no rewrite.
+    buckets. The function chooses the pair with which the most partitions need no rewrite.
 
     Args:
         table: the bucketed table.
@@ -148,7 +148,8 @@ def smallest_rewrite(table: Table, selected: Sequence[Partition], merging: Mergi
         merging: session settings that control how Spark reads different numbers of buckets together.
 
     Returns:
-        The smallest set of such partitions, in order. It is empty if Spark can already read all selected partitions
+        The smallest set of such partitions, in order. The set is empty if Spark can already read all selected
+        partitions
         together.
     """
     if table.spec is None or compatible_read(table, selected, merging).spec:

@@ -57,9 +57,10 @@ def read_overviews(
     """Read the overviews of tables.
 
     Args:
-        warehouse: a warehouse with an open session. Its settings do not change.
+        warehouse: a warehouse with an open session, whose settings do not change.
         schema: the schema of tables in `names` that are not qualified.
-        names: names of tables. If it is empty, the function reads all bucketed and organized tables in the schema.
+        names: names of tables. If no names are given, the function reads all bucketed and organized tables in the
+            schema.
         on_progress: callback that receives a description of the current step.
 
     Raises:

@@ -36,7 +36,7 @@ def readable_name(identifier: str) -> str:
 def table(text: str) -> str:
     """Quote a qualified name such as db.t.
 
-    Its parts may already be quoted.
+    The parts of the name may already be quoted.
     """
     return ".".join(map(name, parts(text)))
 

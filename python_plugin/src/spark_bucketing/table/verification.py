@@ -104,7 +104,7 @@ def verify_table(
         warehouse: a warehouse with an open session.
         overview: the overview of the table.
         deep: whether to read the rows of unsealed files and of organized tables.
-        where: a predicate on the partition columns. It selects the partitions whose rows are read.
+        where: a predicate on the partition columns, which selects the partitions whose rows are read.
     """
     if not deep:
         return Verification(overview, statistics=overview.statistics or ())

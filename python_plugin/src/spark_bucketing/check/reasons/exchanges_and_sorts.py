@@ -2,8 +2,8 @@
 
 The analysis determines the partitioning and the ordering of the operator's input.
 
-It follows the given plan from a scan up to the operator. It never creates alternative plans; WhatIf does that with
-Spark.
+The analysis follows the given plan from a scan up to the operator. Alternative plans come only from WhatIf, which asks
+Spark for them.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class ExchangeOrSort:
     def table(self) -> BucketedScan | None:
         """Return the bucketed table from which the keys come.
 
-        If there is none, return the first bucketed table below the operator.
+        If no key comes from a bucketed table, return the first bucketed table below the operator.
         """
         scans = (*(source.scan for source in self.columns), *self.side.entry.scans)
         found = [table for scan in scans if (table := self.query.bucketed(scan))]
@@ -129,7 +129,7 @@ class ExchangeOrSort:
     def closest(self) -> tuple[Partitioning, Partitioning] | None:
         """Return a partitioning for each side, such that both are by the same join keys.
 
-        Their hashes and their numbers of partitions may differ.
+        The two partitionings may have different hashes and different numbers of partitions.
         """
         if self.other is None:
             return None

@@ -113,7 +113,7 @@ def unsupported_bucket_column(_: ExchangeOrSort, table: BucketedScan) -> Explana
     **Anti-pattern**
 
     The table has a `double` bucket column. Equal values such as 0.0 and -0.0 are then in different buckets. Another
-    example is a session with `spark.sql.orc.impl=hive`. Its reader returns the same row for several files.
+    example is a session with `spark.sql.orc.impl=hive`. Hive's ORC reader returns the same row for several files.
 
     **Best practice**
 

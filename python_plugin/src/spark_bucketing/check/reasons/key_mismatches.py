@@ -111,7 +111,7 @@ def keys_miss_bucket_column(exchange_or_sort: ExchangeOrSort, table: BucketedSca
 
     **Best practice**
 
-    Choose bucket columns that are keys of all expensive joins and groupings. These joins and groupings may have
+    Choose bucket columns that are keys of all expensive joins and groupings. The joins and groupings may have
     additional keys.
     """
     if not exchange_or_sort.uncovered:
@@ -138,7 +138,8 @@ def union(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation 
 
     **Best practice**
 
-    Give all inputs of the union the same bucket spec, and load the extension. It combines the inputs bucket by bucket.
+    Give all inputs of the union the same bucket spec, and load the extension. The extension combines the inputs bucket
+    by bucket.
     """
     node = exchange_or_sort.lost_at
     if node is None or node.operator not in ("Union", "BucketUnion"):

@@ -131,8 +131,8 @@ def scan_ordering_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanatio
     **Anti-pattern**
 
     Stock Spark with its default settings joins two tables that have one sorted file per bucket. The plan has no
-    shuffle, but two sorts. This also happens with the extension for tables that it does not read, such as tables
-    bucketed by a timestamp.
+    shuffle, but two sorts. With the extension, the same plan results for tables that the extension does not read, such
+    as tables bucketed by a timestamp.
 
     **Best practice**
 

@@ -58,7 +58,7 @@ class Relations:
     def relation(self, table: HypotheticalTable) -> Any:
         """Return the relation of a table.
 
-        It has its own copy of the catalog entry, which Spark's planning rules read.
+        The relation has its own copy of the catalog entry, because Spark's planning rules read this entry.
         """
         prototype, files = self._prototype(table.format)
         hive = table.spec is not None and table.spec.in_hive_layout

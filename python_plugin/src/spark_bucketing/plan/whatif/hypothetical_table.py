@@ -87,7 +87,7 @@ class HypotheticalTable:
     def content(self) -> str:
         """Return a name that identifies these columns, this layout and this size.
 
-        It is no longer than the metastore allows.
+        The name is no longer than the metastore allows.
         """
         schema, _, table = self.name.lower().rpartition(".")
         readable = "".join(letter if letter.isalnum() else "_" for letter in f"{schema}_{table}")[:60]

@@ -27,8 +27,8 @@ _FIXED = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogI
 class WhatIf(SessionPlanner):
     """A planner for hypothetical tables in a separate session (open_beside()), with or without the extension.
 
-    The methods raise a SparkError if Spark rejects a type, a bucket column or a query. They raise a PlanError if they
-    cannot parse a plan.
+    The methods raise a SparkError if Spark rejects a type, a bucket column or a query. The methods raise a PlanError if
+    they cannot parse a plan.
     """
 
     def __init__(self, session: SparkSession, folder: Path, has_extension: bool) -> None:

@@ -44,7 +44,7 @@ class Rule_SparkBucketing_SB09(BucketRule, BaseRule):
 
     **Best practice**
 
-    Choose bucket columns that are keys of all expensive joins and groupings. These joins and groupings may have
+    Choose bucket columns that are keys of all expensive joins and groupings. The joins and groupings may have
     additional keys.
 
     .. code-block:: sql
@@ -260,8 +260,8 @@ class Rule_SparkBucketing_SB17(BucketRule, BaseRule):
 class Rule_SparkBucketing_SB18(BucketRule, BaseRule):
     """A join, filter or grouping casts a bucket column to the type that it already has.
 
-    The fix is available only if the column's type is certain. This is the case for columns of a source, and for columns
-    of a model with an enforced contract.
+    The fix is available only if the column's type is certain. The types of columns are certain in a source, and in a
+    model with an enforced contract.
 
     **Anti-pattern**
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class BucketRule:
     """A mixin for all rules.
 
-    It does not extend BaseRule, because sqlfluff treats every subclass of BaseRule as a rule.
+    The mixin does not extend BaseRule, because sqlfluff treats every subclass of BaseRule as a rule.
     """
 
     name: str
@@ -119,7 +119,7 @@ def _segment_at(root: BaseSegment, offset: int) -> RawSegment:
 def _query_fixes(fix: Fix | None, root: BaseSegment) -> list[LintFix]:
     """Return the edits that fix a problem.
 
-    There are none if a template generates some of the text to change.
+    The result is empty if a template generates some of the text to change.
     """
     if fix is None:
         return []

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.parser.ParserInterface
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 
-/** A parser that replaces Spark's parser. It passes every statement to Spark's parser first. */
+/** A parser that replaces Spark's parser, but passes every statement to Spark's parser first. */
 trait BucketParser extends ParserInterface {
 
   protected def spark: ParserInterface

@@ -32,7 +32,7 @@ import org.apache.spark.sql.types.{DataType, StructType}
  *   ALTER TABLE t REPLACE FILES LISTED IN u WITH v
  *   ALTER TABLE t RECOVER FILES
  * }}}
- * These statements also work in EXPLAIN. They do not work in a SQL script (BEGIN ... END), because Spark parses a script as a whole.
+ * These statements also work in EXPLAIN. A SQL script (BEGIN ... END) cannot contain them, because Spark parses a script as a whole.
  */
 case class BucketDdlParser(spark: ParserInterface) extends ForwardingParser {
 

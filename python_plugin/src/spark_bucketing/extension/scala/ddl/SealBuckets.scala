@@ -42,7 +42,7 @@ private case class SealCandidate(part: PartitionFiles, specs: Seq[SealedSpec], u
 
 /**
  * Seals existing files. Spark reads their bucket and sort columns once. The command reports for each partition whether its
- * files match the bucket spec. It skips files that are already sealed.
+ * files match the bucket spec. The command skips files that are already sealed.
  */
 case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePartitionSpec], asked: SealOptions)
     extends LeafRunnableCommand {

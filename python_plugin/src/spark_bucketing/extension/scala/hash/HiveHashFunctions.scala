@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.types._
 
 /**
- * Implements `hive_hash(columns...)` and `hive2_hash(columns...)`. They return Hive's hash of a row in bucketing version 1 and 2
+ * Implements `hive_hash(columns...)` and `hive2_hash(columns...)`. The functions return Hive's hash of a row, in version 1 and 2,
  * as an int. Both functions accept only types for which their result equals Hive's hash.
  */
 case class HiveHashOf(hash: HiveBucketHash, children: Seq[Expression]) extends RuntimeReplaceable {
@@ -21,7 +21,7 @@ case class HiveHashOf(hash: HiveBucketHash, children: Seq[Expression]) extends R
   override protected def withNewChildrenInternal(changed: IndexedSeq[Expression]): Expression = copy(children = changed)
 }
 
-/** Implements `hive_bucket(n, columns...)` and `hive2_bucket(n, columns...)`. They return the bucket id of a row, from 0 to n - 1. */
+/** Implements `hive_bucket(n, columns...)` and `hive2_bucket(n, columns...)`. The functions return a row's bucket id, from 0 to n - 1. */
 case class HiveBucketOf(hash: HiveBucketHash, buckets: Expression, columns: Seq[Expression]) extends RuntimeReplaceable {
   override def children: Seq[Expression] = buckets +: columns
   override def flatArguments: Iterator[Any] = children.iterator

@@ -62,7 +62,7 @@ object BucketValidation {
     BucketSpec(asked.numBuckets, once(table, keys, "CLUSTERED"), once(table, sorts, "SORTED"))
   }
 
-  /** Returns the first bucket column whose values Spark hashes differently from Hive. Its type is the declared type. */
+  /** Returns the first bucket column whose values Spark hashes differently from Hive. The result has the declared type. */
   def unlikeHive(table: CatalogTable, hash: HiveBucketHash, keys: Seq[String]): Option[StructField] = {
     val schema = CharVarcharUtils.getRawSchema(table.schema)
     keys.flatMap(name => schema.find(_.name.equalsIgnoreCase(name)))

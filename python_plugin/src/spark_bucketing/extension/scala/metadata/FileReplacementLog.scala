@@ -112,7 +112,7 @@ object Replacement {
   }
 
   /**
-   * Returns a unique name that sorts after all earlier records. It starts with the current time. If the last record
+   * Returns a unique name that sorts after all earlier records. The name starts with the current time. If the last record
    * is later, because the clocks of two hosts differ, the name starts with the next number after that record.
    */
   private def nextName(location: Path, fs: FileSystem): String = {
@@ -197,7 +197,7 @@ object Replacement {
 
 /**
  * Names the files of a table. A name is the file's path relative to the table's location. If the file's partition is outside
- * this location, the name is an absolute path. It has no scheme, host or escapes, because a URL can be written in several ways.
+ * this location, the name is an absolute path. A name has no scheme, host or escapes, because a URL can be written in several ways.
  */
 case class TableFiles(location: Path) {
 

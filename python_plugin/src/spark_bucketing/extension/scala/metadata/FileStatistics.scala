@@ -48,7 +48,7 @@ case class ColumnStats(dataType: DataType, lower: Any, upper: Any, nulls: Long) 
 }
 
 /**
- * The file statistics of a table. They are in a subdirectory of the table's location, which readers of the table skip. See
+ * The file statistics of a table. Statistics are in a subdirectory of the table's location, which readers of the table skip. See
  * docs/explanation/file-layout.md. Statistics apply to a file only if its length and modification time match.
  */
 class FileStatistics(parts: Set[Path], files: Map[String, Seq[FileStats]], depth: Int) {

@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.security.MessageDigest
 
 /**
- * The digest of an unordered set of files. It combines the number of files, their total length, and a sum of hashes over each
+ * The digest of an unordered set of files. The digest combines the number of files, their total length, and a sum of hashes over each
  * file's name, length and modification time. The digests of disjoint sets can be added.
  *
  * @param count the number of files

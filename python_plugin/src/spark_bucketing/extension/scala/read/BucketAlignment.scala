@@ -9,7 +9,7 @@ import org.apache.spark.sql.internal.SQLConf
 
 /**
  * Aligns the two sides of a one-to-many bucket join, which have N and k x N buckets. A row that is in bucket b of k x N buckets
- * would be in bucket b mod N of N buckets. This allows two plans without a shuffle:
+ * would be in bucket b mod N of N buckets. Therefore, two plans without a shuffle are possible:
  *
  *  - Coalesce: each task reads k buckets of the side with k x N buckets as one bucket (N tasks).
  *  - Split: k tasks read each bucket of the side with N buckets, and filter its rows by the other side's bucket id (k x N tasks).

@@ -61,7 +61,7 @@ object BucketPruning {
 
   private def shortened(values: Seq[Values]): Seq[Values] = if (values.length > Limit) Anything else values
 
-  /** Returns the bucket id for these values. It evaluates the same expression as the writer. */
+  /** Returns the bucket id for these values. The method evaluates the same expression as the writer. */
   private def bucket(values: Seq[Any], types: Seq[DataType], of: SealedBuckets): Int = {
     val literals = values.zip(types).map { case (value, dataType) => Literal(value, dataType) }
     of.hash.partitioning(literals, of.buckets).partitionIdExpression.eval().asInstanceOf[Int]

@@ -46,7 +46,7 @@ case class BucketRead(
   /** Whether several partitions of the scan read the same bucket, so that each of them must filter the rows. */
   def splits: Boolean = partitions > of.buckets
 
-  /** Returns whether a scan with this number of partitions can read the buckets. It must be a divisor or multiple of the bucket count. */
+  /** Returns whether a scan with this number of partitions can read the buckets. The number must be a divisor or multiple of the bucket count. */
   def canHave(partitions: Int): Boolean = BucketCounts.areCompatible(partitions, of.buckets)
 
   /** Returns the partitions that read a bucket. If there are more partitions than buckets, several partitions read the same bucket. */
@@ -61,7 +61,7 @@ case class BucketRead(
 }
 
 /**
- * Spark's file scan with a different output partitioning. It inherits columns, filters, dynamic pruning, columnar batches and
+ * Spark's file scan with a different output partitioning. This scan inherits columns, filters, dynamic pruning, columnar batches and
  * metrics from Spark.
  */
 sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockScan(stock) {

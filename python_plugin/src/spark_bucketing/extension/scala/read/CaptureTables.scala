@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 
 /**
  * Captures the metadata of tables in the Hive layout during analysis, which avoids a second metastore call. Later, Spark
- * replaces their relations with cached relations. These may be older than a seal that another session has written.
+ * replaces their relations with cached relations. Cached relations may be older than a seal of another session.
  */
 object CaptureTables extends Rule[LogicalPlan] {
 

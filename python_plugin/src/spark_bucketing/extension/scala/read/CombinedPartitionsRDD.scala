@@ -16,7 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, RowOrdering, SortOr
 case class CombinedPartition(index: Int, of: Seq[(Int, Partition)]) extends Partition
 
 /**
- * Combines partitions of the parent RDDs without a shuffle. It concatenates the partitions, or merges them by their common ordering.
+ * Combines partitions of the parent RDDs without a shuffle. The RDD concatenates the partitions, or merges them by their ordering.
  *
  * @param from for each partition, pairs of a parent's index and the index of one of its partitions
  * @param order ordering by which to merge the partitions, or empty to concatenate them
@@ -60,7 +60,7 @@ class CombinedPartitionsRDD(
 
 /**
  * Merges sorted iterators. An input may reuse its row object, so it advances only after the caller has used its previous row. As
- * long as one input has the smallest rows, the queue does not change. This is often the case with files of different dates.
+ * long as one input has the smallest rows, the queue does not change. Files of different dates are an example.
  */
 private class MergedRowIterator(inputs: Seq[Iterator[InternalRow]], ordering: Ordering[InternalRow])
     extends Iterator[InternalRow] {

@@ -24,7 +24,7 @@ import org.apache.spark.sql.types.{DataType, StructType, TimestampType}
 import org.apache.spark.util.ThreadUtils
 
 /**
- * Plans scans of organized tables. A scan reads the files from either before or after a file replacement, never a mixture. It
+ * Plans scans of organized tables. A scan reads the files from either before or after a file replacement, never a mixture. A scan
  * skips files that cannot match the filters according to their statistics.
  */
 object OrganizedReads {
@@ -47,7 +47,7 @@ object OrganizedReads {
 }
 
 /**
- * The file index of an organized table. It lists only files that may contain rows matching the filters.
+ * The file index of an organized table. The index lists only files that may contain rows matching the filters.
  *
  * @param all Spark's file index of the table
  * @param map statistics of the files, or None to list all files
@@ -156,8 +156,8 @@ object OrganizedFiles {
   }
 
   /**
-   * Returns whether the presence of new files can prove that a listing reflects a replacement. It cannot if the replacement has
-   * no new files, if later replacements have removed them, or if the query selects other partitions. In these cases, the
+   * Returns whether the presence of new files can prove that a listing reflects a replacement. New files prove nothing if the replacement has
+   * none, if later replacements have removed them, or if the query selects other partitions. In these cases, the
    * session must have listed the files after the replacement.
    */
   private def isShownByFiles(last: Replacement): Boolean = last.added.nonEmpty && !isOld(last)
@@ -171,7 +171,7 @@ object OrganizedFiles {
     listed.map(directory => directory.copy(files = directory.files.filter(file => keep(file.fileStatus)))).filter(_.files.nonEmpty)}
 
 /**
- * Tests, based on statistics, whether a file may contain rows that match the filters. It uses the filter that Spark applies to
+ * Tests, based on statistics, whether a file may contain rows that match the filters. The test uses the filter that Spark applies to
  * the batches of cached tables, because these batches have the same kind of statistics.
  */
 object FileRangeFilter {

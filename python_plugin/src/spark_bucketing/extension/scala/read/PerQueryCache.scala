@@ -36,8 +36,8 @@ object PerQueryCache {
   }
 
   /**
-   * Returns filters in a form that can be part of a cache key. It has no expression ids, because they differ for every
-   * reference to a table.
+   * Returns filters in a form that can be part of a cache key. The result has no expression ids, because they differ
+   * for every reference to a table.
    */
   def comparable(filters: Seq[Expression]): Set[Expression] =
     filters.map(_.transform { case column: Attribute => column.withExprId(ExprId(0)).withQualifier(Nil) }).toSet

@@ -29,7 +29,7 @@ class LazyFileListing(scan: FileSourceScanExec) {
 
   def listing: BucketListing = { asked = true; all }
 
-  /** Returns the listing if it has been used before, otherwise None. It never lists files. */
+  /** Returns the listing if it has been used before, otherwise None. The method never lists files. */
   def listed: Option[BucketListing] = if (asked) Some(all) else None
 }
 
@@ -178,8 +178,8 @@ object SealedSpecs {
     }
 
   /**
-   * Returns one bucket spec with which several parts can be read together. Its number of buckets is the greatest common divisor
-   * of their numbers of buckets. Its sort columns are the common prefix of their sort columns.
+   * Returns one bucket spec with which several parts can be read together. The number of buckets is the greatest common
+   * divisor of all numbers of buckets. The sort columns are the common prefix of all lists of sort columns.
    */
   private def together(parts: Seq[Part], cores: Int): Found =
     if (parts.isEmpty) Left(FallbackReason(NotSealed, "the query selects no partition"))

@@ -70,7 +70,7 @@ class WriteTasks(directories: Seq[Expression], keys: Seq[Expression], bucket: Ha
 }
 
 /**
- * The physical operator for [[BucketedRows]]. It requires a ClusteredDistribution, so that no later rule separates rows
+ * The physical operator for [[BucketedRows]]. The operator requires a ClusteredDistribution, so that no later rule separates rows
  * with equal keys. [[EnsureBucketedRows]] enforces the exact partitioning.
  */
 case class BucketedRowsExec(

@@ -100,8 +100,8 @@ object BucketedWrites {
 
   /**
    * Returns whether the files of a write can be sealed. Writes with ordered input cannot be sealed, because Spark mistakes a
-   * descending order for the sort order of the buckets. Neither can writes with concurrent writers, because these writers do not
-   * report the partition of each file.
+   * descending order for the sort order of the buckets. Writes with concurrent writers cannot be sealed either, because such
+   * writers do not report the partition of each file.
    */
   private def isSealable(write: V1WriteCommand): Boolean =
     write.query.outputOrdering.isEmpty && SQLConf.get.maxConcurrentOutputFileWriters == 0
@@ -114,8 +114,8 @@ object BucketedWrites {
   }
 
   /**
-   * Returns the query without its topmost shuffles and sorts, which are useless below the shuffle by bucket. It keeps those below
-   * a computed column, because the column may depend on the order of the rows or on the number of tasks.
+   * Returns the query without its topmost shuffles and sorts, which are useless below the shuffle by bucket. Shuffles and
+   * sorts below a computed column stay, because the column may depend on the order of the rows or on the number of tasks.
    */
   private def unshuffled(query: LogicalPlan): LogicalPlan = query match {
     case Project(columns, child) if columns.forall(isCheap) => Project(columns, unshuffled(child))

@@ -237,7 +237,7 @@ object SealedWrites {
   def hashOf(options: Map[String, String]): BucketHash = options.get(HashOption).flatMap(BucketHash.named).getOrElse(
     if (options.get(BucketingUtils.optionForHiveCompatibleBucketWrite).contains("true")) BucketHash.Hive else BucketHash.Spark)
 
-  /** Returns the options for a write in the Hive layout. One of them is Spark's own option, which also selects Hive's file names. */
+  /** Returns the options for a write in the Hive layout. Spark's own option among them also selects Hive's file names. */
   def optionsOf(hash: HiveBucketHash): Map[String, String] =
     Map(BucketingUtils.optionForHiveCompatibleBucketWrite -> "true", HashOption -> hash.name)
 

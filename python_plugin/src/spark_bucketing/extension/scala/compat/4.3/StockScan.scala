@@ -10,7 +10,7 @@ abstract class StockScan(of: FileSourceScanExec)
       of.optionalNumCoalescedBuckets, of.dataFilters, of.tableIdentifier, of.disableBucketedScan,
       of.markedForSingleTaskExecution)
 
-/** A scan whose partitions must be read by separate tasks. It keeps Spark from reading a small table in a single task. */
+/** A scan whose partitions must be read by separate tasks. Otherwise, Spark would read a small table in a single task. */
 trait NotByOneTask extends FileSourceScanLike {
   override lazy val useSingleTaskExecution: Boolean = false
 }
