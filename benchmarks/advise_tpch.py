@@ -34,7 +34,7 @@ MIB = 2**20
 
 
 def main() -> None:
-    """Run the project without and with the advice, and print and save the measurements."""
+    """Run the project before and after applying the advice, then print and save the measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1, help="TPC-H scale factor")
     parser.add_argument(

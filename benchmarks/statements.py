@@ -3,7 +3,7 @@
 Each variant is a dbt project with two identical models. The benchmark runs each project several times. The first run
 creates the tables, and later runs replace or extend them. The benchmark counts only the statements of the second model,
 because dbt sends some queries only once per run. The variants run alternately, so that neither a warm JVM nor other
-load on the machine favours one of them. The times are medians over all runs except the first two. The statements are
+load on the machine favors one of them. The times are medians over all runs except the first two. The statements are
 those of the last run.
 """
 

@@ -2,7 +2,7 @@
   Returns the name of a SQL function that computes Hive's hash of its arguments, or none if the session has no such function.
 
   If the session extension is loaded, this is the extension's function hive_hash or hive2_hash. Otherwise, the macro creates a temporary function from
-  Hive's UDF for version 1, which every Spark with Hive support contains. The Hive version in Spark has no UDF for version 2. bucket_id() prepares the
+  Hive's UDF for version 1, which every Spark with Hive support contains. Spark's built-in Hive has no UDF for bucketing version 2. bucket_id() prepares the
   arguments for either function.
 -#}
 {% macro hive_hash_function(bucket_hash='hive') -%}

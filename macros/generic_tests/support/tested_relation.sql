@@ -1,5 +1,5 @@
 {#-
-  Returns the tested relation. If the test has the config `where`, dbt passes a subquery to it. With `where`, the result is the relation of the node
+  Returns the tested relation. If the test has a `where` config, dbt passes a subquery to the test. With `where`, the result is the relation of the node
   or source to which the test is attached.
 -#}
 {% macro tested_relation(tested) -%}

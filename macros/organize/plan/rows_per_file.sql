@@ -5,7 +5,7 @@
   and compression, the row size comes from that table. Otherwise, the macro writes a sample of the input, and measures it. The size of rows in memory
   does not predict their size on disk.
 
-  known: relation that contains the rows and bytes of the table's files, or none if the run has no such relation yet
+  known: relation with the row count and the size in bytes of each file of the table, or none if the run has no such relation yet
 -#}
 {% macro rows_per_file(input, columns, layout, relation, existing, known=none) -%}
   {%- if layout.file_count.setting == 'rows_per_file' -%}

@@ -67,7 +67,7 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the file number of a row in its partition, from 0. The row counts of a partition's files differ by at most one. -#}
+{#- Returns SQL for the number of a row's file within its partition. The first file has number 0. The row counts of a partition's files differ by at most one. -#}
 {% macro file_of_row() -%}
   {{ return(spark_bucketing.row_number_in_partition() ~ ' * plan.files div plan.rows') }}
 {%- endmacro %}

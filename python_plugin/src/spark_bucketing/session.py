@@ -78,7 +78,7 @@ def local_session() -> Iterator[SparkSession]:
 def open_beside(
     session: SparkSession, settings: Mapping[str, str], jar: Path | None = None, extension: str | None = None
 ) -> SparkSession:
-    """Open a second session in this process's Spark, which has its own in-memory catalog.
+    """Open a second session, with its own in-memory catalog, in this process's Spark.
 
     Args:
         session: an open session, whose catalog and settings stay unchanged.

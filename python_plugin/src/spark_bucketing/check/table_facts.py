@@ -1,4 +1,4 @@
-"""Read the facts about a plan's tables from the metastore, once per table."""
+"""Read the metadata of a plan's tables from the metastore, once per table."""
 
 from __future__ import annotations
 

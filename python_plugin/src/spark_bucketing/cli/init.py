@@ -62,7 +62,7 @@ def init(
     """
     if bool(model) != bool(clustered_by):
         raise click.UsageError(
-            "--model and --clustered-by must be used together: name a model, and the columns by which queries join it."
+            "--model and --clustered-by must be used together: name a model, and the columns on which queries join it."
         )
     with progress_line("reading the project") as line:
         target = read_target(place)

@@ -97,7 +97,7 @@ def _bytes(line: str) -> int | None:
 
 
 def scan_key(scan: PlanNode) -> ScanKey:
-    """Return the key by which the directories of a scan are stored."""
+    """Return the key under which the directories of a scan are stored."""
     return scan.table or "", _ID.sub("", scan.details.get("PartitionFilters", "[]"))
 
 

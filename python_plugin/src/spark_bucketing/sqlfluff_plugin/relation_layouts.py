@@ -9,7 +9,7 @@ from spark_bucketing.spec import BucketHash, hash_name
 from spark_bucketing.sqlfluff_plugin.project_files import Table
 
 Place = tuple[str, str]
-"""A column of an input of a SELECT: the input's alias and the column's name, both in lower case."""
+"""A column of a SELECT's input: the input's alias and the column's name, both in lower case."""
 
 
 @dataclass(frozen=True)

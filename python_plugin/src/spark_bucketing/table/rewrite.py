@@ -1,4 +1,4 @@
-"""Rewrite partitions with the table's bucket spec, many in one pass; see docs/explanation/replacing-rows.md.
+"""Rewrite many partitions in one pass with the table's bucket spec; see docs/explanation/replacing-rows.md.
 
 1. Copy the partitions' rows with CREATE TABLE AS SELECT to a staging table, which the next run drops after a crash.
 2. Compare row counts per partition, and mark the staging table as complete. A run after a later crash continues here.

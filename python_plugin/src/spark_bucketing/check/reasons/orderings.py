@@ -58,7 +58,7 @@ def sort_columns_mismatch(exchange_or_sort: ExchangeOrSort, table: BucketedScan)
     select * from clicks join users using (user_id)
     ```
 
-    Files are always in ascending order, so this window still needs a sort:
+    Rows in a file are always in ascending order, so this window still needs a sort:
 
     ```sql
     select *, row_number() over (partition by user_id order by event_at desc) as n from clicks

@@ -40,7 +40,7 @@ object ResolveBucketDdl extends Rule[LogicalPlan] {
 }
 
 /**
- * Changes the bucket spec with which later writes to a table are bucketed, or the descriptor of a partition. Existing files do
+ * Changes either the bucket spec for later writes to a table, or the descriptor of a partition. Existing files do
  * not change, and their seals still describe them.
  */
 case class AlterBucketsCommand(

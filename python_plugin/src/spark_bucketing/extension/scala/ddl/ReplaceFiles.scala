@@ -122,7 +122,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     checkUnchanged(going)
     val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
     created.map(defaultLocation).find(children(_).exists(BucketFiles.isData)).foreach { folder =>
-      throw refused(s"found files in $folder, which is not a partition of the table", "an empty folder for the new partition",
+      throw refused(s"found files in $folder, which is not a partition of the table", "an empty directory for the new partition",
         "move the files away, or restore the partition with ALTER TABLE ... ADD PARTITION, and run it again; nothing has been replaced")
     }
     Replacement.begin(location, fs, Replacement(location, coming.map(move => files.nameOf(move.to)).toSet,
@@ -190,8 +190,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     if (table.partitionColumnNames.isEmpty) of(new Path(staged.location), location, None, isNew = false) else {
       val folders = partitions
       folders.groupBy(_._2.toUri.getPath).find(_._2.size > 1).foreach { case (folder, of) =>
-        throw refused(s"found ${of.size} partitions in the folder $folder", "a separate folder for each partition",
-          "move the rows of each partition into a separate folder, for example with INSERT OVERWRITE, and run it again; nothing has been replaced")
+        throw refused(s"found ${of.size} partitions in the directory $folder", "a separate directory for each partition",
+          "move the rows of each partition into a separate directory, for example with INSERT OVERWRITE, and run it again; nothing has been replaced")
       }
       together(catalog.listPartitions(staged.identifier)) { partition =>
         val folder = folders.get(partition.spec)

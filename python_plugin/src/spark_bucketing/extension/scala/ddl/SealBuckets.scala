@@ -160,7 +160,7 @@ private object SealOutcome {
     val SealCandidate(part, specs, unread) = candidate
     def refused(problem: String) = SealOutcome(part, Refused, None, unread.length, Some(problem))
     def misplaced(spec: SealedSpec) = verdicts.flatMap(_(spec).misplaced)
-    if (part.folders.nonEmpty) refused(s"a folder among the files: ${part.folders.head}")
+    if (part.folders.nonEmpty) refused(s"a directory among the files: ${part.folders.head}")
     else if (part.files.isEmpty) SealOutcome(part, PartitionFiles.Empty, None, 0, None)
     else if (specs.isEmpty) refused("bucket columns that are not in the table, or of a type that engines hash differently")
     else specs.find(spec => misplaced(spec).isEmpty) match {

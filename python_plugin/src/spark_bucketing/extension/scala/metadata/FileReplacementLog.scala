@@ -56,7 +56,7 @@ case class Replacement(
     val old = removed.filter(found).map(parent)
     added.find(name => old(parent(name)) && !found(name)).foreach { missing =>
       throw Compat.refusal(s"Cannot determine the current files of the table: the replacement $folder is not finished, and its new file " +
-        s"$missing is missing in a folder with old files. Expected all new files of the replacement. ${Replacement.Instead}")
+        s"$missing is missing in a directory with old files. Expected all new files of the replacement. ${Replacement.Instead}")
     }
   }
 }
@@ -70,7 +70,7 @@ object Replacement {
   private val Committed = "committed"
   private val Done = "done"
   private val Instead =
-    s"Instead: restore the whole folder of the table, including $Folder, from one backup, or rebuild the table with dbt run --full-refresh."
+    s"Instead: restore the whole directory of the table, including $Folder, from one backup, or rebuild the table with dbt run --full-refresh."
   private val Stamp = DateTimeFormatter.ofPattern("yyyyMMddHHmmssSSSSSS")
 
   private case class Lists(added: Set[String], removed: Set[String], created: Seq[Map[String, String]])
@@ -89,7 +89,7 @@ object Replacement {
   /** Returns the directories that contain the replacement records of a table, oldest first. */
   def folders(location: Path, fs: FileSystem): Seq[Path] = {
     val found = children(new Path(location, Folder), fs)
-    found.find(file => !file.isDirectory && !file.getPath.getName.startsWith(".")).foreach(file => throw damaged(file.getPath, "not a folder"))
+    found.find(file => !file.isDirectory && !file.getPath.getName.startsWith(".")).foreach(file => throw damaged(file.getPath, "not a directory"))
     found.map(_.getPath).sortBy(_.getName)
   }
 

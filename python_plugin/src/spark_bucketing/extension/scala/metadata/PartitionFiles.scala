@@ -35,7 +35,7 @@ case class PartitionFiles(
   /** Returns the status and a description. The status is `sealed`, `empty`, or an ordinary-scan code. */
   def status(hash: BucketHash, dataSchema: StructType): (String, Option[String]) = seal match {
     case _ if files.isEmpty && folders.isEmpty => (PartitionFiles.Empty, None)
-    case _ if folders.nonEmpty => (FallbackReason.SealBroken, Some(s"a folder among the files: ${folders.head}"))
+    case _ if folders.nonEmpty => (FallbackReason.SealBroken, Some(s"a directory among the files: ${folders.head}"))
     case None => (FallbackReason.NotSealed, None)
     case Some(Left(why)) => (FallbackReason.SealUnreadable, Some(why))
     case Some(Right(found)) if !found.spec.fits(dataSchema) =>

@@ -137,7 +137,7 @@ object Seal {
     } yield Seal(SealedSpec(buckets, columns, sorts, hash, schema), digest.plus(specText(of), -1))
   }
 
-  /** Returns the spec as text, which the digest includes. If someone changes the spec by hand, the seal no longer matches any files. */
+  /** Returns the text form of the spec that goes into the digest. If someone changes the spec by hand, the seal no longer matches any files. */
   private def specText(of: collection.Map[String, String]): String =
     Seq(NumBuckets, Columns, SortColumns, Hash, Schema).map(of).mkString("\n")
 
