@@ -174,8 +174,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }
 
   /**
-   * Returns the paths of the named files that belong to this table. A file outside the table's location belongs to it only
-   * if it is in one of its partitions, because the record may be a copy that belongs to another table.
+   * Returns the paths of the named files that belong to this table. A file outside the table's location belongs to the table only
+   * if it is in one of the table's partitions. The record may be a copy that belongs to another table.
    */
   private def pathsOf(names: Set[String]): Seq[Path] = {
     val (below, elsewhere) = names.toSeq.partition(files.isBelow)
