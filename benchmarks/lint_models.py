@@ -136,7 +136,7 @@ def time_rules(project: Path, console: Console) -> None:
 
 
 def _time_rules_alone(project: Path, file: Path, text: str) -> float:
-    """Return the time in seconds that the rules take, excluding the time that sqlfluff takes to render and parse the SQL."""
+    """Return the seconds that the rules take, excluding the time that sqlfluff takes to render and parse the SQL."""
     rendered = linter(project, "spark_bucketing").render_string(text, str(file), FluffConfig(overrides=SPARK), "utf-8")
     known = project_of(file, f"{project}/{MANIFEST}")
     begin = time.perf_counter()

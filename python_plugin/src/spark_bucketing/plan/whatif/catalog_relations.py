@@ -1,8 +1,8 @@
 """Create Spark's objects for a hypothetical table: its catalog entry, and the relation that a scan reads.
 
-For a bucketed Hive table, stock Spark creates a relation without a bucket spec; only the table's catalog entry has the spec. This
-module does the same without a Hive metastore. Py4J cannot use default arguments in Scala. Therefore, this module lets
-Spark create instances of case classes, and then copies them.
+For a bucketed Hive table, stock Spark creates a relation without a bucket spec; only the table's catalog entry has
+the spec. This module does the same without a Hive metastore. Py4J cannot use default arguments in Scala. Therefore,
+this module lets Spark create instances of case classes, and then copies them.
 """
 
 from __future__ import annotations
