@@ -1,9 +1,11 @@
-"""Record a small event log of two runs of a dbt project with a join, with the first Spark on Python's path.
+"""Record a small event log of two runs of a dbt project that contains a join.
+
+The script uses the first Spark on Python's path.
 
 Usage: PYTHONPATH=.venv/spark-3.5 record_event_log.py FOLDER CASE.zstd [SETTING=VALUE ...]
 
-The script deletes the contents of FOLDER, and writes the project and the complete log to it. CASE is the log without
-paths and hosts.
+The script deletes the contents of FOLDER, and writes the project and the complete log to it. The script writes a copy
+of the log without paths and host names to CASE.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ group by c.customer_id""",
 
 
 def settings(folder: Path) -> dict[str, str]:
-    """Return the Spark settings of the project."""
+    """Return the Spark settings for the project."""
     return {
         **extension_settings(build_jar()),
         "spark.master": "local[2]",
@@ -62,7 +64,7 @@ def make_project(folder: Path, more: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Run the project twice, and write the case."""
+    """Run the project twice, and write the event log as a test case."""
     from dbt.cli.main import dbtRunner
     from pyspark.sql import SparkSession
 

@@ -62,7 +62,7 @@ def test_swapped_folders_and_files_are_errors(table: OrganizedTable) -> None:
     expected = table.expected()
     records = table.location / "_replaced"
     records.write_text("")
-    is_refused(table, "_replaced is damaged: not a folder")
+    is_refused(table, "_replaced is damaged: not a directory")
     records.unlink()
     (records / "20260101000000000000-0" / "done").mkdir(parents=True)
     is_refused(table, "done is damaged: not a file")
@@ -108,7 +108,7 @@ def test_restored_old_files_count_unless_new_files_are_missing(table: OrganizedT
     assert table.read() == before
     table.crash(table.stage(upserts, []), "committed")
     table.restore_partition(backup, folder)
-    is_refused(table, "is not finished.*is missing in a folder with old files")
+    is_refused(table, "is not finished.*is missing in a directory with old files")
     table.restore_table(backup)
     assert table.read() == table.learn() == before
 

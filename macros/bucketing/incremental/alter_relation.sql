@@ -1,5 +1,5 @@
 {#-
-  Alters a table that keeps its files: adds columns, then sets the bucket spec, which may use a new column.
+  Alters a table without rewriting its files: adds columns, then sets the bucket spec, which may use a new column.
 
   The bucket spec applies to future writes. Existing partitions keep the spec in their seals.
 

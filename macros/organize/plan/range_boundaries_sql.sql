@@ -1,5 +1,5 @@
 {#-
-  Returns SQL for the range boundaries of another organized table, with the columns p0, p1, ... and boundaries of a plan.
+  Returns SQL for the range boundaries of another organized table. The result has the columns p0, p1, ... and `boundaries`, as in a plan table.
 
   Both tables must have the same partition and implicit partition columns. The range columns may have different names.
 -#}

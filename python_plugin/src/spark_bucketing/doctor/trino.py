@@ -1,4 +1,4 @@
-"""Check which bucketed tables in a schema Trino reads as bucketed."""
+"""Check which bucketed tables of a schema Trino can read as bucketed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ _HIVE = re.compile(r"^Provider: hive$", re.MULTILINE)
 
 
 def examine_tables(warehouse: Warehouse, schema: str) -> Iterator[Diagnosis]:
-    """Check the bucketed tables in a schema; yield nothing if it has no such tables or does not exist.
+    """Check the bucketed tables of a schema.
+
+    Yield nothing if the schema does not exist or has no bucketed tables.
 
     Raises:
-        SparkError: Spark does not answer.
+        SparkError: Spark does not respond.
     """
     if not warehouse.rows(f"show schemas like {sql.text(schema)}"):
         return

@@ -1,4 +1,7 @@
-"""Write overviews of tables as JSON, or as text: a grid, then findings, then details."""
+"""Write overviews of tables as JSON or as text.
+
+The text consists of a grid, then findings, then details.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ _TITLES = (*_WORDS, *_NUMBERS, "metadata", "state")
 
 
 def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file: TextIO, details: bool = False) -> None:
-    """Write the overviews of tables; with `details`, text reports also list partitions and files."""
+    """Write the overviews of tables.
+
+    With `details`, text reports also list partitions and files.
+    """
     if form == "json":
         write_json({"schema": schema, "tables": list(map(overview_data, overviews))}, file)
     elif overviews:
@@ -66,7 +72,7 @@ def _messages(files: BucketedFiles | None) -> Sequence[str]:
 
 
 def _record(overview: Overview) -> Table:
-    """Return one line per column, for terminals that are too narrow for the grid."""
+    """Return a table with one line for each column of the grid, for terminals on which the grid does not fit."""
     record = Table.grid(padding=(0, 2))
     for title, cell in zip(_TITLES, _cells(overview), strict=True):
         record.add_row(Text(title, "bold"), cell)
@@ -102,7 +108,7 @@ def _bucketed_cells(files: BucketedFiles) -> list[str]:
 
 
 def _other_cells(overview: Overview) -> list[str]:
-    """Return the cells of an organized table, or of a NOT CLUSTERED table with sealed partitions."""
+    """Return the cells for an organized table, or for a NOT CLUSTERED table that has sealed partitions."""
     organized, partitions = overview.organized, overview.table.partitions
     if organized is None:
         total = size(sum(part.size for part in partitions))
@@ -122,7 +128,7 @@ def _other_cells(overview: Overview) -> list[str]:
 
 
 def _metadata(overview: Overview) -> str:
-    """Describe how much of the table is sealed or has file statistics."""
+    """Describe how many files of the table are sealed or have file statistics."""
     if overview.statistics is not None:
         covered = sum(file.state == State.COVERED for file in overview.statistics)
         return f"statistics of {covered:,} of {len(overview.statistics):,} files"

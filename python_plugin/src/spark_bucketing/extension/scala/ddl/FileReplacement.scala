@@ -113,7 +113,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def begin(folder: Path, going: Seq[FileStatus], coming: Seq[Move]): Replacement = {
     val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
     created.map(defaultLocation).find(children(_).exists(BucketFiles.isData)).foreach { found =>
-      throw refused(s"found files in $found, which is not a partition of the table", "an empty folder for the new partition",
+      throw refused(s"found files in $found, which is not a partition of the table", "an empty directory for the new partition",
         "move the files away, or restore the partition with ALTER TABLE ... ADD PARTITION, and run it again; nothing has been replaced")
     }
     Replacement.begin(fs, Replacement(folder, coming.map(move => files.nameOf(move.to)).toSet,

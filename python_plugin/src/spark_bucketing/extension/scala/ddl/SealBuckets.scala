@@ -33,16 +33,16 @@ object SealBuckets {
 }
 
 /**
- * A partition, or a table without partitions, to be sealed.
+ * A partition, or an unpartitioned table, that the statement may seal.
  *
- * @param specs the bucket specs that its files may match, the most likely first
+ * @param specs the bucket specs that the files may match, most likely first
  * @param unread files that no earlier seal covers
  */
 private case class SealCandidate(part: PartitionFiles, specs: Seq[SealedSpec], unread: Seq[FileStatus])
 
 /**
- * Seals existing files. Reads their bucket and sort columns once, and reports for each partition whether its files match
- * the bucket spec. Skips files that are already sealed.
+ * Seals existing files. Spark reads their bucket and sort columns once. The command reports for each partition whether its
+ * files match the bucket spec. The command skips files that are already sealed.
  */
 case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePartitionSpec], asked: SealOptions)
     extends LeafRunnableCommand {
@@ -68,8 +68,8 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
   }
 
   /**
-   * Writes the new seals. The metastore replaces a whole partition, so this method skips a partition that another statement has
-   * altered since.
+   * Writes the new seals. The metastore can only replace a partition's metadata as a whole. Therefore, this method skips a
+   * partition that another statement has altered in the meantime.
    */
   private def write(
       session: SparkSession, table: CatalogTable, outcomes: Seq[SealOutcome]): Seq[SealOutcome] = {
@@ -113,7 +113,7 @@ private object SealBucketsCommand {
 
   private def candidate(part: PartitionFiles, table: CatalogTable, relation: HadoopFsRelation, hashes: Seq[BucketHash]): SealCandidate = {
     val before = part.seal.flatMap(_.toOption).filter(seal => hashes.contains(seal.spec.hash) && seal.spec.fits(relation.dataSchema))
-    // An append keeps the sealed files and adds newer files.
+    // An append keeps the sealed files, and the files that it adds are newer.
     val (older, later) = part.files.sortBy(file => (file.getModificationTime, file.getPath.getName))
       .splitAt(before.fold(0)(_.files.count.toInt))
     before.filter(_ => older.nonEmpty).filter(_.files == PartitionFiles.digest(older)) match {
@@ -128,7 +128,7 @@ private object SealBucketsCommand {
   }
 }
 
-/** The result for one partition. */
+/** The result of SEAL BUCKETS for one partition. */
 private case class SealOutcome(part: PartitionFiles, status: String, seal: Option[Seal], read: Int, problem: Option[String]) {
 
   def isNew: Boolean = status == SealOutcome.NewlySealed
@@ -152,15 +152,15 @@ private object SealOutcome {
   /**
    * Returns the result for a partition.
    *
-   * @param verdicts the validation results of the files that were read, by bucket spec
-   * @param properties the properties of the table, which state a hash
+   * @param verdicts for each bucket spec, the validation results of the files that were read
+   * @param properties the table properties, which state a bucketing version
    */
   def of(
       candidate: SealCandidate, verdicts: Seq[Map[SealedSpec, FileValidation]], properties: Map[String, String]): SealOutcome = {
     val SealCandidate(part, specs, unread) = candidate
     def refused(problem: String) = SealOutcome(part, Refused, None, unread.length, Some(problem))
     def misplaced(spec: SealedSpec) = verdicts.flatMap(_(spec).misplaced)
-    if (part.folders.nonEmpty) refused(s"a folder among the files: ${part.folders.head}")
+    if (part.folders.nonEmpty) refused(s"a directory among the files: ${part.folders.head}")
     else if (part.files.isEmpty) SealOutcome(part, PartitionFiles.Empty, None, 0, None)
     else if (specs.isEmpty) refused("bucket columns that are not in the table, or of a type that engines hash differently")
     else specs.find(spec => misplaced(spec).isEmpty) match {
@@ -176,7 +176,7 @@ private object SealOutcome {
         SealOutcome(part, status, Some(seal), unread.length, Some(problems.mkString("; ")).filter(_.nonEmpty))
     }
   }
-  /** Returns how the version of the rows differs from the version that the table states, on which Hive and Trino rely. */
+  /** Returns a problem if the rows have another bucketing version than the table states. Hive and Trino rely on the stated version. */
   private def otherVersion(found: HiveBucketHash, properties: Map[String, String]): Option[String] =
     if (BucketHash.stated(properties).contains(found)) None else Some(
       s"rows in buckets of bucketing_version ${found.bucketingVersion}, but the table states " +
