@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -47,10 +48,10 @@ def test_errors_have_the_classes_of_spark(spark: SparkSession) -> None:
         MERGE.format(hint="", source=several) + UPSERT: "MERGE_CARDINALITY_VIOLATION",
         MERGE.format(hint="", source="select 50 as id, 'x' as o") + UPSERT: "CANNOT_SAFELY_CAST",
     }.items():
-        # Before version 4, casts have no errors by default.
+        # Before version 4, casts have no errors by default, and PySpark does not convert the errors of tasks.
         with (
             setting(spark, "spark.sql.ansi.enabled", "true"),
-            pytest.raises(PySparkException, match=error.replace(".", r"\.")),
+            pytest.raises((PySparkException, Py4JJavaError), match=error.replace(".", r"\.")),
         ):
             spark.sql(statement).collect()
         assert rows(spark) == before, statement
@@ -181,3 +182,23 @@ def test_statements_find_partitions_and_implicit_partitions_of_each_type(spark: 
         assert spark.sql("select min(id), max(id), count(*) from typed").collect()[0] == (100, 159, 60)
     finally:
         spark.sql("drop table typed")
+
+
+@pytest.mark.usefixtures("table")
+def test_conditions_of_a_clause_apply_only_to_its_rows(spark: SparkSession) -> None:
+    """A condition may raise an error for other rows. Spark must not evaluate it before the join."""
+
+    def fails(side: str, ids: str) -> str:
+        return f"if({side}.id in ({ids}), raise_error('wrong row') is null, {side}.id % 2 = 1)"
+
+    source = "select id, 7 as o from range(30, 50)"
+    merge = MERGE.format(hint="", source=source)
+    clauses = {
+        "matched": f"{fails('s', '41, 42')} then update set o = s.o",
+        "not matched": f"{fails('s', '31, 32')} then insert (id, o) values (s.id, s.o)",
+        "not matched by source": f"{fails('t', '33, 34')} then delete",
+    }
+    counts = {"matched": (5, 5, 0, 0), "not matched": (5, 0, 0, 5), "not matched by source": (15, 0, 15, 0)}
+    for kind, clause in clauses.items():
+        assert spark.sql(f"{merge} when {kind} and {clause}").collect()[0] == counts[kind]
+    assert spark.sql("select count(*), count_if(o = 7) from changed").collect()[0] == (30, 10)

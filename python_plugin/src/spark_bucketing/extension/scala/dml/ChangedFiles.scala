@@ -64,7 +64,7 @@ class ChangedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
   def write(touched: Touched, stored: Stored): Seq[NewFile] = {
     val read = bins.flatMap(_.ranges).filterNot(range => range.rows == 0 && range.isDeleted).flatMap(_.files)
     if (read.isEmpty && touched.counts.inserted == 0) Nil else {
-      val plan = sorted(changed.content(read, touched.pairs))
+      val plan = sorted(changed.content(read, touched.unmatched))
       val writer = new NewFiles(opener, rowsToWrite(plan.output), slots.map(_.limit).toArray, slots.map(slot => folderOf(bins(slot.bin)).toString).toArray, UUID.randomUUID.toString)
       val files = session.sparkContext.runJob(stored.rows(plan), (task: TaskContext, rows: Iterator[InternalRow]) => writer.write(task, rows)).toSeq.flatten
       val written = files.groupBy(file => slots(file.slot).bin).map { case (bin, of) => bin -> of.map(_.rows).sum }

@@ -76,10 +76,11 @@ class ChangedRows(statement: ChangeRows, columns: FileStatisticsColumns, source:
    * the number of matching source rows, and the place of the row after the action. A row that matches several source rows occurs once.
    *
    * @param pairs the output of [[matches]] if it is stored
+   * @param unmatched the stored output of [[unmatched]] if the statement inserts rows
    */
-  def changes(files: Seq[TableFile], pairs: Option[LogicalPlan]): LogicalPlan = {
+  def changes(files: Seq[TableFile], pairs: Option[LogicalPlan], unmatched: Option[LogicalPlan]): LogicalPlan = {
     val changed = source.fold(withoutSource(files))(_ => oncePerRow(pairs.getOrElse(matches(files))))
-    pairs.filter(_ => inserts.nonEmpty).fold(changed)(of => Union(Seq(changed, insertions(of))))
+    unmatched.fold(changed)(rows => Union(Seq(changed, insertions(rows))))
   }
 
   private def withoutSource(files: Seq[TableFile]): LogicalPlan = {
@@ -110,27 +111,34 @@ class ChangedRows(statement: ChangeRows, columns: FileStatisticsColumns, source:
       pairs.output.drop(4).map(first), pairs)
   }
 
-  private def insertions(pairs: LogicalPlan): LogicalPlan = {
-    val (plan, action) = unmatched(pairs)
-    Project(Seq(Alias(Literal(-1), "file")(), action, Alias(Literal(0L), "matches")()) ++ layout.map(at => asStored(at, inserted(action, at))), plan)
+  private def insertions(unmatched: LogicalPlan): LogicalPlan = {
+    val action = unmatched.output.last
+    Project(Seq(Alias(Literal(-1), "file")(), action, Alias(Literal(0L), "matches")()) ++ layout.map(at => asStored(at, inserted(action, at))), withInsert(unmatched))
   }
 
-  /** Returns a plan for the source rows that match no row of the target and have an action, and the column of the action. */
-  private def unmatched(pairs: LogicalPlan): (LogicalPlan, Attribute) = {
+  private def withInsert(unmatched: LogicalPlan): LogicalPlan = Filter(GreaterThan(unmatched.output.last, Literal(0)), unmatched)
+
+  /**
+   * Returns a plan for the source rows that match no row of the target, with their action as the last column. It must be stored: a filter by the action
+   * in the same query would make Spark evaluate the conditions of the actions before the join, for matching rows too, and fail if they have an error.
+   *
+   * @param pairs the output of [[matches]]
+   */
+  def unmatched(pairs: LogicalPlan): LogicalPlan = {
     val of = source.get
     val id = Alias(pairs.output(2), "matched")()
     val left = Join(of.plan, Project(Seq(id), Filter(IsNotNull(pairs.output(2)), pairs)), LeftAnti, Some(EqualTo(of.id, id.toAttribute)), JoinHint.NONE)
     val action = Alias(firstAction(inserts.zipWithIndex.map { case (insert, i) => (insert.condition, Literal.TrueLiteral, i + 1) }), "action")()
-    Filter(GreaterThan(action.toAttribute, Literal(0)), Project(left.output :+ action, left)) -> action.toAttribute
+    Project(left.output :+ action, left)
   }
 
   /**
    * Returns a plan for the new content of these files and for the inserted rows: the columns of the target, the file or -1, whether the row is new, and its
    * place.
    *
-   * @param pairs the output of [[matches]] if the statement inserts rows
+   * @param unmatched the stored output of [[unmatched]] if the statement inserts rows
    */
-  def content(files: Seq[TableFile], pairs: Option[LogicalPlan]): LogicalPlan = {
+  def content(files: Seq[TableFile], unmatched: Option[LogicalPlan]): LogicalPlan = {
     val rows = scan(files)
     val (joined, present) = withSource(rows)
     val acted = withAction(joined, present)
@@ -138,10 +146,9 @@ class ChangedRows(statement: ChangeRows, columns: FileStatisticsColumns, source:
     val kept = if (deletes.isEmpty) acted.plan else Filter(Not(In(acted.action, deletes)), acted.plan)
     val remaining = Project(target.indices.map(at => asStored(at, updated(acted.action, at))) ++
       Seq(file, Alias(GreaterThan(acted.action, Literal(0)), "is_new")()), kept)
-    val all = pairs.fold[LogicalPlan](remaining) { of =>
-      val (plan, action) = unmatched(of)
-      val added = Project(target.indices.map(at => asStored(at, inserted(action, at))) ++
-        Seq(Alias(Literal(-1), "file")(), Alias(Literal.TrueLiteral, "is_new")()), plan)
+    val all = unmatched.fold[LogicalPlan](remaining) { rows =>
+      val added = Project(target.indices.map(at => asStored(at, inserted(rows.output.last, at))) ++
+        Seq(Alias(Literal(-1), "file")(), Alias(Literal.TrueLiteral, "is_new")()), withInsert(rows))
       Union(if (files.isEmpty) Seq(added) else Seq(remaining, added))
     }
     Project(all.output ++ layout.map(at => Alias(all.output(at), "place")()), all)

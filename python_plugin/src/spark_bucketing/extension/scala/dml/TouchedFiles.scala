@@ -24,9 +24,9 @@ case class RowCounts(updated: Long, deleted: Long, inserted: Long)
  * The files and ranges that a statement touches.
  *
  * @param ranges the touched ranges, and the other ranges of the same groups
- * @param pairs the matching rows of the target and the source, if the statement inserts rows
+ * @param unmatched the stored source rows that match no row of the target, if the statement inserts rows
  */
-case class Touched(ranges: Seq[RangeRows], counts: RowCounts, pairs: Option[LogicalPlan])
+case class Touched(ranges: Seq[RangeRows], counts: RowCounts, unmatched: Option[LogicalPlan])
 
 /**
  * Finds the files that a statement touches. First it prunes files by their statistics, with the conditions on the target and with the keys of the
@@ -43,9 +43,10 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
     val checksKeys = statement.checks(MergeChecks.Keys) || statement.checks(MergeChecks.Files)
     val pairs = if (statement.notMatched.isEmpty && !checksKeys) None else Some(stored.store(rows.matches(files)))
     if (checksKeys) pairs.foreach(checkKeys)
-    val found = count(rows.changes(files, pairs))
+    val unmatched = pairs.filter(_ => statement.notMatched.nonEmpty).map(of => stored.store(rows.unmatched(of)))
+    val found = count(rows.changes(files, pairs, unmatched))
     if (found.isAmbiguous && statement.needsOneMatch) throw QueryExecutionErrors.mergeCardinalityViolationError()
-    Touched(ranges(found), RowCounts(found.updated, found.deleted, found.inserted), pairs)
+    Touched(ranges(found), RowCounts(found.updated, found.deleted, found.inserted), unmatched)
   }
 
   /** Checks that no two rows of the source, and no two rows of the table for a row of the source, have the same join keys. */
@@ -151,7 +152,7 @@ object TouchedFiles {
     val stored = new Stored(session, runs = false)
     val touching = new TouchedFiles(session, statement, snapshot, stored, stored.source(statement))
     val found = touching.fitting
-    val plan = if (statement.isMerge) touching.rows.matches(found) else touching.rows.changes(found, None)
+    val plan = if (statement.isMerge) touching.rows.matches(found) else touching.rows.changes(found, None, None)
     (s"${found.size} of ${snapshot.files.size} files before the keys of the source are compared", Compat.executed(session, plan).executedPlan)
   }
 }
