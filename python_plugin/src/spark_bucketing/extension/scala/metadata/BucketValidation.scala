@@ -42,7 +42,7 @@ object BucketValidation {
 
   /** Returns the hash that a table states, or throws an error if its version is unknown. An unbucketed table gets version 1. */
   private def statedHash(table: CatalogTable): HiveBucketHash = BucketHash.stated(table.properties).getOrElse(throw refused(table,
-    s"found bucketing_version ${table.properties(BucketHash.VersionProperty)}", s"version ${BucketHash.versions}",
+    s"found bucketing_version '${table.properties(BucketHash.VersionProperty)}'", s"version ${BucketHash.versions}",
     "change the buckets with the engine that created the table, or write the rows into a table of one of these versions"))
 
   /** Returns the bucket spec of a statement with the column names of the table. */

@@ -23,7 +23,7 @@ case class FileValidation(misplaced: Option[String], unsorted: Option[String])
 /**
  * Validates files against bucket specs. A Spark job reads the bucket and sort columns of each file once.
  *
- * @param specs specs with the same hash, whose columns match the relation
+ * @param specs specs whose columns match the relation
  */
 class BucketFileValidator(relation: HadoopFsRelation, table: String, specs: Seq[SealedSpec]) {
 
@@ -71,7 +71,11 @@ private object BucketFileValidator {
 
   def look(name: String, rows: Iterator[InternalRow], specs: Seq[SealedSpec], schema: StructType): Seq[FileValidation] = {
     val looks = specs.map(new Look(name, _, schema))
-    rows.foreach(row => looks.foreach(_.see(row)))
+    // Stops at the first row that proves that the file matches no spec.
+    while (looks.exists(_.matches) && rows.hasNext) {
+      val row = rows.next()
+      looks.foreach(_.see(row))
+    }
     looks.map(_.verdict)
   }
 
@@ -96,7 +100,9 @@ private object BucketFileValidator {
     private val sortKey = UnsafeProjection.create(spec.sortColumns.map(column))
     private val ordering = RowOrdering.createNaturalAscendingOrdering(spec.sortColumns.map(column(_).dataType))
 
-    def see(row: InternalRow): Unit = if (misplaced.isEmpty) {
+    def matches: Boolean = misplaced.isEmpty
+
+    def see(row: InternalRow): Unit = if (matches) {
       val found = bucket.eval(row).asInstanceOf[Int]
       if (found != expected.get) misplaced = Some(s"a row of bucket $found in a file of bucket ${expected.get}: $name")
       else if (days.exists(SealedSpec.isBeforeGregorian(row, _)))
