@@ -102,9 +102,12 @@ def _stated_hash(details: Mapping[str, str]) -> BucketHash:
     """Return the hash that a table's properties state; only a seal proves that the files use it."""
     if details.get("Provider", "").lower() != "hive":
         return "spark"
-    return HASH_OF_VERSION.get(
-        listed_properties(details.get("Table Properties", "")).get(VERSION_PROPERTY, "1").strip(), "hive"
-    )
+    return HASH_OF_VERSION.get(stated_version(details), "hive")
+
+
+def stated_version(details: Mapping[str, str]) -> str:
+    """Return the bucketing version in the details of a table in the Hive layout; a table without the property has 1."""
+    return listed_properties(details.get("Table Properties", "")).get(VERSION_PROPERTY, "1")
 
 
 def hash_name(bucket_hash: BucketHash) -> str:
