@@ -174,7 +174,13 @@ def test_changed_buckets_keep_the_version(built: Project) -> None:
     assert [tuple(row) for row in built.rows(specs)] == [(8, "hive2")] * 3
     built.dbt("test", "--select", "days")
 
-PLAIN = {"materialized": "incremental", "file_format": "parquet", "partition_by": "day", "unique_key": ["user_id", "day"]}
+
+PLAIN = {
+    "materialized": "incremental",
+    "file_format": "parquet",
+    "partition_by": "day",
+    "unique_key": ["user_id", "day"],
+}
 VERSION_OF_MODEL = {"append": "2", "insert_overwrite": "2", "merge": "2", "to_version_1": "1"}
 
 
@@ -184,13 +190,20 @@ def test_unbucketed_table_evolves_to_the_version_of_the_config(built: Project) -
         built.model(f"plain_{name}", ROWS_OF_DAYS, **plain)
     built.dbt("run", "--select", "plain_*")
     set_version(built, "plain_to_version_1", "2")
-    expected = {name: built.rows(f"select * from {built.table(f'plain_{name}')} order by all") for name in VERSION_OF_MODEL}
+    expected = {
+        name: built.rows(f"select * from {built.table(f'plain_{name}')} order by all") for name in VERSION_OF_MODEL
+    }
     for name, version in VERSION_OF_MODEL.items():
         strategy = "insert_overwrite" if name == "to_version_1" else name
         bucket_hash = {"1": "hive", "2": "hive2"}[version]
         config = DAYS | {"incremental_strategy": strategy, "buckets": 4, "bucket_hash": bucket_hash}
         built.model(f"plain_{name}", ROWS_OF_DAYS, **config, unique_key=["user_id", "day"])
-    built.describe(*({"name": f"plain_{name}", "data_tests": [f"spark_bucketing.{test}" for test in TESTS[3:]]} for name in VERSION_OF_MODEL))
+    built.describe(
+        *(
+            {"name": f"plain_{name}", "data_tests": [f"spark_bucketing.{test}" for test in TESTS[3:]]}
+            for name in VERSION_OF_MODEL
+        )
+    )
     for _ in range(2):
         built.dbt("run", "--select", "plain_*")
         for name, version in VERSION_OF_MODEL.items():

@@ -145,8 +145,10 @@ class Listed(NamedTuple):
 
     @property
     def information(self) -> str:
-        return f"Type: MANAGED\nProvider: {self.provider}\nNum Buckets: {self.buckets}\n" if self.buckets else (
-            f"Type: MANAGED\nProvider: {self.provider}\nComment: see\nNum Buckets: 8\n"
+        return (
+            f"Type: MANAGED\nProvider: {self.provider}\nNum Buckets: {self.buckets}\n"
+            if self.buckets
+            else (f"Type: MANAGED\nProvider: {self.provider}\nComment: see\nNum Buckets: 8\n")
         )
 
     @property

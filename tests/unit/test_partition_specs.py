@@ -161,7 +161,10 @@ def test_proposed_rewrite_is_sufficient_and_minimal(
 def test_partitions_with_another_hash_are_rewritten() -> None:
     of_version_2 = replace(spec(8), bucket_hash="hive2")
     found = table(part("ds=a", spec(8)), part("ds=b", of_version_2), part("ds=c", spec(4)))
-    assert "its bucket specs differ: hash hive in ds=a, hash hive2 in ds=b" in compatible_read(found, found.partitions, MERGING).why
+    assert (
+        "its bucket specs differ: hash hive in ds=a, hash hive2 in ds=b"
+        in compatible_read(found, found.partitions, MERGING).why
+    )
     assert [one.name for one in smallest_rewrite(found, found.partitions, MERGING)] == ["ds=b"]
     found = replace(found, spec=of_version_2)
     assert [one.name for one in smallest_rewrite(found, found.partitions, MERGING)] == ["ds=a", "ds=c"]

@@ -125,7 +125,9 @@ FEW_ROWS = "select k, v from (select int(id) as k, id as v from range(90)) where
 
 def add_file_of_trino(tables: Tables, version: str, rows: str = ROWS, partition: str = "") -> None:
     """Add the files of another writer to the table `t`; they contain rows in the buckets of this version."""
-    tables.make("u", "k int, v bigint", "k", 4, stored=f"stored as parquet tblproperties ('bucketing_version' = '{version}')")
+    tables.make(
+        "u", "k int, v bigint", "k", 4, stored=f"stored as parquet tblproperties ('bucketing_version' = '{version}')"
+    )
     tables.sql(f"insert into u {rows}")
     folder = tables.folder("t") / partition
     for file in tables.files("u"):
@@ -144,20 +146,25 @@ def test_rows_that_match_both_versions_do_not_bind_later_files_to_a_version(tabl
         all_rows = seal(tables)
         assert (all_rows.status, all_rows.hash) == ("sealed", {"1": "hive", "2": "hive2"}[other])
         assert all_rows.files_read == all_rows.files > few.files
-        assert all_rows.problem is not None and f"Set the table property 'bucketing_version' = '{other}'" in all_rows.problem
+        assert (
+            all_rows.problem is not None
+            and f"Set the table property 'bucketing_version' = '{other}'" in all_rows.problem
+        )
         assert (tables.seal("t")[0].status, tables.seal("t")[0].files_read) == ("unchanged", 0)
         # A file in the other version's buckets matches neither.
         add_file_of_trino(tables, stated)
         (mixed,) = tables.seal("t")
         assert mixed.status == "refused" and mixed.problem is not None
-        assert re.search(r"a row of bucket .* in bucketing_version (1; version 2|2; version 1) does not match either", mixed.problem)
+        assert re.search(
+            r"a row of bucket .* in bucketing_version (1; version 2|2; version 1) does not match either", mixed.problem
+        )
         assert "[seal-broken]" in tables.read(GROUP)
 
 
-def make_partitions(tables: Tables, **rows: str) -> None:
-    """Create the table `t` with one partition for each argument, in the order of the arguments."""
+def make_partitions(tables: Tables, *names: str) -> None:
+    """Create the table `t` with partitions of these names."""
     tables.make("t", "k int, v bigint", "k", 4, rest="partitioned by (ds string)")
-    for name in rows:
+    for name in names:
         tables.sql(f"alter table t add partition (ds = '{name}')")
 
 
@@ -166,7 +173,7 @@ def make_partitions(tables: Tables, **rows: str) -> None:
 def test_partition_that_matches_both_versions_gets_the_version_of_the_others(
     tables: Tables, stated: str, order: tuple[str, ...]
 ) -> None:
-    make_partitions(tables, few="", many="")
+    make_partitions(tables, "few", "many")
     set_version(tables, "t", stated)
     add_file_of_trino(tables, "2", FEW_ROWS, "ds=few")
     add_file_of_trino(tables, "2", ROWS, "ds=many")
@@ -174,15 +181,17 @@ def test_partition_that_matches_both_versions_gets_the_version_of_the_others(
         tables.seal("t", "where " + " or ".join(f"ds = '{name}'" for name in names.split(", ")))
     found = tables.seal("t")
     assert [(part.partition, part.hash) for part in found] == [("ds=few", "hive2"), ("ds=many", "hive2")]
-    assert [part.problem for part in found] == [None] * 2 if stated == "2" else all(
-        part.problem and "Set the table property 'bucketing_version' = '2'" in part.problem for part in found
+    assert (
+        [part.problem for part in found] == [None] * 2
+        if stated == "2"
+        else all(part.problem and "Set the table property 'bucketing_version' = '2'" in part.problem for part in found)
     )
     assert "4 Hive2 buckets" in tables.read(GROUP)
     assert [(part.status, part.files_read) for part in tables.seal("t")] == [("unchanged", 0)] * 2
 
 
 def test_partitions_that_match_both_versions_get_the_stated_version(tables: Tables) -> None:
-    make_partitions(tables, a="", b="")
+    make_partitions(tables, "a", "b")
     for name, stated in (("a", "1"), ("b", "2")):
         set_version(tables, "t", stated)
         add_file_of_trino(tables, stated, FEW_ROWS, f"ds={name}")
@@ -195,7 +204,7 @@ def test_partitions_that_match_both_versions_get_the_stated_version(tables: Tabl
 
 
 def test_advice_for_partitions_of_both_versions_leads_to_one_version(tables: Tables) -> None:
-    make_partitions(tables, a="", b="", c="")
+    make_partitions(tables, "a", "b", "c")
     for name, version in (("a", "1"), ("b", "2"), ("c", "2")):
         add_file_of_trino(tables, version, partition=f"ds={name}")
     first, *others = tables.seal("t")
@@ -204,7 +213,9 @@ def test_advice_for_partitions_of_both_versions_leads_to_one_version(tables: Tab
         "rows in buckets of bucketing_version 1, but other partitions have version 2. "
         "Rewrite this partition with the table property 'bucketing_version' = '2'"
     )
-    assert all(part.problem and part.problem.endswith("Set the table property 'bucketing_version' = '2'") for part in others)
+    assert all(
+        part.problem and part.problem.endswith("Set the table property 'bucketing_version' = '2'") for part in others
+    )
     assert "[mixed-specs]" in tables.read(GROUP)
     set_version(tables, "t", "2")
     tables.sql(f"insert overwrite table t partition (ds = 'a') {ROWS}")
