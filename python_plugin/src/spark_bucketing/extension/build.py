@@ -152,7 +152,9 @@ def _compile(spark: SparkHome, sources: list[Path], jar: Path) -> None:
         raise ExtensionError(
             f"{spark.jars} does not contain scala-compiler-*.jar, which is part of Spark and builds the extension."
         )
-    command = [find_java(), "-cp", str(spark.jars / "*"), "scala.tools.nsc.Main", "-usejavacp", "-deprecation", "-d"]
+    # The compiler runs once and briefly: without the JVM's optimizing compiler, it takes half the time.
+    java = [find_java(), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", str(spark.jars / "*")]
+    command = [*java, "scala.tools.nsc.Main", "-usejavacp", "-deprecation", "-d"]
     try:
         result = subprocess.run(
             [*command, str(jar), *map(str, sources)], capture_output=True, text=True, errors="replace", check=False

@@ -51,7 +51,7 @@ private object SealOutcome {
       case Some(ValidatedSpec(spec, _, unsorted)) =>
         val seal = Seal(if (unsorted.isEmpty) spec else spec.unsorted, PartitionFiles.digest(part.files))
         val status = if (part.seal.contains(Right(seal))) Unchanged else NewlySealed
-        val problems = spec.hash.ofHive.flatMap(otherVersion(_, mostCommon, properties)) ++ unsorted.headOption
+        val problems = spec.hash.asHiveHash.flatMap(otherVersion(_, mostCommon, properties)) ++ unsorted.headOption
         SealOutcome(part, status, Some(seal), evidence.read, Some(problems.mkString("; ")).filter(_.nonEmpty))
     }
   }
@@ -59,10 +59,10 @@ private object SealOutcome {
   /** Returns why files match no spec: the violations of the spec that most files match. */
   private def mismatch(validated: Seq[ValidatedSpec]): String = {
     val ValidatedSpec(spec, problems, _) = validated.minBy(_.misplaced.length)
-    val others = validated.map(_.spec.hash).distinct.filter(_ != spec.hash).flatMap(_.ofHive)
+    val others = validated.map(_.spec.hash).distinct.filter(_ != spec.hash).flatMap(_.asHiveHash)
     val more = if (problems.length > 1) s" (and ${problems.length - 1} more files)" else ""
     s"${problems.head}$more, checked against ${spec.numBuckets} buckets by ${spec.columns.mkString(", ")}" +
-      spec.hash.ofHive.fold("")(hash => s" in bucketing_version ${hash.bucketingVersion}") +
+      spec.hash.asHiveHash.fold("")(hash => s" in bucketing_version ${hash.bucketingVersion}") +
       others.map(hash => s"; version ${hash.bucketingVersion} does not match either").mkString
   }
 
@@ -73,7 +73,7 @@ private object SealOutcome {
   private def otherVersion(found: HiveBucketHash, mostCommon: Option[BucketHash], properties: Map[String, String]): Option[String] = {
     val rows = s"rows in buckets of bucketing_version ${found.bucketingVersion}"
     def property(of: HiveBucketHash) = s"the table property '${BucketHash.VersionProperty}' = '${of.bucketingVersion}'"
-    mostCommon.flatMap(_.ofHive).filter(_ != found) match {
+    mostCommon.flatMap(_.asHiveHash).filter(_ != found) match {
       case Some(other) => Some(s"$rows, but other partitions have version ${other.bucketingVersion}. Rewrite this partition with ${property(other)}")
       case None if BucketHash.stated(properties).contains(found) => None
       case None =>

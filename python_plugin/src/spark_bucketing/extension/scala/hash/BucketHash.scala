@@ -15,11 +15,11 @@ sealed trait BucketHash extends Serializable {
   def partitioning(keys: Seq[Expression], n: Int): HashPartitioning
 
   /** Whether stock Spark writes buckets with this hash. */
-  def isStockSparks: Boolean = true
+  def isWrittenByStockSpark: Boolean = true
 
   /** This hash if the Hive layout uses it, otherwise None. */
-  def ofHive: Option[HiveBucketHash] = None
-  def inHiveLayout: Boolean = ofHive.isDefined
+  def asHiveHash: Option[HiveBucketHash] = None
+  def inHiveLayout: Boolean = asHiveHash.isDefined
 
   override def toString: String = name.capitalize
 }
@@ -35,12 +35,12 @@ sealed abstract class HiveBucketHash(override val name: String, val bucketingVer
   def of(keys: Seq[Expression]): Expression
 
   /** Returns whether `of` equals Hive's hash for values of this type. */
-  def isHives(dataType: DataType): Boolean = dataType == NullType || BucketHash.spreads(dataType)
+  def supports(dataType: DataType): Boolean = dataType == NullType || BucketHash.spreads(dataType)
 
-  /** The names of the types for which `isHives` is true, for messages. */
+  /** The names of the types for which `supports` is true, for messages. */
   def types: String = "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, DECIMAL, STRING or DATE"
 
-  override def ofHive: Option[HiveBucketHash] = Some(this)
+  override def asHiveHash: Option[HiveBucketHash] = Some(this)
   override def partitioning(keys: Seq[Expression], n: Int): HashPartitioning = new HiveHashPartitioning(keys, n, this)
 }
 
@@ -49,20 +49,20 @@ object BucketHash {
   /** The table property in which Hive 3 and later, Trino and Athena state the hash of a bucketed table. */
   val VersionProperty = "bucketing_version"
 
-  val OfHive: Seq[HiveBucketHash] = Seq(Hive, Hive2)
-  val All: Seq[BucketHash] = OfHive :+ Spark
+  val HiveHashes: Seq[HiveBucketHash] = Seq(Hive, Hive2)
+  val All: Seq[BucketHash] = HiveHashes :+ Spark
 
   def named(name: String): Option[BucketHash] = All.find(_.name == name)
 
   /** The supported values of this property, for messages. */
-  def versions: String = OfHive.map(_.bucketingVersion).mkString(" or ")
+  def versions: String = HiveHashes.map(_.bucketingVersion).mkString(" or ")
 
   /**
    * Returns the hash that the properties of a Hive table state. A table without the property has version 1. None for other values,
    * which Trino refuses, and most of which Hive takes for version 1.
    */
   def stated(properties: collection.Map[String, String]): Option[HiveBucketHash] =
-    properties.get(VersionProperty).fold[Option[HiveBucketHash]](Some(Hive))(text => OfHive.find(_.bucketingVersion == text))
+    properties.get(VersionProperty).fold[Option[HiveBucketHash]](Some(Hive))(text => HiveHashes.find(_.bucketingVersion == text))
 
   /**
    * Returns whether all engines assign equal keys of this type to the same bucket. Catalyst's HiveHash differs from Hive
@@ -86,15 +86,15 @@ object BucketHash {
   /** Hive's hash in bucketing version 1. Stock Spark writes it, and Hive 2 reads it. */
   case object Hive extends HiveBucketHash("hive", "1") {
     override def of(keys: Seq[Expression]): Expression = HiveHash(keys)
-    override def isHives(dataType: DataType): Boolean =
-      dataType == FloatType || dataType == DoubleType || super.isHives(dataType)
+    override def supports(dataType: DataType): Boolean =
+      dataType == FloatType || dataType == DoubleType || super.supports(dataType)
     override def types: String = "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL, STRING or DATE"
   }
 
   /** Hive's hash in bucketing version 2, the default of Hive 3 and later. */
   case object Hive2 extends HiveBucketHash("hive2", "2") {
     override def of(keys: Seq[Expression]): Expression = HiveMurmurHash(keys)
-    override def isStockSparks: Boolean = false
+    override def isWrittenByStockSpark: Boolean = false
   }
 
   case object Spark extends BucketHash {

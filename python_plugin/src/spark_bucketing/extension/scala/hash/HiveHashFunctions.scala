@@ -47,7 +47,7 @@ case class HiveBucketOf(hash: HiveBucketHash, buckets: Expression, columns: Seq[
 
 object HiveHashFunctions {
 
-  def register(extensions: SparkSessionExtensions): Unit = BucketHash.OfHive.foreach { hash =>
+  def register(extensions: SparkSessionExtensions): Unit = BucketHash.HiveHashes.foreach { hash =>
     val version = s"bucketing version ${hash.bucketingVersion}"
     extensions.injectFunction((
       FunctionIdentifier(s"${hash.name}_hash"),
@@ -80,7 +80,7 @@ object HiveHashFunctions {
   private def refused(hash: HiveBucketHash, column: Expression): Option[DataType] = column match {
     case named: NamedExpression if CharVarcharUtils.getRawType(named.metadata).isDefined =>
       CharVarcharUtils.getRawType(named.metadata)
-    case _ => Some(column.dataType).filterNot(hash.isHives)
+    case _ => Some(column.dataType).filterNot(hash.supports)
   }
 
   private def info[T](usage: String, arguments: String, example: RuntimeReplaceable)(implicit tag: reflect.ClassTag[T]): ExpressionInfo =

@@ -66,7 +66,7 @@ object BucketValidation {
   def unlikeHive(table: CatalogTable, hash: HiveBucketHash, keys: Seq[String]): Option[StructField] = {
     val schema = CharVarcharUtils.getRawSchema(table.schema)
     keys.flatMap(name => schema.find(_.name.equalsIgnoreCase(name)))
-      .find(key => !hash.isHives(key.dataType))
+      .find(key => !hash.supports(key.dataType))
   }
 
   private def once(table: CatalogTable, columns: Seq[StructField], clause: String): Seq[String] = {

@@ -50,7 +50,7 @@ class HivePartitions(client: HiveClientImpl) extends PartitionStore {
   override def change(table: CatalogTable, changes: Seq[PartitionChange], toHiveLayout: Boolean): Unit =
     changes.grouped(PartitionStore.AtATime).foreach { some =>
       val altered = some.map(changed)
-      if (toHiveLayout) altered.foreach(partition => HiveTableChange.ofHive(partition.getSd, table))
+      if (toHiveLayout) altered.foreach(partition => HiveTableChange.toHiveStorage(partition.getSd, table))
       call(_.alter_partitions(table.database, table.identifier.table, new ArrayList(altered.asJava), KeepStatistics))
     }
 

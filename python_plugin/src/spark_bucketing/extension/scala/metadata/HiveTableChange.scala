@@ -18,31 +18,31 @@ import org.apache.spark.sql.types.ArrayType
  */
 object HiveTableChange {
 
-  private val OfBuckets =
+  private val BucketProperties =
     Seq(DATASOURCE_SCHEMA_NUMBUCKETS, DATASOURCE_SCHEMA_NUMBUCKETCOLS, DATASOURCE_SCHEMA_NUMSORTCOLS)
-  private val OfBucketColumns = Seq(DATASOURCE_SCHEMA_BUCKETCOL_PREFIX, DATASOURCE_SCHEMA_SORTCOL_PREFIX)
-  private val OfSparksTables = Seq(DATASOURCE_PROVIDER, TABLE_PARTITION_PROVIDER)
+  private val BucketColumnPrefixes = Seq(DATASOURCE_SCHEMA_BUCKETCOL_PREFIX, DATASOURCE_SCHEMA_SORTCOL_PREFIX)
+  private val SparkTableProperties = Seq(DATASOURCE_PROVIDER, TABLE_PARTITION_PROVIDER)
 
   def apply(found: Table, table: CatalogTable, change: TableChange): Table = {
     val altered = new Table(found)
     val parameters = new HashMap[String, String](found.getParameters)
-    parameters.keySet.removeIf(isOfBuckets(_))
+    parameters.keySet.removeIf(isBucketProperty(_))
     change.spec.foreach(spec => parameters.putAll(properties(spec).asJava))
     parameters.putAll(change.properties.asJava)
     HivePartitions.describe(altered.getSd, BucketDescriptor.of(change.spec))
     if (change.toHiveLayout) {
-      parameters.keySet.removeIf(OfSparksTables.contains(_))
+      parameters.keySet.removeIf(SparkTableProperties.contains(_))
       altered.getSd.setLocation(CatalogUtils.URIToString(table.location))
-      ofHive(altered.getSd, table)
+      toHiveStorage(altered.getSd, table)
     }
     altered.setParameters(parameters)
     altered
   }
 
-  private def isOfBuckets(key: String): Boolean = OfBuckets.contains(key) || OfBucketColumns.exists(key.startsWith)
+  private def isBucketProperty(key: String): Boolean = BucketProperties.contains(key) || BucketColumnPrefixes.exists(key.startsWith)
 
   /** Changes the descriptor of a data source table, or of its partition, to a descriptor for the Hive layout. */
-  def ofHive(descriptor: StorageDescriptor, table: CatalogTable): Unit = {
+  def toHiveStorage(descriptor: StorageDescriptor, table: CatalogTable): Unit = {
     val formats = HiveSerDe.sourceToSerDe(table.provider.get).get
     formats.inputFormat.foreach(descriptor.setInputFormat)
     formats.outputFormat.foreach(descriptor.setOutputFormat)

@@ -65,7 +65,7 @@ object PartitionFiles {
    * prove the hash, because Hive 3 and some clients state version 2 for tables whose files have version 1.
    */
   def hashesOf(table: CatalogTable): Seq[BucketHash] =
-    if (DDLUtils.isHiveTable(table)) (BucketHash.stated(table.properties).toSeq ++ BucketHash.OfHive).distinct else Seq(BucketHash.Spark)
+    if (DDLUtils.isHiveTable(table)) (BucketHash.stated(table.properties).toSeq ++ BucketHash.HiveHashes).distinct else Seq(BucketHash.Spark)
 
   /** Returns the digest of data files. It ignores empty files. */
   def digest(files: Seq[FileStatus]): FilesDigest = FilesDigest.sum(files.iterator.filter(BucketFiles.isData)

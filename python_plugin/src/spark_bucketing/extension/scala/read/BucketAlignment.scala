@@ -1,6 +1,7 @@
 package org.apache.spark.sql.bucketing
 package read
 
+import org.apache.spark.sql.bucketing.hash.BucketCounts
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.joins.{ShuffledHashJoinExec, SortMergeJoinExec}
@@ -28,9 +29,9 @@ object BucketAlignment {
       case (Seq(), _) | (_, Seq()) => join
       case (here, there) =>
         val (a, b) = (here.head.read.partitions, there.head.read.partitions)
-        val fits = a != b && (a % b == 0 || b % a == 0)
+        val fits = a != b && BucketCounts.areCompatible(a, b)
         // A join below may already have changed the number of partitions, so compare with the scan's original buckets.
-        val target = if (fits) wanted(here, there).filter(n => (here ++ there).forall(_.read.canBe(n))) else None
+        val target = if (fits) wanted(here, there).filter(n => (here ++ there).forall(_.read.canHave(n))) else None
         target.map(n => join.withNewChildren(Seq(readAs(left, here, n), readAs(right, there, n))))
           .filter(coPartitioned).getOrElse(join)
     }

@@ -44,7 +44,7 @@ class BucketFileValidator(relation: HadoopFsRelation, table: String, specs: Seq[
     session.sparkContext.setJobDescription(s"Validate the buckets of ${files.length} files of table $table")
     val found = try session.sparkContext.parallelize(tasks, tasks.length).flatMap(identity).map { case (i, file) =>
       asPlanned.check(file)
-      i -> BucketFileValidator.look(BucketFiles.nameOf(file), BucketScan.rows(open(file)), wanted, read)
+      i -> BucketFileValidator.validate(BucketFiles.nameOf(file), BucketScan.rows(open(file)), wanted, read)
     }.collect() finally session.sparkContext.setJobDescription(null)
     found.sortBy(_._1).map(_._2).toSeq
   }
@@ -69,17 +69,17 @@ class BucketFileValidator(relation: HadoopFsRelation, table: String, specs: Seq[
 
 private object BucketFileValidator {
 
-  def look(name: String, rows: Iterator[InternalRow], specs: Seq[SealedSpec], schema: StructType): Seq[FileValidation] = {
-    val looks = specs.map(new Look(name, _, schema))
+  def validate(name: String, rows: Iterator[InternalRow], specs: Seq[SealedSpec], schema: StructType): Seq[FileValidation] = {
+    val checks = specs.map(new FileCheck(name, _, schema))
     // Stops at the first row that proves that the file matches no spec.
-    while (looks.exists(_.matches) && rows.hasNext) {
+    while (checks.exists(_.matches) && rows.hasNext) {
       val row = rows.next()
-      looks.foreach(_.see(row))
+      checks.foreach(_.check(row))
     }
-    looks.map(_.verdict)
+    checks.map(_.result)
   }
 
-  private class Look(name: String, spec: SealedSpec, schema: StructType) {
+  private class FileCheck(name: String, spec: SealedSpec, schema: StructType) {
 
     private val attributes = toAttributes(schema)
     private val expected = BucketFiles.bucketOf(name, spec.hash).filter(_ < spec.numBuckets)
@@ -102,7 +102,7 @@ private object BucketFileValidator {
 
     def matches: Boolean = misplaced.isEmpty
 
-    def see(row: InternalRow): Unit = if (matches) {
+    def check(row: InternalRow): Unit = if (matches) {
       val found = bucket.eval(row).asInstanceOf[Int]
       if (found != expected.get) misplaced = Some(s"a row of bucket $found in a file of bucket ${expected.get}: $name")
       else if (days.exists(SealedSpec.isBeforeGregorian(row, _)))
@@ -114,6 +114,6 @@ private object BucketFileValidator {
       }
     }
 
-    def verdict: FileValidation = FileValidation(misplaced, unsorted)
+    def result: FileValidation = FileValidation(misplaced, unsorted)
   }
 }

@@ -14,7 +14,7 @@ import org.apache.spark.sql.internal.SQLConf
 trait RepartitionsByBucket extends UnaryExecNode {
 
   /** Returns whether a partitioning puts all rows of a bucket into one task. A task may have several buckets. */
-  def isServedBy(found: Partitioning): Boolean
+  def isSatisfiedBy(found: Partitioning): Boolean
 }
 
 /**
@@ -47,7 +47,7 @@ object BucketRequirements {
       val passes = used && (!SQLConf.get.autoBucketedScanEnabled || keepsPartitions(plan))
       plan.children.zip(plan.requiredChildDistribution).foreach { case (child, required) =>
         // Shuffling the output of a partial aggregate is cheaper than reading the whole table in one task.
-        val served = serves(child, required) && !(required == AllTuples && plan.isInstanceOf[BaseAggregateExec])
+        val served = satisfies(child, required) && !(required == AllTuples && plan.isInstanceOf[BaseAggregateExec])
         collect(child, passes && required == UnspecifiedDistribution || served, needed)
       }
   }
@@ -64,7 +64,7 @@ object BucketRequirements {
   }
 
   /** Returns whether the output partitioning of a child satisfies the required distribution. */
-  def serves(child: SparkPlan, required: Distribution): Boolean = required match {
+  def satisfies(child: SparkPlan, required: Distribution): Boolean = required match {
     case AllTuples | _: ClusteredDistribution => partitioning(child).satisfies(required)
     case _ => false
   }
@@ -76,7 +76,7 @@ object BucketRequirements {
   def withoutNeedlessShuffles(plan: SparkPlan): SparkPlan = if (KnownBugs.ofUnions.nonEmpty) plan else plan.transformUp {
     case operator: RepartitionsByBucket => operator.child match {
       case shuffle: ShuffleExchangeExec
-          if shuffle.shuffleOrigin == REPARTITION_BY_NUM && operator.isServedBy(partitioning(shuffle.child)) =>
+          if shuffle.shuffleOrigin == REPARTITION_BY_NUM && operator.isSatisfiedBy(partitioning(shuffle.child)) =>
         operator.withNewChildren(Seq(shuffle.child))
       case _ => operator
     }

@@ -9,7 +9,7 @@ import org.apache.spark.SparkException
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.bucketing.compat.{Compat, NotByOneTask, ScanFiles, StockScan}
-import org.apache.spark.sql.bucketing.hash.BucketHash
+import org.apache.spark.sql.bucketing.hash.{BucketCounts, BucketHash}
 import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
 import org.apache.spark.sql.bucketing.metadata.BucketFiles
 import org.apache.spark.sql.catalyst.InternalRow
@@ -47,7 +47,7 @@ case class BucketRead(
   def splits: Boolean = partitions > of.buckets
 
   /** Returns whether this number of partitions can read the buckets. It must be a divisor or multiple of their number. */
-  def canBe(partitions: Int): Boolean = partitions % of.buckets == 0 || of.buckets % partitions == 0
+  def canHave(partitions: Int): Boolean = BucketCounts.areCompatible(partitions, of.buckets)
 
   /** Returns the partitions that read a bucket. Several partitions share a bucket if there are more partitions than buckets. */
   def partitionsOf(bucket: Int): Seq[Int] =
@@ -160,7 +160,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
 
   /** Returns the scan with another number of partitions. It is sorted only if each partition has at most one file. */
   def as(partitions: Int): BucketScan = {
-    require(read.canBe(partitions), s"Cannot read ${read.of.buckets} buckets as $partitions partitions")
+    require(read.canHave(partitions), s"Cannot read ${read.of.buckets} buckets as $partitions partitions")
     val spread = copyWith(read.copy(partitions = partitions, ordered = false, merged = false))
     spread.copyWith(spread.read.copy(ordered = read.of.sorts.nonEmpty && spread.listedFiles.forall(_.length <= 1)))
   }

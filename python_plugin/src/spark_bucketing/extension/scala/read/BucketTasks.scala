@@ -61,7 +61,7 @@ object BucketTasks {
   def joins(plan: SparkPlan): Seq[Join] = plan.collect {
     case join if join.children.length > 1 && join.requiredChildDistribution.forall(_.isInstanceOf[ClusteredDistribution]) =>
       val (inPlace, moved) = join.children.zip(join.requiredChildDistribution).partition { case (child, required) =>
-        BucketRequirements.serves(child, required)
+        BucketRequirements.satisfies(child, required)
       }
       Join(inPlace.map(_._1), moved.map(_._1))
   }

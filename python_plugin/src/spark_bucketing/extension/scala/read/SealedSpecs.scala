@@ -8,7 +8,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.hash.BucketHash
+import org.apache.spark.sql.bucketing.hash.{BucketCounts, BucketHash}
 import org.apache.spark.sql.bucketing.FallbackReason._
 import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
@@ -190,7 +190,7 @@ object SealedSpecs {
       val seals = parts.collect { case Part(name, folder, Right(seal)) => (name, folder, seal) }
       val specs = seals.map { case (name, _, seal) => name -> seal.spec }
       val counts = specs.map(_._2.numBuckets)
-      val common = counts.map(BigInt(_)).reduce(_ gcd _).toInt
+      val common = BucketCounts.common(counts)
       if (specs.map(_._2.columns).distinct.length > 1) Left(differing(specs, "by " + _.columns.mkString(", ")))
       else if (specs.map(_._2.hash).distinct.length > 1) Left(differing(specs, "hash " + _.hash.name))
       else if (!BucketAlignment.worthMerging(common, counts.max, cores)) Left(differing(specs, s => s"${s.numBuckets} buckets"))

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.bucketing
 package read
 
+import org.apache.spark.sql.bucketing.hash.BucketCounts
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.internal.SQLConf
 
@@ -20,7 +21,7 @@ object SmallBucketCoalescing {
     val numbers = plan.collect { case scan: BucketScan => scan.read.of.buckets }.toSet
     plan.transformUp {
       case scan: BucketScan if scan.read.partitions > wanted =>
-        val common = alike(Set(scan.read.of.buckets), numbers).map(BigInt(_)).reduce(_ gcd _).toInt
+        val common = BucketCounts.common(compatible(Set(scan.read.of.buckets), numbers))
         divisor(common, wanted).fold(scan)(scan.as)
     }
   }
@@ -44,9 +45,9 @@ object SmallBucketCoalescing {
 
   /** Returns the numbers that divide, or are multiples of, one of the given numbers, directly or through other numbers. */
   @scala.annotation.tailrec
-  private def alike(these: Set[Int], all: Set[Int]): Set[Int] = {
-    val more = all.filter(n => these.exists(m => n % m == 0 || m % n == 0))
-    if (more == these) these else alike(more, all)
+  private def compatible(these: Set[Int], all: Set[Int]): Set[Int] = {
+    val more = all.filter(n => these.exists(BucketCounts.areCompatible(_, n)))
+    if (more == these) these else compatible(more, all)
   }
 
   private def divisor(buckets: Int, atLeast: Long): Option[Int] =

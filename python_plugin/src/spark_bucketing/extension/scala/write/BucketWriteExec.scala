@@ -51,7 +51,7 @@ object BucketWriteExec {
   /** Throws an error if Spark's own writer would write buckets of another hash than the one of the table. */
   def check(plan: SparkPlan, options: Map[String, String], table: Option[CatalogTable]): Unit = {
     val hash = SealedWrites.hashOf(options)
-    if (!hash.isStockSparks && !V1WritesUtils.getWriteFilesOpt(plan).exists(_.isInstanceOf[BucketWriteExec])) throw Compat.refusal(
+    if (!hash.isWrittenByStockSpark && !V1WritesUtils.getWriteFilesOpt(plan).exists(_.isInstanceOf[BucketWriteExec])) throw Compat.refusal(
       s"Cannot write into ${table.fold("the table")(_.identifier.quotedString)}: found a file writer that does not support " +
         s"bucket_hash='${hash.name}'. Expected the writer of the session extension. Instead: remove other extensions that replace Spark's writer.")
   }
@@ -60,7 +60,7 @@ object BucketWriteExec {
 /** Plans the writer of hashes that stock Spark does not write. */
 case class PlanBucketWrites(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case WriteFiles(child, format, partitions, spec @ Some(_), options, static) if !SealedWrites.hashOf(options).isStockSparks =>
+    case WriteFiles(child, format, partitions, spec @ Some(_), options, static) if !SealedWrites.hashOf(options).isWrittenByStockSpark =>
       new BucketWriteExec(planLater(child), format, partitions, spec, options, static) :: Nil
     case _ => Nil
   }

@@ -86,9 +86,9 @@ case class BucketedRowsExec(
   override def requiredChildDistribution: Seq[Distribution] =
     ClusteredDistribution(partitioning.expressions, requireAllClusterKeys = false) :: Nil
 
-  override def isServedBy(found: Partitioning): Boolean = found match {
-    case PartitioningCollection(all) => all.exists(isServedBy)
-    case CoalescedHashPartitioning(whole, _) => isServedBy(whole)
+  override def isSatisfiedBy(found: Partitioning): Boolean = found match {
+    case PartitioningCollection(all) => all.exists(isSatisfiedBy)
+    case CoalescedHashPartitioning(whole, _) => isSatisfiedBy(whole)
     case hashed: HashPartitioning => hashed == partitioning || isByBucket(hashed)
     case _ => found.numPartitions == 1
   }
@@ -128,7 +128,7 @@ object PlanBucketedRows {
 object EnsureBucketedRows extends Rule[SparkPlan] {
 
   override def apply(plan: SparkPlan): SparkPlan = BucketRequirements.withoutNeedlessShuffles(plan).transformUp {
-    case write: BucketedRowsExec if !write.isServedBy(write.child.outputPartitioning) =>
+    case write: BucketedRowsExec if !write.isSatisfiedBy(write.child.outputPartitioning) =>
       val below = write.child match {
         case shuffle: ShuffleExchangeExec if shuffle.shuffleOrigin == ENSURE_REQUIREMENTS => shuffle.child
         case other => other

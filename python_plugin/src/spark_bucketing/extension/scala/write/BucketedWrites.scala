@@ -38,14 +38,14 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
     val buckets = distributed(table.filter(DDLUtils.isHiveTable).fold(write)(intoBuckets(write, _)))
     val sealable = BucketedWrites.isSealable(buckets)
     // The wrapped command also requires the ordering of a hash that stock Spark does not write.
-    if (buckets.bucketSpec.isDefined && (sealable || !SealedWrites.hashOf(buckets.options).isStockSparks))
+    if (buckets.bucketSpec.isDefined && (sealable || !SealedWrites.hashOf(buckets.options).isWrittenByStockSpark))
       sealedWrite(buckets, table.filter(_ => sealable))
     else buckets
   }
 
   // If this Spark build has different write commands, the write continues without a seal.
   private def sealedWrite(write: V1WriteCommand, table: Option[CatalogTable]): V1WriteCommand =
-    try SealedCommands(write, table) catch { case error: LinkageError if SealedWrites.hashOf(write.options).isStockSparks =>
+    try SealedCommands(write, table) catch { case error: LinkageError if SealedWrites.hashOf(write.options).isWrittenByStockSpark =>
       logWarning(s"The files written into ${table.fold("a new table")(_.identifier.quotedString)} are not sealed: " +
         "found write commands that differ from Spark's release. Expected the Spark build that compiled the session extension. " +
         "Instead: run `spark-bucketing extension build` with this Spark.", error)
@@ -62,7 +62,7 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
     case Some(spec) =>
       val hash = BucketedWrites.hashOf(table)
       BucketedWrites.unlikeHive(table, hash, spec).foreach { warning =>
-        if (hash.isStockSparks) logWarning(warning) else throw Compat.refusal(warning)
+        if (hash.isWrittenByStockSpark) logWarning(warning) else throw Compat.refusal(warning)
       }
       Compat.withBuckets(write, spec, write.options ++ SealedWrites.optionsOf(hash))
     case None => write
@@ -145,7 +145,7 @@ object BucketedWrites {
       s"Cannot write into $name: found bucketing_version '${table.properties(BucketHash.VersionProperty)}'. Expected " +
         s"${BucketHash.versions}. Hive and Trino would look for the rows in the wrong buckets. Instead: write the table with the " +
         "engine that created it, or create it with TBLPROPERTIES ('bucketing_version'='1')."))
-    if (!hash.isStockSparks && !SQLConf.get.plannedWriteEnabled) throw Compat.refusal(
+    if (!hash.isWrittenByStockSpark && !SQLConf.get.plannedWriteEnabled) throw Compat.refusal(
       s"Cannot write into $name: found ${SQLConf.PLANNED_WRITE_ENABLED.key}=false. Expected true, because Spark's own writer does " +
         s"not support bucketing_version ${hash.bucketingVersion}. Instead: set ${SQLConf.PLANNED_WRITE_ENABLED.key} to true.")
     hash

@@ -139,7 +139,7 @@ trait SealedWrite extends V1WriteCommand {
   }
 
   override def requiredOrdering: Seq[SortOrder] =
-    if (SealedWrites.hashOf(options).isStockSparks) of.requiredOrdering
+    if (SealedWrites.hashOf(options).isWrittenByStockSpark) of.requiredOrdering
     else BucketWriteExec.ordering(outputColumns, Compat.dynamicPartitions(of), bucketSpec.get, options)
 
   override def run(session: ClassicSession, child: SparkPlan): Seq[Row] = {
