@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from rich.table import Table
+from rich.text import Text
 
 from spark_bucketing.event_log.comparison import RULE, ComparedNode, Comparison, CostlyTable, Difference
 from spark_bucketing.event_log.files import ReadCounts
 from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.report import output
 from spark_bucketing.report.formatting import size
-from spark_bucketing.report.output import console_on
+from spark_bucketing.report.output import console_on, print_rows
 from spark_bucketing.units import count
 
 SCHEMA_VERSION = 1
@@ -63,11 +63,9 @@ def write_text(comparison: Comparison, file: TextIO) -> None:
     """Write the comparison as a table."""
     console = console_on(file)
     titles, *found = rows(comparison)
-    table = Table(*titles, box=None)
-    for row in found:
-        table.add_row(*row[:-1], f"[{_STYLES.get(row[-1].split()[0], 'dim')}]{row[-1]}[/]")
-    if found:
-        console.print(table)
+    styled = [[*map(Text, row[:-1]), Text(row[-1], _STYLES.get(row[-1].split()[0], "dim"))] for row in found]
+    if styled:
+        print_rows(console, titles, styled, titles[1:-1])
     for line in lines(comparison):
         console.print(line, markup=False)
 
@@ -129,5 +127,6 @@ def costly_text(one: CostlyTable) -> str:
 def logs_text(measured: Measured) -> str:
     """Summarize the logs that were read, and the data that they lack."""
     counts = measured.counts
-    text = f"{count(counts.files, 'file')}, {size(counts.size_bytes)}, {count(measured.number_of_runs, 'run')}."
+    text = f"{count(counts.files, 'file')}, {size(counts.size_bytes)}, {count(measured.number_of_runs, 'run')}"
+    text += f" in the target {measured.target}." if measured.target else "."
     return " ".join([text, *counts.warnings])
