@@ -406,7 +406,7 @@ def test_columns_behind_an_unknown_node_of_a_union_count_for_no_table() -> None:
 def test_measured_requirements_of_a_union_are_united() -> None:
     keys = [Keys("s.a", ("k",)), Keys("s.b", ("k",))]
     for kind in ("aggregate", "join"):
-        operators = {MeasuredOperator(kind, tuple(keys)): {one: Cost(8) for one in keys}}  # type: ignore[arg-type]
+        operators = {MeasuredOperator(kind, tuple(keys)): {one: Cost(8) for one in keys}}
         (found,) = unplanned_layouts(Measured(ad_hoc_operators=operators), set())
         assert (found.united, found.is_join) == (kind == "aggregate", kind == "join")
 

@@ -208,6 +208,8 @@ def test_report_counts_the_runs_of_one_target(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, [*both, "--target", "prod"])
     assert done.exit_code == 0, done.output
     assert done.output.count("15 runs in the target prod.") == 2
+    written = CliRunner().invoke(main, [*both, "--target", "prod", "--format", "json"])
+    assert {logs["target"] for logs in json.loads(written.stdout)["logs"].values()} == {"prod"}
     # The logs before have no target.
     mixed = ["report", "--before", str(CASE), "--after", str(tmp_path), "--target", "prod"]
     failed = CliRunner().invoke(main, mixed)

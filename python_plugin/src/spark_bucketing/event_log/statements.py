@@ -214,7 +214,7 @@ class _Application:
         return None
 
 
-def _about(comment: str) -> dict[str, str]:
+def _about(comment: str) -> dict[str, Any]:
     """Return the fields of a statement that dbt's query comment contains."""
     found = {name: pattern.search(comment) for name, pattern in _ABOUT.items()}
     return {name: matched[1] if matched else "" for name, matched in found.items()}

@@ -8,7 +8,6 @@ from typing import Any, TextIO
 from rich.text import Text
 
 from spark_bucketing.event_log.comparison import RULE, ComparedNode, Comparison, CostlyTable, Difference
-from spark_bucketing.event_log.files import ReadCounts
 from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.report import output
 from spark_bucketing.report.formatting import size
@@ -31,7 +30,7 @@ def write_json(comparison: Comparison, file: TextIO) -> None:
     data = {
         "schema_version": SCHEMA_VERSION,
         "rule": RULE,
-        "logs": {"before": _logs(comparison.before.counts), "after": _logs(comparison.after.counts)},
+        "logs": {"before": _logs(comparison.before), "after": _logs(comparison.after)},
         "total": _node(comparison.total) if comparison.total else None,
         "models": [_node(node) for node in comparison.nodes],
         "costly": [vars(one) for one in comparison.costly],
@@ -41,8 +40,9 @@ def write_json(comparison: Comparison, file: TextIO) -> None:
     output.write_json(data, file)
 
 
-def _logs(counts: ReadCounts) -> dict[str, Any]:
-    return {**vars(counts), "applications": len(counts.applications)}
+def _logs(measured: Measured) -> dict[str, Any]:
+    counts = measured.counts
+    return {"target": measured.target or None, **vars(counts), "applications": len(counts.applications)}
 
 
 def _node(node: ComparedNode) -> dict[str, Any]:
