@@ -1,8 +1,9 @@
 """Time `spark-bucketing advise --offline` on a project with many tables: `python benchmarks/advise_scale.py`.
 
-check_scale.py generates the project without buckets. A generated catalog.json contains the table sizes: a tenth of the
-tables have between 1 GiB and 1 TiB, and the others have up to 10 GiB. The time covers the whole command: building the
-extension if necessary, compiling, starting Spark, and planning the project before and after the proposed changes.
+check_scale.py generates the project, here without any bucketed tables. A generated catalog.json contains the table
+sizes: a tenth of the tables have between 1 GiB and 1 TiB, and the others have up to 10 GiB. The time covers the whole
+command: building the extension if necessary, compiling, starting Spark, and planning every query with and without the
+proposed changes.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ def main() -> None:
     """Generate the project, run `advise`, and print its time and memory."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=int, default=1000, help="number of models")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the random project")
+    parser.add_argument("--seed", type=int, default=1, help="seed for generating the project")
     parser.add_argument("--folder", type=Path, help="keep the project and the report in this folder")
-    parser.add_argument("more", nargs="*", help="more options for advise, after --")
+    parser.add_argument("more", nargs="*", help="further options for `advise`, after --")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
@@ -51,7 +52,7 @@ def write_catalog(folder: Path, models: int, chance: random.Random) -> None:
     Args:
         folder: the project folder.
         models: number of models in the project.
-        chance: random number generator for the sizes.
+        chance: random number generator that chooses the sizes.
     """
     columns = {name: {"name": name, "type": kind, "index": place} for place, (name, kind) in enumerate(COLUMNS.items())}
 

@@ -1,8 +1,9 @@
-"""Compare the advice for the showcase with its actual bucket specs: `python benchmarks/advise_showcase.py`.
+"""Compare the advice for the showcase with its own bucket specs: `python benchmarks/advise_showcase.py`.
 
-The benchmark copies the project, and removes all bucket config with the edits that `advise` itself uses. It then runs
-`advise`, and assumes 100 GiB per table and twelve partitions per year. It also assumes that models without readers run
-once an hour, and all other models once a day. The output shows the proposed and the showcase's own bucket columns.
+The benchmark copies the project and removes all bucket keys from its configs, with the editing code of `advise`.
+Afterwards, the benchmark runs `advise`. The benchmark assumes 100 GiB per table and twelve partitions per year. The
+benchmark also assumes that models that no other model reads run once an hour, and all other models once a day. The
+output lists the proposed bucket columns next to the bucket columns in the showcase's own configs.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ _OURS = ("clustered_by", "buckets", "sorted_by", "bucket_hash", "on_bucket_chang
 
 
 def main() -> None:
-    """Remove the buckets, run `advise`, and print the comparison."""
+    """Remove the bucket configs, run `advise`, and print the comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--assume-size", default="100GiB", help="size of every table")
+    parser.add_argument("--assume-size", default="100GiB", help="size that `advise` assumes for every table")
     parser.add_argument(
-        "--runs", type=int, default=24, help="runs of a model without readers, for each run of the other models"
+        "--runs", type=int, default=24, help="number of runs of a model that no model reads, for each run of the others"
     )
-    parser.add_argument("more", nargs="*", help="more options for advise, after --")
+    parser.add_argument("more", nargs="*", help="further options for `advise`, after --")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "showcase"
@@ -72,7 +73,7 @@ def _place(folder: Path) -> list[str]:
 
 
 def _remove_buckets(folder: Path) -> list[dict[str, Any]]:
-    """Remove the buckets from all configs; return the manifest's models with their former configs."""
+    """Remove the bucket keys from all configs, and return the manifest's models with their original configs."""
     subprocess.run([*_command("dbt"), "--quiet", "parse", *_place(folder)], check=True)
     manifest = json.loads((folder / "target" / "manifest.json").read_text())
     nodes = [node for node in manifest["nodes"].values() if node["resource_type"] == "model"]

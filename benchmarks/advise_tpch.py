@@ -1,8 +1,9 @@
-"""Measure the gain of `spark-bucketing advise --apply` on TPC-H as a dbt project: `make bench-advise SCALE=1`.
+"""Measure what `spark-bucketing advise --apply` saves on TPC-H as a dbt project: `make bench-advise SCALE=1`.
 
 The 22 queries and the eight tables are models. At first, no table is bucketed. The benchmark applies the advice to a
-copy of the project, and runs both projects alternately. It reports seconds, files, the shuffle bytes that Spark
-measured, and the bytes that the advice predicted. Every query must return the same rows before and after.
+copy of the project, and runs both projects alternately. The benchmark reports run times, numbers of files, the shuffle
+bytes that Spark measured, and the shuffle bytes that `advise` predicted. Every query must return the same rows in both
+projects.
 """
 
 from __future__ import annotations
@@ -33,18 +34,20 @@ MIB = 2**20
 
 
 def main() -> None:
-    """Run the project before and after the advice; print and write the measurements."""
+    """Run the project before and after applying the advice, then print and save the measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1, help="TPC-H scale factor")
-    parser.add_argument("--repetitions", type=int, default=4, help="timed runs of the queries, after one warm-up run")
+    parser.add_argument(
+        "--repetitions", type=int, default=4, help="number of timed runs of the queries, after one warm-up run"
+    )
     parser.add_argument(
         "--by-hand", choices=layouts(), help="apply this layout of the test cases instead of the advice"
     )
     parser.add_argument("--conf", nargs="*", default=[], metavar="NAME=VALUE", help="Spark settings")
     parser.add_argument(
-        "--target-file-size", default="16MiB", help="target file size for advise; benchmark tables are small"
+        "--target-file-size", default="16MiB", help="target file size for `advise`; the benchmark's tables are small"
     )
-    parser.add_argument("--smallest", default="4MiB", help="minimum table size for advise")
+    parser.add_argument("--smallest", default="4MiB", help="minimum table size for `advise`")
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="folder for data, tables and results")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--variants", nargs="*", help=argparse.SUPPRESS)
@@ -121,7 +124,7 @@ def _apply_layout(folder: Path, layout: str) -> dict[str, Any]:
 
 
 def measure_models(folder: Path, variants: Sequence[str], repetitions: int) -> dict[str, dict[str, Any]]:
-    """Build all models, and measure repeated runs of the queries; the variants take turns.
+    """Build all models, then measure repeated runs of the queries, alternating between the variants.
 
     Args:
         folder: the directory that make_project() wrote.
@@ -129,8 +132,8 @@ def measure_models(folder: Path, variants: Sequence[str], repetitions: int) -> d
         repetitions: number of query runs after the run that builds all models.
 
     Returns:
-        For each variant and model, the median seconds and shuffle bytes, the number and bytes of its files, and for
-        queries also a digest of the rows.
+        For each variant and model: the median seconds, the median shuffle bytes, and the number and total size of its
+            files. For queries, also a digest of the returned rows.
     """
     from pyspark.sql import SparkSession
 
@@ -164,7 +167,7 @@ def _stored(folder: Path) -> dict[str, int]:
 
 
 def _run(folder: Path, variant: str, *select: str) -> dict[str, dict[str, float]]:
-    """Return the seconds and shuffle bytes of each model of a dbt run."""
+    """Run dbt, and return the seconds and the shuffle bytes of each model."""
     from dbt.cli.main import dbtRunner
 
     place = ["--project-dir", str(folder / variant), "--profiles-dir", str(folder / f"profile-{variant}")]
@@ -182,7 +185,7 @@ def _run(folder: Path, variant: str, *select: str) -> dict[str, dict[str, float]
 
 
 def _span(result: Any) -> tuple[float, float]:
-    """Return the start and the end of a model's run, in seconds since 1970."""
+    """Return the times when a model's run started and ended, in seconds since 1970."""
     times = [time for part in result.timing for time in (part.started_at, part.completed_at) if time]
     return min(map(_seconds, times)), max(map(_seconds, times))
 
@@ -193,7 +196,10 @@ def _seconds(time: datetime) -> float:
 
 
 def _shuffled(spans: Mapping[str, tuple[float, float]]) -> dict[str, int]:
-    """Return the shuffle bytes that Spark counted for the stages of each model; models run one at a time."""
+    """Return the shuffle bytes that Spark measured for each model.
+
+    Models run one at a time, so the start time of a job identifies its model.
+    """
     from pyspark.sql import SparkSession
 
     spark = SparkSession.active()
@@ -224,7 +230,9 @@ _WHAT = (("seconds", 1, "seconds"), ("shuffled", MIB, "MiB shuffled"), ("files",
 
 
 def _sums(before: Mapping[str, Any], after: Mapping[str, Any]) -> Table:
-    printed = Table("", "before", "after", "after / before", title="TPC-H as a dbt project, before and after")
+    printed = Table(
+        "", "before", "after", "after / before", title="TPC-H as a dbt project, before and after the advice"
+    )
     for title, names in {"22 queries": list(queries()), "8 tables": table_names()}.items():
         for what, unit, shown in _WHAT:
             left, right = (sum(variant[name][what] for name in names) / unit for variant in (before, after))
@@ -233,7 +241,7 @@ def _sums(before: Mapping[str, Any], after: Mapping[str, Any]) -> Table:
 
 
 def _by_model(before: Mapping[str, Any], after: Mapping[str, Any], advice: Mapping[str, Any]) -> Table:
-    """Return a table of measured and predicted values per model, with the largest slowdown first."""
+    """Return a table that compares measured with predicted values, one row per model, largest slowdown first."""
     heads = ("s before", "s after", "MiB shuffled before", "after", "MiB predicted before", "after")
     printed = Table("model", *heads, title="By model, largest slowdown first")
     predicted = {one["model"]: one for one in advice.get("models", ())}

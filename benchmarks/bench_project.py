@@ -1,4 +1,4 @@
-"""Write and run a dbt project in the Spark session of a benchmark."""
+"""Write a dbt project, and run it in a benchmark's Spark session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def write_project(folder: Path, models: Mapping[str, str]) -> Path:
-    """Write a project with this package and the given models; its schema is `bench`."""
+    """Write a project that uses this package and has the given models; its schema is `bench`."""
     packages = folder / "dbt_packages"
     packages.mkdir(parents=True)
     (packages / "spark_bucketing").symlink_to(ROOT)
@@ -29,7 +29,7 @@ def write_project(folder: Path, models: Mapping[str, str]) -> Path:
 
 
 def model(sql: str, **config: Any) -> str:
-    """Return the SQL of a model."""
+    """Return a model's SQL with its config."""
     arguments = ", ".join(f"{key}={value!r}" for key, value in config.items())
     return f"{{{{ config({arguments}) }}}}\n{sql}\n"
 

@@ -1,8 +1,9 @@
 """Time `spark-bucketing check --offline` on a large project: `python benchmarks/check_scale.py --models 1000`.
 
 A tenth of the models are bucketed tables, with different bucket columns and compatible or incompatible numbers of
-buckets. The other models join, aggregate, union and rank bucketed tables, unbucketed tables and other models. The time
-covers the whole command: building the extension if necessary, starting Spark, compiling and planning.
+buckets. The other models are joins, aggregates, unions and rankings. These models read bucketed tables, unbucketed
+tables and other models. The time covers the whole command: building the extension if necessary, starting Spark,
+compiling and planning.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def main() -> None:
     """Generate the project, check it, and print the time and the number of findings."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=int, default=1000, help="number of models")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the random project")
+    parser.add_argument("--seed", type=int, default=1, help="seed for generating the project")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         make_project(Path(folder), options.models, random.Random(options.seed))  # noqa: S311
@@ -60,7 +61,7 @@ def make_project(folder: Path, models: int, chance: random.Random, is_bucketed: 
     Args:
         folder: an existing folder for the project.
         models: number of models.
-        chance: random number generator for the queries.
+        chance: random number generator that chooses the queries.
         is_bucketed: whether the first tenth of the models are bucketed tables.
     """
     profile = {"type": "spark", "method": "session", "host": "NA", "schema": "shop"}

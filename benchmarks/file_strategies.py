@@ -1,7 +1,8 @@
 """Write one table with each file strategy of `organized_table`, and with dbt-spark's `table`: `make bench-files`.
 
-The last day in the table has five times as many rows as the first day. Each strategy is one model of a dbt project, and
-the models run alternately. Times are medians in seconds. The benchmark measures the number and sizes of files on disk.
+The last day in the table has five times as many rows as the first day. Each strategy is one model of a dbt project. The
+benchmark runs the models in turn, several times. Times are medians in seconds. The benchmark also reports the number
+and the sizes of the files on disk.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ TITLES = (
     "seconds",
     "files",
     "tasks with files",
-    "most files per task",
+    "most files written by a task",
     "smallest KiB",
     "median KiB",
     "largest KiB",
@@ -43,12 +44,12 @@ TITLES = (
 
 
 def main() -> None:
-    """Run the variants alternately, and print their times and files."""
+    """Run the variants in turn, and print their times and files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000, help="approximate number of rows")
     parser.add_argument("--days", type=int, default=60, help="number of partitions")
     parser.add_argument("--files", type=int, default=5, help="mean number of files per partition")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each variant")
+    parser.add_argument("--runs", type=int, default=3, help="number of runs of each variant")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

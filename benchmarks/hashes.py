@@ -1,7 +1,7 @@
-"""Compare the times of Hive's hashes in bucketing versions 1 and 2: `make bench-hashes`.
+"""Compare the speed of Hive's hash functions in bucketing versions 1 and 2: `make bench-hashes`.
 
-The queries compute the bucket of every key, shuffle the keys by bucket, and write a bucketed table. The keys are in
-memory, and each version takes its turn.
+The queries compute the bucket of every key, shuffle the keys by bucket, and write a bucketed table. Spark caches the
+keys in memory. The runs of the two versions alternate.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GOAL = 1.3
 
 
 def read_keys(spark: SparkSession, _: str) -> None:
-    """Read every key without hashing it, so that the benchmark can subtract the read time."""
+    """Read every key without hashing it, to measure the read time that the benchmark subtracts."""
     spark.sql("select sum(length(cast(k as string))) from keys").collect()
 
 
@@ -45,12 +45,12 @@ def hash_keys(spark: SparkSession, bucket_hash: str) -> None:
 
 
 def shuffle(spark: SparkSession, bucket_hash: str) -> None:
-    """Join the keys with a small bucketed table, which shuffles them by bucket."""
+    """Join the keys with a small bucketed table, which makes Spark shuffle the keys by bucket."""
     spark.sql(f"select count(*) from keys join small_{bucket_hash} using (k)").collect()
 
 
 def write(spark: SparkSession, bucket_hash: str) -> None:
-    """Replace a bucketed table."""
+    """Overwrite a bucketed table with the keys."""
     spark.sql(f"insert overwrite table big_{bucket_hash} select k from keys")
 
 
@@ -60,7 +60,7 @@ STATEMENTS: dict[str, Callable[[SparkSession, str], None]] = {
 
 
 def make(spark: SparkSession, sql_type: str, key: str, rows: int) -> None:
-    """Keep the keys in memory, and create the tables of both versions."""
+    """Cache the keys in memory, and create the bucketed tables for both versions."""
     spark.sql("uncache table if exists keys")
     spark.range(rows).selectExpr(f"{key} as k").createOrReplaceTempView("keys")
     spark.sql("cache table keys")
@@ -75,7 +75,7 @@ def make(spark: SparkSession, sql_type: str, key: str, rows: int) -> None:
 
 
 def medians(spark: SparkSession, run: Callable[[SparkSession, str], None], runs: int) -> list[float]:
-    """Return the median seconds of each version, without one warm-up run of each."""
+    """Return the median seconds for each version, excluding one warm-up run."""
     seconds: dict[str, list[float]] = {bucket_hash: [] for bucket_hash in VERSIONS}
     for _ in range(runs + 1):
         for bucket_hash, times in seconds.items():
@@ -86,10 +86,10 @@ def medians(spark: SparkSession, run: Callable[[SparkSession, str], None], runs:
 
 
 def main() -> int:
-    """Print the times of both versions; return 1 if a ratio exceeds the goal."""
+    """Print the times of both versions; return 1 if a ratio of the times exceeds its limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=5_000_000, help="number of keys")
-    parser.add_argument("--runs", type=int, default=5, help="timed runs of each statement and version")
+    parser.add_argument("--runs", type=int, default=5, help="number of timed runs of each statement and version")
     arguments = parser.parse_args()
     ratios = []
     print(f"{arguments.rows:,} keys, {BUCKETS} buckets, medians of {arguments.runs} runs, 2 cores")
@@ -107,7 +107,7 @@ def main() -> int:
                 times = f"version 1 {first:7.3f} s, version 2 {second:7.3f} s, ratio {second / first:.2f}"
                 print(f"{name:24} {statement:20} {times}", flush=True)
         spark.stop()
-    print(f"Slowest ratio: {max(ratios):.2f}, goal: at most {GOAL}")
+    print(f"Largest ratio: {max(ratios):.2f}, goal: at most {GOAL}")
     return int(max(ratios) > GOAL)
 
 

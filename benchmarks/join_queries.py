@@ -27,7 +27,7 @@ QUERIES: dict[str, str] = {
 
 
 def _scan_query(*lineitems: str) -> str:
-    """Return a query that scans and sums the same columns of orders and these tables, without a join."""
+    """Return a query that scans and sums the same columns of orders and of these lineitem tables, without a join."""
     sums = [f"(select count(l_orderkey), sum(l_extendedprice) from {{{name}}})" for name in lineitems]
     orders = "(select count(o_orderkey), max(o_orderdate) from {orders})"
     return f"select * from {' cross join '.join([*sums, orders])}"

@@ -1,8 +1,9 @@
-"""Compare the sqlfluff rules with `check`, and time them: `python benchmarks/lint_models.py`.
+"""Compare the sqlfluff rules with `check`, and measure their speed: `python benchmarks/lint_models.py`.
 
-With `spark-bucketing check --offline`, Spark plans random models. The rules only parse them. A violation is correct if
-`check` reports the reason with the same name. `check` reports only the first reason that applies to each Exchange, so
-one reason can hide another. A violation is groundless if `check` reports nothing for the model.
+`spark-bucketing check --offline` lets Spark plan randomly generated models, whereas the rules only parse their SQL. A
+violation of a rule is correct if `check` reports the reason of the same name for the model. `check` reports only the
+first applicable reason for each Exchange, so one reason can hide another. A violation is groundless if `check` reports
+nothing for the model.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ MANIFEST = "target/spark-bucketing/manifest.json"
 SPARK: Any = {"dialect": "sparksql"}
 CHECK = "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')"
 Verdicts = Mapping[str, frozenset[str]]
-"""Reasons by model name."""
+"""The names of reasons or violated rules, by model name."""
 
 
 def check_models(project: Path) -> Verdicts:
@@ -69,7 +70,7 @@ def read(report: Path) -> Verdicts:
 
 @cache
 def linter(project: Path, rules: str) -> Linter:
-    """Return a linter with these rules for the project."""
+    """Return a linter that applies these rules to the project."""
     settings: Any = {
         "core": SPARK,
         "rules": {"spark_bucketing": {"manifest": f"{project}/{MANIFEST}"}},
@@ -78,7 +79,7 @@ def linter(project: Path, rules: str) -> Linter:
 
 
 def run_rules(project: Path) -> Verdicts:
-    """Run the rules, and return the violated rules of each model."""
+    """Run the rules, and return the names of the rules that each model violates."""
     own = linter(project, "spark_bucketing")
     found = {}
     for file in sorted((project / "models").glob("m*.sql")):
@@ -89,7 +90,7 @@ def run_rules(project: Path) -> Verdicts:
 
 
 def compare(checked: Verdicts, said: Verdicts) -> Table:
-    """Return the precision and recall of each rule that corresponds to a reason."""
+    """Return a table with the precision and recall of each rule that has a reason of the same name in `check`."""
     table = Table("rule", "models with the reason", "violations", "correct", "precision", "recall", "groundless")
     slugs = sorted({reason.slug for reason in EVERY_REASON} & {slug for slugs in said.values() for slug in slugs})
     totals = [0, 0, 0, 0]
@@ -108,7 +109,7 @@ def compare(checked: Verdicts, said: Verdicts) -> Table:
 
 
 def time_rules(project: Path, console: Console) -> None:
-    """Time linting of all models, and of one model of 200 lines."""
+    """Measure how long it takes to lint all models, and to lint one model of 200 lines."""
     files = sorted((project / "models").glob("m*.sql"))
     texts = [file.read_text() for file in files]
     rows = [
@@ -135,7 +136,7 @@ def time_rules(project: Path, console: Console) -> None:
 
 
 def _time_rules_alone(project: Path, file: Path, text: str) -> float:
-    """Return the seconds for the rules alone, without sqlfluff's rendering and parsing."""
+    """Return the seconds that the rules take, excluding the time that sqlfluff takes to render and parse the SQL."""
     rendered = linter(project, "spark_bucketing").render_string(text, str(file), FluffConfig(overrides=SPARK), "utf-8")
     known = project_of(file, f"{project}/{MANIFEST}")
     begin = time.perf_counter()
@@ -157,17 +158,17 @@ def _long(text: str) -> str:
 
 
 def main() -> None:
-    """Write a project, analyze it with both tools, and print how well their results agree."""
+    """Generate a project, analyze it with `check` and with the rules, and print how well their results agree."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=int, default=500, help="number of models")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the random project")
+    parser.add_argument("--seed", type=int, default=1, help="seed for generating the project")
     parser.add_argument(
         "--folder",
         type=Path,
         help="keep the project and the report in this folder; reuse them if they exist",
     )
     parser.add_argument(
-        "--disagreements", action="store_true", help="print the models on which the rules and the check disagree"
+        "--disagreements", action="store_true", help="print the models on which the rules and `check` disagree"
     )
     options = parser.parse_args()
     console = Console(width=140)

@@ -1,4 +1,7 @@
-"""Generate a dbt project with random models over bucketed tables; the same seed gives the same project."""
+"""Generate a dbt project with random models that read bucketed tables.
+
+The same seed always produces the same project.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ COLUMNS = ("k", "g", "d", "v", "w")
 
 @dataclass(frozen=True)
 class Source:
-    """A source table; any bucket columns are among k (number), g (string) and d (date)."""
+    """A source table, which may be bucketed by some of the columns k (number), g (string) and d (date)."""
 
     name: str
     by: tuple[str, ...]
@@ -25,7 +28,7 @@ class Source:
 
     @property
     def entry(self) -> Mapping[str, Any]:
-        """Return the table's entry in the sources YAML."""
+        """Return the table's entry for the YAML file of the sources."""
         types = {"k": self.key, "g": "string", "d": "date", "v": "int", "w": "int"}
         spec = {"clustered_by": [*self.by], "sorted_by": [*self.by], "buckets": self.buckets}
         bucketing = {**spec, "bucket_hash": self.bucket_hash} if self.by else {}
@@ -38,7 +41,7 @@ class Source:
 
 
 def write_project(folder: Path, models: int, seed: int) -> None:
-    """Write a project for an embedded Spark, with `models` models and the views that they read."""
+    """Write a project for an embedded Spark, with the given number of models and with the views that they read."""
     random = Random(seed)  # noqa: S311  (no secret)
     sources = _sources()
     (folder / "models").mkdir(parents=True)
@@ -80,7 +83,7 @@ def _sources() -> list[Source]:
 
 
 def _compatible_sources(sources: Sequence[Source]) -> list[Source]:
-    """Return the tables with compatible bucket specs."""
+    """Return the tables whose bucket specs are compatible with each other."""
     return [
         one for one in sources if (one.by, one.bucket_hash, one.key) == (("k",), "hive", "bigint") and one.buckets != 24
     ]
@@ -91,7 +94,7 @@ def _read(source: Source) -> str:
 
 
 def _input(random: Random, sources: Sequence[Source], *, tidy: bool) -> str:
-    """Return an input for FROM, with the columns k, g, d, v and w."""
+    """Return a table or subquery for a FROM clause, with the columns k, g, d, v and w."""
     first, second = random.choice(sources), random.choice(sources)
     star = f"select * from {_read(first)}"
     named = f"select k, g, d, v, w from {_read(first)}"
@@ -134,9 +137,9 @@ def _condition(random: Random, left: str, right: str) -> str:
 
 
 def _model(random: Random, sources: Sequence[Source], *, tidy: bool) -> str:
-    """Return a query of up to three inputs: a join, an aggregate, a window or a projection, with or without CTEs.
+    """Return a query over up to three inputs: a join, an aggregate, a window or a projection, with or without CTEs.
 
-    A well-written query joins and groups by at least k, and adds no other shuffle.
+    With `tidy`, the keys of all joins and groupings include k, and the query contains no other shuffle.
     """
     inputs = [_input(random, sources, tidy=tidy) for _ in range(random.choice((1, 2, 2, 2, 2, 3)))]
     with_: list[str] = []

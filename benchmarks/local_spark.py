@@ -1,4 +1,4 @@
-"""Open the embedded Spark session of a benchmark."""
+"""Start an embedded Spark session for a benchmark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
-    """Open an embedded Spark with its warehouse and metastore in a directory."""
+    """Start an embedded Spark session with its warehouse and metastore in this directory."""
     spark = open_session(
         {
             "spark.ui.enabled": "false",

@@ -1,4 +1,7 @@
-"""Measure the time, Exchanges, Sorts and memory of queries; variants take turns, so that noise affects all equally."""
+"""Measure the run time, Exchanges, Sorts and memory use of queries.
+
+The variants of a query run alternately, so that other load on the machine affects all of them equally.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ class WrongRowsError(Exception):
 
 @dataclass
 class Measured:
-    """The measurements of one query in one variant."""
+    """The measurements of one query with one variant."""
 
     seconds: list[float] = field(default_factory=list)
     memory_mib: float = 0
@@ -31,7 +34,7 @@ class Measured:
 
     @property
     def median(self) -> float:
-        """Return the median of the runs, in seconds."""
+        """Return the median run time in seconds."""
         return statistics.median(self.seconds)
 
 
@@ -43,7 +46,7 @@ def measure(spark: SparkSession, repetitions: int) -> dict[str, dict[str, Measur
         repetitions: number of timed runs of each query, after one warm-up run.
 
     Returns:
-        The measurements by query and variant.
+        The measurements, by query and then by variant.
 
     Raises:
         WrongRowsError: two variants returned different rows.
@@ -65,7 +68,10 @@ def measure(spark: SparkSession, repetitions: int) -> dict[str, dict[str, Measur
 
 @dataclass
 class Planned:
-    """The seconds to plan a query and list its files with cold and warm caches, and the work with cold caches."""
+    """The cost of planning a query and listing its files.
+
+    The times, in seconds, are with cold and with warm caches. The other figures are with cold caches.
+    """
 
     cold: list[float] = field(default_factory=list)
     warm: list[float] = field(default_factory=list)
@@ -76,13 +82,13 @@ class Planned:
 def measure_planning(
     spark: SparkSession, variants: Sequence[Variant], table: str, query: str, repetitions: int
 ) -> dict[str, Planned]:
-    """Measure the time and work of planning a query and listing its files, without running the query.
+    """Measure the time and the resources that Spark uses to plan a query and to list its files, without running it.
 
     Stock Spark lists files when a query starts, but the extension lists them during planning. Therefore, the time
     covers both steps.
 
     Returns:
-        The measurements by variant, without the first repetition.
+        The measurements by variant. The measurements exclude the first repetition.
     """
     metrics = cast(Any, spark._jvm).org.apache.spark.metrics.source.HiveCatalogMetrics
     results = {variant.name: Planned() for variant in variants}

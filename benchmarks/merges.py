@@ -1,11 +1,11 @@
-"""Compare a merge into an organized table with overwriting its partitions or the whole table.
+"""Compare merging changes into an organized table with overwriting its partitions or the whole table.
 
-Each delta changes a thousandth of the rows.
+Each delta contains changes to a thousandth of the rows.
 
-The table has 200 partitions of 50 files. One delta affects 3% of the files, and another delta affects all files. Each
-delta goes to three tables: with `merge`, with `insert_overwrite` of the affected partitions, and with
-`organized_table`, which rewrites all rows. The byte ratio compares the new files with the files that contained changed
-rows.
+The table has 200 partitions of 50 files. One delta changes rows in 3% of the files, and another changes rows in all
+files. The benchmark applies each delta to three copies of the table. The first copy uses `merge`, and the second uses
+`insert_overwrite` for the affected partitions. The third uses `organized_table`, which rewrites all rows. The byte
+ratio is the size of the new files divided by the size of the files that contained changed rows.
 """
 
 from __future__ import annotations
@@ -53,15 +53,17 @@ TITLES = ("", "seconds", "x merge", "files written", "MiB written", "x affected 
 
 
 def main() -> None:
-    """Create the tables and the deltas, run the merges alternately, and print times and bytes."""
+    """Create the tables and the deltas, run the merges alternately, and print their times and written bytes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=200, help="number of partitions")
-    parser.add_argument("--files", type=int, default=50, help="files per partition")
-    parser.add_argument("--of-partition", type=int, default=3, help="files per partition that the first delta affects")
-    parser.add_argument("--rows", type=int, default=1000, help="rows per file")
+    parser.add_argument("--files", type=int, default=50, help="number of files per partition")
+    parser.add_argument(
+        "--of-partition", type=int, default=3, help="number of files per partition that the first delta changes"
+    )
+    parser.add_argument("--rows", type=int, default=1000, help="number of rows per file")
     parser.add_argument("--delta", choices=(*DELTAS, "both"), default="both", help="merge only this delta")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each merge")
-    parser.add_argument("--other-runs", type=int, default=1, help="runs of each other variant")
+    parser.add_argument("--runs", type=int, default=3, help="number of runs of each merge")
+    parser.add_argument("--other-runs", type=int, default=1, help="number of runs of each other variant")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -90,7 +92,7 @@ def main() -> None:
 
 
 def _copy(spark: SparkSession, table: str, copy: str) -> None:
-    """Copy a table, including the modification times of its files, which the file statistics contain."""
+    """Copy a table, and keep the modification times of its files, because the file statistics contain these times."""
     (statement,) = spark.sql(f"show create table {table}").collect()[0]
     spark.sql(re.sub(r"TABLE \S+", f"TABLE {copy}", statement, count=1))
     shutil.copytree(location(spark, table), location(spark, copy), dirs_exist_ok=True)
@@ -98,7 +100,10 @@ def _copy(spark: SparkSession, table: str, copy: str) -> None:
 
 
 def _run_merges(spark: SparkSession, project: Path, options: argparse.Namespace, title: str, share: float) -> Table:
-    """Apply the same deltas in each variant, and return a table of the results; each delta changes different rows."""
+    """Apply the same deltas with each variant, and return a table of the results.
+
+    Each delta changes different rows.
+    """
     seconds: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
     written: dict[str, list[tuple[int, int]]] = {variant: [] for variant in VARIANTS}
     least: list[int] = []
@@ -165,7 +170,10 @@ def _project(folder: Path, options: argparse.Namespace) -> Path:
 
 
 def _delta(options: argparse.Namespace, share: float, number: int) -> str:
-    """Return a query that changes a thousandth of all rows, in each file or in the first files of some partitions."""
+    """Return a query for the new versions of a thousandth of all rows.
+
+    The rows are in all files, or in the first files of some partitions.
+    """
     files = options.files if share == 1 else max(1, options.of_partition)
     partitions = min(options.partitions, max(1, round(options.partitions * options.files * share / files)))
     each = options.files * options.rows
@@ -179,7 +187,7 @@ def _delta(options: argparse.Namespace, share: float, number: int) -> str:
 
 
 def _bytes_of_touched(spark: SparkSession) -> int:
-    """Return the total size of the files that contain rows of the delta."""
+    """Return the total size of the files that contain rows changed by the delta."""
     spark.catalog.refreshTable("bench.m0")
     (row,) = spark.sql(
         "select sum(bytes) from (select distinct file, bytes from ("

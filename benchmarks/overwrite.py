@@ -1,8 +1,9 @@
-"""Observe what readers see while a statement replaces partitions, or some of their files.
+"""Observe which files and rows readers see while a statement replaces partitions, or some of their files.
 
-The benchmark compares an INSERT OVERWRITE of all partitions with a merge that replaces one file of each partition in an
-organized table. Meanwhile, three readers run. One process lists the partition directories continuously. A stock Spark
-session and a session with the extension count rows per partition, with a fresh file listing for each query.
+The benchmark compares two statements: an INSERT OVERWRITE of all partitions, and a merge that replaces one file in each
+partition of an organized table. Three readers run at the same time as the statement. One process lists the partition
+directories continuously. A stock Spark session and a session with the extension count the rows of each partition. Every
+counting query lists the files again.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ READERS = {"stock": "false", "extension": "true"}
 
 @dataclass
 class Observations:
-    """The observations of the readers for one number of partitions.
+    """What the readers observed with one number of partitions.
 
     Args:
-        statement: seconds of each statement.
+        statement: seconds that each statement took.
         commit: seconds between the changes to the first and the last directory.
-        gaps: seconds between the first and the last change within a directory.
+        gaps: seconds between the first and the last change to the same directory.
         missing: seconds during which at least one directory had fewer files than before.
         doubled: seconds during which at least one directory had more files than before.
-        answers: results of the counting queries per session: right, rows missing, rows twice, or failed.
+        answers: outcomes of the counting queries of each session: correct, rows missing, rows counted twice, or failed.
     """
 
     statement: list[float] = field(default_factory=list)
@@ -59,7 +60,7 @@ class Observations:
 
 @dataclass
 class FolderChanges:
-    """The observations of the process that lists directories: the time of each change to a directory's files."""
+    """The times when the set of files in each directory changed, as observed by the listing process."""
 
     began: dict[Path, float] = field(default_factory=dict)
     ended: dict[Path, float] = field(default_factory=dict)
@@ -68,7 +69,7 @@ class FolderChanges:
 
 
 def watch_folders(folders: list[Path], pipe: Connection) -> None:
-    """List directories until a message arrives on the pipe, and then send the observed changes."""
+    """List the directories until a message arrives on the pipe, then send the observed changes through the pipe."""
     first = {folder: _files(folder) for folder in folders}
     seen = FolderChanges()
     pipe.send("ready")
@@ -102,10 +103,10 @@ def observe(
     """Change a table while the readers observe it.
 
     Args:
-        spark: session from which the counting sessions are created.
+        spark: session from which the sessions that count rows are created.
         table: table with partitions `p`, numbered from 0.
         partitions: number of partitions.
-        rows: rows of each partition, before and after the change.
+        rows: number of rows in each partition, which the change does not affect.
         seen: receives the observations.
         change: function that changes the table and returns the seconds it took.
     """
@@ -185,7 +186,7 @@ def _observe_overwrites(
 
 
 def _observe_merges(spark: SparkSession, folder: Path, partitions: int, options: argparse.Namespace) -> Observations:
-    """Merge one row into the first of the four files in each partition."""
+    """Merge one row into the first of the four files in every partition."""
     name = f"m{partitions}"
     rows = "select id, id div {n} as o, uuid() as v, cast(id % {n} as int) as p from range(0, {end}, 1, 4)"
     all_rows, delta = (rows.format(n=partitions, end=end * partitions) for end in (options.rows, 1))
@@ -210,8 +211,8 @@ def main() -> None:
     """Run the benchmark, and print a table of the observations."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, nargs="+", default=[1, 10, 100], help="numbers of partitions")
-    parser.add_argument("--rows", type=int, default=20_000, help="rows per partition")
-    parser.add_argument("--repetitions", type=int, default=5, help="changes for each number of partitions")
+    parser.add_argument("--rows", type=int, default=20_000, help="number of rows per partition")
+    parser.add_argument("--repetitions", type=int, default=5, help="number of changes for each number of partitions")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

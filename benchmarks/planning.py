@@ -1,8 +1,9 @@
-"""Measure planning time and metastore calls with a metastore service, with and without the extension.
+"""Measure planning times and metastore calls with a separate metastore service, with and without the extension.
 
-The table has --partitions partitions of --files files each. Spark writes only the first partition, with one row in each
-bucket. The directories of the other partitions contain hard links to its files, and the script copies its rows in the
-metastore database. Therefore, every partition is sealed, and listing a link costs as much as listing any other file.
+The option --partitions sets the number of partitions, and --files sets the number of files in each partition. Spark
+writes only the first partition, with one row in each bucket. The directories of the other partitions contain hard links
+to the files of the first partition. The script also copies the metastore database's entries for the first partition.
+Therefore, every partition is sealed, and listing a link takes as long as listing any other file.
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ SELECT = "select t.k, count(*) from big.t join big.u on t.k = u.k where {} group
 
 @dataclass
 class Planned:
-    """The cost of planning a query.
+    """What it costs to plan a query.
 
     Args:
-        seconds: times of the first and the second planning in a session.
-        calls: metastore calls of the first planning, by name.
-        exchanges: number of exchanges in the plan.
+        seconds: seconds to plan the query for the first and for the second time in a session.
+        calls: number of metastore calls when the query was planned for the first time, by name of the call.
+        exchanges: number of Exchanges in the plan.
         heap: heap that the driver uses after planning, in MB.
     """
 
@@ -80,7 +81,7 @@ def psql(made: Cluster, sql: str) -> list[list[str]]:
 
 
 def settings(made: Cluster) -> dict[str, str]:
-    """Return the settings of an embedded Spark with 2 GB that uses the cluster's metastore."""
+    """Return the settings of an embedded Spark with 2 GB of memory that uses the cluster's metastore."""
     return made.spark_settings("planning") | {
         "spark.master": "local[2]",
         "spark.driver.memory": "2g",
@@ -90,7 +91,7 @@ def settings(made: Cluster) -> dict[str, str]:
 
 
 def make_tables(folder: Path, settings: Mapping[str, str], files: int) -> None:
-    """Write one partition of a table, with a row in each bucket, and another table for the join."""
+    """Write one partition of a table, with a row in each bucket, and a second table to join with it."""
     spark = session(folder, settings)
     spark.sql("create database big")
     buckets = f"clustered by (k) sorted by (k) into {files} buckets stored as parquet"
@@ -103,7 +104,7 @@ def make_tables(folder: Path, settings: Mapping[str, str], files: int) -> None:
 
 
 def copy_partition(made: Cluster, partitions: int) -> None:
-    """Add partitions that share the files and the seal of the first partition."""
+    """Add partitions that have the same files and the same seal as the first partition."""
     folder = made.folder / "warehouse" / "big.db" / "t"
     first = [path for path in (folder / "p=0").iterdir() if path.name[0] not in "._"]
     for number in range(1, partitions):
@@ -132,7 +133,10 @@ def copy_partition(made: Cluster, partitions: int) -> None:
 
 
 def calls(folder: Path) -> Counter[str]:
-    """Count the calls to the metastore service so far, by name, from the logs in its temporary directory."""
+    """Count the calls to the metastore service so far, by name of the call.
+
+    The counts come from the logs in the service's temporary directory.
+    """
     logs = folder.rglob("hive.log*")
     return Counter(
         name for log in logs for name in re.findall(r"audit.*cmd=source:\S+ (\w+)", log.read_text(errors="replace"))
@@ -170,7 +174,7 @@ def measure(folder: Path, settings: Mapping[str, str], service: Path) -> dict[st
 
 
 def _in_subprocess(function: Callable[..., Any], *arguments: object) -> Any:
-    """Call a function in a new process, which has its own Spark."""
+    """Call a function in a new process, which starts its own Spark."""
     with multiprocessing.get_context("spawn").Pool(1) as processes:
         return processes.apply(function, arguments)
 
@@ -179,7 +183,7 @@ def main() -> None:
     """Print one line for each query and variant."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=20_000, help="number of partitions")
-    parser.add_argument("--files", type=int, default=16, help="files and buckets per partition")
+    parser.add_argument("--files", type=int, default=16, help="number of buckets, and thus of files, per partition")
     arguments = parser.parse_args()
     if lacking := missing():
         sys.exit(lacking)

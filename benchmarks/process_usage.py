@@ -1,4 +1,4 @@
-"""Measure the run time of a command, and the memory of all its processes on Linux."""
+"""Measure the run time of a command, and on Linux the memory of all its processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PAUSE_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class ProcessUsage:
-    """The exit code, run time and memory of a command."""
+    """The exit code, the run time and the memory use of a command."""
 
     code: int  # exit code
     seconds: float
@@ -22,9 +22,10 @@ class ProcessUsage:
 
 
 def run(command: Sequence[str]) -> ProcessUsage:
-    """Run a command, and sample its processes while it runs.
+    """Run a command, and sample the memory of its processes while it runs.
 
-    The peak of a process comes from its last sample, so it can exclude memory allocated just before the process ends.
+    The last sample of a process contains its peak memory use. The peak can therefore omit memory that the process
+    allocated just before it ended.
     """
     begin = time.perf_counter()
     running = subprocess.Popen(command)

@@ -1,7 +1,7 @@
 """Time a filter on the range column of a table with many files, with and without file statistics: `make bench-ranges`.
 
-The table has 200 partitions. Within a partition, the ranges of files do not overlap. A query selects a thousandth of
-the values in every partition. Stock Spark opens the footer of each file to find out whether the file has such values.
+The table has 200 partitions. Within a partition, the files' ranges do not overlap. The filter selects a thousandth of
+the values in every partition. To find out whether a file contains selected values, stock Spark reads the file's footer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROWS_OF_FILE = 50
 
 
 def make(spark: SparkSession, folder: Path, files: int) -> float:
-    """Write the table and its file statistics; return the seconds for the statistics."""
+    """Write the table and its file statistics, and return the seconds to write the statistics."""
     each = files // PARTITIONS
     spark.sql(
         "create table t (o bigint, v double, w string, p int) using parquet partitioned by (p)"
@@ -52,7 +52,7 @@ def make(spark: SparkSession, folder: Path, files: int) -> float:
 
 
 def run(spark: SparkSession, query: str) -> tuple[float, int, object]:
-    """Run a query; return the seconds, the number of files that the scan reads, and the rows."""
+    """Run a query; return the seconds, the number of files that the scan reads, and the result rows."""
     spark.catalog.refreshTable("t")
     start = time.monotonic()
     frame = spark.sql(query)
@@ -63,10 +63,10 @@ def run(spark: SparkSession, query: str) -> tuple[float, int, object]:
 
 
 def main() -> None:
-    """Create the table, and print times and numbers of files."""
+    """Create the table, and print the query times and the numbers of files read."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=20_000, help="number of files")
-    parser.add_argument("--runs", type=int, default=5, help="timed runs of each query")
+    parser.add_argument("--runs", type=int, default=5, help="number of timed runs of each query")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         settings = {
@@ -98,7 +98,7 @@ def main() -> None:
             first = runs["true"][0][0]
             table.add_row(name, f"{stock:.2f} s", files[0], f"{ours:.2f} s", files[1], f"{stock / ours:.1f}")
             Console().print(f"{name}: first run with file statistics {first:.2f} s")
-        Console().print(f"{arguments.files:,} files; collecting their statistics took {mapped:.1f} s")
+        Console().print(f"{arguments.files:,} files; writing their statistics took {mapped:.1f} s")
         Console().print(table)
 
 

@@ -1,4 +1,4 @@
-"""Time `spark-bucketing table rewrite` for partitions of 9 MB, one by one and in one pass."""
+"""Time `spark-bucketing table rewrite` for partitions of 9 MB, with one command per partition and with one for all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS = 230_000  # 9 MB per partition
 
 
 def time_rewrites(spark: SparkSession, repetitions: int) -> Printed:
-    """Rewrite one partition, and then all partitions together, from 8 to 16 buckets; return the medians."""
+    """Rewrite one partition, then all partitions together, from 8 to 16 buckets, and return the median times."""
     printed = Printed("partitions", "MB", "seconds", title=f"table rewrite, medians of {repetitions}")
     for number in (1, PARTITIONS):
         taken = []

@@ -1,4 +1,7 @@
-"""Compare bucketed with unbucketed tables: `make bench`, or this file with --scale, --repetitions, --folder."""
+"""Compare joins of bucketed tables with joins of unbucketed tables: `make bench`.
+
+To set the scale, the repetitions or the folder, run this file with --scale, --repetitions or --folder.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +31,15 @@ WIDE_QUERY = "select a.k, count(*) from {table} a join {table} b on a.k = b.k gr
 
 
 def main() -> None:
-    """Create the tables, run the queries, and write a table, a chart and the figures."""
+    """Create the tables, run the queries, and write the results as a table, a chart and raw numbers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1, help="TPC-H scale factor")
-    parser.add_argument("--repetitions", type=int, default=5, help="timed runs of each query")
+    parser.add_argument("--repetitions", type=int, default=5, help="number of timed runs of each query")
     parser.add_argument(
-        "--partitions", type=int, default=2000, help="partitions in the planning benchmark; 0 skips the benchmark"
+        "--partitions", type=int, default=2000, help="number of partitions in the planning benchmark; 0 skips it"
     )
     parser.add_argument(
-        "--evolved", type=int, default=5000, help="partitions in the benchmark of mixed specs; 0 skips the benchmark"
+        "--evolved", type=int, default=5000, help="number of partitions in the benchmark of mixed specs; 0 skips it"
     )
     parser.add_argument("--conf", nargs="*", default=[], metavar="NAME=VALUE", help="Spark settings")
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="folder for data, tables and results")
@@ -60,12 +63,12 @@ def main() -> None:
         console.print(_planning(spark, "wide", options.partitions, 64))
     if options.evolved:
         console.print(_planning(spark, "evolved", options.evolved, 4, 8))
-    console.print(f"Chart and figures: {folder}/bench.svg, bench.json")
+    console.print(f"Chart and raw numbers: {folder}/bench.svg, bench.json")
     spark.stop()
 
 
 def session(folder: Path, settings: dict[str, str]) -> SparkSession:
-    """Open an embedded Spark with the extension and all cores."""
+    """Start an embedded Spark session with the extension, using all cores."""
     large = {
         "spark.master": "local[*]",
         "spark.driver.memory": "6g",

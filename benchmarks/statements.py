@@ -1,9 +1,10 @@
-"""Count the statements that dbt sends for a small model, and time them: `python benchmarks/statements.py`.
+"""Count and time the statements that dbt sends for a small model: `python benchmarks/statements.py`.
 
-Each variant is a project with two identical models, which runs repeatedly. The first run creates the tables, and later
-runs replace or extend them. Only the second model's statements count, because a run sends some queries only once for
-all of its models. The variants take turns, so that a warm JVM or other load on the machine favours no variant. Seconds
-are medians of the runs after the second run. The statements come from the last run.
+Each variant is a dbt project with two identical models. The benchmark runs each project several times. The first run
+creates the tables, and later runs replace or extend them. The benchmark counts only the statements of the second model,
+because dbt sends some queries only once per run. The variants run alternately, so that neither a warm JVM nor other
+load on the machine favors one of them. The times are medians over all runs except the first two. The statements are
+those of the last run.
 """
 
 from __future__ import annotations
@@ -62,25 +63,25 @@ VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
 
 @dataclass(frozen=True)
 class Measurement:
-    """The statements and the seconds of one variant."""
+    """The statements that dbt sends for one variant, and the seconds that they take."""
 
     statements: list[str]
     seconds: float
 
 
 def main() -> None:
-    """Run all variants on stock Spark and with the extension; print and write the results."""
+    """Run all variants on stock Spark and with the extension, and print and save the results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=3000, help="rows of the model")
-    parser.add_argument("--runs", type=int, default=5, help="runs after the first two")
+    parser.add_argument("--rows", type=int, default=3000, help="number of rows of the model")
+    parser.add_argument("--runs", type=int, default=5, help="number of runs after the first two runs")
     parser.add_argument(
         "--show",
         action="store_true",
-        help="print each statement of the last run with its time",
+        help="print each statement of the last run, and the time that it took",
     )
     parser.add_argument("--only", help="run only variants whose name contains this text")
     parser.add_argument("--extension", choices=KINDS, help="run only with the extension on or off")
-    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
+    parser.add_argument("--output", type=Path, help="write the results to this JSON file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         spark = _session(Path(folder))
@@ -179,7 +180,7 @@ def _run(project: Path) -> float:
 
 @contextmanager
 def _statements_of_second_model() -> Iterator[list[str]]:
-    """Return the statements of the second model, without the statements that dbt sends once per run."""
+    """Yield a list that collects the second model's statements, without those that dbt sends once per run."""
     from dbt.adapters.spark.session import Cursor
 
     sent: list[str] = []

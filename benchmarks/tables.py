@@ -29,11 +29,11 @@ TABLES: dict[str, tuple[str, str, int, str | None]] = {
 
 
 def generate(folder: Path, scale: float, names: Sequence[str] = ("orders", "lineitem")) -> None:
-    """Write TPC-H tables as Parquet files unless they exist.
+    """Write TPC-H tables as Parquet files, except tables whose files already exist.
 
     Args:
         folder: target folder, with one file per table.
-        scale: TPC-H scale factor; scale 1 has 6 million rows in lineitem.
+        scale: TPC-H scale factor. At scale 1, lineitem has 6 million rows.
         names: names of the tables, including lineitem.
     """
     if not (folder / "lineitem.parquet").exists():
@@ -67,7 +67,10 @@ def _write(
 
 
 def many_partitions(spark: SparkSession, table: str, partitions: int, *buckets: int) -> None:
-    """Create a table with many partitions from hard links to a few files; all bucket counts are equally frequent."""
+    """Create a table whose partitions are directories of hard links to a few files.
+
+    Each of the given bucket counts is the number of buckets in equally many partitions.
+    """
     if spark.catalog.tableExists(f"bench.{table}"):
         return
     clustered = "clustered by (k) sorted by (k) into {} buckets"

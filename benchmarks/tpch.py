@@ -1,7 +1,7 @@
 """Run TPC-H's 22 queries over bucketed tables, with the extension and on stock Spark: `make bench-tpch`.
 
-Each query runs over whole tables, and over inputs that turn out to be small or empty only at run time. For such inputs,
-adaptive execution learns the size from a shuffle, which a bucketed plan does not contain.
+Each query reads either the whole tables, or inputs that Spark finds to be small or empty only at run time. In a stock
+plan, adaptive execution learns the size of such an input from a shuffle. A bucketed plan has no such shuffle.
 """
 
 from __future__ import annotations
@@ -35,17 +35,22 @@ VARIANTS = {"stock": "false", "extension": "true"}
 
 
 def main() -> None:
-    """Create the tables, run the queries, and write a table and the figures."""
+    """Create the tables, run the queries, and write the results as a table and as raw numbers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1, help="TPC-H scale factor")
-    parser.add_argument("--repetitions", type=int, default=3, help="timed runs of each query and variant")
+    parser.add_argument("--repetitions", type=int, default=3, help="number of timed runs of each query and variant")
     parser.add_argument(
-        "--layout", default="hive", choices=["hive", "mixed_hive"], help="bucket layout of the test cases"
+        "--layout",
+        default="hive",
+        choices=["hive", "mixed_hive"],
+        help="bucket layout to use, defined by the test cases",
     )
     parser.add_argument("--queries", nargs="*", help="run only these queries, such as q03")
-    parser.add_argument("--inputs", nargs="*", choices=INPUTS, default=list(INPUTS), help="run only over these inputs")
     parser.add_argument(
-        "--jobs", action="store_true", help="also print the start and end of each job of a query's last run"
+        "--inputs", nargs="*", choices=INPUTS, default=list(INPUTS), help="run the queries only over these inputs"
+    )
+    parser.add_argument(
+        "--jobs", action="store_true", help="also print when each job of a query's last run started and ended"
     )
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="folder for data, tables and results")
     options = parser.parse_args()
@@ -93,18 +98,18 @@ def measure(
     queries: dict[str, str],
     jobs: list[tuple[str, ...]],
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """Run queries over these inputs in all variants, which take turns.
+    """Run queries over these inputs, alternating between all variants.
 
     Args:
         spark: the session.
-        described: tables and layouts of the test cases.
+        described: the tables and layouts that the test cases define.
         options: command line options.
         inputs: a key of INPUTS.
         queries: query texts by name.
-        jobs: receives the jobs of each query's last run, see _jobs().
+        jobs: list to which the function adds the jobs of each query's last run, see _jobs().
 
     Returns:
-        The median seconds of planning and of the whole query, per query and variant.
+        The median seconds to plan a query and to run it, by query and variant.
 
     Raises:
         WrongRowsError: two variants returned different rows.
@@ -135,7 +140,7 @@ def measure(
                 rows.sort(key=repr)
                 expected = expected or rows
                 if rows != expected:
-                    raise WrongRowsError(f"{query} over {inputs}: different rows with {variant}")
+                    raise WrongRowsError(f"{query} over {inputs}: different rows with variant {variant}")
         results[query] = {
             variant: dict(zip(("planning", "whole"), map(statistics.median, zip(*runs, strict=True)), strict=True))
             for variant, runs in seen.items()
@@ -152,7 +157,7 @@ def _wait_for_tasks(spark: SparkSession) -> None:
 
 
 def all_jobs(spark: SparkSession) -> list[Any]:
-    """Return all jobs that Spark still keeps, in order."""
+    """Return all jobs that are still in Spark's status store, ordered by job id."""
     found = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
     return sorted((found.apply(i) for i in range(found.size())), key=lambda job: int(job.jobId()))
 

@@ -1,4 +1,7 @@
-"""Write TPC-H as a dbt project: eight table models from Parquet files, and 22 query models over them."""
+"""Write TPC-H as a dbt project.
+
+Eight table models read Parquet files, and 22 query models read these tables.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +36,12 @@ def table_names() -> list[str]:
 
 
 def queries() -> dict[str, str]:
-    """Return the query texts by name."""
+    """Return the SQL text of each query by name."""
     return {path.stem: path.read_text() for path in sorted(CASES.glob("q*.sql"))}
 
 
 def layouts() -> dict[str, dict[str, dict[str, object]]]:
-    """Return the model configs for the layouts in the test cases, by layout and table."""
+    """Return the model configs of each layout in the test cases, by layout and then by table."""
     return {
         name: {
             table: {
@@ -54,12 +57,12 @@ def layouts() -> dict[str, dict[str, dict[str, object]]]:
 
 
 def make_project(folder: Path, data: Path, more: Mapping[str, str]) -> None:
-    """Write the project without buckets to before/, and its profiles next to it.
+    """Write the project without buckets to before/, and write its profiles next to that directory.
 
     Args:
         folder: absolute path of the directory for the tables and the metastore; the function deletes its contents.
         data: directory with a Parquet file for each table.
-        more: Spark settings that override the defaults.
+        more: Spark settings that override the default settings.
     """
     shutil.rmtree(folder, ignore_errors=True)
     names = table_names()
@@ -120,7 +123,7 @@ def _settings(folder: Path) -> dict[str, str]:
 
 
 def _with_refs(sql: str, names: list[str]) -> str:
-    """Replace table names in a query with refs, and leave all other text unchanged."""
+    """Replace table names in a query with ref() calls, and leave all other text unchanged."""
     tables = [table for table in parse_one(sql, read="spark").find_all(exp.Table) if table.name in names]
     for table in sorted(tables, key=lambda table: table.this.meta["start"], reverse=True):
         alias = "" if table.alias else f" as {table.name}"

@@ -1,4 +1,4 @@
-"""Time writing a table, and show how much of the time its buckets cost."""
+"""Measure how long it takes to write a table, and how much of this time is due to its buckets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ STEPS = {
 
 
 def time_writes(spark: SparkSession, repetitions: int) -> Table:
-    """Write orders and lineitem with each statement alternately; return medians, and ratios to the unbucketed table."""
+    """Write orders and lineitem with each statement in turn.
+
+    Return the median times, and their ratios to the time for the unbucketed table.
+    """
     title = f"Writing a table with {BUCKETS} buckets, medians of {repetitions}"
     table = Table("table", "written as", "seconds", "x unbucketed", title=title)
     for name in ("orders", "lineitem"):

@@ -1,6 +1,7 @@
-"""Check that this machine has the Python and Java versions that Spark needs, and explain how to install them.
+"""Check that this machine has suitable versions of Python and Java, and explain how to install them.
 
-The script runs before anything is installed, also on old Python versions, so that users see a message, not a traceback.
+The script runs before anything else is installed. The script also runs on old Python versions, so that users see a
+message instead of a traceback.
 """
 
 import os
@@ -21,7 +22,7 @@ If Java is installed in another directory, set JAVA_HOME to that directory."""
 
 
 def java_command() -> str:
-    """Return the Java command that Spark uses: from JAVA_HOME if it is set, otherwise from PATH."""
+    """Return the Java command that Spark would use: the one in JAVA_HOME if it is set, otherwise the one in PATH."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else shutil.which("java") or "java"
 
@@ -37,7 +38,10 @@ def java_version(command: str) -> "int | None":
 
 
 def missing() -> "str | None":
-    """Return a message about a missing requirement and how to install it; None if nothing is missing."""
+    """Return a message that says what is missing and how to install it.
+
+    Return None if nothing is missing.
+    """
     if sys.version_info < PYTHON:
         wanted, found = ".".join(map(str, PYTHON)), sys.version.split()[0]
         return f"Python {wanted} or newer is required; {sys.executable} is {found}. Try: make PYTHON=python3.12"

@@ -18,19 +18,19 @@ ROOT = Path(__file__).parents[1]
 QUERIES = ("plane_usage", "delays_by_visibility")
 MORE_RUNS = 4
 TITLES = {
-    "plain": "Without buckets: build the tables that two models read, and build these models five times",
-    "bucketed": "With buckets: build and test the whole showcase, and build the two models as often",
+    "plain": "Without buckets: build the tables that two models read, then build the two models five times",
+    "bucketed": "With buckets: build and test the whole showcase, then build the two models five times",
 }
 _BUCKET_KEYS = re.compile(r"\n  (clustered_by|sorted_by|buckets|bucket_hash|write_tasks)=.*,")
 
 
 def plain(model: str) -> str:
-    """Return a model that builds an ordinary table instead of a bucketed one."""
+    """Return the SQL of a model, changed so that it builds an ordinary table instead of a bucketed one."""
     return _BUCKET_KEYS.sub("", re.sub("materialized='bucketed_[a-z]+'", "materialized='table'", model))
 
 
 def plain_models() -> Path:
-    """Write the models without their buckets; return their directory."""
+    """Write the models without their bucket configs, and return the directory that contains them."""
     folder = DEMO / "plain"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "models", folder)
@@ -54,7 +54,7 @@ def dbt(*arguments: str, quiet: bool = False) -> None:
 
 
 def main() -> None:
-    """Build one variant, and run the queries again."""
+    """Build the models with or without buckets, and run the queries repeatedly."""
     variant = sys.argv[1]
     events = DEMO / "events" / variant
     shutil.rmtree(events, ignore_errors=True)

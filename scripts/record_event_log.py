@@ -1,9 +1,11 @@
-"""Record a small event log of two runs of a dbt project with a join, with the first Spark on Python's path.
+"""Record a small event log of two runs of a dbt project that contains a join.
+
+The script uses the first Spark on Python's path.
 
 Usage: PYTHONPATH=.venv/spark-3.5 record_event_log.py [--bucketed] FOLDER CASE.zstd [SETTING=VALUE ...]
 
 With --bucketed, the joined tables are bucketed. The script deletes the contents of FOLDER, and writes the project and
-the complete log to it. CASE is the log without paths and hosts.
+the complete log to it. The script writes a copy of the log without paths and host names to CASE.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ group by c.customer_id""",
 
 
 def settings(folder: Path) -> dict[str, str]:
-    """Return the Spark settings of the project."""
+    """Return the Spark settings for the project."""
     return {
         **extension_settings(build_jar()),
         "spark.master": "local[2]",
@@ -72,7 +74,7 @@ def make_project(folder: Path, bucketed: bool, more: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Run the project twice, and write the case."""
+    """Run the project twice, and write the event log as a test case."""
     from dbt.cli.main import dbtRunner
     from pyspark.sql import SparkSession
 

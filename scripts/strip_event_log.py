@@ -1,4 +1,6 @@
-"""Reduce an event log to a small test case: keep some models, and remove paths, hosts, users and settings.
+"""Reduce an event log to a small test case.
+
+The test case contains only some models, and no paths, hosts, users and settings.
 
 Usage: strip_event_log.py LOG CASE.zstd MODEL...
 """
@@ -26,7 +28,7 @@ _KEPT = re.compile(
 
 
 def stripped(value: Any) -> Any:
-    """Return JSON without private fields and paths."""
+    """Return a JSON value without private fields and paths."""
     if isinstance(value, dict):
         return {key: stripped(one) for key, one in value.items() if key not in _DROPPED}
     if isinstance(value, list):
@@ -35,7 +37,10 @@ def stripped(value: Any) -> Any:
 
 
 def _kept(comment: str, models: list[str]) -> bool:
-    """Return whether a statement belongs to one of these models, or to no model, which separates dbt invocations."""
+    """Return whether a statement belongs to one of these models, or to no model.
+
+    Statements without a model separate dbt invocations.
+    """
     return '"app": "dbt"' in comment and ("node_id" not in comment or any(f".{name}" in comment for name in models))
 
 
@@ -68,7 +73,7 @@ def case(log: str, models: list[str]) -> Iterator[str]:
 
 
 def write_case(log: str | Path, target: Path, models: list[str]) -> None:
-    """Write the test case, compressed with zstd."""
+    """Write the test case as a file compressed with zstd."""
     target.write_bytes(zstandard.ZstdCompressor(19).compress("".join(case(str(log), models)).encode()))
 
 

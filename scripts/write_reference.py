@@ -1,4 +1,4 @@
-"""Generate files from the sources: pages in docs/reference/, and the config schema and descriptions for dbt."""
+"""Generate files from the sources: pages in docs/reference/, and the config schema and the descriptions for dbt."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 {#-
-  Returns buckets that have at least `ratio` times as many rows as the mean bucket. The mean includes empty buckets. The test adds up the rows of a
-  bucket over all partitions with the same bucket spec.
+  Returns the buckets whose row count is at least `ratio` times the mean row count of all buckets, including empty buckets. The test adds up the rows
+  of a bucket over all partitions with the same bucket spec.
 
-  File names contain the bucket id of their rows, so the test reads no columns. Files with rows but without a valid bucket id always fail.
+  The name of a file contains the bucket id of its rows, so the test reads no columns. Files that have rows but no valid bucket id always fail the
+  test.
 -#}
 {% test bucket_skew_below(model, ratio) %}
   {%- if execute and (ratio is not number or ratio is boolean or ratio <= 1) -%}

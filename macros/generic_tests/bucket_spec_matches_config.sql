@@ -1,4 +1,4 @@
-{#- Returns the differences between the table in the metastore and the config of its model or the arguments of the test. -#}
+{#- Returns the differences between the table in the metastore and its expected layout, from the model's config or the test's arguments. -#}
 {% test bucket_spec_matches_config(
     model, clustered_by=none, buckets=none, sorted_by=none, bucket_hash=none, file_format=none, partition_by=none, bucketing_version=none
 ) %}

@@ -1,7 +1,7 @@
 {#-
-  Returns files larger than `at_most`, and files smaller than `at_least` unless they are the only file of their partition.
+  Returns files larger than `at_most`, and files smaller than `at_least`, except files that are the only file in their partition.
 
-  Also returns files of unknown size, which are in partitions outside the table's location.
+  Also returns files whose size is unknown, because they are in partitions outside the table's location.
 -#}
 {% test file_sizes_between(model, at_least=0, at_most=none) %}
   {%- if execute -%}

@@ -1,4 +1,4 @@
-{#- Returns partitions with more than `n` files or, with per_partition=false, the whole table if it has more than `n` files. -#}
+{#- Returns the partitions that have more than `n` files. With per_partition=false, returns the whole table if it has more than `n` files. -#}
 {% test files_at_most(model, n, per_partition=true) %}
   {%- if execute and (n is not integer or n is boolean or n < 1) -%}
     {% do spark_bucketing.raise_argument_error('files_at_most', 'n', n, 'an integer of 1 or more', 'n: 10') %}

@@ -1,7 +1,7 @@
 {#-
-  Returns buckets with several files, files without a bucket id in their name, and bucket ids that are too large.
+  Returns buckets that have several files, files whose names have no bucket id, and bucket ids that are too large.
 
-  For sealed partitions, the test reads only the seal. For other partitions, files without rows also count; see table_files_sql().
+  For sealed partitions, the test reads only the seals. In other partitions, files without rows also count; see table_files_sql().
 -#}
 {% test one_file_per_bucket(model) %}
   {%- call(tested) spark_bucketing.files_test_sql(model) -%}

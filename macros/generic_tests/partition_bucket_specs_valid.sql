@@ -1,6 +1,5 @@
 {#-
-  Returns partitions whose seal does not match their files or the partition's descriptor, which Hive and Trino use. Other tests cover partitions
-  without a seal.
+  Returns partitions whose seal does not match their files or their descriptor, which Hive and Trino use. Other tests cover partitions without a seal.
 -#}
 {% test partition_bucket_specs_valid(model) %}
   {%- call(tested) spark_bucketing.files_test_sql(model) -%}

@@ -1,5 +1,5 @@
 {#-
-  Returns files with rows that belong to another bucket than the file name states, and files whose names have no bucket id. The test does not read
+  Returns files that contain rows of another bucket than the one in the file's name, and files whose names have no bucket id. The test does not read
   sealed partitions.
 -#}
 {% test rows_in_their_buckets(model) %}

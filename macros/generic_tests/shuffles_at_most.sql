@@ -1,6 +1,6 @@
 {#-
-  Returns the shuffles (Exchange nodes) in Spark's plan for the model's SQL if there are more than `n` shuffles. With adaptive execution, the test
-  uses the initial plan. The test runs only EXPLAIN.
+  Returns the shuffles (Exchange nodes) in Spark's plan for the model's SQL if there are more than `n` of them. With adaptive execution, the test uses
+  the initial plan. The test runs only EXPLAIN, not the query.
 -#}
 {% test shuffles_at_most(model, n, query=none, incremental=false) %}
   {%- if execute -%}

@@ -1,9 +1,10 @@
 {#-
-  Returns files with rows that are smaller than the previous row, in Spark's order: ascending, NULL first, NaN last. The sort columns come from the
+  Returns files in which some row sorts before the previous row in Spark's order: ascending, NULL first, NaN last. The sort columns come from the
   partition's bucket spec or, if the partition has no spec, from the table's spec.
 
-  The start of the split and the row's number within the task define the position of a row in its file. Several tasks may read a large file in any
-  order, but one task reads each split from start to end. If a `where` shuffles, rows have no file names, so the test fails.
+  The position of a row in its file follows from the start of its split and from the row's number within the task. Several tasks may read a large file
+  in any order, but a single task reads each split from start to end. If the config `where` causes a shuffle, rows have no file names, so the test
+  fails.
 -#}
 {% test sorted_within_buckets(model) %}
   {%- call(tested) spark_bucketing.files_test_sql(model) -%}
@@ -15,7 +16,7 @@
     {%- endfor -%}
     {%- set unsorted = [] -%}
     {%- for part in specs.sealed if not part.sorted_by -%}
-      {#- If a partition is sealed as unsorted, its descriptor has no sort columns, so the table's sort columns apply. -#}
+      {#- If a partition is sealed as unsorted, its descriptor has no sort columns. The test then uses the table's sort columns. -#}
       {%- set is_of_table = part.buckets == layout.buckets and part.clustered_by == layout.clustered_by | map('lower') | list -%}
       {%- set expected = part.described.sorted_by or (layout.sorted_by if is_of_table else []) -%}
       {%- if expected -%}

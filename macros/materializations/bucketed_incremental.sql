@@ -15,7 +15,7 @@
   {%- if rebuild -%}
     {%- set sources = [] -%}
     {%- for batch in batches -%}
-      {#- Render the model again, because a hook may have dropped the table since dbt compiled the model. -#}
+      {#- Render the model again, because a hook may have dropped the table after dbt compiled the model. -#}
       {%- do sources.append(spark_bucketing.model_source(spark_bucketing.render_model(false, batch))) -%}
     {%- endfor -%}
     {%- set columns = spark_bucketing.query_columns(sources[0]) -%}

@@ -1,4 +1,4 @@
-"""Run queries in Spark, and describe their rows and plans."""
+"""Run queries with Spark, and describe the rows and the plans."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Rows = Counter[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Answer:
-    """The rows of a query with their counts, and its plan."""
+    """The distinct rows of a query's result, with the number of times that each occurs, and its plan."""
 
     rows: Rows
     plan: PhysicalPlan
@@ -33,7 +33,7 @@ class Answer:
 
 
 def ask(spark: SparkSession, query: str, extension: bool) -> Answer:
-    """Run a query with the extension or on stock Spark.
+    """Run a query, either with the extension or on stock Spark.
 
     Raises:
         SparkError: the query fails.
@@ -48,13 +48,16 @@ def ask(spark: SparkSession, query: str, extension: bool) -> Answer:
 
 
 def difference(found: Rows, expected: Rows) -> str:
-    """Count extra and missing rows, and show an example of each."""
+    """Describe how many rows are extra or missing, and show an example of each."""
     parts = ((found - expected, "too many"), (expected - found, "missing"))
     return "; ".join(f"{count(rows.total(), 'row')} {what}, such as {next(iter(rows))}" for rows, what in parts if rows)
 
 
 def plan_lines(node: PlanNode) -> Iterator[str]:
-    """Yield the joins, aggregates, Exchanges, Sorts and scans of a plan, with each scan's note about buckets."""
+    """Yield the joins, aggregates, Exchanges, Sorts and scans of a plan, one per line.
+
+    The line of a scan includes what EXPLAIN says about its buckets.
+    """
     line = None
     if node.operator == "Scan":
         said = node.details.get("Bucketed")

@@ -1,10 +1,10 @@
 """Merge a week of late corrections into the showcase's flights, and show which files change.
 
-The script adds a model to a copy of the showcase. The model's files have ranges of departure times. A second run
-corrects the delays of one week, deletes flights that never took place, and adds a missing flight. Finally, the script
-compares the table with a full recomputation.
+The script adds a model to a copy of the showcase. Each of the model's files contains a range of departure times. A
+second run corrects the delays of one week, deletes flights that never took place, and adds a missing flight. Finally,
+the script compares the table with a full recomputation.
 
-Exit codes: 0 all rows are correct, 1 some rows are wrong, 2 the script could not run.
+Exit codes: 0 all rows are correct, 1 some rows are incorrect, 2 the script could not run.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ EXPECTED = """
 
 
 def run() -> None:
-    """Call `dbt run`."""
+    """Run `dbt run`."""
     print("dbt run --select +flights_in_time\n")
     run_dbt(FOLDER, "run", "--select", "+flights_in_time")
 
 
 def files(spark: SparkSession) -> dict[str, tuple[str, str, int, int]]:
-    """Return the first and last hour, rows and bytes of each file, from the file statistics."""
+    """Return the first and last hour, the number of rows and the bytes of each file, from the file statistics."""
     rows = spark.sql(
         f"select file, lower.hour_at, upper.hour_at, rows, bytes from file_statistics('{TABLE}') order by 1"
     ).collect()
@@ -78,7 +78,7 @@ def files(spark: SparkSession) -> dict[str, tuple[str, str, int, int]]:
 
 
 def show(before: dict[str, tuple[str, str, int, int]], after: dict[str, tuple[str, str, int, int]]) -> None:
-    """Print June's files, and mark added and deleted files."""
+    """Print the files of June, and mark which files were added or deleted."""
     table = Table("", "first hour", "last hour", "rows", "bytes", "file", title=f"{TABLE}, flight_month=2013-06")
     june = {name: of for name, of in {**before, **after}.items() if "2013-06" in name}
     for name, (first, last, rows, size) in sorted(june.items(), key=lambda item: (item[1][0], item[0] in after)):
@@ -92,13 +92,13 @@ def show(before: dict[str, tuple[str, str, int, int]], after: dict[str, tuple[st
     gone = [of for name, of in before.items() if name not in after]
     console.print(
         f"The merge replaced {len(gone)} of {len(before)} files with {len(new)} new files, "
-        f"{sum(of[3] for of in new):,} of {sum(of[3] for of in after.values()):,} bytes. "
+        f"which have {sum(of[3] for of in new):,} of the table's {sum(of[3] for of in after.values()):,} bytes. "
         "All other files are unchanged.\n"
     )
 
 
 def main() -> int:
-    """Build the table, merge the corrections, and compare; return the exit code."""
+    """Build the table, merge the corrections, and compare the rows; return the exit code."""
     try:
         project = copy_showcase(FOLDER)
         (project / "models" / "marts" / "flights_in_time.sql").write_text(MODEL)
@@ -123,7 +123,7 @@ def main() -> int:
     except (BucketingError, OSError, subprocess.CalledProcessError) as error:
         print(f"\n{error}", file=sys.stderr)
         return 2
-    print("All rows match a full recomputation." if not wrong else f"{wrong:,} rows are wrong.")
+    print("All rows match a full recomputation." if not wrong else f"{wrong:,} rows are incorrect.")
     return 1 if wrong else 0
 
 

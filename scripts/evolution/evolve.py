@@ -1,11 +1,12 @@
 """Change the buckets of the showcase's flights_by_month step by step, and show the plans after each run.
 
-The script copies the showcase and edits the model's config as a user would: from an unbucketed incremental table to
-buckets by another column. Each `dbt run` writes some months of 2013. After every run, the script prints the bucket
-specs of the months, and the plans of a join and an aggregate, with the extension and on stock Spark. It compares the
-rows of every query with the rows of the same query over stg_flights, a view of the CSV files.
+The script copies the showcase, and edits the model's config step by step, as a user would. At first, the model is an
+unbucketed incremental table. In the last step, it gets buckets by another column. Each `dbt run` writes some months of
+2013. After every run, the script prints the bucket specs of the months. The script also prints the plans of a join and
+an aggregate, with the extension and on stock Spark. For every query, the script compares the result with the result of
+the same query over stg_flights, a view of the CSV files.
 
-Exit codes: 0 all rows are correct, 1 some rows are wrong, 2 the script could not run.
+Exit codes: 0 all rows are correct, 1 some rows are incorrect, 2 the script could not run.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def show_plans(showcase: Showcase, step: Step) -> None:
     """Print the plans of the queries after a step.
 
     Raises:
-        WrongRowsError: a query returns different rows than the same query over the CSV files.
+        WrongRowsError: a query does not return the same rows as the same query over the CSV files.
     """
     for first, last in (None, None), *step.looked_at:
         months, selected = "all months", "true"
@@ -60,7 +61,7 @@ def main() -> int:
             show_plans(showcase, step)
         showcase.spark.stop()
     except WrongRowsError as error:
-        print(f"\nWrong rows. {error}", file=sys.stderr)
+        print(f"\nSome rows are incorrect. {error}", file=sys.stderr)
         return 1
     except (BucketingError, OSError, subprocess.CalledProcessError) as error:
         print(f"\n{error}", file=sys.stderr)

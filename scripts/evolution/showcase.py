@@ -1,4 +1,4 @@
-"""Copy the showcase, edit its model, and run it."""
+"""Copy the showcase, edit the model in the copy, and run it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONDITION = """where flight_month in ('{{ var("months") | join("', '") }}')"""
 
 
 class WrongRowsError(Exception):
-    """A query over the table returned different rows than the same query over the CSV files."""
+    """A query over the table returned different rows from the same query over the CSV files."""
 
 
 def copy_showcase(folder: Path) -> Path:
@@ -59,7 +59,10 @@ def copy_showcase(folder: Path) -> Path:
 
 
 def open_spark(project: Path, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Open a Spark session with the extension for a copy; dbt uses the same session."""
+    """Start a Spark session with the extension for a copy of the showcase.
+
+    dbt uses the same session.
+    """
     # The profile contains paths relative to the repository.
     os.chdir(ROOT)
     profile = read_target(Place(project, project))
@@ -67,7 +70,7 @@ def open_spark(project: Path, settings: Mapping[str, str] | None = None) -> Spar
 
 
 def run_dbt(folder: Path, *arguments: str, says: Callable[[Any], None] = lambda _: None) -> None:
-    """Run dbt for the copy in a directory.
+    """Run dbt in the copy of the showcase in this directory.
 
     Raises:
         ProjectError: dbt failed.
@@ -82,10 +85,10 @@ def run_dbt(folder: Path, *arguments: str, says: Callable[[Any], None] = lambda 
 
 
 class Showcase:
-    """A copy of the showcase with a separate Spark and metastore.
+    """A copy of the showcase with its own Spark and its own metastore.
 
     Args:
-        folder: the copy's directory; existing contents are deleted.
+        folder: the directory for the copy, whose existing contents are deleted.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -95,7 +98,7 @@ class Showcase:
         self.spark = open_spark(self.project, {**PLAN_SETTINGS, "spark.bucketing.read.partitionBytes": "0"})
 
     def run(self, step: Step) -> None:
-        """Edit the model and run `dbt run`.
+        """Edit the model as the step says, and run `dbt run`.
 
         Raises:
             ProjectError: the run failed.
@@ -122,10 +125,10 @@ class Showcase:
                 print(error)
 
     def compare(self, name: str, query: str, selected: str) -> tuple[Answer, Answer]:
-        """Run a query over the table, and compare its rows with the same query over the CSV files.
+        """Run a query over the table, and compare its rows with those of the same query over the CSV files.
 
         Returns:
-            The answers with the extension and on stock Spark.
+            The results with the extension and on stock Spark.
 
         Raises:
             WrongRowsError: the rows differ.
@@ -143,7 +146,7 @@ class Showcase:
 
 
 def edited(model: str, config: Mapping[str, object]) -> str:
-    """Replace the config of a model, and make its months a variable.
+    """Replace the config of a model, and let a variable select the months that it reads.
 
     Raises:
         ProjectError: the model has no config or no incremental condition.
@@ -159,6 +162,6 @@ def edited(model: str, config: Mapping[str, object]) -> str:
 
 
 def _print_macro_logs(event: Any) -> None:
-    """Print only dbt's log lines that come from macros."""
+    """Print only the log lines of dbt that come from macros."""
     if event.info.name == "JinjaLogInfo":
         print(event.info.msg)

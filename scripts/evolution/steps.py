@@ -12,7 +12,7 @@ KEYS = ("materialized", "on_bucket_change", "clustered_by", "buckets")
 
 
 def by_plane(buckets: int) -> Mapping[str, object]:
-    """Return the config of a model that is bucketed by plane, like the table of planes."""
+    """Return the config for a model that is bucketed by plane, in the same way as the table of planes."""
     return {**EVOLVING, "clustered_by": ["tailnum"], "buckets": buckets}
 
 
@@ -23,8 +23,9 @@ class Step:
     Args:
         title: description of the step.
         config: the model's new config.
-        months: months of 2013 that the run writes.
-        looked_at: first and last month of additional queries, which run after the queries over all months.
+        months: the months of 2013 that the run writes.
+        looked_at: the first and the last month for additional queries. These queries run after the queries over all
+            months.
         others: whether to also compare the rows of the queries in OTHERS.
     """
 
@@ -97,5 +98,5 @@ OTHERS = {
 
 
 def month_name(month: int) -> str:
-    """Return a month as the value of flight_month."""
+    """Return a month in the form of the column flight_month."""
     return f"2013-{month:02}"

@@ -1,1 +1,4 @@
-"""Generate the pages of the reference, with one module per page."""
+"""Generate the pages of the reference.
+
+Each page has its own module.
+"""

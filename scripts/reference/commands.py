@@ -1,4 +1,4 @@
-"""Generate the page about all commands and their options from click."""
+"""Generate the page about all commands and their options from the definitions in click."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ HEAD = """# Commands
 
 Use this page to look up a command of `spark-bucketing`, its options and its exit codes.
 
-Exit codes are 0 for a clean result, 1 for findings, 2 if the command could not run or the result is unknown, and 130
-after Ctrl-C. Commands that read a dbt project accept dbt's options `--project-dir`, `--profiles-dir` and `--target`.
-Commands that compile it also accept `--vars`.
+The exit code is 0 if a command finds no problem, and 1 if it has findings. It is 2 if the command could not run or a
+result is unknown, and 130 after Ctrl-C. Commands that read a dbt project accept dbt's options `--project-dir`,
+`--profiles-dir` and `--target`. Commands that compile the project also accept `--vars`.
 
 ## Shell completion
 
-Add this line to `~/.bashrc`. For Zsh, use `zsh_source` instead, and for Fish, use `fish_source`:
+Add this line to `~/.bashrc`. In Zsh, replace `bash_source` with `zsh_source`. In Fish, replace it with `fish_source`:
 
 ```sh
 eval "$(_SPARK_BUCKETING_COMPLETE=bash_source spark-bucketing)"
@@ -29,12 +29,12 @@ eval "$(_SPARK_BUCKETING_COMPLETE=bash_source spark-bucketing)"
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     return "\n".join([HEAD, *(_section(path, command) for path, command in _commands("spark-bucketing", main))])
 
 
 def _commands(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
-    """Yield the leaf commands of a group, sorted by name."""
+    """Yield the commands in a group and its subgroups, sorted by name."""
     if not isinstance(command, click.Group):
         yield path, command
         return

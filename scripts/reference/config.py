@@ -31,17 +31,17 @@ PROPERTIES_HEAD = """# Descriptions of the materializations and their config key
 macros:
 """
 MEANINGS = {
-    "bucketed_table": "Builds a table with a fixed number of sorted files, and assigns rows to files by hash.",
-    "bucketed_incremental": "Adds rows to a bucketed table, and keeps one file per bucket.",
+    "bucketed_table": "Builds a table with a fixed number of sorted files. The hash of a row determines its file.",
+    "bucketed_incremental": "Adds rows to a bucketed table, in which each bucket remains one file.",
     "organized_table": "Builds a table with files of a chosen number or size. With `range_by`, a file has one range.",
-    "organized_incremental": "Adds rows to an organized table, or merges them and rewrites only the touched files.",
+    "organized_incremental": "Adds rows to an organized table, or merges rows and rewrites only the affected files.",
 }
 # Fields that only the documentation uses.
 TEXTS = ("meaning", "shown_default", "expects")
 
 
 def macro() -> str:
-    """Return the content of the macro file."""
+    """Return the content of the file that defines the macro."""
     parts: Mapping[str, object] = {
         "size": SIZE_PATTERN,
         "materializations": list(schema.MATERIALIZATIONS),
@@ -86,14 +86,14 @@ def _rule(rule: rules.Rule | rules.Disjoint) -> dict[str, object]:
 
 
 def _literal(value: Any) -> Any:
-    """Convert a value to lists and dicts."""
+    """Convert a value so that it consists only of lists, dicts and scalars."""
     if isinstance(value, Mapping):
         return {name: _literal(each) for name, each in value.items()}
     return [_literal(each) for each in value] if isinstance(value, (tuple, list)) else value
 
 
 def properties() -> str:
-    """Return the properties file of the materializations.
+    """Return the YAML properties file that describes the materializations.
 
     The descriptions list the config keys, because dbt has no field for them.
     """
@@ -105,7 +105,10 @@ def properties() -> str:
 
 
 def _described(materialized: str) -> str:
-    """Return the keys that a materialization accepts, without links, because links lead to other pages."""
+    """Describe the keys that a materialization accepts.
+
+    The text has no links, because relative links would not work in dbt's docs.
+    """
     rows = (
         [
             f"`{name}`",
@@ -122,7 +125,10 @@ def _described(materialized: str) -> str:
 
 
 def page() -> str:
-    """Return the page with new tables of keys; the text between the tables does not change."""
+    """Return the page with new tables of keys.
+
+    The text between the tables does not change.
+    """
     return re.sub(r"(<!-- keys of (\w+) -->\n).*?(<!-- end -->)", _table, PAGE.read_text(), flags=re.DOTALL)
 
 
@@ -157,14 +163,14 @@ def _type(name: str, key: schema.Key, materialized: str) -> str:
         "number": f"number, above {key.minimum} to {key.maximum}",
         "size": "size, such as `'256MiB'`",
         "choice": ", ".join(f"`{choice}`" for choice in _choices(name, key, materialized)),
-        "text": f"text, such as `{re.split(', with|;', key.example)[0]}`",
+        "text": f"string, such as `{re.split(', with|;', key.example)[0]}`",
         "any": "as in dbt",
     }
     return names.get(key.type, key.type + limits)
 
 
 def _choices(name: str, key: schema.Key, materialized: str) -> Iterator[str]:
-    """Yield the choices that no rule excludes for a whole materialization."""
+    """Yield the choices of a key that no rule forbids for a materialization as a whole."""
     for choice in key.choices:
         if not any(_excludes(rule, name, choice, materialized) for rule in rules.RULES):
             yield choice

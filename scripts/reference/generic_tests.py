@@ -1,4 +1,4 @@
-"""Generate the page about the generic tests from the YAML that documents their macros."""
+"""Generate the page about the generic tests from the YAML file that documents their macros."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from reference.markdown import table
 SOURCE = Path(__file__).parents[2] / "macros" / "generic_tests" / "generic_tests.yml"
 HEAD = """# Tests
 
-Use this page to choose the dbt tests that prove a table's layout.
+Use this page to choose dbt tests that check a table's buckets, files and query plans.
 
 The tests work on every bucketed table, including tables that other tools wrote. `files_at_most` and
 `file_sizes_between` work on any table.
 
-- With the [session extension](settings.md), a test compares seals with the listed files. It reads rows only from
+- With the [session extension](settings.md), a test compares the seals with the files. It reads rows only from
   unsealed files. `bucket_skew_below` always counts the rows of all files.
-- Without the extension, a test reads files and rows. No test collects rows on the driver.
-- With the extension, a test skips partitions without buckets, and logs their number. Without the extension, such a
-  partition fails the test, because it looks the same as a partition that lost its buckets.
-- If the table is not `CLUSTERED BY`, the test fails with a message.
+- Without the extension, a test reads the files and their rows. No test collects these rows on the driver.
+- With the extension, a test skips partitions that are not bucketed, and logs their number. Without the extension, the
+  test fails for such a partition, because it cannot tell it from a partition that lost its buckets.
+- If the table is not `CLUSTERED BY`, a test of its buckets fails with a message.
 
 ```yaml
 models:
@@ -47,13 +47,13 @@ models:
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     macros = yaml.safe_load(SOURCE.read_text())["macros"]
     return "\n".join([HEAD, *map(_section, macros)])
 
 
 def _paragraphs(text: str) -> str:
-    """Start new paragraphs for the rows of a failure, for errors and for the cost."""
+    """Start a new paragraph for the rows that a failing test returns, for errors, and for the cost of the test."""
     starts = r" (?=Fails with|The test raises an error|Without the extension, the test raises|Cost:)"
     return re.sub(starts, "\n\n", text.strip())
 

@@ -1,4 +1,4 @@
-"""Generate the page about the reasons of `spark-bucketing check` from their docstrings."""
+"""Generate the page about the reasons that `spark-bucketing check` reports, from the docstrings of the reasons."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ HEAD = """# Reasons
 
 Use this page to look up a reason that `spark-bucketing check` reports, and the change that it suggests.
 
-`spark-bucketing explain REASON` prints the same text. To accept a reason for a model, list it under
-[`meta`](check.md#accepted-findings).
+`spark-bucketing explain REASON` prints the section of a reason. To accept a reason for a model, list the reason in the
+model's [`meta`](check.md#accepted-findings).
 
-Each Exchange or Sort between a bucketed table and a join, aggregate, distinct or window has one reason: the first
-reason on this page that applies. A finding is a *warning* if a fix improves the verdict, and otherwise a *note*. An
-*error* means wrong rows, or a query that cannot work.
+`check` assigns a reason to each Exchange or Sort between a bucketed table and a join, aggregate, distinct or window.
+If several reasons apply, it chooses the first one on this page. A finding is a *warning* if a fix improves the verdict.
+Otherwise, it is a *note*. An *error* means that queries return wrong rows or fail.
 """
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     parts = [HEAD, _list(REASONS), "\nReasons about the project as a whole:\n", _list(PROJECT_REASONS)]
     return "\n".join([*parts, *map(_section, (*REASONS, *PROJECT_REASONS))])
 

@@ -1,4 +1,4 @@
-"""Generate the page about the rules of the sqlfluff plugin from their docstrings."""
+"""Generate the page about the rules of the sqlfluff plugin, from the docstrings of the rules."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ HEAD = """# Lint rules
 
 Use this page to look up a rule that `sqlfluff` reports for a bucketed model.
 
-[Lint in the editor](../how-to/lint-in-the-editor.md) shows how to install and configure the rules. Select or exclude
-a rule by its code, its name, or the group `spark_bucketing`.
+[Lint in the editor](../how-to/lint-in-the-editor.md) shows how to install and configure the rules. To select or exclude
+rules, use the code or name of a rule, or the group `spark_bucketing` for all of them.
 
 """
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     # sqlfluff must load its plugins before it accepts a rule.
     get_plugin_manager()
     from spark_bucketing.sqlfluff_plugin.rules import RULES

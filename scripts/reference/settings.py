@@ -1,4 +1,4 @@
-"""Generate the page about the settings of the session extension from the Scala code that registers them."""
+"""Generate the page about the settings of the session extension, from the Scala code that registers them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ HEAD = """# Settings
 
 Use this page to change what the session extension does, for a session or for a single query.
 
-You can change every setting in a running session, for example with `SET spark.bucketing.enabled=false`. A size is text
-such as `256m`, or a number of bytes.
+You can change every setting in a running session, for example with `SET spark.bucketing.enabled=false`. A size is a
+number with a unit, such as `256m`, or a number of bytes.
 
 """
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     entries = sorted(ENTRY.finditer(SOURCE.read_text()), key=lambda entry: entry["name"])
     return HEAD + table(["setting", "type", "default", "meaning"], map(_row, entries))
 

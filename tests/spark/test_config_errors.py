@@ -67,6 +67,6 @@ def test_reading_statements_are_recognized() -> None:
 )
 def test_session_that_cannot_write_buckets_is_an_error(project: Project, key: str, value: str) -> None:
     project.model("m", SQL, **TABLE)
-    message = rf"'m' cannot be written in this session.\s+found: +{key} = {value}"
+    message = rf"'m' cannot be built in this session.\s+found: +{key} = {value}"
     with setting(project.spark, key, value), pytest.raises(Failed, match=message):
         project.dbt("run")

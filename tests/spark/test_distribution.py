@@ -131,7 +131,7 @@ def test_table_written_without_buckets_never_replaces_the_old_one(project: Proje
 
     with executing(read_when_created):
         _, failure = project.attempt("run", v="new")
-    assert "was not written as one file per bucket" in failure and "no bucket in the name" in failure
+    assert "was not written as one file per bucket" in failure and "no bucket id in the name" in failure
     assert {row.v for row in project.rows("select distinct v from {schema}.m")} == {"old"}
 
 

@@ -149,7 +149,7 @@ def test_check_reports_the_cost_of_a_finding_per_run(clicks: Project, spark: Spa
     assert check.exit_code == 1, check.output
     shuffled_bytes = read_measured([str(tmp_path / "logs")]).costs("model.t.joined")
     (cost,) = (cost for keys, cost in shuffled_bytes.items() if keys.table == f"{clicks.schema}.users")
-    per_run = f"Measured per run, in 2 runs: {size(cost.shuffle_bytes // 2)} shuffled"
+    per_run = f"Mean cost per run, measured in 2 runs: {size(cost.shuffle_bytes // 2)} shuffled"
     assert check.output.count(per_run) == 1 and "side-not-bucketed" in check.output
 
 

@@ -72,7 +72,7 @@ def test_single_file_needs_a_single_task(rows: Callable[[str], Sequence[Mapping[
 def test_command_reproduces_the_article(spark: SparkSession) -> None:
     text = CliRunner().invoke(main, ["files", "simulate", "--partitions", "365", "--files", "5", "--scale", "1"])
     assert text.exit_code == 0, text.output
-    table = text.output.partition("by_column_salted with more or fewer tasks")
+    table = text.output.partition("by_column_salted with other scales")
     lines = {words[0]: words for line in "".join(table[::2]).splitlines() if (words := line.split())}
     assert lines["by_column_salted"][1:5] == ["1,825", "63.4%", "41.4%", "12.5%"]
     bars = {name: words[-1] for name, words in lines.items() if set(words[-1]) <= set("·█▓▒░")}

@@ -60,7 +60,7 @@ def test_session_without_scripts_writes_the_same_tables(
 
 def test_error_names_a_spark_version_that_is_too_old(project: Project) -> None:
     older = "select '3.4.1 0000' as version"
-    said = r"(?s)cannot be written in this session.*found: +Spark 3.4.1.*3.5 or newer"
+    said = r"(?s)cannot be built in this session.*found: +Spark 3.4.1.*3.5 or newer"
     with (
         executing(lambda execute, sql: execute(sql.replace("select version()", older))),
         pytest.raises(Failed, match=said),

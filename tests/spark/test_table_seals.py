@@ -61,7 +61,7 @@ def test_stale_seal_is_found_and_repaired(tables: SpecEvolution, status: str) ->
     assert f"1 partition without a valid seal, such as ds=a [{status}]" in tables.said("verify", "broken", code=1)
     found = tables.said("verify", "broken", "--deep", code=1)
     assert "ds=a: would be sealed, 4 buckets by (k), sorted by (k), hash hive" in found
-    assert "1 sealed, 1 unchanged; keys were read from 4 files" in found
+    assert "1 sealed, 1 unchanged; the command read the bucket and sort columns of 4 files" in found
     tables.said("seal", "broken", "--dry-run")
     tables.said("seal", "broken", "--where", "ds = 'b'")
     assert tables.record("broken") == before

@@ -14,8 +14,8 @@ VERSIONS = ((3, 5), (4, 0), (4, 1), (4, 2), (4, 3))
 SPARK = tuple(map(int, pyspark.__version__.split(".")[:2]))
 
 # The names of features in the table, and the first version that has each of them.
-SCRIPTS = "Swap, and `merge` that empties partitions, in one statement"
-WRITE_OPTIONS = "A partial overwrite in the Spark layout that sets no option on the table"
+SCRIPTS = "A single statement swaps a table, or completes a `merge` that empties partitions"
+WRITE_OPTIONS = "A partial overwrite in the Spark layout does not set an option on the table"
 PARAMETERS = "Parameters (`:name`, `?`) in `ALTER TABLE ... CLUSTERED BY` and `SEAL BUCKETS`"
 COLLATIONS = "Columns with a collation"
 WIDER_TYPES = "An ordinary scan of a column that another tool widened (`int` to `bigint`)"

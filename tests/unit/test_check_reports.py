@@ -298,14 +298,14 @@ def test_text_in_a_pipe_has_no_colors_and_no_wrapped_lines(monkeypatch: pytest.M
     assert all(line == line.rstrip() or line.endswith("  ") for line in text.splitlines())
 
 
-@pytest.mark.parametrize(("variable", "coloured"), [("", True), ("1", False)])
+@pytest.mark.parametrize(("variable", "colored"), [("", True), ("1", False)])
 def test_text_on_a_terminal_has_colors_unless_no_color_is_set(
-    variable: str, coloured: bool, monkeypatch: pytest.MonkeyPatch
+    variable: str, colored: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("NO_COLOR", variable), ("FORCE_COLOR", "1"), ("TERM", "xterm-256color")):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(output, "Console", lambda **options: Console(force_terminal=True, **options))
-    assert ("\x1b[31m" in written("text")) == coloured
+    assert ("\x1b[31m" in written("text")) == colored
 
 
 def test_verbose_text_shows_all_operators() -> None:

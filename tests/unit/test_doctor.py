@@ -88,7 +88,7 @@ def test_missing_extension_is_diagnosed() -> None:
         (described(), "ok", f"version {installed('spark-bucketing')}, built for Spark 4.3.0"),
         (described(spark="4.3.1-amzn-0"), "ok", "built for Spark 4.3.1-amzn-0"),
         (described("0.0.9"), "wrong", "version 0.0.9, built for Spark 4.3.0, but this command has version"),
-        (described(spark="4.2.1"), "wrong", "built for Spark 4.2.1, but loaded by Spark 4.3.0"),
+        (described(spark="4.2.1"), "wrong", "built for Spark 4.2.1, but the session runs Spark 4.3.0"),
         ("Class: com.theirs.BucketSpecs", "wrong", "unknown version"),
     ],
 )

@@ -301,7 +301,10 @@ def test_findings_state_their_measured_costs() -> None:
     report = Report(tuple(ModelResult(name, "", (operator,), unique_id=key) for name, key in names.items()))
     q04, view = with_measured_costs(report, read_measured([str(CASE)]), {}).models
     messages = [finding.message for finding in q04.operators[0].findings]
-    assert messages[0].startswith("It shuffles.\nMeasured per run, in 5 runs: ") and "MiB shuffled" in messages[0]
+    assert (
+        messages[0].startswith("It shuffles.\nMean cost per run, measured in 5 runs: ")
+        and "MiB shuffled" in messages[0]
+    )
     assert messages[1] == "No." and view.operators == (operator,)
 
 
@@ -314,7 +317,7 @@ def test_costs_of_a_finding_require_whole_column_names(key: str, measured: bool)
     )
     report = Report((ModelResult("m", "", (operator,), unique_id="model.p.m"),))
     (model,) = with_measured_costs(report, found, {}).models
-    assert ("Measured" in model.operators[0].findings[0].message) == measured
+    assert ("measured in 1 run" in model.operators[0].findings[0].message) == measured
 
 
 def node(name: str, text: str, *children: Plan, **metrics: int) -> Plan:

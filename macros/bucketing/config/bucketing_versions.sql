@@ -8,7 +8,10 @@
 {%- endmacro %}
 
 
-{#- Returns the hash for the stated version of a table in the Hive layout. An unknown version counts as 1; callers compare the version themselves. -#}
+{#-
+  Returns the hash for the stated version of a table in the Hive layout. An unknown version counts as 1, so callers must compare the version
+  themselves.
+-#}
 {% macro stated_hash(bucketing_version) -%}
   {%- set names = dict(zip(spark_bucketing.bucketing_versions().values(), spark_bucketing.bucketing_versions())) -%}
   {{ return(names.get(bucketing_version, names['1'])) }}

@@ -1,7 +1,7 @@
 {#-
-  Returns a normalized config value, or the default.
+  Returns the normalized value of a config key, or the key's default.
 
-  spec: dict, the key's entry in config_schema()
+  spec: dict, the entry of the key in config_schema()
 -#}
 {% macro config_value(key, spec, value, node) -%}
   {%- if value is none or (spec.lenient and not value) -%}
@@ -29,7 +29,7 @@
 {%- endmacro %}
 
 
-{#- Returns the valid value that an invalid value most likely means, or an example, as text. -#}
+{#- Returns as text the valid value for which an invalid value is most likely a mistake, or else an example. -#}
 {% macro meant_value(spec, value) -%}
   {%- if spec.type == 'choice' -%}
     {{ return("'" ~ ((spec.aliases or {}).get(value | string | lower) or spark_bucketing.nearest_name(value, spec.choices) or spec.default or spec.choices[0]) ~ "'") }}
@@ -83,7 +83,7 @@
 {%- endmacro %}
 
 
-{#- Returns the number of bytes for text such as `256MiB` or `1.5 GiB`, or for an integer; none for any other value. -#}
+{#- Returns the number of bytes for text such as `256MiB` or `1.5 GiB`, or for an integer. Returns none for any other value. -#}
 {% macro parsed_size(value) -%}
   {%- if value is integer and value is not boolean -%}
     {{ return(value) }}

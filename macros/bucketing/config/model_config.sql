@@ -1,6 +1,6 @@
 {#-
-  Returns the validated config of a model with one of the package's materializations: a dict that maps each accepted key to its value or
-  default. Interprets config_schema(), as spark_bucketing.config.validation does in Python. tests/cases/shared/config.yml tests both.
+  Returns the validated config of a model with one of the package's materializations, as a dict that maps each accepted key to its value or default.
+  The macro interprets config_schema(), as spark_bucketing.config.validation does in Python. The cases in tests/cases/shared/config.yml test both.
 
   This macro runs no query, so dbt can call it while it parses the project.
 -#}
@@ -23,7 +23,7 @@
     {%- do values.update({'sorted_by': values.clustered_by}) -%}
   {%- endif -%}
   {%- if values.incremental_strategy == 'merge' and not values.unique_key -%}
-    {#- As in dbt, a merge without a key matches no row. -#}
+    {#- As in dbt, a merge without a unique key matches no rows. -#}
     {%- do values.update({'incremental_strategy': 'append'}) -%}
   {%- endif -%}
   {% do spark_bucketing.validate_config_values(values, schema, node) %}
@@ -32,8 +32,8 @@
 
 
 {#-
-  Raises an error for a config key that resembles a key of this package. dbt accepts any key, so a misspelled key would have no effect and
-  cause no message.
+  Raises an error for a config key that resembles a key of this package. dbt accepts any key. Without this check, a misspelled key would be ignored
+  without a message.
 -#}
 {% macro validate_config_keys(schema, node) -%}
   {%- set names = [] -%}
@@ -56,13 +56,13 @@
 {%- endmacro %}
 
 
-{#- Returns whether a materialization ignores a key, which may be set for all models in a folder. -#}
+{#- Returns whether a materialization ignores a key instead of rejecting it. A key is ignored if it may be set for all models in a folder. -#}
 {% macro is_ignored_key(spec, materialized, schema) -%}
   {{ return(materialized.split('_')[0] in spec.taken_by | join or not spec.taken_by | reject('in', schema.incremental) | list) }}
 {%- endmacro %}
 
 
-{#- Raises an error for a combination of values that the schema excludes. -#}
+{#- Raises an error if the config contains a combination of values that the schema forbids. -#}
 {% macro validate_config_values(values, schema, node) -%}
   {%- for rule in schema.disjoint if values[rule.key] and values[rule.other] -%}
     {%- set taken = values[rule.other] | map('lower') | list -%}
@@ -78,7 +78,7 @@
       {#- `key.entry` names an entry in a mapping. -#}
       {%- set value = values.get(key) if '.' not in key else (values.get(key.split('.')[0]) or {}).get(key.split('.')[1]) -%}
       {%- set value = value | string if '.' in key and value is not none else value -%}
-      {#- Without values, the condition is that the key has no value. 0 and false count as values. -#}
+      {#- If the condition lists no values, it is true if the key has no value. The values 0 and false count as values. -#}
       {%- do holds.append((value in expected if expected else value in [none, '', [], {}]) != negated) -%}
     {%- endfor -%}
     {%- if false not in holds -%}

@@ -1,9 +1,9 @@
 {#-
-  Returns the name that a misspelled word most likely means, or none.
+  Returns the name that a word most likely misspells, or none.
 
   Two words are similar if they are equal after removing a few letters from each: at most one letter for every three.
 
-  within: int, the maximum number of letters to remove from each word
+  within: int, the maximum number of letters to remove from each of the two words
 -#}
 {% macro nearest_name(word, names, within=2) -%}
   {%- for letters in range(within + 1) -%}
@@ -17,7 +17,7 @@
 {%- endmacro %}
 
 
-{#- Returns all variants of a word's letters and digits with up to this many letters removed, as the keys of a dict. -#}
+{#- Returns a word's letters and digits, and all variants with up to this many of them removed, as the keys of a dict. -#}
 {% macro shortened_words(word, letters) -%}
   {%- set words = {modules.re.sub('[^a-z0-9]', '', word | string | lower): true} -%}
   {%- for _ in range(letters) -%}

@@ -1,12 +1,12 @@
 {#-
-  Validates a layout against the columns of the query, and returns the layout with column names in the query's case.
+  Validates a layout against the columns of the query, and returns the layout with the column names as the query spells them.
 
-  In the Hive layout, bucket and sort columns get lower-case names, also in `columns`. The Hive metastore stores column names in lower case,
-  and cannot alter or rename a table whose bucket columns differ in case.
+  In the Hive layout, the names of bucket and sort columns become lower case, also in `columns`. The Hive metastore stores column names in lower case.
+  The metastore cannot alter or rename a table if the names of its bucket columns contain upper-case letters.
 -#}
 {% macro resolve_layout(layout, columns) -%}
   {%- if layout.clustered_by and not spark_bucketing.config_schema().hashes[layout.bucket_hash].stock and not spark_bucketing.extension_enabled() -%}
-    {#- When stock Spark writes a row, it computes the bucket with version 1. No SQL expression can change this. -#}
+    {#- Stock Spark always computes the bucket of a row with Hive's hash of version 1. No SQL expression can change this. -#}
     {% do spark_bucketing.raise_config_error('bucket_hash', layout.bucket_hash ~ ', in a session without the session extension',
         'the session extension, loaded and enabled: stock Spark writes only the buckets of bucketing version 1',
         "load the extension (spark-bucketing extension conf), or bucket_hash='hive'") %}

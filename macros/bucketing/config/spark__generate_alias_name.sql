@@ -1,5 +1,5 @@
 {#-
-  Validates the config of bucketed and organized models while dbt parses the project. Enable it in dbt_project.yml:
+  Validates the config of bucketed and organized models while dbt parses the project. To enable this check, add to dbt_project.yml:
 
     dispatch:
       - macro_namespace: dbt
@@ -9,7 +9,7 @@
 -#}
 {% macro spark__generate_alias_name(custom_alias_name=none, node=none) -%}
   {%- if node.config.materialized in spark_bucketing.config_schema().materializations -%}
-    {#- While dbt parses, `config` is an object. The validation macros expect a dictionary, as in a run. -#}
+    {#- While dbt parses the project, `config` is an object. The validation macros expect a dictionary, which `config` is during a run. -#}
     {%- set parsed = {'name': node.name, 'config': node.config.to_dict(omit_none=true)} -%}
     {%- set layout = spark_bucketing.model_config(parsed) -%}
     {%- if 'incremental_strategy' in layout -%}

@@ -1,6 +1,6 @@
 {#-
-  Raises an error before the run writes anything if the table cannot store a column's type, or cannot use it as a partition or sort column.
-  Also raises an error for names of struct fields that the Hive metastore cannot store.
+  Raises an error before the run writes anything if the table cannot store values of a column's type. Also raises an error if a partition or sort
+  column has an unsuitable type, and for names of struct fields that the Hive metastore cannot store.
 -#}
 {% macro validate_column_types(columns, layout) -%}
   {%- set hive = layout.bucket_hash != 'spark' -%}

@@ -1,4 +1,4 @@
-{#- Warns once for each model about column docs that cannot be persisted unchanged. As in dbt, `quote: true` makes a name case-sensitive. -#}
+{#- Warns once per model about column descriptions that the table cannot store unchanged. As in dbt, `quote: true` makes a name case-sensitive. -#}
 {% macro validate_docs(columns) -%}
   {%- if config.persist_column_docs() and '__spark_bucketing_docs' not in context -%}
     {%- do context.update({'__spark_bucketing_docs': true}) -%}

@@ -1,7 +1,7 @@
 {#-
-  Raises an error if session settings prevent Spark from writing these tables. Checks only explicit settings.
+  Raises an error if settings of the session prevent Spark from writing the package's tables. Checks only settings that are set explicitly.
 
-  keeps_rows: bool, whether the run rewrites rows of the existing table. If so, the run would lose all rows that Spark silently skips.
+  keeps_rows: bool, whether the run rewrites rows of the existing table. If so, rows that Spark skips without an error would be lost.
 -#}
 {% macro validate_session(keeps_rows=false) -%}
   {%- set needed = {
@@ -29,12 +29,12 @@
     {% do spark_bucketing.raise_session_error('Spark ' ~ spark_bucketing.spark_version() | join('.'), 'Spark 3.5 or newer', 'run the model on a newer Spark version') %}
   {%- endif -%}
   {% do spark_bucketing.detect_scripts(settings) %}
-  {#- Every run needs this result later. This early call shows its warnings before the run writes anything. -#}
+  {#- Every run needs this result later. The macro is called here so that its warnings appear before the run writes anything. -#}
   {% do spark_bucketing.extension_enabled() %}
 {%- endmacro %}
 
 
 {% macro raise_session_error(found, expected, instead) -%}
-  {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "' cannot be written in this session.\n  found:    " ~ found
+  {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "' cannot be built in this session.\n  found:    " ~ found
       ~ '\n  expected: ' ~ expected ~ '\n  instead:  ' ~ instead) %}
 {%- endmacro %}

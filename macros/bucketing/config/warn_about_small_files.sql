@@ -1,8 +1,8 @@
 {#-
-  Warns, before the run writes anything, if buckets are so small that opening their files costs more than bucketing saves. The size is Spark's
-  estimate, which tends to be too large.
+  Warns, before the run writes anything, if buckets are so small that opening their files costs more than bucketing saves. The size of a bucket is
+  Spark's estimate, which tends to be too large.
 
-  sources: list of SQL queries in parentheses. If there are several sources, they are microbatches, and the macro does not warn.
+  sources: list of SQL queries in parentheses. Several sources are the batches of a microbatch model, for which the macro does not warn.
 -#}
 {% macro warn_about_small_files(sources, layout) -%}
   {%- if layout.buckets >= 200 and sources | length == 1 -%}
@@ -12,7 +12,7 @@
     {%- if bytes is not none and bytes < layout.buckets * 131072 -%}
       {%- set suggested = [bytes // 134217728, 1] | max -%}
       {% do exceptions.warn("Model '" ~ model.name ~ "': buckets=" ~ layout.buckets ~ ' writes very small files: Spark estimates '
-          ~ '{:,}'.format(bytes) ~ ' bytes for the query. Every file costs a write task, and every reader opens it. Try buckets=' ~ suggested ~ '.') %}
+          ~ '{:,}'.format(bytes) ~ ' bytes for the result of the query. Each file needs its own write task, and readers must open each file. Try buckets=' ~ suggested ~ '.') %}
     {%- endif -%}
   {%- endif -%}
 {%- endmacro %}

@@ -1,4 +1,4 @@
-{#- Returns {found, instead} if the function bucket_specs() is not available; otherwise, returns none. -#}
+{#- Returns the message parts {found, instead} if the function bucket_specs() is not available, otherwise none. -#}
 {% macro missing_bucket_specs() -%}
   {%- if spark_bucketing.is_extensions_function('bucket_specs', 'BucketSpecsFunction') -%}
     {{ return(none) }}

@@ -1,10 +1,10 @@
 {#-
-  Seals the unsealed files of a table, in a hook or with `dbt run-operation`. Warns about partitions that Spark cannot seal.
+  Seals the unsealed files of a table. Call this macro in a hook or with `dbt run-operation`. The macro warns about partitions that Spark cannot seal.
 
-  This macro runs the statement itself, and returns no SQL.
+  The macro runs the statement itself instead of returning SQL.
 
   relation: relation, or string with the name of a table
-  where: string, predicate on the partition columns; none for all partitions
+  where: string, predicate on the partition columns, or none for all partitions
 -#}
 {% macro seal_buckets(relation, where=none) -%}
   {%- if execute -%}

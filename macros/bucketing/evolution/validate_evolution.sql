@@ -1,6 +1,6 @@
 {#-
-  Raises an error if the config and the table differ in more than their bucket specs. Existing partitions keep their files, so the altered table
-  must be able to read these files.
+  Raises an error if the config and the table differ in anything besides their bucket specs. Existing partitions keep their files, so Spark must be
+  able to read these files after the table is altered.
 
   existing: dict, table_layout() of the table
 -#}

@@ -1,5 +1,5 @@
 {#-
-  Raises an error unless the session extension is enabled. Stock Spark has no statement that changes the buckets of a table.
+  Raises an error unless the session extension is enabled. In stock Spark, no statement can change the buckets of an existing table.
 -#}
 {% macro validate_evolution_session() -%}
   {%- if not spark_bucketing.extension_enabled() -%}

@@ -1,6 +1,6 @@
 {#-
-  Alters a table that keeps its files: adds columns, then sets the bucket spec, which may use a new column. An unbucketed table first gets the
-  bucketing version of the config.
+  Alters a table without rewriting its files: adds columns, then sets the bucket spec, which may use a new column. An unbucketed
+  table first gets the bucketing version of the config.
 
   The bucket spec applies to future writes. Existing partitions keep the spec in their seals.
 

@@ -1,4 +1,7 @@
-{#- Converts a config value or argument (string, date or datetime) to a datetime without a time zone, which callers treat as UTC. Returns none for none. -#}
+{#-
+  Converts a config value or argument (string, date or datetime) to a datetime without a time zone, which callers treat as UTC. If the value is none,
+  the macro returns none.
+-#}
 {% macro as_datetime(value) -%}
   {%- if not value -%}
     {{ return(none) }}

@@ -1,11 +1,11 @@
-{#- Returns the same SQL condition for the rows of a batch as dbt-core. -#}
+{#- Returns the SQL condition that selects the rows of a batch, the same condition as in dbt-core. -#}
 {% macro batch_condition(event_time, batch) -%}
   {%- set time = spark_bucketing.event_time_sql(event_time) -%}
   {{ return(time ~ " >= '" ~ batch.start ~ "+00:00' and " ~ time ~ " < '" ~ batch.end ~ "+00:00'") }}
 {%- endmacro %}
 
 
-{#- Returns SQL for an `event_time`, which may be a field of a struct. -#}
+{#- Returns SQL for the column `event_time`, which may be a field of a struct. -#}
 {% macro event_time_sql(event_time) -%}
   {{ return(event_time if modules.re.match('^[A-Za-z0-9_.]+$', event_time) else spark_bucketing.quote_identifier(event_time)) }}
 {%- endmacro %}

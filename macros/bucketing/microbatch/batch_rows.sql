@@ -1,5 +1,5 @@
 {#-
-  Returns a subquery for the batch's rows if the node has an `event_time`, as dbt-core does; otherwise, returns the relation. For the batch
+  Returns a subquery that selects the batch's rows if the node has an `event_time`, as dbt-core does. Otherwise, returns the relation. For the batch
   {empty: true}, the subquery returns no rows.
 
   With --empty and --sample, the relation already renders as a subquery. With --defer, the schema of the relation differs from the node's schema.
@@ -13,7 +13,7 @@
 {%- endmacro %}
 
 
-{#- Returns whether a batch reads only its own rows from this node. -#}
+{#- Returns whether a batch reads only the batch's own rows from this node. -#}
 {% macro is_read_by_batches(node) -%}
   {{ return(node.relation_name and node.config.event_time) }}
 {%- endmacro %}

@@ -1,11 +1,12 @@
 {#-
-  Returns the batches that may have rows, or only the first batch if no batch has rows. Logs the number of skipped batches.
+  Returns the batches that may have rows, or only the first batch if none has rows. Logs how many batches are skipped.
 
-  A batch has no rows if two conditions are true. First, no input with an `event_time` has rows in the batch. One query per input tests this
-  condition. Second, the model returns no rows for empty inputs. Spark's optimizer tests this condition: `select count(*) from events` fails it.
+  A batch has no rows if two conditions are true. First, no input with an `event_time` has rows in the batch. The macro tests this with one query per
+  input. Second, the model returns no rows if its inputs are empty. Spark's optimizer must be able to prove this. For example, `select count(*) from
+  events` always returns a row.
 
   batches: list, from microbatches()
-  incremental: bool, the result of is_incremental() in the model
+  incremental: bool, the value that is_incremental() returns in the model
 -#}
 {% macro batches_with_rows(batches, incremental) -%}
   {%- set inputs = spark_bucketing.inputs_of_batches() -%}
@@ -51,8 +52,8 @@
 
 
 {#-
-  Returns the start times of all batches in which an input has rows, and possibly of some other batches. Returns none if SQL cannot compute the
-  batch of a row, because of the type of its `event_time`.
+  Returns the start times of all batches in which some input has rows, and possibly of further batches. Returns none if SQL cannot compute the batch
+  of a row because of the type of `event_time`.
 
   span: dict {start, end}, the time from the start of the first batch to the end of the last batch
 -#}
@@ -80,7 +81,7 @@
 {#-
   Returns whether Spark's optimizer can prove that a query returns no rows.
 
-  proofs: dict, cache of the results by query
+  proofs: dict, the cached results by query
 -#}
 {% macro has_no_rows(sql, proofs) -%}
   {%- if sql not in proofs -%}

@@ -1,7 +1,7 @@
 {#-
   Logs the progress of a microbatch model.
 
-  batch: dict {start, end}; none for a model without batches
+  batch: dict {start, end}, or none for a model without batches
 -#}
 {% macro log_batch(relation, batch, loop) -%}
   {%- if batch -%}

@@ -1,4 +1,4 @@
-{#- Returns the start of the batch that contains a time, shifted by a number of batches. -#}
+{#- Returns the start of the batch that is a given number of batches after or before the batch that contains this time. -#}
 {% macro shift_batch(time, size, offset) -%}
   {%- set midnight = time.replace(minute=0, second=0, microsecond=0) if size == 'hour' else time.replace(hour=0, minute=0, second=0, microsecond=0) -%}
   {%- if size == 'hour' -%}

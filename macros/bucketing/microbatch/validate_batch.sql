@@ -1,8 +1,8 @@
 {#-
-  Raises an error if a batch would overwrite rows of other batches, because it replaces whole partitions.
+  Raises an error if a batch would overwrite rows of other batches. A batch always replaces whole partitions.
 
   rows: string, SQL from aligned_rows()
-  input: relation with the batch's rows, from load_input()
+  input: relation that contains the batch's rows, from load_input()
 -#}
 {% macro validate_batch(rows, input, columns, layout, batch) -%}
   {%- set event_time = config.get('event_time') -%}

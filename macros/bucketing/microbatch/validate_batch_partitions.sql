@@ -1,4 +1,4 @@
-{#- Raises an error if two batches wrote to the same partition. The file names of each write contain a unique id. -#}
+{#- Raises an error if two batches wrote to the same partition. The macro distinguishes writes by the unique id in the names of their files. -#}
 {% macro validate_batch_partitions(relation, layout) -%}
   {%- set writes = 'count(distinct ' ~ spark_bucketing.write_of_path('path') ~ ')' -%}
   {%- set shared -%}

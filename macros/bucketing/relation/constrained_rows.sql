@@ -1,8 +1,8 @@
 {#-
-  Returns the model's SQL with checks of the `not_null` and `check` constraints of an enforced contract.
+  Returns the model's SQL, extended by checks of the `not_null` and `check` constraints in an enforced contract.
 
-  Parquet and ORC tables do not support constraints, so the query that writes a violating row fails. Other constraints depend on all
-  rows of the table; a warning reports that they are not enforced.
+  Parquet and ORC tables do not support constraints. Therefore, the query itself fails if it returns a row that violates a constraint. Other types of
+  constraints depend on all rows of the table. The macro warns that they are not enforced.
 -#}
 {% macro constrained_rows(sql) -%}
   {%- set constraints = [] -%}
@@ -19,7 +19,7 @@
     {%- set name = "constraint '" ~ (constraint.name or constraint.type) ~ "'" ~ (' of ' ~ columns | join(', ') if columns else '') -%}
     {%- if not config.get('contract').enforced or constraint.type not in ['not_null', 'check'] -%}
       {%- if constraint.warn_unenforced is not false and constraint.warn_unsupported is not false -%}
-        {% do exceptions.warn("Model '" ~ model.name ~ "': " ~ name ~ ' is not enforced. ' ~ ('Spark does not support this type for Parquet and ORC tables; use data_tests instead.'
+        {% do exceptions.warn("Model '" ~ model.name ~ "': " ~ name ~ ' is not enforced. ' ~ ('Spark does not support constraints of this type for Parquet and ORC tables. Use data_tests instead.'
             if config.get('contract').enforced else 'Set contract: {enforced: true}.')) %}
       {%- endif -%}
     {%- elif not (columns if constraint.type == 'not_null' else constraint.expression) -%}

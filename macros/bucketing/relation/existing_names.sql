@@ -1,7 +1,7 @@
 {#-
-  Returns which of these names exist as tables or views in the schema. Queries the metastore, because dbt's cache may be stale.
+  Returns those of the given names that exist as tables or views in the schema. The macro queries the metastore, because dbt's cache may be stale.
 
-  known_relation() returns the metadata of each until a statement of this model mentions the relation.
+  Afterwards, known_relation() returns the metadata of each relation, until a statement of this model mentions the relation.
 -#}
 {% macro existing_names(relation, identifiers) -%}
   {%- set pattern = identifiers | join('|') -%}
@@ -20,7 +20,10 @@
 {%- endmacro %}
 
 
-{#- Returns the metadata that existing_names() found, as text. Returns false if the relation did not exist, and none if the answer may be stale. -#}
+{#-
+  Returns the metadata of a relation that existing_names() found, as text. Returns false if the relation did not exist, and none if the metadata may
+  be stale.
+-#}
 {% macro known_relation(relation) -%}
   {{ return(context.get('__spark_bucketing_relations', {}).get(relation.schema ~ '.' ~ relation.identifier | lower)) }}
 {%- endmacro %}

@@ -1,15 +1,15 @@
 {#-
   Returns the intermediate tables of a relation, which exist only during a run, as a dict keyed by role:
     tmp      the new table, until it is swapped in
-    staged   staging table with the new rows of touched partitions. If a crashed run had completed it, the next run replaces the partitions with
-             its rows (docs/explanation/replacing-rows.md)
+    staged   staging table with the complete new rows of the touched partitions. If a run crashes after it has completed this table, the next run
+             replaces the partitions with its rows (docs/explanation/replacing-rows.md)
     input    the rows of one run
     plan     the file plan of an organized table
     files    the file statistics of an organized table during a merge
     touched  the files that a merge replaces
     backup   the previous table, between the two renames of a swap
-    trash    a table on a directory that the run deletes
-  The next run drops leftovers of all roles except staged and backup.
+    trash    a table whose directory the run deletes by dropping the table
+  The next run drops leftover tables of all roles except staged and backup.
 -#}
 {% macro intermediate_relations(relation) -%}
   {%- set relations = {} -%}

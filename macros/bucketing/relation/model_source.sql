@@ -12,7 +12,7 @@
 {%- endmacro %}
 
 
-{#- Returns SQL without trailing semicolons and the comments after them, which a subquery cannot contain. -#}
+{#- Returns SQL without trailing semicolons and without the comments after them, because a subquery cannot contain semicolons. -#}
 {% macro without_semicolon(sql) -%}
   {%- if ';' not in sql -%}
     {{ return(sql) }}
@@ -24,7 +24,7 @@
 
 
 {#-
-  Returns a placeholder of the same length, so that positions in the SQL do not shift.
+  Returns a placeholder that is as long as the match, so that positions in the SQL do not shift.
 
   found: match of a string literal, quoted name or comment
 -#}

@@ -1,4 +1,4 @@
-{#- Returns the column names in a list such as [`a`, `b c`]. -#}
+{#- Returns the column names in a text such as [`a`, `b c`]. -#}
 {% macro quoted_names(text) -%}
   {{ return(modules.re.findall('`((?:[^`]|``)+)`', text) | map('replace', '``', '`') | list) }}
 {%- endmacro %}

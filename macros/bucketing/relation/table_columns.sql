@@ -1,5 +1,5 @@
 {#-
-  Returns the columns of a table or view as a list of {name, type, comment}, with partition columns last.
+  Returns the columns of a table or view as a list of {name, type, comment}. Partition columns come last.
 
   The result is cached until a statement of this model mentions the table. DESCRIBE abbreviates wide structs ("... 3 more fields");
   typeof() does not.
@@ -17,16 +17,16 @@
 {%- endmacro %}
 
 
-{#- Returns the columns of a query in parentheses, as table_columns() does. -#}
+{#- Returns the columns of a query in parentheses, in the same form as table_columns(). -#}
 {% macro query_columns(source) -%}
   {{ return(spark_bucketing.described_columns(run_query('describe query select * from ' ~ source).rows, source)) }}
 {%- endmacro %}
 
 
 {#-
-  Returns the columns in the result of a DESCRIBE.
+  Returns the columns in the result of a DESCRIBE statement.
 
-  rows: rows of DESCRIBE
+  rows: the rows that DESCRIBE returned
   source: string, the described relation or query
 -#}
 {% macro described_columns(rows, source) -%}
@@ -34,7 +34,7 @@
   {%- set state = namespace(done=false, shortened=false) -%}
   {%- for row in rows -%}
     {%- if not row[1] -%}
-      {#- Only headings and empty lines lack a type. -#}
+      {#- Rows without a type are headings or empty lines. -#}
       {%- set state.done = true -%}
     {%- elif not state.done and not row[0] -%}
       {% do spark_bucketing.raise_column_error('a column with the name `null` or an empty name', 'column names that dbt can read', 'rename the column in the model') %}

@@ -1,8 +1,8 @@
 {#-
   Returns the layout of an existing table or view from the metastore: its bucket spec, partitioning, format, location and properties.
 
-  SHOW TABLE EXTENDED prints lines "key: value". A comment or view text may contain similar lines. The macro therefore searches for keys that precede
-  them only in the text before them, and takes the last match of keys that follow them.
+  SHOW TABLE EXTENDED prints lines "key: value". A comment or a view's text may contain similar lines. For keys that precede the comment and the
+  view's text, the macro therefore searches only the text before them. For keys that follow them, it takes the last match.
 -#}
 {% macro table_layout(relation) -%}
   {%- if not spark_bucketing.known_relation(relation) -%}
@@ -27,7 +27,7 @@
   {%- for key in ['bucketing.build', 'bucketing.replaces', 'bucketing.staging_empties', 'bucketing.written_as', 'bucketing.merged', 'bucketing_version'] -%}
     {%- do property.update({key: modules.re.findall('(?:^\\[|, )' ~ modules.re.escape(key) ~ '=([^],]*)', properties) | first | default(none)}) -%}
   {%- endfor -%}
-  {#- These properties contain JSON, because names may contain commas. -#}
+  {#- These properties contain JSON, because column names may contain commas. -#}
   {%- for setting in ['range_by', 'implicit_partition_by'] -%}
     {%- set names = modules.re.findall('bucketing\\.' ~ setting ~ '=(\\[.*?\\])(?=, |\\]$)', properties) | first -%}
     {%- do property.update({setting: fromjson(names, []) if names else []}) -%}

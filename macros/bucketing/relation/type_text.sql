@@ -1,10 +1,10 @@
-{#- Returns the field names of all structs in a type, as DESCRIBE prints it: struct<a-b:int,c:array<string>> -#}
+{#- Returns the field names of all structs in a type. The type has the form that DESCRIBE prints: struct<a-b:int,c:array<string>> -#}
 {% macro field_names(type) -%}
   {{ return(modules.re.findall('[<,] *([^:<>,]*):', type)) }}
 {%- endmacro %}
 
 
-{#- Returns a type as valid SQL. DESCRIBE prints struct field names without backticks. -#}
+{#- Returns a type as valid SQL. The macro adds backticks, because DESCRIBE prints the names of struct fields without backticks. -#}
 {% macro quoted_type(type) -%}
   {%- set text = namespace(type=type) -%}
   {%- for name in spark_bucketing.field_names(type) | unique(case_sensitive=true) if not modules.re.match('^[A-Za-z_][A-Za-z0-9_]*$', name) -%}
@@ -17,8 +17,8 @@
 
 
 {#-
-  Returns a regular expression that finds types, but not field names, in a type as DESCRIBE prints it. Its first group is the text before
-  the type.
+  Returns a regular expression that finds these types in a type as DESCRIBE prints it, but never matches field names. The first group of the
+  expression is the text before the match.
 
   names: list of type names or patterns
 -#}
@@ -33,7 +33,7 @@
 {%- endmacro %}
 
 
-{#- Returns whether two types are equal if each `void` in the queried type matches any type. -#}
+{#- Returns whether two types are equal, where each `void` in the query's type matches any type. -#}
 {% macro is_same_type_ignoring_void(type, queried) -%}
   {%- set any_type = '(?:[^,:<>()]+(?:[(][^)]*[)])?|[a-z]+<.*>)' -%}
   {%- set pattern = modules.re.sub(spark_bucketing.type_pattern(['void']), '\\g<1>any_type', queried | lower) -%}
@@ -41,7 +41,7 @@
 {%- endmacro %}
 
 
-{#- Returns the closest type that the Hive metastore can store, for use in a cast. -#}
+{#- Returns the most similar type that the Hive metastore can store, so that the user can cast to it. -#}
 {% macro hive_type(type) -%}
   {%- set text = modules.re.sub(spark_bucketing.type_pattern(['timestamp_ntz']), '\\g<1>timestamp', spark_bucketing.without_void(type)) -%}
   {%- set text = modules.re.sub(spark_bucketing.type_pattern(['variant', 'geometry', 'geography', 'interval', 'time']) ~ '(?:[(][^)]*[)])?(?: [a-z ]+)?',

@@ -1,12 +1,12 @@
-{#- Returns whether a directory exists, or whether any directory matches a glob pattern. -#}
+{#- Returns whether a directory exists. The location may be a glob pattern, which must match at least one directory. -#}
 {% macro directory_exists(location) -%}
   {%- set query = spark_bucketing.validate_directory(location) if spark_bucketing.has_query_options()
       else 'select 1 from binaryFile.' ~ spark_bucketing.quote_identifier(location) -%}
   {%- set error = spark_bucketing.planning_error(query) -%}
   {%- if error and 'PATH_NOT_FOUND' not in error and 'Conflicting' not in error -%}
-    {#- With the error about 'conflicting' names, partition directories exist, but Spark refuses to read them as one table. -#}
+    {#- If the error is about 'conflicting' names, partition directories exist, but Spark cannot read them as one table. -#}
     {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "': Spark cannot list the directory " ~ location ~ '.\n  found:    ' ~ error
-        ~ '\n  expected: a directory that Spark can list\n  instead:  grant Spark access to it, and run the model again') %}
+        ~ '\n  expected: a directory that Spark can list\n  instead:  grant Spark access to the directory, and run the model again') %}
   {%- endif -%}
   {{ return('PATH_NOT_FOUND' not in error) }}
 {%- endmacro %}

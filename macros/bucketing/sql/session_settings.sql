@@ -1,6 +1,6 @@
 {#-
-  Returns the explicit settings of the session, with lower-case keys. Hooks may change settings, so the macro queries them once per model in a
-  project with hooks, and otherwise once per run.
+  Returns the settings that are set explicitly in the session, with lower-case keys. Hooks may change settings. Therefore, the macro queries them once
+  per model if the project has hooks, and otherwise once per run.
 -#}
 {% macro session_settings() -%}
   {%- set cache = spark_bucketing.run_cache() -%}

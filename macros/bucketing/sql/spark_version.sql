@@ -1,4 +1,4 @@
-{#- Returns the Spark version as a list such as [4, 3, 0], without vendor suffixes. Queries the version once per run. -#}
+{#- Returns the Spark version as a list such as [4, 3, 0], without a vendor's suffix. The macro queries the version once per run. -#}
 {% macro spark_version() -%}
   {%- set cache = spark_bucketing.run_cache() -%}
   {%- if 'version' not in cache -%}

@@ -1,13 +1,13 @@
 {#-
-  Returns a Spark SQL string literal. The backslash is the escape character, so the macro escapes backslashes first. Before Spark parses a
-  statement, it substitutes ${...}, even inside literals.
+  Returns a text as a Spark SQL string literal. The backslash is the escape character, so the macro escapes backslashes first. The macro also escapes
+  ${...}, which Spark would substitute even inside literals.
 -#}
 {% macro string_literal(value) -%}
   {{- return("'" ~ (value | string | replace('\\', '\\\\') | replace("'", "\\'") | replace('${', '$\\u007b')) ~ "'") -}}
 {%- endmacro %}
 
 
-{#- Converts lists of strings to lists of SQL string literals, with NULL for none. -#}
+{#- Converts a list of lists of strings to SQL string literals. The value none becomes NULL. -#}
 {% macro literal_rows(rows) -%}
   {%- set literals = [] -%}
   {%- for row in rows -%}

@@ -1,7 +1,7 @@
 {#-
-  Returns {since, writes}, which identify the files that exist in a directory before a write.
-    since   modification time in microseconds since 1970; 10 minutes in the past, because the clocks of client, driver and storage differ
-    writes  ids of the writes since then, which may have another bucket spec or no bucket spec
+  Returns a dict {since, writes}, which identifies the files that are in a directory before a write.
+    since   a time in microseconds since 1970; it is 10 minutes in the past, because the clocks of client, driver and storage may differ
+    writes  ids of the writes since then, whose files may have another bucket spec or none
 -#}
 {% macro before_write(location) -%}
   {%- set since = (modules.datetime.datetime.now().timestamp() - 600) | int * 1000000 -%}
@@ -10,7 +10,10 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the id of a write, which Spark includes in the names of all its files; empty for other file names. -#}
+{#-
+  Returns SQL that extracts the id of a write from a file name. Spark includes the id in the names of all files of the write. For other file names,
+  the result is empty.
+-#}
 {% macro write_of_path(path) -%}
   {{ return('regexp_extract(' ~ path ~ ", '([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})[^/]*$', 1)") }}
 {%- endmacro %}

@@ -1,4 +1,4 @@
-{#- Returns SQL for the bucket id in a file name; NULL if the name has no bucket id. -#}
+{#- Returns SQL that extracts the bucket id from a file name, or NULL if the name has no bucket id. -#}
 {% macro bucket_id_of_path(path, bucket_hash) -%}
   {%- set pattern = '/part-[^/]*_([0-9]{1,9})(?:[.][^/]*)?$' if bucket_hash == 'spark'
       else '/(?:bucket_(?=[0-9]+(?:_[0-9]+)?$)|(?=[0-9]+_[0-9]))([0-9]{1,9})(?:_[0-9]+[^/]*)?$' -%}

@@ -1,8 +1,9 @@
 {#-
-  Returns CREATE TABLE for an empty bucketed table, or for an organized table if the layout has no bucket columns.
+  Returns the CREATE TABLE statement for a bucketed table, or for an organized table if the layout has no bucket columns.
 
-  A table property stores the id of each build, which renames do not change. With `location_root`, the id is also the name of the directory below
-  location_root/alias. The previous build keeps its files until the new table is complete, and renaming the table moves no data.
+  Each build of a table has an id, which is stored in a table property and does not change when the table is renamed. With `location_root`, the id is
+  also the name of the table's directory below location_root/alias. Therefore, the previous build keeps its files until the new table is complete, and
+  renaming the table moves no data.
 -#}
 {% macro bucketed_table_ddl(relation, columns, layout) -%}
   {%- set version = spark_bucketing.bucketing_versions().get(layout.bucket_hash) -%}
@@ -46,7 +47,7 @@
 {%- endmacro %}
 
 
-{#- Returns the columns with bucket and sort columns in lower case; see resolve_layout(). In an existing table, their case may differ. -#}
+{#- Returns the columns with the names of bucket and sort columns in lower case; see resolve_layout(). In an existing table, the case may differ. -#}
 {% macro spelled_for_hive(columns, layout) -%}
   {%- set keys = (layout.clustered_by + layout.sorted_by) | map('lower') | list -%}
   {%- set spelled = [] -%}
@@ -58,8 +59,8 @@
 
 
 {#-
-  Returns the storage clause of a Hive table, because STORED AS accepts no options. Without the option maxRecordsPerFile=0, a session setting
-  could split buckets.
+  Returns the storage clause of a Hive table, which replaces STORED AS because STORED AS accepts no options. The option maxRecordsPerFile=0 prevents a
+  session setting from splitting a bucket into several files.
 -#}
 {% macro hive_storage_clause(layout) -%}
   {%- set classes = {

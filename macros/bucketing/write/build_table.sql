@@ -1,10 +1,10 @@
 {#-
-  Builds an intermediate table, verifies it, and swaps it in as the whole table.
+  Builds an intermediate table, verifies it, and then replaces the whole table with it.
 
-  sources: list of SQL relations or queries in parentheses, to write one after the other
+  sources: list of relations or queries in parentheses, as SQL, which are written one after another
   columns: list of {name, type[, expression]}
-  existing: dict, table_layout() of the replaced table, or none
-  batches: list with the microbatch of each source, or with none for a source without batches
+  existing: dict, table_layout() of the table to replace, or none
+  batches: list that contains the microbatch of each source, or none for each source of a model without batches
 -#}
 {% macro build_table(relation, sources, columns, layout, existing, batches=[none]) -%}
   {%- set tmp = spark_bucketing.intermediate_relation(relation, 'tmp') -%}
@@ -19,7 +19,7 @@
   {%- endif -%}
   {% do spark_bucketing.verify_buckets(tmp, layout, build=context['__spark_bucketing_build']) %}
   {%- if layout.partition_by or not spark_bucketing.extension_enabled() -%}
-    {#- For an unpartitioned table with a seal, verify_buckets() has already verified the build. -#}
+    {#- If an unpartitioned table is sealed, verify_buckets() has already checked that it has this build's id. -#}
     {% do spark_bucketing.mark_written(tmp) %}
     {% do spark_bucketing.validate_build(tmp, spark_bucketing.found_build(tmp), context['__spark_bucketing_build']) %}
   {%- endif -%}

@@ -1,6 +1,6 @@
 {#-
-  Returns the comment that `persist_docs: {columns: true}` adds to a column, or an empty string. Truncates the description to a length that every
-  Hive metastore database can store; validate_docs() warns about truncated descriptions.
+  Returns the comment that `persist_docs: {columns: true}` adds to a column, or an empty string. The macro truncates the description to a length that
+  the database of every Hive metastore can store. validate_docs() warns about truncated descriptions.
 -#}
 {% macro column_comment(column) -%}
   {%- if not config.persist_column_docs() -%}
@@ -14,7 +14,7 @@
 {%- endmacro %}
 
 
-{#- Returns the length of a text in UTF-16 code units, which Java and the databases count. -#}
+{#- Returns the length of a text in UTF-16 code units, in which Java and the databases measure the length. -#}
 {% macro utf16_length(text) -%}
   {{ return(text.encode('utf-16-le', 'surrogatepass') | length // 2) }}
 {%- endmacro %}

@@ -1,4 +1,4 @@
-{#- Returns the column list of CREATE TABLE: data columns in the query's order, then the partition columns. -#}
+{#- Returns the column list for CREATE TABLE: the data columns in the query's order, and then the partition columns. -#}
 {% macro column_definitions(columns, partition_by) -%}
   {%- set definitions = [] -%}
   {%- for column in spark_bucketing.order_columns(columns, partition_by) -%}

@@ -1,7 +1,7 @@
 {#-
   Creates an empty table, after dropping any leftover table with the same name.
 
-  columns: list of {name, type, comment} in the order of the query; partition columns move to the end
+  columns: list of {name, type, comment} in the order of the query; the table has the partition columns last
   layout: dict, from resolve_layout() or resolve_organized_layout()
 -#}
 {% macro create_bucketed_table(relation, columns, layout) -%}

@@ -1,8 +1,9 @@
 {#-
-  Returns the name of a SQL function that computes Hive's hash of its arguments; none if the session has no such function.
+  Returns the name of a SQL function that computes Hive's hash of its arguments, or none if the session has no such function.
 
-  Uses the session extension's hive_hash or hive2_hash if the extension is loaded. Otherwise, creates a temporary function for Hive's UDF for
-  version 1, which every Spark with Hive support contains. Spark's Hive lacks version 2. bucket_id() prepares the arguments for either function.
+  If the session extension is loaded, this is the extension's function hive_hash or hive2_hash. Otherwise, the macro creates a temporary function from
+  Hive's UDF for version 1, which every Spark with Hive support contains. Spark's built-in Hive has no UDF for bucketing version 2. bucket_id() prepares the
+  arguments for either function.
 -#}
 {% macro hive_hash_function(bucket_hash='hive') -%}
   {%- set known = spark_bucketing.is_extensions_function(bucket_hash ~ '_hash', 'HiveHashOf') -%}
@@ -15,7 +16,10 @@
 {%- endmacro %}
 
 
-{#- Returns whether the session extension provides a function; users can define a function with the same name. Runs its queries once per run. -#}
+{#-
+  Returns whether a function comes from the session extension, because users can define a function with the same name. The queries run once per dbt
+  run.
+-#}
 {% macro is_extensions_function(name, class) -%}
   {%- set cache = spark_bucketing.run_cache() -%}
   {%- if name not in cache -%}

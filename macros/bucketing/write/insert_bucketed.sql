@@ -1,12 +1,13 @@
 {#-
-  Inserts rows so that each bucket of each partition with rows gets exactly one file.
+  Inserts rows so that each bucket that has rows gets exactly one file in each partition.
 
-  The hint wraps a subquery, because in a UNION it would apply only to the first branch. In this subquery, bucket and partition columns already
-  have the table's types, so that the shuffle and the writer hash the same values. With the session extension, Spark distributes the rows itself.
+  The SELECT with the hint reads from a subquery, because in a UNION, the hint would apply only to the first branch. In this subquery, bucket and
+  partition columns already have the table's types, so that the shuffle and the writer hash the same values. With the session extension, Spark itself
+  shuffles the rows by bucket.
 
   relation: relation of the bucketed table
   source: string, SQL of a relation or of a query in parentheses
-  columns: list of {name, type, expression} of the table; `expression` is SQL over the source
+  columns: list of {name, type, expression} for the table's columns; `expression` is SQL that refers to the source's columns
   layout: dict, from resolve_layout()
   overwrite: bool, whether to replace the partitions for which the source has rows
 -#}
@@ -18,7 +19,7 @@
   {%- set bucket = spark_bucketing.bucket_id(spark_bucketing.columns_named(columns, layout.clustered_by), layout.buckets, layout.bucket_hash, hive_hash) -%}
   {%- set tasks = spark_bucketing.write_tasks(layout) -%}
   {%- if not distributed and spark_bucketing.quote_relation(relation) not in context.get('__spark_bucketing_made', {}) -%}
-    {#- A SELECT from a table in the Hive layout caches a relation without buckets, which the next INSERT would use. -#}
+    {#- A SELECT from a table in the Hive layout makes Spark cache a relation without buckets, which the next INSERT would use. -#}
     {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
   {%- endif -%}
   {%- set insert = spark_bucketing.insert_clause(relation, layout, overwrite) -%}
@@ -43,7 +44,7 @@
 {%- endmacro %}
 
 
-{#- Returns whether the session extension distributes the rows of an INSERT over tasks by bucket. -#}
+{#- Returns whether the session extension shuffles the rows of an INSERT by bucket. -#}
 {% macro distributes_writes(layout) -%}
   {%- set setting = spark_bucketing.session_settings().get('spark.bucketing.write.distribute') -%}
   {{ return(spark_bucketing.extension_enabled() and not layout.write_tasks and (setting is none or setting[1] | lower == 'true')) }}

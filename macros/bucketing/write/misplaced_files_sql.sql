@@ -1,7 +1,8 @@
 {#-
-  Returns a query for buckets with several files or an invalid bucket id: directory, bucket (NULL if file names have no bucket id), number of files.
+  Returns a query that finds buckets with several files or with an invalid bucket id. The columns are the directory, the bucket id (NULL if the file
+  names have none) and the number of files.
 
-  files: string, query for the distinct files of the table, with the column `path`
+  files: string, query that returns each file of the table once, with the column `path`
   buckets: number of buckets, or the name of a column in that query
 
     Hive layout   00003_0_part-..., or 000003_0 if Hive wrote the file

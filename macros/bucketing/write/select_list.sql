@@ -1,8 +1,8 @@
 {#-
-  Returns a select list for columns with optional expressions.
+  Returns a select list for columns, each of which may have an expression.
 
-  In partition columns, converts empty strings and `__HIVE_DEFAULT_PARTITION__` to NULL. Spark and Hive store all three in the same partition. The
-  same task must therefore write them, and each of them must count when the run determines the touched partitions.
+  In partition columns, the list converts empty strings and `__HIVE_DEFAULT_PARTITION__` to NULL, because Spark and Hive store all three in the same
+  partition. As a result, the same task writes all three, and the run treats them as one touched partition.
 -#}
 {% macro select_list(columns, partition_by) -%}
   {%- set partition_names = partition_by | map('lower') | list -%}

@@ -1,5 +1,5 @@
 {#-
-  Returns a query for an array of shuffle keys: REPARTITION(tasks, key) sends a row with the key at index t to task t.
+  Returns a query that computes an array of shuffle keys. REPARTITION(tasks, key) sends a row with the key at index t to task t.
 
   Spark hashes the key again, so the keys 0 to n - 1 would reach only about 63% of n tasks. The query tries forty times as many keys, which almost
   certainly reach every task. If no key reaches a task, two buckets share a task, but each bucket still gets its own file.

@@ -1,11 +1,12 @@
 {#-
-  Raises an error unless every bucket has at most one file. The macro runs before a new table replaces the old table. It checks file names without
-  opening files. With the session extension, a single query reads the seals, and the macro lists only unsealed files.
+  Raises an error unless every bucket has at most one file in each partition. The macro runs before a new table replaces the old table. The macro
+  checks the names of the files without opening them. With the session extension, a single query reads the seals, and the macro lists only unsealed
+  files.
 
-  before: dict, from before_write(), to check only newer files; none for all files
-  source: string, SQL for the new rows, to check only their partitions; none for all partitions
-  staged: relation of the staging table with the same rows; none if the next run replaces all rows
-  build: string, id of this run's build, which the table must still have; none if the run did not build the table
+  before: dict from before_write(), to check only newer files, or none to check all files
+  source: string, SQL for the new rows, to check only their partitions, or none to check all partitions
+  staged: relation of the staging table that contains the same rows, or none if the next run replaces all rows
+  build: string, id of this run's build, which the table must still have, or none if the run did not build the table
 -#}
 {% macro verify_buckets(relation, layout, before=none, source=none, staged=none, build=none) -%}
   {%- set conditions = [] -%}
@@ -34,7 +35,7 @@
   {%- endif -%}
   {%- set found = [] -%}
   {%- for row in run_query(spark_bucketing.misplaced_files_sql(files, layout.bucket_hash, layout.buckets) ~ ' limit 3').rows -%}
-    {%- do found.append(row[2] ~ ' file(s) of bucket ' ~ (row[1] if row[1] is not none else '(no bucket in the name)') ~ ' in ' ~ row[0]) -%}
+    {%- do found.append(row[2] ~ ' file(s) of bucket ' ~ (row[1] if row[1] is not none else '(no bucket id in the name)') ~ ' in ' ~ row[0]) -%}
   {%- endfor -%}
   {%- if found -%}
     {% do exceptions.raise_compiler_error(
@@ -48,8 +49,8 @@
 
 
 {#-
-  Returns a query for the partitions that are not sealed, have several files in a bucket, or belong to another build. The columns are location, name
-  and build. An unpartitioned table counts as one partition.
+  Returns a query that finds partitions that are not sealed, have several files in a bucket, or belong to another build. The columns are location,
+  name and build. An unpartitioned table counts as one partition.
 -#}
 {% macro unsealed_sql(relation, several=true, build=none) -%}
   select location, partition{{ ', build' if build }} from bucket_specs({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
@@ -57,7 +58,7 @@
 {%- endmacro %}
 
 
-{#- Returns the location of a table. If this run created the table, the macro needs no query. -#}
+{#- Returns the location of a table, without a query if this run created the table. -#}
 {% macro table_location(relation, layout) -%}
   {%- set made = not layout.location_root and spark_bucketing.quote_relation(relation) in context.get('__spark_bucketing_made', {}) -%}
   {{ return(spark_bucketing.default_location(relation) if made else spark_bucketing.table_layout(relation).location) }}

@@ -1,6 +1,6 @@
 {#-
-  Returns the number of tasks that write a table: the number of buckets or, for a partitioned table, spark.sql.shuffle.partitions if that number is
-  larger. More tasks can write several partitions in parallel. The config key `write_tasks` overrides both.
+  Returns the number of tasks that write a table, which is the number of buckets. For a partitioned table, it is spark.sql.shuffle.partitions if that
+  number is larger, because more tasks can write several partitions in parallel. The config key `write_tasks` overrides both numbers.
 -#}
 {% macro write_tasks(layout) -%}
   {%- if layout.write_tasks -%}

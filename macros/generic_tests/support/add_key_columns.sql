@@ -1,6 +1,6 @@
 {#-
-  Adds `key_columns`, the bucket columns as a list of {name, type}, to each group of specs. Returns a message if a SQL expression cannot
-  reliably compute the writer's hash.
+  Adds `key_columns`, the bucket columns as a list of {name, type}, to each of the distinct specs. Returns a message if no SQL expression can reliably
+  compute the writer's hash.
 
   tested: dict, from files_test_sql()
 -#}

@@ -1,6 +1,6 @@
 {#-
-  Returns the table layout that a model's config defines, with the defaults of its materialization. Returns an empty dict if the relation is
-  not a model, or is a model without buckets.
+  Returns the table layout that a model's config requests, with the default values of its materialization. Returns an empty dict if the relation does
+  not belong to a model, or if the model has no buckets.
 -#}
 {% macro configured_layout(relation) -%}
   {%- set node = spark_bucketing.tested_node(relation) -%}
@@ -26,7 +26,7 @@
 {%- endmacro %}
 
 
-{#- Converts a name, a list of names or a number to lower-case text for comparison, because Spark ignores the case of names. -#}
+{#- Converts a name, a list of names or a number to lower-case text, so that names can be compared. Spark ignores the case of names. -#}
 {% macro property_text(value) -%}
   {%- set text = value if value is string or value is number else value | join(', ') -%}
   {{ return(text | string | lower | trim) }}

@@ -1,15 +1,15 @@
 {#-
-  Returns the shuffles in Spark's plan for a query, as {shuffles: [text of each Exchange]}, or {problem}.
+  Returns the shuffles in Spark's plan for a query as a dict {shuffles: [text of each Exchange]}. If Spark cannot plan the query, returns {problem}.
 
     AdaptiveSparkPlan isFinalPlan=false
     +- SortMergeJoin [k#1L], [k#2L], Inner
        :- Sort [k#1L ASC NULLS FIRST], false, 0
        :  +- Exchange hashpartitioning(k#1L, 6), ENSURE_REQUIREMENTS, [plan_id=27]    <- counted
        +- BroadcastExchange ...                                                        <- not counted: no shuffle
-       +- ReusedExchange [k#2L], Exchange hashpartitioning(...)                        <- not counted: reuses one
+       +- ReusedExchange [k#2L], Exchange hashpartitioning(...)                        <- not counted: reuses an Exchange
 
-  EXPLAIN prints a subquery in a filter twice, in the filter and in the scan. The same plan_id identifies the same Exchange.
-  EXPLAIN reports errors as text and does not fail.
+  EXPLAIN prints a subquery in a filter twice, in the filter and in the scan. Exchanges with the same plan_id are the same Exchange. If Spark cannot
+  plan the query, EXPLAIN does not fail, but returns the error as text.
 -#}
 {% macro explained_shuffles(sql) -%}
   {%- set plan = run_query('explain\n' ~ sql).columns[0].values() | join('\n') -%}

@@ -1,9 +1,9 @@
 {#-
-  Returns the SQL for a test that checks a table's files. The calling block receives {relation, layout, specs} and returns the SQL. The macro does
-  not call the block if the layout alone determines the result.
+  Returns the SQL of a test that checks a table's files. The caller's block receives a dict {relation, layout, specs}, and returns the SQL. The macro
+  does not call the block if the layout alone determines the result.
 
   tested: relation or string, the `model` argument of the test
-  bucketed: bool, whether the table must have buckets; if not, `specs` is missing
+  bucketed: bool, whether the table must have buckets; if it need not, `specs` is missing
 -#}
 {% macro files_test_sql(tested, bucketed=true) -%}
   {%- if execute -%}

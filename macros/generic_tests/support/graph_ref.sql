@@ -1,6 +1,6 @@
 {#-
-  Implements ref() for the SQL of any node: ref(name) or ref(package, name), with version or v. An ephemeral model becomes a subquery.
-  Without a package, the macro searches in dbt's order: this project, the package of the SQL, all other packages.
+  Implements ref() for the SQL of any node: ref(name) or ref(package, name), with version or v. For an ephemeral model, the result is a subquery.
+  Without a package, the macro searches in the same order as dbt: in this project, in the package that contains the SQL, and in all other packages.
 -#}
 {% macro graph_ref() -%}
   {%- set name = varargs[-1] -%}

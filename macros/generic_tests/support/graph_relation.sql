@@ -1,4 +1,4 @@
-{#- Returns the relation of a node. With --defer, returns the relation in the deferred state if the node's own relation does not exist. -#}
+{#- Returns the relation of a node. With --defer, returns the deferred relation if the node's own relation does not exist. -#}
 {% macro graph_relation(node) -%}
   {%- set own = api.Relation.create(schema=node.schema, identifier=node.alias) -%}
   {%- if node.get('defer_relation') and load_relation(own) is none -%}

@@ -1,6 +1,6 @@
 {#-
-  Returns a query that fails with a message, because an inconclusive test must not pass. The query fails only when it runs, so that
-  `dbt compile` and `dbt docs generate` work before the table exists. Spark never removes the filter.
+  Returns a query that fails with a message, because an inconclusive test must not pass. The query fails only when it runs, so that `dbt compile` and
+  `dbt docs generate` work before the table exists. Spark's optimizer never removes the filter that raises the error.
 -#}
 {% macro inconclusive_sql(problem) -%}
   {%- set message = spark_bucketing.string_literal(problem) -%}
@@ -8,7 +8,7 @@
 {%- endmacro %}
 
 
-{#- Returns a query for one row that contains a message, so that the test fails without an error. -#}
+{#- Returns a query that returns one row with a message, so that the test fails without an error. -#}
 {% macro failure_sql(problem) -%}
   {% do log(problem, info=true) %}
   select {{ spark_bucketing.string_literal(problem) }} as problem

@@ -1,4 +1,4 @@
-{#- Returns a query for literal rows of strings. Without rows, the result is empty but has the same columns. -#}
+{#- Returns a query that returns the given rows of strings. If there are no rows, the result is empty but has the same columns. -#}
 {% macro literal_rows_sql(names, rows) -%}
   select * from values
     ({{ spark_bucketing.literal_rows(rows or [names]) | map('join', ', ') | join('),\n    (') }})

@@ -1,5 +1,5 @@
 {#-
-  Returns the rendered SQL of the model that builds a relation, as {text}, or {problem}.
+  Returns the rendered SQL of the model that builds a relation, as a dict {text}. If the SQL cannot be rendered, returns {problem}.
 
   dbt provides only the raw code of other nodes to a test, and ref() in a test resolves only dependencies of the test. This macro therefore renders
   the model with replacements for ref(), source() and this.

@@ -1,9 +1,9 @@
 {#-
-  Returns a query that counts the rows in unsealed partitions per file and bucket. The columns are file, partition, buckets, bucket_in_name,
+  Returns a query that counts the rows in unsealed partitions, by file and bucket. The columns are file, partition, buckets, bucket_in_name,
   bucket_of_rows and row_count.
 
-  The query first counts rows per file and computed bucket, so that it parses each file name once instead of once per row. It computes the bucket of
-  each row with every bucket spec in the table, and then selects the spec of the file's partition.
+  The query first counts rows by file and computed bucket, so that it parses each file name once instead of once per row. For each row, it computes
+  the bucket with every bucket spec in the table. Of these buckets, the query uses the one that belongs to the spec of the file's partition.
 
   specs: dict, from tested_specs(), with key columns
 -#}
@@ -28,7 +28,7 @@
     )
     group by file, bucket_ids
   )
-  {#- With a shuffle in `where`, rows have no file names. The test must not pass in this case. -#}
+  {#- If `where` causes a shuffle, rows have no file names. The test must not pass in this case. -#}
   left join {{ specs.sql }} as partitions on {{ spark_bucketing.is_of_partition(specs, 'file') }}
   where buckets is not null or file = ''
 {%- endmacro %}

@@ -1,12 +1,12 @@
 {#-
-  Returns a query for the files of a table: `path`, in the notation of input_file_name(), and `bytes`.
+  Returns a query that lists the files of a table. The columns are `path`, in the notation of input_file_name(), and `bytes`.
 
   A scan of the table does not return files without rows. Therefore, this query lists files with the format `binaryFile`, without reading their
   contents:
     no partitions, no `where`   all files in the table's location
     otherwise                   all files in directories that contain a selected row. For partitions outside the table's location, the query returns
                                 only files with rows, with NULL as `bytes`
-  As a result, leftover files of a dropped partition do not count. Zero-byte files do not count either: Hive writes them for empty buckets, and Spark
+  As a result, leftover files of a dropped partition do not count. Zero-byte files do not count either. Hive writes them for empty buckets, and Spark
   never opens them.
 -#}
 {% macro table_files_sql(tested, layout) -%}

@@ -1,6 +1,6 @@
 {#-
-  Returns table_layout() of the tested relation, with the message `problem` if the relation cannot be tested, and the message `unbucketed` if it has
-  no buckets.
+  Returns table_layout() of the tested relation. The dict also has the message `problem` if the relation cannot be tested, and the message
+  `unbucketed` if it has no buckets.
 
   bucketed: bool, whether a table without buckets fails the test
 -#}
@@ -23,7 +23,10 @@
 {%- endmacro %}
 
 
-{#- Returns whether a relation exists. dbt's cache may be older than the relation, so on a cache miss, the macro queries the metastore. -#}
+{#-
+  Returns whether a relation exists. dbt's cache may be older than the relation. Therefore, if the cache does not contain the relation, the macro
+  queries the metastore.
+-#}
 {% macro relation_exists(relation) -%}
   {%- if load_cached_relation(relation) is not none -%}
     {{ return(true) }}

@@ -1,6 +1,6 @@
 {#-
-  Returns the tested model, seed or snapshot, or none. The macro prefers the node to which the test is attached, whose relation may differ with
-  --defer. Without such a node, it searches for the node with this relation.
+  Returns the tested model, seed or snapshot, or none. If the test is attached to a node, this is the tested node, even if its relation differs
+  because of --defer. Otherwise, the macro searches for the node that has this relation.
 -#}
 {% macro tested_node(relation) -%}
   {%- if model.attached_node -%}

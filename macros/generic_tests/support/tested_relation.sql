@@ -1,6 +1,6 @@
 {#-
-  Returns the tested relation. With a `where`, dbt passes a subquery to the test. The relation then comes from the node or source to which the test
-  is attached.
+  Returns the tested relation. If the test has a `where` config, dbt passes a subquery to the test. With `where`, the result is the relation of the node
+  or source to which the test is attached.
 -#}
 {% macro tested_relation(tested) -%}
   {%- if tested is not string -%}
@@ -16,7 +16,7 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the tested rows: the quoted relation, or the subquery of its `where`. -#}
+{#- Returns SQL for the tested rows: the quoted relation, or the subquery that dbt creates for `where`. -#}
 {% macro tested_rows(tested) -%}
   {{ return(tested if tested is string else spark_bucketing.quote_relation(tested)) }}
 {%- endmacro %}

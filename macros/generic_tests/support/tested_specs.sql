@@ -2,13 +2,13 @@
   Returns the bucket specs of a table's partitions, without reading rows. An unpartitioned table counts as one partition. Without the session
   extension, all files count as unsealed, with the bucket spec of the table.
     sealed   list of {partition, location, buckets, clustered_by, sorted_by, files, described} for partitions with a valid seal
-    loose    the same list for unsealed partitions with buckets, with `status` and `problem`. The spec comes from their descriptor, or from the table
-             if the descriptor has no spec and the file names contain bucket ids
-    known    bool, whether the session extension provides the specs
+    loose    the same list for unsealed partitions with buckets, with `status` and `problem`. The spec comes from their descriptor. If the descriptor
+             has no spec, and the file names contain bucket ids, the spec comes from the table
+    known    bool, whether the specs come from the session extension
     groups   list of the distinct specs {clustered_by, sorted_by, buckets}
-    sql      query for the directory, partition, buckets and `spec` (index of the group) of `loose` partitions
+    sql      query that returns the directory, partition, buckets and `spec` (index in `groups`) of the `loose` partitions
     all_sql  the same query for `sealed` and `loose` partitions
-    rows     SQL for a relation with the rows of `loose` partitions
+    rows     SQL for a relation that contains the rows of the `loose` partitions
   The macro skips partitions without buckets, and logs their number.
 -#}
 {% macro tested_specs(tested, relation, layout) -%}
@@ -74,7 +74,7 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the tested rows in these partitions; Spark reads no other rows. -#}
+{#- Returns SQL for the tested rows in these partitions. Spark reads no other rows. -#}
 {% macro rows_of_partitions(tested, relation, layout, parts) -%}
   {%- set rows = spark_bucketing.tested_rows(tested) -%}
   {%- if not layout.partition_by or not parts -%}

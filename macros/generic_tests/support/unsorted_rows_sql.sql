@@ -1,9 +1,9 @@
 {#-
-  Returns a query that counts the rows in each file that are smaller than the previous row. The columns are file, file_rows, and `unsorted`, an array
-  with the count for each order.
+  Returns a query that counts, in each file, the rows that sort before the previous row. The columns are file, file_rows, and `unsorted`, an array
+  that contains the count for each of the orders.
 
   rows: string, SQL of a relation or subquery
-  orders: list of SQL structs to compare
+  orders: list of SQL structs by which to compare the rows
 -#}
 {% macro unsorted_rows_sql(rows, orders) -%}
   select

@@ -1,7 +1,7 @@
 {#-
-  Returns the model_config() of an organized model as a layout without buckets.
+  Returns the config of an organized model, from model_config(), as a layout without buckets.
 
-  file_count: {setting, value}, the key that decides the number of files; the value of target_file_size is in bytes
+  file_count: {setting, value}, the key that determines the number of files, and its value, which is in bytes for target_file_size
   range_boundaries_from: {of, names}, 'ref' or 'source' and its arguments, or none. The config contains text, because dbt cannot store a relation in it
 -#}
 {% macro organized_config(node=model) -%}
@@ -20,7 +20,7 @@
 {%- endmacro %}
 
 
-{#- Returns the maximum number of files per write. Each file has its own task, and shuffles with more tasks overload Spark. -#}
+{#- Returns the maximum number of files in one write. Each file has its own task, and a shuffle with more tasks would overload Spark. -#}
 {% macro max_num_files() -%}
   {{ return(spark_bucketing.config_schema()['keys'].num_files.maximum) }}
 {%- endmacro %}

@@ -1,4 +1,4 @@
-{#- Validates a layout against the columns of an organized table, and returns it as resolve_layout() does. -#}
+{#- Validates a layout against the columns of an organized table, and returns the layout in the same form as resolve_layout(). -#}
 {% macro resolve_organized_layout(layout, columns) -%}
   {%- for column in columns if column.name | lower == '_metadata' or (column.name | lower).startswith('__spark_bucketing_') -%}
     {% do spark_bucketing.raise_column_error('a column with the name ' ~ column.name,

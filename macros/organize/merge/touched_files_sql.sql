@@ -43,7 +43,7 @@
     from ({{ spark_bucketing.single_task('changed') }})
     group by {{ listed }}range_number
   ),
-  with_small_neighbours as (
+  with_small_neighbors as (
     select
       {{ listed }}range_number, rows_after, has_file,
       is_touched or range_number >= 0 and {{ small }} and has_file
@@ -54,7 +54,7 @@
     select *, {{ bin }} as bin
     from (
       select *, {{ joins }} as joins, coalesce(lag({{ not_oversized }}) over ({{ in_order }}), false) as takes_before
-      from with_small_neighbours
+      from with_small_neighbors
     )
   ),
   sized as (
@@ -68,7 +68,7 @@
       from in_bins
     )
   ),
-  with_large_neighbours as (
+  with_large_neighbors as (
     select
       {{ listed }}range_number, rows_after,
       is_touched or range_number >= 0 and {{ not_oversized }} and (
@@ -89,7 +89,7 @@
         sum(rows_after) over (partition by {{ listed }}bin, is_touched) as bin_rows
       from (
         select *, case when range_number < 0 then range_number when rows_after = 0 then -3 else {{ bin }} end as bin
-        from (select *, {{ joins }} as joins from with_large_neighbours)
+        from (select *, {{ joins }} as joins from with_large_neighbors)
       )
     )
   )

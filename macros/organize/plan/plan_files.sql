@@ -1,7 +1,8 @@
 {#-
-  Writes a plan table that assigns files to partitions. Returns {relation, rows, partitions, files, longest}.
+  Writes a plan table that determines how many files each partition gets. Returns a dict {relation, rows, partitions, files, longest}.
 
-  A partition is a set of rows with equal values in file_partition_columns(). `longest` is the largest number of files in one partition.
+  In this plan, a partition is a set of rows that have equal values in file_partition_columns(). `longest` is the largest number of files in one
+  partition.
 
   With `range_by`, range_plan_sql() defines the plan table. Otherwise, each input file is sorted by partition, so that the rows of a partition are
   contiguous in the file. The plan table then has one row for each partition in each input file:
@@ -10,10 +11,10 @@
     shift         offset that turns the row index in the file into a row number in the partition, from 0 to rows - 1
     rows, files   number of rows and number of files of the partition
     first_task    total number of files of the preceding partitions
-  The position of a row decides its file, so Spark distributes duplicate rows evenly. Only totals reach the driver.
+  The position of a row decides its file, so duplicate rows are distributed evenly, too. Only totals reach the driver.
 
   input: relation, from load_input()
-  rows_per_file: int, from rows_per_file(); none if the config sets the number of files
+  rows_per_file: int, from rows_per_file(), or none if the config sets the number of files
 -#}
 {% macro plan_files(relation, input, layout, rows_per_file) -%}
   {{ return(spark_bucketing.write_plan(relation, spark_bucketing.numbered_files_sql(spark_bucketing.range_plan_sql(input, layout, rows_per_file), layout)
@@ -21,7 +22,7 @@
 {%- endmacro %}
 
 
-{#- Writes the result of a plan query to an intermediate table. Returns the same dict as plan_files(). -#}
+{#- Writes the result of a query that computes a plan to an intermediate table. Returns the same dict as plan_files(). -#}
 {% macro write_plan(relation, query, layout) -%}
   {%- set plan = spark_bucketing.intermediate_relation(relation, 'plan') -%}
   {% do spark_bucketing.write_intermediate_relation(plan, query) %}
@@ -60,7 +61,7 @@
 {%- endmacro %}
 
 
-{#- Returns the columns that have a single value in each file: the partition columns and the implicit partition columns. -#}
+{#- Returns the columns that have only one value in each file: the partition columns and the implicit partition columns. -#}
 {% macro file_partition_columns(layout) -%}
   {{ return(layout.partition_by + layout.implicit_partition_by) }}
 {%- endmacro %}
@@ -77,7 +78,7 @@
 
 
 {#-
-  Returns a select list of file_partition_columns() with the aliases of a plan, each followed by a comma.
+  Returns a select list of file_partition_columns(), with the names that the columns have in a plan table. A comma follows each column.
 
   rows: string, qualifier of the columns with a trailing dot
 -#}
@@ -90,7 +91,7 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the number of files in a partition that has `rows` of `all_rows` rows: at least one, and at most one per row. -#}
+{#- Returns SQL for the number of files in a partition that has `rows` of the table's `all_rows` rows: at least one, and at most one per row. -#}
 {% macro files_of_partition(layout, rows_per_file) -%}
   {%- set file_count = layout.file_count -%}
   {%- if rows_per_file -%}
@@ -116,7 +117,7 @@
 {%- endmacro %}
 
 
-{#- Returns the input as SQL. The input is a relation or a SQL string. -#}
+{#- Returns the input as SQL. The input is either a relation or a SQL string. -#}
 {% macro rows_of_input(input) -%}
   {{ return(input if input is string else spark_bucketing.quote_relation(input)) }}
 {%- endmacro %}

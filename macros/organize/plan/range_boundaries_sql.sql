@@ -1,5 +1,5 @@
 {#-
-  Returns SQL for the range boundaries of another organized table, with the columns p0, p1, ... and boundaries of a plan.
+  Returns SQL for the range boundaries of another organized table. The result has the columns p0, p1, ... and `boundaries`, as in a plan table.
 
   Both tables must have the same partition and implicit partition columns. The range columns may have different names.
 -#}
@@ -24,7 +24,9 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the ranges of a table's files, with the columns of listed_files_sql(). Without the session extension, Spark opens every file. -#}
+{#-
+  Returns SQL for the ranges of a table's files, with the same columns as listed_files_sql(). Without the session extension, Spark opens every file.
+-#}
 {% macro file_ranges_sql(relation, layout) -%}
   {%- if spark_bucketing.extension_enabled() -%}
     {{ return('select * from (' ~ spark_bucketing.listed_files_sql(relation, layout) ~ ') where is_known') }}

@@ -1,5 +1,5 @@
 {#-
-  Returns SQL for a plan of the range boundaries of an organized table, with one row for each partition:
+  Returns SQL that plans the range boundaries of an organized table. The result has one row for each partition:
     p0, p1, ...   values of the partition columns
     rows          number of rows of the partition
     boundaries    lower boundaries of the files, ascending; values below the first boundary go to the first file
@@ -7,11 +7,12 @@
   numbered_files_sql() adds
     first_task    total number of files of the preceding partitions
 
-  Boundaries are quantiles of a sample of about 100 rows per file, so row counts differ by about 10 percent. The position of a row determines whether
-  the row is in the sample, so a retried task samples the same rows. Equal values have the same rank, and therefore go to the same file. Every
-  boundary is the value of a row, so no file is empty. Boundaries never leave the cluster.
+  Boundaries are quantiles of a sample of about 100 rows per file, so the row counts of files differ by about 10 percent. The position of a row
+  determines whether the row is in the sample, so a retried task samples the same rows. Rows with equal values have the same rank, and therefore go to
+  the same file. Every boundary is the value of some row, so no file is empty. Boundaries never leave the cluster.
 
-  With `range_boundaries_from`, the plan uses the boundaries of the other table, except boundaries of ranges without rows.
+  With `range_boundaries_from`, the plan uses the boundaries of the other table. The plan leaves out boundaries of ranges in which this table has no
+  rows.
 -#}
 {% macro range_plan_sql(input, layout, rows_per_file) -%}
   {%- set columns = spark_bucketing.partition_aliases(layout) -%}
@@ -28,7 +29,7 @@
   counted as (
     select *, greatest(1, {{ spark_bucketing.files_of_partition(layout, rows_per_file) }}) as target_files
     from (
-      {#- NULLs go to a separate file, so only rows with values count toward the number of files. -#}
+      {#- Rows with NULL go to a separate file, so only rows with a value count toward the number of files. -#}
       select {{ partition ~ ', ' if columns }}count(value) as rows, count_if(value is null) as nulls, sum(count(value)) over () as all_rows
       from positions
       {{ 'group by ' ~ partition if columns else 'having count(*) > 0' }}
@@ -41,7 +42,7 @@
   bounded as (
     select {{ partition ~ ', ' if columns }}array_sort(collect_set(boundary)) as boundaries
     from (
-      {#- A partition that does not exist in the other table becomes one file. -#}
+      {#- A partition that does not exist in the other table gets a single file. -#}
       select
         {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}
         coalesce(

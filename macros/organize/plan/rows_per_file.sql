@@ -1,10 +1,11 @@
 {#-
-  Returns the number of rows per file, from `rows_per_file` or `target_file_size`; none if the config sets the number of files.
+  Returns the number of rows per file, from `rows_per_file` or `target_file_size`. Returns none if the config sets the number of files.
 
-  Divides a target file size by the size of a row on disk. If this package built the existing table with the same format and compression, the row size
-  comes from that table. Otherwise, the macro writes and measures a sample of the input. The size of rows in memory does not predict their size on disk.
+  For a target file size, the result is that size divided by the size of a row on disk. If this package built the existing table with the same format
+  and compression, the row size comes from that table. Otherwise, the macro writes a sample of the input, and measures it. The size of rows in memory
+  does not predict their size on disk.
 
-  known: relation with the rows and bytes of the table's files, if the run already has one; otherwise none
+  known: relation with the row count and the size in bytes of each file of the table, or none if the run has no such relation yet
 -#}
 {% macro rows_per_file(input, columns, layout, relation, existing, known=none) -%}
   {%- if layout.file_count.setting == 'rows_per_file' -%}
@@ -36,7 +37,7 @@
 {%- endmacro %}
 
 
-{#- Returns {rows, bytes} of a table's files; zeros if Spark cannot read the table. Reads only file footers. -#}
+{#- Returns the total {rows, bytes} of a table's files, or zeros if Spark cannot read the table. Reads only file footers. -#}
 {% macro measured(relation, refresh=false) -%}
   {%- set query = spark_bucketing.measure_sql(spark_bucketing.quote_relation(relation)) -%}
   {%- if refresh -%}
@@ -62,7 +63,7 @@
 
 
 {#-
-  Returns {rows, bytes} of a sample of about a million rows, written with the model's format and options.
+  Returns {rows, bytes} of a sample of about a million rows, which the macro writes with the model's format and options.
 
   The sample consists of blocks of contiguous rows from the whole input, because the compression of a row depends on its neighbours.
 -#}
@@ -84,7 +85,10 @@
 {%- endmacro %}
 
 
-{#- Returns a hash of the format, codec and options, which determine the size of a row besides its values. The table stores this hash for the next build. -#}
+{#-
+  Returns a hash of the format, the codec and the options. Besides a row's values, these determine its size on disk. The table stores this hash for
+  the next build.
+-#}
 {% macro written_as(layout) -%}
   {%- set codec = spark_bucketing.session_settings().get('spark.sql.' ~ layout.file_format ~ '.compression.codec') -%}
   {%- set parts = [layout.file_format, codec[1] if codec else ''] -%}

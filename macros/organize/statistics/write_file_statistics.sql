@@ -1,17 +1,17 @@
 {#-
-  Writes the file statistics of a table, or of recently written files, to a directory in the table's location, which readers of the table ignore; see
-  docs/explanation/file-layout.md. The statistics have one row per file:
-    file               the end of its path, encoded as in _metadata.file_path: the directories of its partition, and its name
-    bytes, modified    size and modification time, which identify the file
+  Writes the file statistics of all files of a table, or only of recently written files. The statistics go to a directory in the table's location that
+  readers of the table ignore; see docs/explanation/file-layout.md. The statistics have one row per file:
+    file               the end of the file's path, encoded as in _metadata.file_path: the directories of its partition, and its name
+    bytes, modified    size and modification time of the file, which identify its contents
     partition, implicit_partition   structs with the values of these columns; missing if there are no such columns
     lower, upper       structs with the minimum and maximum of the range column; missing if there is no range column
     nulls, rows        number of NULLs in the range column, and number of rows
     checksum           sum of the hashes of the rows
 
-  Each write adds a directory, and does not change existing directories. Readers ignore rows about deleted files.
+  Each write adds a directory, and does not change the existing directories. Readers ignore the statistics of deleted files.
 
   columns: list of {name, type}
-  since: int, microseconds since 1970, to skip older files; none for all files
+  since: int, time in microseconds since 1970, to skip older files, or none for all files
 -#}
 {% macro write_file_statistics(relation, columns, layout, since=none) -%}
   {%- if layout.range_by or layout.implicit_partition_by -%}
@@ -48,7 +48,7 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the end of a file's path: the directories of its partition and its name. -#}
+{#- Returns SQL for the end of a file's path, which consists of the directories of its partition and of its name. -#}
 {% macro last_names_of_file(layout) -%}
   {{ return("substring_index(_metadata.file_path, '/', " ~ (-1 - layout.partition_by | length) ~ ')') }}
 {%- endmacro %}
@@ -60,8 +60,8 @@
 
 
 {#-
-  Returns the arguments of xxhash64 for a row, in the order of the table's columns. Maps have no hash, so the macro casts them to strings. NULL does
-  not change a hash, so a column that is added later does not change the hashes of existing rows.
+  Returns the arguments with which xxhash64 hashes a row, in the order of the table's columns. Spark cannot hash maps, so the macro casts them to
+  strings. NULL does not change a hash. Therefore, a column that is added later does not change the hashes of existing rows.
 -#}
 {% macro hashed_columns(columns, layout) -%}
   {%- set hashed = [] -%}
@@ -83,7 +83,7 @@
 {%- endmacro %}
 
 
-{#- Returns the time 10 minutes ago, in microseconds since 1970. Files of this run are newer, even if clocks differ. -#}
+{#- Returns the time 10 minutes ago, in microseconds since 1970. The files of this run are newer, even if clocks differ. -#}
 {% macro minutes_ago() -%}
   {{ return((modules.datetime.datetime.now().timestamp() - 600) | int * 1000000) }}
 {%- endmacro %}

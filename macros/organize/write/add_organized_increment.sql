@@ -1,12 +1,12 @@
 {#-
-  Runs one increment of an organized incremental model.
+  Adds the rows of one run to the table of an organized incremental model.
 
     merge             rewrites the files that contain or receive changed rows
     append            adds files to the partitions of the new rows, in one INSERT
-    insert_overwrite  replaces the partitions of the new rows, in one INSERT; rebuilds an unpartitioned table
+    insert_overwrite  replaces the partitions of the new rows, in one INSERT, or rebuilds an unpartitioned table
 
   source: string, SQL query in parentheses
-  columns: list of {name, type} of the query
+  columns: list of {name, type} of the query's columns
   existing: dict, table_layout() of the table
 -#}
 {% macro add_organized_increment(relation, source, columns, layout, increment, existing) -%}
@@ -14,7 +14,7 @@
   {%- set reconciled = spark_bucketing.reconcile_columns(increment.on_schema_change, columns, there, syncs=false) -%}
   {% do spark_bucketing.fill_columns(reconciled.columns, layout) %}
   {% do spark_bucketing.validate_organized_layout(layout, existing) %}
-  {#- File statistics use the column names of the table, whose case may differ from the column names of the query. -#}
+  {#- File statistics contain the column names of the table. The query may spell the same names in another case. -#}
   {%- set layout = dict(layout, partition_by=existing.partition_by, range_by=existing.range_by, implicit_partition_by=existing.implicit_partition_by) -%}
   {%- if increment.strategy == 'insert_overwrite' and not layout.partition_by -%}
     {% do spark_bucketing.build_organized_table(relation, source, reconciled.columns, layout, existing) %}

@@ -1,13 +1,13 @@
 {#-
-  Builds an intermediate table, and swaps it in as the whole table.
+  Builds an intermediate table, and then replaces the whole table with it.
 
-  The macro runs the model's query once and stores its result. Spark reads the stored rows up to three times: to count, to measure and to write them.
-  Any number of tasks can write the stored rows.
+  The macro runs the model's query once, and stores its result. Spark reads the stored rows up to three times: to count, to measure and to write them.
+  Any number of tasks can write them.
 
   source: string, SQL query in parentheses
   columns: list of {name, type}
   layout: dict, from resolve_organized_layout()
-  existing: dict, table_layout() of the replaced table, or none
+  existing: dict, table_layout() of the table to replace, or none
 -#}
 {% macro build_organized_table(relation, source, columns, layout, existing) -%}
   {%- set tmp = spark_bucketing.intermediate_relation(relation, 'tmp') -%}

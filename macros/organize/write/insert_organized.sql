@@ -1,11 +1,13 @@
 {#-
-  Inserts the rows of the input, distributed over tasks according to the file strategy. `exact` writes each planned file with a separate task.
+  Inserts the rows of the input. The file strategy determines how Spark distributes them over tasks. With `exact`, a separate task writes each planned
+  file.
 
-  Adaptive execution does not coalesce a REPARTITION with an explicit number of partitions, so it does not merge files.
+  Adaptive execution does not coalesce the partitions of a REPARTITION with an explicit number of partitions, so it does not reduce the number of
+  files.
 
-  input: relation from load_input(), sorted by the partition columns; with `range_by`, can also be a SQL query in parentheses
+  input: relation from load_input(), sorted by the partition columns; with `range_by`, it can also be a SQL query in parentheses
   plan: dict, from plan_files()
-  overwrite: bool, whether to replace the partitions for which the input has rows
+  overwrite: bool, whether to replace each partition for which the input has rows
 -#}
 {% macro insert_organized(relation, input, plan, columns, layout, overwrite=false) -%}
   {%- set names = spark_bucketing.order_columns(columns, layout.partition_by) | map(attribute='name') | list -%}
@@ -27,10 +29,10 @@
 
 
 {#-
-  Returns {hint, key}, which define how a strategy distributes rows.
+  Returns a dict {hint, key}, which defines how a strategy distributes rows.
 
-  `key` is a SQL expression over placed_rows_sql(), to which the hint refers as `__spark_bucketing_key`. The key is missing if any task may write
-  any row.
+  `key` is a SQL expression over the columns of placed_rows_sql(). The hint refers to it as `__spark_bucketing_key`. The key is missing if any task
+  may write any row.
 -#}
 {% macro write_distribution(plan, layout) -%}
   {%- set tasks = [plan.files, 1] | max -%}
@@ -48,7 +50,7 @@
     {%- set tasks = [(tasks * layout.scale_factor) | round(0, 'ceil') | int, 1] | max -%}
     {{ return({'hint': 'repartition(' ~ tasks ~ ', ' ~ (partition ~ ', ' if partition) ~ key ~ ')', 'key': file}) }}
   {%- elif layout.file_strategy == 'by_range' -%}
-    {#- The key starts with the hash of the partition, so that each range covers few partitions. -#}
+    {#- The key starts with the hash of the partition values, so that each range covers only a few partitions. -#}
     {%- set order = 'struct(' ~ ('hash(' ~ partition ~ ') as h, ' if partition) ~ spark_bucketing.row_number_in_partition() ~ ' as n)' -%}
     {{ return({'hint': 'repartition_by_range(' ~ tasks ~ ', ' ~ key ~ ')', 'key': order}) }}
   {%- endif -%}
@@ -59,21 +61,21 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the number of a row in its partition, from 0. A retried task computes the same numbers. -#}
+{#- Returns SQL for the row number of a row in its partition, from 0. A retried task computes the same numbers. -#}
 {% macro row_number_in_partition() -%}
   {{ return('(input_rows.`__spark_bucketing_row` + plan.shift)') }}
 {%- endmacro %}
 
 
-{#- Returns SQL for the file number of a row in its partition, from 0. The row counts of a partition's files differ by at most one. -#}
+{#- Returns SQL for the number of a row's file within its partition. The first file has number 0. The row counts of a partition's files differ by at most one. -#}
 {% macro file_of_row() -%}
   {{ return(spark_bucketing.row_number_in_partition() ~ ' * plan.files div plan.rows') }}
 {%- endmacro %}
 
 
 {#-
-  Returns a query for the input's rows with a key, which is a SQL expression over `input_rows` and `plan`. The left join also returns rows without a
-  plan.
+  Returns a query that adds a key to the input's rows. The key is a SQL expression over the columns of `input_rows` and `plan`. Because of the left
+  join, the query also returns rows for which the plan has no entry.
 -#}
 {% macro placed_rows_sql(input, plan, layout, key) -%}
   select input_rows.*, {{ key }} as `__spark_bucketing_key`

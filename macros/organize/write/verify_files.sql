@@ -1,6 +1,6 @@
 {#-
-  Warns if the strategy `exact` did not write the planned number of files. The rows are correct in either case. The macro lists the table's directory
-  without opening any file.
+  Warns if the strategy `exact` did not write the planned number of files. The rows are correct in any case. The macro lists the table's directory
+  without opening any files.
 -#}
 {% macro verify_files(relation, plan, layout) -%}
   {%- if layout.file_strategy != 'exact' or not plan.rows -%}

@@ -1,1 +1,1 @@
-"""Tools for bucketed tables on Spark: their files, and how Spark's planner uses them."""
+"""Tools that inspect bucketed Spark tables: their files, and how Spark's planner uses their buckets."""

@@ -1,11 +1,17 @@
-"""Define exit codes, and errors whose messages state the problem, the expected state and the remedy."""
+"""Define exit codes and errors.
+
+The message of an error states the problem, the expected state and the remedy.
+"""
 
 # Exit codes of all commands. 2 also means that part of the result is unknown. 130 is the shell's code for SIGINT.
 CLEAN, FINDINGS, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 
 
 def exit_code(states: set[str]) -> int:
-    """Return the exit code for several states: findings take precedence over unknown, and unknown over success."""
+    """Return the exit code for the states of several checks.
+
+    Findings take precedence over unknown states, and unknown states take precedence over success.
+    """
     if "wrong" in states:
         return FINDINGS
     return COULD_NOT_RUN if "unknown" in states else CLEAN

@@ -1,4 +1,4 @@
-"""Read files in any file system that Spark supports, with Hadoop's classes."""
+"""Read files in any file system that Spark supports, using Hadoop's classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_bucketing.session import active, open_session, spark_call
 def hadoop_files(path: str) -> list[tuple[str, int, Callable[[], IO[bytes]]]]:
     """List the files below a path in any file system that Spark supports, such as s3a://logs/ or hdfs://name/logs/.
 
-    Returns: the path and the length in bytes of each file, and a function that opens the file as a buffered stream.
+    Returns: for each file, its path, its length in bytes, and a function that opens it as a buffered stream.
 
     Raises:
         SparkError: the path does not exist, or Spark cannot read it.
@@ -38,7 +38,7 @@ def _open_hadoop(system: Any, path: Any) -> IO[bytes]:
 
 
 class _HadoopStream(io.RawIOBase):
-    """An input stream of Hadoop."""
+    """A Python stream that reads from a Hadoop input stream."""
 
     def __init__(self, stream: Any) -> None:
         self._stream, self._read = stream, 0

@@ -11,10 +11,10 @@ from types import FrameType
 
 @contextmanager
 def noted_interrupts() -> Iterator[threading.Event]:
-    """Set an event on the first Ctrl-C inside the block instead of interrupting the current line.
+    """On the first Ctrl-C inside the block, set an event instead of interrupting the code that is running.
 
     Raises:
-        KeyboardInterrupt: the user pressed Ctrl-C inside the block; raised at its end.
+        KeyboardInterrupt: the user pressed Ctrl-C inside the block. The error is raised at the end of the block.
     """
     come = threading.Event()
     # Only the main thread can handle signals.

@@ -1,4 +1,7 @@
-"""Manage this process's embedded Spark; only this module imports PySpark, and only when a command needs Spark."""
+"""Manage the embedded Spark in this process.
+
+Only this module imports PySpark, and only when a command needs Spark.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession:
-    """Start Spark, or reuse the session of this process, as dbt-spark's session method does.
+    """Start Spark, or reuse this process's session, in the same way as dbt-spark's session method.
 
     Raises:
-        SparkError: Spark does not start, or another process has the metastore open.
+        SparkError: Spark does not start, or another process is using the metastore.
     """
     from pyspark.sql import SparkSession
 
@@ -39,7 +42,7 @@ def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession
 
 
 def active() -> SparkSession | None:
-    """Return the session of this thread; None if Spark is not running."""
+    """Return the active session of this thread, or None if Spark is not running."""
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession()
@@ -47,7 +50,9 @@ def active() -> SparkSession | None:
 
 @contextmanager
 def local_session() -> Iterator[SparkSession]:
-    """Yield this process's session. If there is none, start a local Spark without a metastore, and stop it at the end.
+    """Yield this process's session.
+
+    If the process has no session, start a local Spark without a metastore, and stop it at the end of the block.
 
     Raises:
         SparkError: Spark does not start.
@@ -73,13 +78,13 @@ def local_session() -> Iterator[SparkSession]:
 def open_beside(
     session: SparkSession, settings: Mapping[str, str], jar: Path | None = None, extension: str | None = None
 ) -> SparkSession:
-    """Open a second session in this process's Spark, with its own in-memory catalog.
+    """Open a second session, with its own in-memory catalog, in this process's Spark.
 
     Args:
         session: an open session, whose catalog and settings stay unchanged.
-        settings: settings of the new session, including static ones.
+        settings: settings of the new session, which may include static settings.
         jar: the jar of an extension that the first session does not load.
-        extension: the extension's class.
+        extension: the class name of that extension.
 
     Raises:
         SparkError: Spark cannot create the session.
@@ -100,7 +105,10 @@ def open_beside(
 
 @contextmanager
 def _extended(context: Any, jar: Path | None, extension: str | None) -> Iterator[None]:
-    """Load one more extension into new sessions inside the block; this thread can load its classes."""
+    """Load one more extension into sessions that are created inside the block.
+
+    This thread can also load the extension's classes.
+    """
     if jar is None or extension is None:
         yield
         return
@@ -120,7 +128,7 @@ def _extended(context: Any, jar: Path | None, extension: str | None) -> Iterator
 
 @contextmanager
 def active_session(session: SparkSession) -> Iterator[None]:
-    """Make a session the active one in this thread inside the block, so that Spark uses its settings."""
+    """Make a session the active session of this thread inside the block, so that Spark uses its settings."""
     sessions = session.sparkContext._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
     before = sessions.getActiveSession()
     sessions.setActiveSession(session._jsparkSession)
@@ -132,9 +140,10 @@ def active_session(session: SparkSession) -> Iterator[None]:
 
 
 def explain_execution(session: SparkSession, sql: str, cost: bool = True) -> tuple[str, str]:
-    """Return the output of EXPLAIN FORMATTED and EXPLAIN COST for one plan, without running a command.
+    """Plan a query once, and return the plan in the formats of EXPLAIN FORMATTED and EXPLAIN COST.
 
-    In contrast, session.sql() runs commands. The second text is empty unless `cost` is true.
+    A command such as CREATE TABLE is not run, in contrast to session.sql(). The second text is empty unless `cost` is
+    true.
     """
     state = session._jsparkSession.sessionState()
     modes = session.sparkContext._jvm.org.apache.spark.sql.execution  # type: ignore[union-attr]
@@ -145,9 +154,9 @@ def explain_execution(session: SparkSession, sql: str, cost: bool = True) -> tup
 
 
 def quiet_errors() -> None:
-    """Prevent PySpark from printing the stack traces of query errors, which it also raises.
+    """Prevent PySpark from printing the stack trace of a query error, because PySpark also raises the error.
 
-    Versions of PySpark before 4.0 do not print them.
+    PySpark versions before 4.0 do not print stack traces.
     """
     try:
         from pyspark.logger import PySparkLogger
@@ -158,7 +167,10 @@ def quiet_errors() -> None:
 
 
 class SessionStatements:
-    """Statements in the embedded Spark, which Ctrl-C cancels."""
+    """Runs statements in the embedded Spark.
+
+    Ctrl-C cancels the running statement.
+    """
 
     def __init__(self, session: SparkSession, on_tasks: Callable[[int, int], None] | None = None) -> None:
         self._session, self._on_tasks = session, on_tasks
@@ -166,7 +178,7 @@ class SessionStatements:
         self._worker = ThreadPoolExecutor(1, "spark-bucketing")
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        """Return the rows of a statement by column name.
+        """Run a statement, and return its rows as dictionaries by column name.
 
         Raises:
             SparkError: Spark rejects the statement.
@@ -188,7 +200,7 @@ class SessionStatements:
         return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
 
     def close(self) -> None:
-        """Leave the session open, because it may be the process's shared session."""
+        """Do nothing: the session stays open, because other code in the process may share it."""
         self._worker.shutdown()
 
     def _collect(self, statement: str) -> list[dict[str, Any]]:
@@ -212,10 +224,11 @@ def is_open() -> bool:
 
 @contextmanager
 def spark_call(failure: str) -> Iterator[None]:
-    """Convert Spark's errors inside the block into a SparkError.
+    """Convert errors that Spark raises inside the block into a SparkError.
 
     Args:
-        failure: a sentence that describes the failure, or an empty string; Spark's reason follows it in the message.
+        failure: a sentence that describes the failure, or an empty string. In the message, Spark's own error text
+            follows it.
 
     Raises:
         SparkError: Spark raised an error.
@@ -231,7 +244,7 @@ def spark_call(failure: str) -> Iterator[None]:
 
 @contextmanager
 def setting(session: SparkSession, key: str, value: str) -> Iterator[None]:
-    """Change a Spark setting inside the block."""
+    """Change the value of a Spark setting inside the block."""
     before = session.conf.get(key, None)
     session.conf.set(key, value)
     try:
@@ -272,7 +285,7 @@ def _reason(error: Exception) -> str:
 
 
 def _java_messages(error: Exception) -> Iterator[str]:
-    """Return the messages of the Java exception that caused a Py4J or PySpark error, and of its causes."""
+    """Yield the messages of the Java exception behind a Py4J or PySpark error, and the messages of its causes."""
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while cause is not None:
         yield str(cause.getMessage())

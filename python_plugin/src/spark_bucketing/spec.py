@@ -21,7 +21,7 @@ _QUOTED_NAME = re.compile("`((?:[^`]|``)+)`")
 
 @dataclass(frozen=True)
 class BucketSpec:
-    """The number of buckets, the bucket columns, the sort columns and the hash function."""
+    """A bucket spec: the number of buckets, the bucket columns, the sort columns and the hash function."""
 
     num_buckets: int
     bucket_columns: tuple[str, ...]
@@ -30,19 +30,22 @@ class BucketSpec:
 
     @property
     def in_hive_layout(self) -> bool:
-        """Return whether the table has the Hive layout, whatever its bucketing version."""
+        """Return whether the table is in the Hive layout, with either bucketing version."""
         return self.bucket_hash in VERSION_OF_HASH
 
     @property
     def config(self) -> str:
-        """Return the model config for this spec."""
+        """Return the model config that requests this spec."""
         order = f", sorted_by={list(self.sort_columns)}" if self.sort_columns != self.bucket_columns else ""
         by = f"clustered_by={list(self.bucket_columns)}, buckets={self.num_buckets}"
         return f"{by}{order}, bucket_hash='{self.bucket_hash}'"
 
     @classmethod
     def from_description(cls, details: Mapping[str, str]) -> BucketSpec | None:
-        """Read the spec from the details of DESCRIBE TABLE EXTENDED; None if the table is not bucketed."""
+        """Read the bucket spec from the output of DESCRIBE TABLE EXTENDED.
+
+        Return None if the table is not bucketed.
+        """
         num_buckets = int(details.get("Num Buckets", 0))
         if num_buckets < 1:
             return None
@@ -61,7 +64,7 @@ def are_compatible(one: int, other: int) -> bool:
 
 @dataclass(frozen=True)
 class Description:
-    """The output of DESCRIBE TABLE EXTENDED for a table."""
+    """The output of DESCRIBE TABLE EXTENDED for one table."""
 
     columns: Mapping[str, str] = field(default_factory=dict)  # types by column name, including partition columns
     partition_columns: Mapping[str, str] = field(default_factory=dict)  # types of the partition columns only
@@ -69,7 +72,7 @@ class Description:
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[object]]) -> Description:
-        """Parse rows with the columns col_name and data_type."""
+        """Parse rows that have the columns col_name and data_type."""
         sections: dict[str, dict[str, str]] = {}
         title = ""
         for name, value in ((str(row[0] or ""), str(row[1] or "")) for row in rows):
@@ -83,7 +86,10 @@ class Description:
 
     @property
     def file_format(self) -> str:
-        """Return the format of a table's files, or the class that reads them if the format is unknown."""
+        """Return the file format of a table.
+
+        If the format is unknown, return the name of the class that reads the files.
+        """
         provider = self.details.get("Provider", "").lower()
         if provider not in ("", "hive"):
             return provider
@@ -93,13 +99,16 @@ class Description:
 
 
 def listed_properties(text: str) -> dict[str, str]:
-    """Parse properties in the format of DESCRIBE: [a=b, c=d]."""
+    """Parse table properties in the format that DESCRIBE prints: [a=b, c=d]."""
     pairs = re.split(r", (?=[\w.-]+=)", text.strip()[1:-1])
     return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
 def _stated_hash(details: Mapping[str, str]) -> BucketHash:
-    """Return the hash that a table's properties state; only a seal proves that the files use it."""
+    """Return the hash function that the table's properties state.
+
+    Only a seal proves that the files were written with this hash.
+    """
     if details.get("Provider", "").lower() != "hive":
         return "spark"
     return HASH_OF_VERSION.get(stated_version(details), "hive")
@@ -111,7 +120,7 @@ def stated_version(details: Mapping[str, str]) -> str:
 
 
 def hash_name(bucket_hash: BucketHash) -> str:
-    """Return the name of the hash for messages."""
+    """Return the name of a hash function, as used in messages."""
     version = VERSION_OF_HASH.get(bucket_hash)
     return f"Hive's hash of {VERSION_PROPERTY} {version}" if version else "Spark's hash"
 

@@ -10,7 +10,7 @@ _NAMES = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def parse_size(text: object) -> int:
-    """Return the number of bytes of a size such as `2TiB`, `256 MiB` or a plain number.
+    """Return the number of bytes in a size such as `2TiB`, `256 MiB`, or a number without a unit.
 
     Raises:
         ValueError: the text is not a size.
@@ -24,13 +24,13 @@ def parse_size(text: object) -> int:
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number with its noun: 1 finding, 2 findings, 3 queries."""
+    """Format a number with its noun in singular or plural: 1 finding, 2 findings, 3 queries."""
     several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else several}"
 
 
 def size(number: int) -> str:
-    """Format a number of bytes, such as 1.2 TiB."""
+    """Format a number of bytes with a unit, such as 1.2 TiB."""
     value, unit = float(number), 0
     while value >= 1024 and unit < len(_NAMES) - 1:
         value, unit = value / 1024, unit + 1

@@ -1,4 +1,4 @@
-"""Define the advisor's results, which the reports show."""
+"""Define the results of `advise`, which the reports show."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Change:
 
 @dataclass(frozen=True)
 class RejectedTable:
-    """A table or one set of its keys for which the advisor proposes no buckets, and the reason."""
+    """A table, or one combination of its key columns, that should not be bucketed, and the reason."""
 
     table: str
     reason: str
@@ -43,7 +43,7 @@ class RejectedTable:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A bucket spec for a table that dbt does not build."""
+    """A suggested bucket spec for a table that dbt does not build."""
 
     table: str
     spec: BucketSpec
@@ -52,7 +52,7 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class QueryProof:
-    """A model's query, planned with the current and with the proposed bucket specs."""
+    """A model's query, as Spark plans it with the current and with the proposed bucket specs."""
 
     model: str
     unique_id: str
@@ -64,7 +64,10 @@ class QueryProof:
 
     @property
     def is_worse(self) -> bool:
-        """Return whether the plan has more bytes, or more operators for the same bytes, or planning now fails."""
+        """Return whether the proposed specs make the query worse or impossible to plan.
+
+        A plan is worse if it shuffles and sorts more bytes, or the same bytes with more operators.
+        """
         if self.before is None:
             return False
         if self.after is None:
@@ -73,13 +76,13 @@ class QueryProof:
 
     @property
     def gain(self) -> float:
-        """Return the decrease in bytes over all runs; 0 if unknown."""
+        """Return by how many bytes shuffles and sorts decrease over all runs; 0 if unknown."""
         return (self.before.bytes - self.after.bytes) * self.runs if self.before and self.after else 0.0
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One candidate spec for a table, for --explain."""
+    """One candidate bucket spec for a table, as --explain shows it."""
 
     spec: BucketSpec
     alone: float  # bytes saved if no other table changes, minus the write cost
@@ -90,7 +93,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All candidate specs for one table."""
+    """All candidate bucket specs for one table."""
 
     table: str
     candidates: tuple[Candidate, ...]
@@ -99,7 +102,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class MeasuredKeys:
-    """The cost of shuffling and sorting a table by some columns, from event logs."""
+    """The measured cost of shuffling and sorting a table by certain columns, from event logs."""
 
     table: str
     columns: tuple[str, ...]
@@ -124,20 +127,26 @@ class Advice:
     event_logs: str = ""  # the logs that were read
 
     def counts(self, when: str) -> PlanCounts:
-        """Return the Exchanges and Sorts of all queries that have both plans; `when` is `before` or `after`."""
+        """Return the Exchanges and Sorts of all queries that have both plans.
+
+        `when` is `before` or `after`.
+        """
         both = (one for one in self.proof if one.before and one.after)
         return sum((getattr(one, when).counts for one in both), PlanCounts())
 
     def bytes(self, when: str) -> float:
-        """Return the bytes that these queries shuffle and sort, over all runs."""
+        """Return the bytes that these queries shuffle and sort, over all runs.
+
+        `when` is `before` or `after`.
+        """
         return float(sum(getattr(one, when).bytes * one.runs for one in self.proof if one.before and one.after))
 
     @property
     def write_cost(self) -> float:
-        """Return the increase in bytes that the writes shuffle and sort, over all runs."""
+        """Return how many more bytes the writes shuffle and sort over all runs."""
         return sum(change.write_cost for change in self.changes)
 
     @property
     def worse(self) -> tuple[QueryProof, ...]:
-        """Return the queries that get worse."""
+        """Return the queries that the proposed specs make worse."""
         return tuple(one for one in self.proof if one.is_worse)

@@ -1,4 +1,4 @@
-"""Implement `spark-bucketing advise`, from its arguments to the advice."""
+"""Implement `spark-bucketing advise`, from the command's arguments to its result."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _MOST_ROUNDS = 10
 
 
 def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: None) -> Advice:
-    """Plan the project, choose bucket specs and verify them with Spark's planner.
+    """Plan the project, choose bucket specs, and verify the choice with Spark's planner.
 
     Raises:
         BucketingError: the command cannot run.
@@ -82,7 +82,7 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
             # Past runs, listed by unique id, may include models that no longer exist.
             refuse_unknown(artifacts.manifest, request.runs, (name for name in runs if name.count(".") < 2))
             gone = tuple(
-                RejectedTable(name, "the project does not contain this name, which --runs lists")
+                RejectedTable(name, "--runs lists this name, but the project does not contain it")
                 for name in unknown_names(artifacts.manifest, runs)
             )
             sizes = merged(artifacts.manifest, catalog, given, request.assume_size)
@@ -106,12 +106,15 @@ def _by_table(manifest: Manifest) -> dict[str, str]:
 
 
 def _table_nodes(manifest: Manifest) -> set[str]:
-    """Return the nodes that event logs name by their tables, because the statements have no query comment."""
+    """Return the ids that event logs use for nodes whose statements have no query comment.
+
+    Such an id contains the name of the node's table.
+    """
     return {f"table.{name}" for name in _by_table(manifest)}
 
 
 def _sized(catalog: Mapping[str, CatalogTable], sizes: Mapping[str, TableSize]) -> dict[str, CatalogTable]:
-    """Return the catalog with the sizes used for planning."""
+    """Return a copy of the catalog with the table sizes that the planner uses."""
     names = dict.fromkeys([*catalog, *sizes])
     return {
         name: CatalogTable(
@@ -179,7 +182,7 @@ def _options(
     live: Planner,
     on_progress: OnProgress,
 ) -> dict[str, Options]:
-    """Return the candidate specs of all tables that an operator could read by its keys."""
+    """Return candidate specs for every table from which an operator could read buckets by its keys."""
     keys, orders, size = keys_of(required, compatibility), orders_of(required), around.request.target_file_size
     known = dict(subjects)
     if not isinstance(live, WhatIf):

@@ -1,4 +1,4 @@
-"""Collect the sizes of tables from the metastore, and column statistics from ANALYZE or a sample."""
+"""Collect table sizes from the metastore, and column statistics from ANALYZE or from a sample."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def live_catalog(planner: Planner, manifest: Manifest) -> Mapping[str, CatalogTa
 
 
 def _planned_size(planner: Planner, table: str, partition_columns: Sequence[str]) -> int | None:
-    """Return the size in bytes that Spark expects a scan to read; the query makes Spark list the files."""
+    """Return how many bytes Spark expects a full scan to read.
+
+    Planning the scan makes Spark list the table's files.
+    """
     # Spark lists only the files of selected partitions, so select all of them.
     condition = f" where {sql.name(partition_columns[0])} is not null" if partition_columns else ""
     query = f"select * from {table}{condition}"  # noqa: S608 quoted
@@ -58,7 +61,10 @@ def _planned_size(planner: Planner, table: str, partition_columns: Sequence[str]
 def joined_catalogs(
     there: Mapping[str, CatalogTable], documented: Mapping[str, CatalogTable]
 ) -> Mapping[str, CatalogTable]:
-    """Combine two catalogs; the warehouse takes precedence over the generated docs."""
+    """Combine two catalogs.
+
+    Values from the warehouse take precedence over values from the generated docs.
+    """
     known = {
         name: replace(table, size_bytes=documented[name].size_bytes)
         for name, table in there.items()
@@ -73,7 +79,10 @@ def merged(
     given: Mapping[str, TableSize],
     assumed: int | None,
 ) -> dict[str, TableSize]:
-    """Return sizes by unique id: from the user, from the metastore or catalog, or the assumed size."""
+    """Return table sizes by unique id: the size that the user gives, else the known size, else the assumed size.
+
+    Known sizes come from the metastore or from the catalog.
+    """
     found = {}
     for unique_id, node in manifest.nodes.items():
         if not node.relation:
@@ -93,7 +102,7 @@ def names_of(node: Node) -> tuple[str, ...]:
 
 
 def unknown_names(manifest: Manifest, given: Iterable[str]) -> list[str]:
-    """Return the names that match no model, source or table in the project."""
+    """Return the names that match no model, source or table of the project."""
     known = _names(manifest)
     return [name for name in given if name.lower() not in known]
 
@@ -103,7 +112,7 @@ def _names(manifest: Manifest) -> set[str]:
 
 
 def refuse_unknown(manifest: Manifest, path: Path | None, given: Iterable[str]) -> None:
-    """Reject a user's file if it contains unknown names, which would have no effect.
+    """Reject a file from the user if it names unknown tables, because these entries would have no effect.
 
     Raises:
         ProjectError: the file contains such a name.
@@ -118,7 +127,7 @@ def refuse_unknown(manifest: Manifest, path: Path | None, given: Iterable[str]) 
 
 
 def column_facts(planner: Planner, subject: Subject, columns: Sequence[str], profile: bool) -> TableSize:
-    """Return a table's size with column statistics from ANALYZE, or from a sample if profiling is on."""
+    """Return a table's size and its column statistics, from ANALYZE or, if profiling is on, from a sample."""
     known = dict(subject.facts.columns)
     table = sql.table(subject.table.name)
     try:
@@ -146,7 +155,10 @@ def _sampled(planner: Planner, subject: Subject, column: str) -> ColumnStatistic
 
 
 def _analyzed(planner: Planner, table: str, column: str, rows: int | None) -> ColumnStatistics:
-    """Return the statistics that ANALYZE collected for a column, if any; the histogram reveals frequent values."""
+    """Return the statistics that ANALYZE stored for a column, if any.
+
+    A histogram reveals frequent values.
+    """
     found = [(str(row[0]), str(row[1])) for row in planner.rows(f"describe table extended {table} {sql.name(column)}")]
     values = dict(found)
     distinct, nulls = (_number(values.get(what, "")) for what in ("distinct_count", "num_nulls"))
@@ -161,7 +173,7 @@ def _analyzed(planner: Planner, table: str, column: str, rows: int | None) -> Co
 
 
 def _rows_of(planner: Planner, table: str) -> int | None:
-    """Return the number of rows that ANALYZE counted."""
+    """Return the number of rows that ANALYZE stored for a table."""
     details = Description.of(planner.rows(f"describe table extended {table}")).details
     found = _ROWS.search(details.get("Statistics", ""))
     return int(found[1]) if found else None

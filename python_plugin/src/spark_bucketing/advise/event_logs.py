@@ -1,4 +1,7 @@
-"""Use measurements from event logs: runs of models, queries of other tools, and the costs that proposals affect."""
+"""Use measurements from event logs.
+
+The event logs contain the runs of models, the queries of other tools, and the costs that a proposal would change.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,13 @@ _KINDS = ("join", "aggregate", "window")
 
 
 def measured_runs(measured: Measured, nodes: Mapping[str, str]) -> dict[str, float]:
-    """Return the number of runs by unique id; empty if the logs contain no run of a model, so that they are unknown.
+    """Return how often each model ran, by unique id.
+
+    If the logs contain no run of any model, the numbers of runs are unknown, and the result is empty.
 
     Args:
         measured: the event logs.
-        nodes: the project's unique ids by table, also for statements without a query comment.
+        nodes: the project's unique ids by table name, which identify the model of a statement without a query comment.
     """
     found: dict[str, float] = {}
     known = {node.lower() for node in nodes.values()}
@@ -53,7 +58,10 @@ def _requirement(keys: Keys, cost: Cost, kind: str) -> Requirement:
 
 
 def ranked(measured: Measured) -> tuple[MeasuredKeys, ...]:
-    """Return all tables and keys, ordered by shuffle bytes, then spill, then task time."""
+    """Return all tables and keys.
+
+    Keys with the most shuffle bytes come first. Ties are ordered by spilled bytes, and then by task time.
+    """
     sums: dict[tuple[str, tuple[str, ...]], Cost] = {}
     for keys, cost in measured.costs().items():
         columns = tuple(dict.fromkeys(column for column in keys.columns if column))
@@ -65,7 +73,7 @@ def ranked(measured: Measured) -> tuple[MeasuredKeys, ...]:
 
 
 def with_costs(changes: Iterable[Change], found: Collection[MeasuredKeys]) -> tuple[Change, ...]:
-    """Add the measured costs of the keys that contain all bucket columns of a change."""
+    """Add to each change the measured costs of all keys that contain all of its bucket columns."""
     return tuple(replace(change, measured=_cost(change, found)) for change in changes)
 
 

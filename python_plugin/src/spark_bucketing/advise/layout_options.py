@@ -1,4 +1,4 @@
-"""Enumerate the candidate bucket specs of a table, and the reasons against other specs."""
+"""Enumerate candidate bucket specs for a table, and explain why other specs are no candidates."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Subject:
     evolves: bool = False  # whether old partitions keep their layout when the table gets a Hive layout
 
     def rewritten(self, spec: BucketSpec | None) -> int:
-        """Return the bytes that the next run rewrites if the table gets this spec."""
+        """Return how many bytes the next run rewrites if the table gets this spec."""
         return 0 if self.evolves_to(spec) or spec == self.table.spec else self.bytes
 
     def evolves_to(self, spec: BucketSpec | None) -> bool:
-        """Return whether old partitions keep their layout if the table gets this spec."""
+        """Return whether old partitions keep their bucket specs if the table gets this spec."""
         return self.evolves and spec is not None and spec.in_hive_layout
 
     def hash_of(self, columns: Iterable[str]) -> BucketHash:
@@ -49,20 +49,20 @@ class Subject:
 
     @property
     def per_partition(self) -> float:
-        """Return the bytes per partition, or the table's bytes if it is not partitioned."""
+        """Return the mean size of a partition in bytes, or the table's size if it is not partitioned."""
         return self.bytes / max(self.facts.partitions or 1, 1) if self.table.partition_columns else self.bytes
 
 
 @dataclass(frozen=True)
 class Options:
-    """The candidate specs of one table, starting with its current spec, and the rejected keys."""
+    """The candidate specs of one table, with its current spec first, and the keys that were rejected."""
 
     subject: Subject
     specs: tuple[BucketSpec | None, ...]
     left_out: Mapping[tuple[str, ...], str] = field(default_factory=dict)  # the reason for each rejected set of keys
 
     def write_cost(self, place: int) -> float:
-        """Return how many more bytes the writes shuffle and sort with a spec, over all runs."""
+        """Return how many more bytes writes would shuffle and sort with this spec than now, over all runs."""
         have = self.specs[0] is not None
         return 2.0 * self.subject.bytes * self.subject.written * ((self.specs[place] is not None) - have)
 
@@ -76,18 +76,18 @@ class Compatibility:
 
     @property
     def by_some_keys(self) -> bool:
-        """Return whether a join can use a table that is bucketed by only some of the join keys."""
+        """Return whether a join can use the buckets of a table that is bucketed by only some of the join keys."""
         return self.extension or not self.all_keys
 
     def serves(self, spec: BucketSpec | None, requirement: RequiredLayout, side: Requirement) -> bool:
-        """Return whether the operator can use the bucket spec of one side."""
+        """Return whether the operator can use buckets with this spec on one of its sides."""
         if spec is None or (requirement.united and not self.extension):
             return False
         columns, keys = {column.lower() for column in spec.bucket_columns}, set(side.columns)
         return columns <= keys if self.by_some_keys or not requirement.is_join else columns == keys
 
     def agree(self, one: BucketSpec, other: BucketSpec, requirement: RequiredLayout) -> bool:
-        """Return whether the buckets of two tables can be joined one by one."""
+        """Return whether Spark can join two tables with these bucket specs without a shuffle."""
         sides = requirement.sides
         places = [
             [side.keys.index(column.lower()) for column in spec.bucket_columns]
@@ -98,7 +98,7 @@ class Compatibility:
         return places[0] == places[1] and fit and one.bucket_hash == other.bucket_hash
 
     def gain(self, requirement: RequiredLayout, specs: Sequence[BucketSpec | None]) -> float:
-        """Return the bytes that one operator saves over all runs, given the specs of the tables on its sides."""
+        """Return how many bytes one operator saves over all runs if the tables on its sides have these specs."""
         served = [self.serves(spec, requirement, side) for spec, side in zip(specs, requirement.sides, strict=True)]
         spared = [
             _spared(spec, side) if ok else 0.0 for spec, side, ok in zip(specs, requirement.sides, served, strict=True)
@@ -112,7 +112,10 @@ class Compatibility:
 
 
 def _spared(spec: BucketSpec | None, side: Requirement) -> float:
-    """Return the bytes saved on one side, including its sort if the files have the required order."""
+    """Return the bytes that one side no longer shuffles.
+
+    The result includes the bytes of its sort if the files have the required order.
+    """
     return side.shuffled + (side.sorted if spec and _in_order(spec, side) else 0.0)
 
 
@@ -124,15 +127,17 @@ def _in_order(spec: BucketSpec, side: Requirement) -> bool:
 
 
 def number_of_buckets(size: float, target_file_size: int) -> int:
-    """Return a power of two for buckets of at most about 1.5 times the target file size."""
+    """Return a power of two as the bucket count, so that a bucket is at most about 1.5 times the target file size."""
     return 1 << max(0, round(math.log2(max(size / target_file_size, 1))))
 
 
 def keys_of(required: Sequence[RequiredLayout], compatibility: Compatibility) -> dict[str, dict[tuple[str, ...], None]]:
-    """Return the candidate bucket columns of each table: join keys, in the order of either table, and grouping keys.
+    """Return candidate bucket columns for each table: its join keys and grouping keys.
 
-    If several operators share keys, bucketing by these keys suits all of them. A grouping can use any subset of its
-    keys. A join can use a subset of its keys if the session allows it.
+    Join keys are candidates in the column order of either table.
+
+    If several operators have some keys in common, all of them can use buckets by these keys. A grouping can use any
+    subset of its keys. A join can use a subset of its keys if the session allows it.
     """
     found: dict[str, dict[tuple[str, ...], None]] = {}
     sets: dict[str, dict[tuple[str, ...], None]] = {}
@@ -150,7 +155,7 @@ def keys_of(required: Sequence[RequiredLayout], compatibility: Compatibility) ->
 
 
 def _parts(side: Requirement, sets: Iterable[tuple[str, ...]]) -> Iterator[list[int]]:
-    """Return the positions of subsets of the keys: subsets shared with other operators, and each single column."""
+    """Return the positions of subsets of the keys: keys shared with another operator, and each key alone."""
     places = {key: place for place, key in enumerate(side.keys) if key is not None}
     for other in sets:
         yield [places[column] for column in other if column in places]
@@ -159,14 +164,14 @@ def _parts(side: Requirement, sets: Iterable[tuple[str, ...]]) -> Iterator[list[
 
 
 def _add(found: dict[str, dict[tuple[str, ...], None]], requirement: RequiredLayout, places: Sequence[int]) -> None:
-    """Add the columns at these positions in the keys of every side, so that their specs match."""
+    """Add the key columns at these positions as candidates for the tables on all sides, so that their specs match."""
     for side in requirement.sides:
         if keys := dict.fromkeys(key for place in places if (key := side.keys[place]) is not None):
             found.setdefault(side.table, {})[tuple(keys)] = None
 
 
 def orders_of(required: Sequence[RequiredLayout]) -> dict[str, dict[tuple[str, ...], None]]:
-    """Return the candidate sort columns of each table's files, in addition to the bucket columns."""
+    """Return candidate sort columns for each table's files, besides the bucket columns."""
     found: dict[str, dict[tuple[str, ...], None]] = {}
     for side in (side for requirement in required for side in requirement.sides if len(side.order) > 1):
         found.setdefault(side.table, {})[side.order] = None
@@ -176,7 +181,7 @@ def orders_of(required: Sequence[RequiredLayout]) -> dict[str, dict[tuple[str, .
 def numbers_beside(
     tables: Mapping[str, Subject], required: Sequence[RequiredLayout], target_file_size: int
 ) -> dict[str, set[int]]:
-    """Return for each table the numbers of buckets that suit the other tables in its requirements."""
+    """For each table, return the bucket counts that suit the tables with which it shares an operator."""
     numbers = {name: number_of_buckets(one.per_partition, target_file_size) for name, one in tables.items()}
     beside: dict[str, set[int]] = {}
     for requirement in required:
@@ -193,12 +198,14 @@ def options_of(
     target_file_size: int,
     orders: Iterable[tuple[str, ...]] = (),
 ) -> Options:
-    """Return the candidate specs of a table, with bucket counts based on its size and on the tables joined with it.
+    """Return the candidate specs of a table.
+
+    The bucket counts of the specs suit the table's own size, or the tables that queries join with it.
 
     Args:
         subject: the table.
         keys: candidate bucket columns.
-        numbers: bucket counts of the tables to which it is joined.
+        numbers: bucket counts that suit the tables that queries join with it.
         target_file_size: target size of a bucket in one partition, in bytes.
         orders: candidate sort columns besides the bucket columns.
     """
@@ -246,7 +253,10 @@ def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
 def choices_of(
     options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility
 ) -> Choices:
-    """Return the bytes that each spec saves over all runs minus its write cost, per table and per pair of tables."""
+    """Return the value of each spec and of each pair of specs, in bytes.
+
+    The value is the bytes that a spec saves over all runs, minus its write cost.
+    """
     values = {name: [-one.write_cost(place) for place in range(len(one.specs))] for name, one in options.items()}
     order = {name: place for place, name in enumerate(options)}
     together: dict[tuple[str, str], list[list[float]]] = {}

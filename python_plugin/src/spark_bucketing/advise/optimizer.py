@@ -1,7 +1,8 @@
-"""Choose one option for each table, given the values of options and of pairs of options.
+"""Choose one option for each table, given the values of single options and of pairs of options.
 
-A local search starts from the current specs, and from the best option of each table alone. It applies changes to one
-table, or to two tables that share a value, until no such change has a gain. If values are equal, the first option wins.
+A local search starts twice: from the current specs, and from the best option for each table considered separately. The
+search changes the option of one table, or of two tables whose options have a value as a pair. The search ends when no
+such change increases the total value. If two options have the same value, the first one wins.
 """
 
 from __future__ import annotations
@@ -22,23 +23,24 @@ _PRECISION = 1e-12
 
 @dataclass(frozen=True)
 class Choices:
-    """The options of each table.
+    """The options for each table, and their values.
 
     Attributes:
-        values: value of each option, per table; the first option changes nothing.
-        together: additional value of each pair of options, per pair of tables; tables are in the order of `values`.
+        values: value of each option, by table. The first option keeps the current spec.
+        together: additional value of each pair of options, by pair of tables. The tables of a pair have the order of
+            `values`.
     """
 
     values: Mapping[str, Sequence[float]]
     together: Mapping[Pair, Matrix]
 
     def value(self, chosen: Options) -> float:
-        """Return the value of a choice."""
+        """Return the total value of the chosen options."""
         alone = sum(options[chosen[name]] for name, options in self.values.items())
         return alone + sum(matrix[chosen[a]][chosen[b]] for (a, b), matrix in self.together.items())
 
     def given(self, name: str, chosen: Options) -> list[float]:
-        """Return the value of each option of a table, given the options of the other tables."""
+        """Return the value of each option for one table, given the chosen options of the other tables."""
         found = list(self.values[name])
         for (a, b), matrix in self.pairs[name].items():
             of_name = matrix if name == a else list(zip(*matrix, strict=True))
@@ -48,7 +50,7 @@ class Choices:
 
     @cached_property
     def pairs(self) -> Mapping[str, Mapping[Pair, Matrix]]:
-        """Return the pairs that contain each table."""
+        """Return, for each table, the pairs of tables that contain it."""
         found: dict[str, dict[Pair, Matrix]] = {name: {} for name in self.values}
         for pair, matrix in self.together.items():
             found[pair[0]][pair] = found[pair[1]][pair] = matrix
@@ -56,16 +58,17 @@ class Choices:
 
 
 def choose(choices: Choices, weights: Mapping[str, Sequence[float]] | None = None, limit: float = inf) -> Options:
-    """Choose an option for each table.
+    """Choose one option for each table.
 
     Args:
-        choices: the options and their values.
-        weights: weight of each option, per table, such as bytes to rewrite; the first options have no weight.
+        choices: the options, with their values.
+        weights: weight of each option, by table, such as the bytes to rewrite. The first option of a table has no
+            weight.
         limit: the maximum sum of weights.
 
     Returns:
-        The index of each table's option. Within the limit, no change of one table, or of two tables that share a value,
-        is better.
+        The index of the option chosen for each table. Within the limit, changing the options of one table, or of two
+        tables with a pair value, does not increase the total value.
     """
     weighed = weights or {name: [0.0] * len(values) for name, values in choices.values.items()}
     search, free = _Search(choices, weighed, limit), _Search(choices, weighed, inf)
@@ -81,7 +84,7 @@ class _Search:
     limit: float
 
     def reduced(self, options: Options) -> Options:
-        """Undo changes until the sum of weights is within the limit, starting with the least value per weight."""
+        """Undo changes, starting with the lowest value per weight, until the sum of weights is within the limit."""
         while self._weight(options) > self.limit:
             heavy = [name for name, place in options.items() if self.weights[name][place] > 0]
             lost = {name: self._part((name,), options) - self._part((name,), {**options, name: 0}) for name in heavy}
@@ -92,7 +95,7 @@ class _Search:
         return sum(self.weights[name][place] for name, place in options.items())
 
     def improved(self, options: Options) -> Options:
-        """Apply the best change of each table and pair in turn, until no change has a gain."""
+        """Apply the best change for each table and pair of tables in turn, until no change increases the value."""
         groups = [*((name,) for name in self.choices.values), *self.choices.together]
         is_better = True
         while is_better:
@@ -104,7 +107,7 @@ class _Search:
         return options
 
     def _changes(self, group: Sequence[str], options: Options) -> Iterator[tuple[float, Options]]:
-        """Yield the gains of changes to these tables that stay within the limit."""
+        """Yield each change to the options of these tables that stays within the limit, and how much it gains."""
         left = self.limit - self._weight({name: place for name, place in options.items() if name not in group})
         before = self._part(group, options)
         for places in product(*(range(len(self.choices.values[name])) for name in group)):
@@ -113,7 +116,7 @@ class _Search:
                 yield self._part(group, {**options, **change}) - before, change
 
     def _part(self, group: Sequence[str], options: Options) -> float:
-        """Return the part of a choice's value that depends on these tables."""
+        """Return the part of the total value that depends on the options of these tables."""
         pairs = {pair: matrix for name in group for pair, matrix in self.choices.pairs[name].items()}
         alone = sum(self.choices.values[name][options[name]] for name in group)
         return alone + sum(matrix[options[a]][options[b]] for (a, b), matrix in pairs.items())

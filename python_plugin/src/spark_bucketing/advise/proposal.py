@@ -1,4 +1,7 @@
-"""Propose bucket specs for all tables together: their value, the config changes, and why other specs were rejected."""
+"""Propose bucket specs for all tables together.
+
+A proposal contains the value of each spec, the config changes, and the reasons why other specs were rejected.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ _NO_REQUIREMENT = "no shuffled join, grouping, distinct or window uses columns o
 
 @dataclass(frozen=True)
 class Proposal:
-    """The chosen option of each table."""
+    """The option chosen for each table."""
 
     choices: Choices
     chosen: optimizer.Options  # index of each table's option
 
     def specs(self, options: Mapping[str, Options]) -> dict[str, BucketSpec]:
-        """Return the new specs of the changed tables."""
+        """Return the new bucket specs of all tables that change."""
         return {name: spec for name, place in self.chosen.items() if place and (spec := options[name].specs[place])}
 
     def not_borne_out(
@@ -36,10 +39,13 @@ class Proposal:
         readers: Mapping[str, Collection[str]],
         others: Mapping[str, float] = MappingProxyType({}),
     ) -> list[str]:
-        """Return the tables whose readers, according to Spark's plans, save no more than the writes cost.
+        """Return the tables whose new specs do not pay off, according to Spark's plans.
 
-        Tables share readers. If each change pays off on its own, but all together do not, return the table with the
-        smallest gain. `others` contains the bytes that other queries save, by table.
+        A spec does not pay off if the queries that read the table save no more bytes than the table's writes cost.
+
+        Several tables can have the same readers, so their savings overlap. If every spec pays off by itself, but all
+        specs together do not, the result is the table with the smallest net gain. `others` maps tables to the bytes
+        that other queries save.
         """
         gains = {one.unique_id: one.gain for one in proof}
         costs = {name: options[name].write_cost(self.chosen[name]) for name in self.specs(options)}
@@ -55,7 +61,7 @@ class Proposal:
     def saved(
         self, options: Mapping[str, Options], unplanned: Sequence[RequiredLayout], compatibility: Compatibility
     ) -> dict[str, float]:
-        """Return the bytes that queries of other tools save, by table."""
+        """Return the bytes that the queries of other tools save, by table."""
         return {
             name: sum(
                 side.bytes
@@ -73,7 +79,10 @@ class Proposal:
         required: Sequence[RequiredLayout],
         compatibility: Compatibility,
     ) -> tuple[Change, ...]:
-        """Return the changes, with the largest net gain first; config_changes() adds their config."""
+        """Return the changes, with the largest net gain first.
+
+        The changes have no config yet; config_changes() adds it.
+        """
         found = []
         for name, spec in self.specs(options).items():
             one, node, place = options[name], nodes[name], self.chosen[name]
@@ -106,14 +115,14 @@ class Proposal:
 
 
 def _how(node: Node, evolves: bool) -> str:
-    """Describe how the next run changes the layout."""
+    """Describe how the next dbt run changes the table's layout."""
     if evolves:
-        return "old partitions keep their layout until `spark-bucketing table rewrite` rewrites them"
+        return "old partitions keep their layout until you run `spark-bucketing table rewrite`"
     return "the next run rewrites all rows" if is_incremental(node) else "every run rewrites the table anyway"
 
 
 def is_incremental(node: Node) -> bool:
-    """Return whether a run adds to the existing rows."""
+    """Return whether a run of the model keeps its existing rows and adds new ones."""
     return node.materialized in ("incremental", "bucketed_incremental")
 
 
@@ -123,7 +132,7 @@ def proposed(
     compatibility: Compatibility,
     budget: int | None = None,
 ) -> Proposal:
-    """Return the most valuable specs that rewrite no more bytes than the budget."""
+    """Return the specs with the highest total value that rewrite no more bytes than the budget."""
     choices = choices_of(options, required, compatibility)
     if budget is None:
         return Proposal(choices, choose(choices))
@@ -134,7 +143,10 @@ def proposed(
 def suggested(
     options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility
 ) -> tuple[Suggestion, ...]:
-    """Return the best spec of each source table on its own, if it saves anything; dbt does not build these tables."""
+    """For each source table, return the spec that saves the most by itself, if any spec saves bytes.
+
+    dbt does not build source tables, so their specs are only suggestions.
+    """
     choices = choices_of(options, required, compatibility)
     found = []
     for name, one in options.items():
@@ -154,7 +166,7 @@ def explained(
     compatibility: Compatibility,
     left_out: Sequence[RejectedTable],
 ) -> Explanation:
-    """Return every candidate for one table, with the best first."""
+    """Return all candidate specs for one table, best first."""
     mine = [why for why in left_out if why.table == table]
     if one is None or table not in proposal.choices.values:
         return Explanation(table, (), tuple(mine or [RejectedTable(table, _NO_REQUIREMENT)]))
@@ -192,7 +204,7 @@ def explained(
 
 
 def config_changes(changes: Sequence[Change], manifest: Manifest) -> list[ConfigChange]:
-    """Return the config keys to write for each model."""
+    """Return the config keys to write for each model that changes."""
     found = []
     for change in changes:
         node = manifest.nodes[change.unique_id]

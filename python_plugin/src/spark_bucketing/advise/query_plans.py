@@ -1,4 +1,4 @@
-"""Plan the queries of a project with the current specs, with unbucketed tables, and with a proposal."""
+"""Plan the queries of a project with the current bucket specs, without buckets, and with proposed specs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec
 
 Specs = Mapping[str, BucketSpec]
-"""New bucket specs by table."""
+"""The new bucket specs, by table name."""
 
 
 @dataclass
 class Plans:
-    """The queries of one project, each planned as few times as possible."""
+    """The queries of one project; each query is planned as few times as possible."""
 
     whatif: WhatIf
     stub: StubTables
@@ -44,7 +44,10 @@ class Plans:
         return tuple(self._required)
 
     def plan_all(self, on_progress: Callable[[str], None]) -> None:
-        """Plan every query with the current specs, after creating the stub tables of its parents."""
+        """Plan every query with the current specs.
+
+        The stub tables of a model's parents are created first.
+        """
         queries = selectable(self.manifest)
         names, done = set(queries), 0
         for name in self.manifest.order:
@@ -80,7 +83,10 @@ class Plans:
             self.errors[node.unique_id] = f"{type(error).__name__}: {error}; this is a bug in spark-bucketing"
 
     def proof(self, specs: Specs) -> tuple[QueryProof, ...]:
-        """Return the plans of every query before and after; only queries that read a changed table need a new plan."""
+        """Return the plans of every query with the current and with the proposed specs.
+
+        Only queries that read a table with a changed spec are planned again.
+        """
         changed = {
             name: replace(table, spec=spec) for name, spec in specs.items() if (table := self.whatif.table(name))
         }

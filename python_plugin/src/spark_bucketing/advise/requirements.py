@@ -1,4 +1,4 @@
-"""Extract the requirements of queries: the shuffle and sort keys of tables, and the tables' sizes."""
+"""Extract the requirements of queries: the keys by which Spark shuffles and sorts tables, and the tables' sizes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARTIAL_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Requirement:
-    """An operator input that Spark would not have to shuffle if one table were bucketed."""
+    """An input of an operator that Spark would not have to shuffle if one table were suitably bucketed."""
 
     table: str  # qualified name
     # The table's column for each key of the operator; None if a key is not a plain column.
@@ -43,13 +43,13 @@ class Requirement:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the candidate bucket columns of the table."""
+        """Return the table columns that are candidate bucket columns."""
         return tuple(dict.fromkeys(key for key in self.keys if key is not None))
 
 
 @dataclass(frozen=True)
 class RequiredLayout:
-    """The requirements of one operator of a query."""
+    """The requirements of one operator in a query."""
 
     query: str  # the query's name
     kind: str  # join, aggregate, distinct, window
@@ -60,7 +60,7 @@ class RequiredLayout:
 
     @property
     def is_join(self) -> bool:
-        """Return whether the specs of its sides must match."""
+        """Return whether the operator is a join, so that the bucket specs of its two sides must match."""
         return self.kind == "join"
 
 
@@ -77,7 +77,7 @@ class CastKey:
 
 @dataclass(frozen=True)
 class Planned:
-    """The amount of data that a query's plan shuffles and sorts."""
+    """How much data the plan of a query shuffles and sorts."""
 
     counts: PlanCounts
     shuffled: float  # bytes that Exchanges shuffle, if sizes are known
@@ -90,7 +90,7 @@ class Planned:
 
 
 def planned(plan: PhysicalPlan, statistics: Statistics) -> Planned:
-    """Return how much a plan shuffles and sorts."""
+    """Return how many bytes a plan shuffles and sorts."""
     sizes = _sizes(plan, statistics)
     shuffled, ordered = (
         sum(sizes[node.number] for node in plan.walk() if node.operator == kind) for kind in ("Exchange", "Sort")
@@ -99,9 +99,11 @@ def planned(plan: PhysicalPlan, statistics: Statistics) -> Planned:
 
 
 def _sizes(plan: PhysicalPlan, statistics: Statistics) -> Mapping[int, float]:
-    """Estimate the output of each operator in bytes, by operator number, from scan sizes, groupings and semi joins.
+    """Estimate the output of each operator in bytes, by operator number.
 
-    Spark itself estimates sizes above joins only if columns have statistics.
+    The estimates are based on the sizes of scans, on groupings and on semi joins.
+
+    Spark itself estimates the output of joins only if the columns have statistics.
     """
     grouped = {side.entry.number for op in _operators(plan) if op.kind in _GROUPING for side in op.sides}
     found: dict[int, float] = {}
@@ -123,13 +125,19 @@ def _sizes(plan: PhysicalPlan, statistics: Statistics) -> Mapping[int, float]:
 def required_layouts(
     query: str, plan: PhysicalPlan, statistics: Statistics, runs: float = 1.0
 ) -> tuple[RequiredLayout, ...]:
-    """Return the requirements of operators on tables whose rows could reach them without a shuffle."""
+    """Return the requirements of operators whose input rows come from a table without a shuffle in between.
+
+    Only such operators can use the table's buckets.
+    """
     sizes = _sizes(plan, statistics)
     return tuple(one for op in _shuffling(plan) for one in _of_operator(query, op, sizes, runs))
 
 
 def cast_keys(query: str, plan: PhysicalPlan) -> tuple[CastKey, ...]:
-    """Return operator keys that cast a table's column; buckets contain the uncast values."""
+    """Return keys of operators that are casts of table columns.
+
+    Buckets are computed from the values before the cast, so the operator cannot use them.
+    """
     return tuple(
         CastKey(query, op.kind, source.scan.table, source.column.name.lower(), source.cast)
         for op in _shuffling(plan)
@@ -169,7 +177,10 @@ def _of_operator(query: str, op: Operator, sizes: Mapping[int, float], runs: flo
 
 
 def _requirements(op: Operator, side: Side, sizes: Mapping[int, float]) -> tuple[Requirement, ...]:
-    """Return the requirement for one table or for each input of a UNION ALL; empty if bucketing cannot help."""
+    """Return the requirement for one table, or one for each input of a UNION ALL.
+
+    The result is empty if bucketing cannot help.
+    """
     if side.needed is None or not side.keys:
         return ()
     share = PARTIAL_SHARE if side.needed in _partial(op) else 1.0
@@ -195,7 +206,10 @@ def _requirements(op: Operator, side: Side, sizes: Mapping[int, float]) -> tuple
 
 
 def _order(op: Operator, branch: _Branch) -> tuple[str, ...]:
-    """Return the table columns that the operator requires in ascending order; empty if it requires another order."""
+    """Return the table columns by which the operator requires ascending order.
+
+    The result is empty if the operator requires another order.
+    """
     if op.kind not in ("join", "window"):
         return ()
     ascending = [text.removesuffix(_ASCENDING) for text in op.order]
@@ -212,7 +226,10 @@ class _Branch:
 
 
 def _branches(entry: PlanNode, keys: tuple[str, ...]) -> tuple[_Branch, ...]:
-    """Return the inputs of the UNION ALL between an operator and its tables; without a union, the input itself."""
+    """Return the inputs of the UNION ALL that is between an operator and its tables.
+
+    Without a union, return the operator's own input.
+    """
     node = entry
     while node.operator not in ("Union", "BucketUnion"):
         below = _passing(node)
@@ -231,7 +248,7 @@ def _branches(entry: PlanNode, keys: tuple[str, ...]) -> tuple[_Branch, ...]:
 
 
 def _columns(branch: _Branch) -> tuple[str | None, ...]:
-    """Return the table's column for each key; None if a key is not a plain column."""
+    """Return the table column for each key, or None for a key that is not simply a column."""
     sources = [source_of(key, branch.entry) for key in branch.keys]
     table = _table(branch.entry)
     return tuple(
@@ -241,7 +258,7 @@ def _columns(branch: _Branch) -> tuple[str | None, ...]:
 
 
 def _partial(op: Operator) -> tuple[PlanNode, ...]:
-    """Return the Exchanges between the partial and final parts of an aggregate."""
+    """Return the Exchanges between the partial aggregate and the final aggregate."""
     if op.kind not in _GROUPING:
         return ()
     inside = {node.number for side in op.sides for node in side.entry.walk()}
@@ -249,7 +266,7 @@ def _partial(op: Operator) -> tuple[PlanNode, ...]:
 
 
 def _table(entry: PlanNode) -> str | None:
-    """Return the table whose rows reach an operator only through projections, filters and broadcast joins."""
+    """Return the table whose rows pass only projections, filters and broadcast joins on the way to an operator."""
     node: PlanNode | None = entry
     while node and node.table is None:
         node = _passing(node)
@@ -257,7 +274,7 @@ def _table(entry: PlanNode) -> str | None:
 
 
 def _passing(node: PlanNode) -> PlanNode | None:
-    """Return the input whose rows a node passes on in the same partitions; None if there is no such input.
+    """Return the input whose rows a node passes on in the same partitions, or None if there is no such input.
 
     BroadcastHashJoin BuildRight
     :- Scan facts                 this input

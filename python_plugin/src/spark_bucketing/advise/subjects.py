@@ -1,4 +1,4 @@
-"""Define the request, the project, and the tables that `spark-bucketing advise` could bucket."""
+"""Define the request and the project of `spark-bucketing advise`, and the tables that it could bucket."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BUILT = ("table", "incremental", "bucketed_table", "bucketed_incremental")
 
 @dataclass(frozen=True)
 class AdviseRequest:
-    """The command's arguments; paths are absolute."""
+    """The arguments of the command; all paths are absolute."""
 
     check: CheckRequest  # the project, and the options for planning it
     sizes: Path | None = None
@@ -46,7 +46,7 @@ class AdviseRequest:
 
 @dataclass(frozen=True)
 class ProjectContext:
-    """A project with its settings, sizes and number of runs."""
+    """A project with its settings, table sizes and numbers of runs."""
 
     request: AdviseRequest
     manifest: Manifest
@@ -63,7 +63,10 @@ class ProjectContext:
 
 
 def cast_columns(found: Sequence[CastKey], tables: Collection[str]) -> list[RejectedTable]:
-    """Return columns of eligible tables that could be bucket columns if queries did not cast them."""
+    """Return table columns that could be bucket columns if the queries did not cast them.
+
+    The result covers only the given tables.
+    """
     queries: dict[tuple[str, str, str], dict[str, None]] = {}
     for key in found:
         queries.setdefault((key.table, key.column, key.type), {})[f"{key.query} ({key.kind})"] = None
@@ -81,7 +84,7 @@ def cast_columns(found: Sequence[CastKey], tables: Collection[str]) -> list[Reje
 def subjects_of(
     around: ProjectContext, whatif: WhatIf, stub: StubTables
 ) -> tuple[dict[str, Subject], dict[str, Subject], list[RejectedTable]]:
-    """Return the models and the sources that could be bucketed, and the rejected tables."""
+    """Return the models and the sources that could be bucketed, and the tables that were rejected."""
     subjects: dict[str, Subject] = {}
     sources: dict[str, Subject] = {}
     left_out: list[RejectedTable] = []
@@ -108,14 +111,20 @@ def subjects_of(
 
 
 def _default_hash(tables: Iterable[HypotheticalTable], extension: bool) -> BucketHash:
-    """Return the hash for tables without buckets: the most frequent hash of the project's tables in the Hive layout."""
+    """Return the default hash for tables that are not yet bucketed.
+
+    The default is the most frequent hash of the project's tables in the Hive layout.
+    """
     used = Counter(table.spec.bucket_hash for table in tables if table.spec and table.spec.in_hive_layout)
     default: BucketHash = "hive" if extension else "spark"
     return used.most_common(1)[0][0] if used and extension else default
 
 
 def _written(node: Node, facts: TableSize) -> float:
-    """Return the share of a table that one run writes: one partition of an incremental model, or the whole table."""
+    """Return the fraction of a table that one run writes.
+
+    For an incremental model, this is one partition, otherwise the whole table.
+    """
     return 1 / max(facts.partitions or 1, 1) if is_incremental(node) and node.config.get("partition_by") else 1.0
 
 

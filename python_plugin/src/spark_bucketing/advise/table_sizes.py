@@ -1,4 +1,4 @@
-"""Read the user's files about tables and runs: bytes, partitions, column values and numbers of runs."""
+"""Read the files in which the user states table sizes, numbers of partitions, column values and numbers of runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BUILDING = (None, "run", "build", "retry")
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """Statistics of a column's values."""
+    """Statistics about a column's values."""
 
     distinct: int | None = None  # number of distinct values
     largest: float | None = None  # share of the rows that have the most frequent value, from 0 to 1
@@ -29,7 +29,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True)
 class TableSize:
-    """The size of a table, as far as it is known."""
+    """The known facts about a table's size."""
 
     size_bytes: int | None = None
     partitions: int | None = None
@@ -37,7 +37,9 @@ class TableSize:
 
 
 def read_sizes(path: Path) -> Mapping[str, TableSize]:
-    """Read sizes by the names of models, sources (source.table) or tables (schema.table).
+    """Read table sizes.
+
+    The keys are names of models, sources (source.table) or tables (schema.table).
 
     Raises:
         ProjectError: the file cannot be read or is invalid.
@@ -55,9 +57,9 @@ def read_sizes(path: Path) -> Mapping[str, TableSize]:
 
 
 def read_runs(path: Path) -> Mapping[str, float]:
-    """Read the number of runs of each model in some period, from a mapping or from dbt's run_results.json.
+    """Read how often each model ran in some period, from a mapping or from dbt's run_results.json.
 
-    For a directory with the run_results.json files of several runs, the function counts the runs of each model.
+    If the path is a directory with the run_results.json files of several runs, the function counts each model's runs.
 
     Returns:
         The number of runs by name or unique id, in lower case.
@@ -106,7 +108,7 @@ def _parsed(text: str, suffix: str) -> Any:
 
 
 def _once(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    """Build a mapping and reject duplicate keys, which would silently override earlier keys."""
+    """Build a mapping, and reject duplicate keys, because a later entry would silently override an earlier one."""
     found: dict[Any, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -116,7 +118,7 @@ def _once(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """Build a YAML mapping and reject duplicate keys."""
+    """A YAML loader that rejects duplicate keys in mappings."""
 
 
 _UniqueKeyLoader.add_constructor(
@@ -148,7 +150,7 @@ def _column(entry: Any) -> ColumnStatistics:
 
 
 def _whole(entry: Mapping[str, Any], key: str) -> int | None:
-    """Return a whole number, or None if the value is missing."""
+    """Return the value of a key as an integer, or None if the key is missing."""
     if key not in entry:
         return None
     number = float(entry[key])

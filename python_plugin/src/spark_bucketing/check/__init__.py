@@ -1,1 +1,1 @@
-"""Check compiled SQL: plan queries with Spark and determine how the plans use buckets."""
+"""Check compiled SQL: plan the queries with Spark, and determine how the plans use buckets."""

@@ -1,4 +1,4 @@
-"""Accept findings that a model's meta allows or a baseline file contains."""
+"""Accept findings that a model's meta allows or that a baseline file contains."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _BADNESS = {Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3, 
 _EXPRESSION_ID = re.compile(r"#\d+L?")
 
 Badness = tuple[int, int]
-"""Severity of a finding: its level and its operator's verdict; higher numbers are worse."""
+"""How severe a finding is: its level, and its operator's verdict. Higher numbers are worse."""
 Baseline = Mapping[str, Sequence[Badness]]
-"""Severities of accepted findings by fingerprint."""
+"""How severe the accepted findings are, by fingerprint."""
 
 
 def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str]) -> frozenset[str]:
     """Return the reasons that a model's meta allows with `bucketing: {allow: [slug]}`.
 
     Raises:
-        ProjectError: the meta is malformed or names an unknown reason.
+        ProjectError: the value in the meta is malformed, or names an unknown reason.
     """
     bucketing = meta.get("bucketing")
     if bucketing is None:
@@ -55,11 +55,13 @@ def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str])
 
 
 def fingerprint(model: str, operator: OperatorResult | None, finding: Finding) -> str:
-    """Return an id for a finding that does not change with line numbers, file sizes or other findings.
+    """Return an id for a finding.
+
+    The id does not depend on line numbers, file sizes or other findings.
 
     Args:
         model: unique id of the model, or path of the file; empty for the project.
-        operator: the operator that the finding is about; None for findings about the project.
+        operator: the operator that the finding is about; None for a finding about the whole project.
         finding: the finding to identify.
     """
     parts = [model, finding.reason]
@@ -72,16 +74,21 @@ def fingerprint(model: str, operator: OperatorResult | None, finding: Finding) -
 
 
 def badness(operator: OperatorResult | None, finding: Finding) -> Badness:
-    """Return the severity of a finding as a tuple of numbers; higher numbers are worse."""
+    """Return how severe a finding is, as a tuple of numbers.
+
+    A greater tuple means a worse finding.
+    """
     level = LEVELS.index(finding.level)
     return -level, _BADNESS.get(operator.verdict, 0) if operator else 0
 
 
 def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Baseline) -> Report:
-    """Mark accepted findings; a model's meta takes precedence over the baseline.
+    """Mark accepted findings.
 
-    A baseline accepts a finding that is no worse than when the baseline was written. It does not accept a shuffle
-    where the baseline contains only a sort.
+    A model's meta takes precedence over the baseline.
+
+    The baseline stores how severe each finding was when the baseline was written. The baseline accepts a finding that
+    has not become worse. For example, it does not accept a shuffle if only a sort was accepted.
     """
     left = {key: sorted(values) for key, values in baseline.items()}
 
@@ -125,9 +132,10 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def write_baseline(report: Report, path: Path, part: bool = False) -> int:
-    """Write a report's findings, except allowed findings, to a baseline, and return their number.
+    """Write the findings of a report to a baseline, except findings that a model's meta allows; return their number.
 
-    If only part of the project was checked, the file keeps its entries for other models and for the project.
+    With `part`, only part of the project was checked. The file then keeps its entries for other models and for the
+    project.
 
     Raises:
         ProjectError: the run was interrupted, the file cannot be written, or the existing file is not a baseline.

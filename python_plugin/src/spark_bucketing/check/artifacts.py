@@ -1,4 +1,7 @@
-"""Choose the manifest for a check: the file that the user names, an up-to-date file, or a newly compiled one."""
+"""Choose the manifest for a check.
+
+The manifest is the file that the user names, an existing file that is up to date, or a newly compiled file.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ class CheckRequest:
 
 @dataclass(frozen=True)
 class Project:
-    """A dbt project and the check that was requested for it."""
+    """A dbt project, and the request to check it."""
 
     target: Target
     request: CheckRequest
@@ -62,7 +65,9 @@ class Project:
         return Settings(self.target.settings).loaded if given is None else given
 
     def artifacts(self) -> Artifacts:
-        """Find or create the manifest; a live check of plain SQL files outside the project needs no manifest.
+        """Find or create the manifest.
+
+        A live check of SQL files outside the project's directory needs no manifest.
 
         Raises:
             ProjectError: the project does not compile, or an artifact cannot be read.
@@ -84,7 +89,7 @@ class Project:
         return Artifacts(read_manifest(path), path, errors, read_catalog(catalog) if catalog else {})
 
     def select(self, manifest: Path) -> tuple[str, ...]:
-        """Return the unique ids that dbt's selectors choose from a manifest."""
+        """Return the unique ids of the nodes in a manifest that dbt's selectors choose."""
         return self._dbt(self.target.profiles_dir).select(self.request.selection, manifest)
 
     def _compile(self) -> Mapping[str, str]:

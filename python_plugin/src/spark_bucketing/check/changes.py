@@ -25,7 +25,7 @@ Changes = tuple[Change, ...]
 
 
 def set_to(settings: Mapping[str, str]) -> Change:
-    """Propose changing settings."""
+    """Propose setting Spark settings to these values."""
     return Change("setting", f"Set {' and '.join(f'{name}={value}' for name, value in settings.items())}.", settings)
 
 
@@ -39,7 +39,10 @@ def switch_extension_on(settings: Settings) -> Change:
 
 
 def let_extension_read(scan: BucketedScan) -> Changes:
-    """Propose reading a table with the extension instead of stock Spark; empty if the extension already reads it."""
+    """Propose reading a table with the extension instead of stock Spark.
+
+    The result is empty if the extension already reads the table.
+    """
     if not scan.settings.extension:
         return (switch_extension_on(scan.settings),)
     if not scan.settings.on(SPARK_LAYOUT):
@@ -48,14 +51,17 @@ def let_extension_read(scan: BucketedScan) -> Changes:
 
 
 def merge_files(scan: BucketedScan) -> Change:
-    """Propose that the extension merge a bucket's sorted files while reading."""
+    """Propose that the extension merge the sorted files of each bucket while it reads them."""
     if not scan.settings.extension:
         return switch_extension_on(scan.settings)
     return set_to({MERGE_FILES: str(max(64, scan.files))})
 
 
 def bucket(facts: TableFacts, spec: BucketSpec, types: Mapping[str, str] | None = None) -> Changes:
-    """Propose rewriting a table with this bucket spec and these column types; empty if Spark rejects the columns."""
+    """Propose rewriting a table with this bucket spec and these column types.
+
+    The result is empty if Spark does not accept the columns as bucket columns.
+    """
     taken = {name.lower() for name in facts.partition_columns}
     if spec == facts.spec or taken & {name.lower() for name in (*spec.bucket_columns, *spec.sort_columns)}:
         return ()
@@ -66,19 +72,22 @@ def bucket(facts: TableFacts, spec: BucketSpec, types: Mapping[str, str] | None 
 
 
 def retype(facts: TableFacts, types: Mapping[str, str]) -> Change:
-    """Propose other types for a table's columns."""
+    """Propose other types for some columns of a table."""
     text = f"Use the same type in both tables: {_typed(types)} in {facts.name}."
     return Change("column_type", text, table=facts.name, column_types=types)
 
 
 def seal_files(facts: TableFacts) -> Change:
     """Propose sealing a table's existing files."""
-    text = f"Run `spark-bucketing table seal {facts.name}` to seal its files, if every row is in its bucket."
+    text = f"If every row is in the correct bucket, run `spark-bucketing table seal {facts.name}` to seal the files."
     return Change("rewrite_files", text, table=facts.name, planned_as_if={SPARK_LAYOUT: "true"})
 
 
 def rewrite_files(scan: BucketedScan) -> Change:
-    """Propose rewriting a table with its configured layout, or the fewest partitions that lead to a bucketed scan."""
+    """Propose rewriting a table with its configured layout.
+
+    For a partitioned table, propose the fewest partitions whose rewrite makes Spark use a bucketed scan.
+    """
     facts = scan.facts
     if facts.partitions is not None and facts.partitions.spec is not None:
         selected = selected_partitions(scan.node, facts.partitions, scan.folders)
@@ -89,7 +98,7 @@ def rewrite_files(scan: BucketedScan) -> Change:
 
 
 def rewrite_partitions(table: Table, chosen: Sequence[Partition]) -> Change:
-    """Propose rewriting some partitions with the table's spec."""
+    """Propose rewriting some partitions with the table's current bucket spec."""
     where = covering(table, chosen)
     few = f"partition {chosen[0].name}"
     if len(chosen) > 1:
@@ -101,13 +110,16 @@ def rewrite_partitions(table: Table, chosen: Sequence[Partition]) -> Change:
 
 
 def leave_out_repartition() -> Change:
-    """Propose removing hints and clauses that request a shuffle."""
+    """Propose removing the hints and clauses with which the query requests a shuffle."""
     text = "Remove the hint or clause that requests a shuffle: REPARTITION, REBALANCE, DISTRIBUTE BY or CLUSTER BY."
     return Change("sql", text, rewrite=without_repartitions)
 
 
 def match_other(exchange_or_sort: ExchangeOrSort) -> Changes:
-    """Propose bucketing this side's table like the other side's, by the corresponding join keys."""
+    """Propose giving this side's table the other side's bucket spec.
+
+    The bucket columns are the corresponding join keys.
+    """
     places = _columns_by_place(exchange_or_sort)
     if exchange_or_sort.other is None or not places:
         return ()
@@ -122,14 +134,17 @@ def match_other(exchange_or_sort: ExchangeOrSort) -> Changes:
 
 
 def match_either(exchange_or_sort: ExchangeOrSort) -> Changes:
-    """Propose bucketing one side's table like the other side's, starting with the smaller table."""
+    """Propose giving one side's table the other side's bucket spec.
+
+    The first proposal changes the smaller table.
+    """
     sides = [exchange_or_sort, *([exchange_or_sort.other] if exchange_or_sort.other else [])]
     sides.sort(key=lambda side: (side.table.facts.size_bytes if side.table else None) or 0)
     return tuple(change for side in sides for change in match_other(side))
 
 
 def bucket_by_keys(exchange_or_sort: ExchangeOrSort) -> Changes:
-    """Propose bucketing this side's table by the keys themselves, with its current bucket count and hash."""
+    """Propose bucketing this side's table by the operator's keys, with its current bucket count and hash."""
     columns, table = exchange_or_sort.plain_columns(), exchange_or_sort.table
     if columns is None or table is None or columns[0] != table.name:
         return ()
@@ -138,7 +153,10 @@ def bucket_by_keys(exchange_or_sort: ExchangeOrSort) -> Changes:
 
 
 def _columns_by_place(exchange_or_sort: ExchangeOrSort) -> dict[int, Source]:
-    """Return the keys of this side that are columns of one table, or casts to the other side's type, by position."""
+    """Map positions of this side's keys to the table columns that are these keys.
+
+    All columns belong to the same table. A key may also be a cast of a column to the type of the other side's key.
+    """
     times = Counter(source.column.id for source in exchange_or_sort.sources if source)
     found = {
         place: source

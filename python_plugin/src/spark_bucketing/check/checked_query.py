@@ -15,7 +15,7 @@ from spark_bucketing.plan.operators import Operator, find_operators
 
 @dataclass(frozen=True)
 class Query:
-    """A plan with the facts from which check derives verdicts and reasons."""
+    """A plan, with the facts from which `check` derives verdicts and reasons."""
 
     plan: PhysicalPlan  # Spark's plan of the query
     # Facts about the tables that the query reads (PhysicalPlan.tables), by schema and name.
@@ -27,16 +27,16 @@ class Query:
 
     @cached_property
     def operators(self) -> Mapping[int, Operator]:
-        """Return joins, aggregates and windows by node number, from the top of the plan."""
+        """Return the joins, aggregates and windows by node number, in order from the top of the plan."""
         return {op.node.number: op for root in self.plan.roots for op in find_operators(root)}
 
     @cached_property
     def clauses(self) -> Clauses:
-        """Return the clauses in the query's text."""
+        """Return the SQL clauses in the query's text."""
         return Clauses(self.sql, tuple(self.operators.values()))
 
     def bucketed(self, scan: PlanNode) -> BucketedScan | None:
-        """Return a scan of a table that is bucketed according to its metadata; None for any other scan."""
+        """Return a scan as a bucketed scan if the table is bucketed according to its metadata, or None otherwise."""
         facts = self.tables.get(scan.table or "")
         if facts is None or facts.spec is None:
             return None

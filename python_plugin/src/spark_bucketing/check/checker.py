@@ -1,4 +1,4 @@
-"""Run the check: plan and analyze one query after another."""
+"""Run the check: plan and analyze the queries one after another."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Task = Subject | Node
 
 @dataclass
 class Checker:
-    """Plans and analyzes one query after another."""
+    """Plans and analyzes queries one after another."""
 
     planner: Planner  # plans the queries
     settings: Settings  # the session's settings, which the reasons use
@@ -73,7 +73,10 @@ class Checker:
         return Report(tuple(results), unfinished=tuple(waiting))
 
     def check(self, subject: Subject) -> ModelResult:
-        """Plan and analyze one query; on a failure or timeout, the result contains an error."""
+        """Plan and analyze one query.
+
+        If planning fails or exceeds the time limit, the result contains an error.
+        """
         result = ModelResult(subject.name, subject.path, unique_id=subject.unique_id)
         if subject.sql is None:
             return replace(result, error=subject.error or _UNCOMPILED)
@@ -97,7 +100,11 @@ class Checker:
         return result
 
     def _described(self, plan: PhysicalPlan, sizes: Mapping[str, int]) -> Mapping[str, TableFacts]:
-        """Return facts about a plan's tables, with partitions of tables in ordinary scans, and with Spark's sizes."""
+        """Return facts about the tables in a plan.
+
+        The facts include the table sizes that Spark reports, and the partitions of each table that has an ordinary
+        scan.
+        """
         ordinary = {node.table for node in plan.walk() if node.table and note_of(node).objection}
         found = self.facts.of(plan.tables)
         found |= {name: self.facts.with_partitions(found[name]) for name in ordinary & found.keys()}
@@ -122,7 +129,7 @@ class Checker:
 
 
 def _with_source(found: Finding, sql: str, raw: str) -> Finding:
-    """Return a finding with the line of the model's file instead of the line of the compiled SQL."""
+    """Return a copy of the finding whose line refers to the model's file instead of the compiled SQL."""
     line = source_line(sql, found.line, raw) if found.line else None
     return replace(found, line=line, source=raw.splitlines()[line - 1].strip() if line else "")
 

@@ -1,7 +1,8 @@
-"""Find the line of the SQL clause that an operator of the plan comes from.
+"""Find the line of the SQL clause that produced an operator of the plan.
 
-The search compares names, not semantics: a clause belongs to an operator if no other clause contains all columns of the
-operator's keys. If several clauses are possible, the search returns no line, because a wrong line would mislead.
+The search compares names, not semantics: a clause belongs to an operator if no other clause contains all of the
+operator's key columns. If several clauses are possible, the search returns no line, because a wrong line would mislead
+the user.
 """
 
 from __future__ import annotations
@@ -32,14 +33,17 @@ class _Clause:
 
 
 class _Alike:
-    """Operators of one kind with the same key columns, whose clauses could be confused."""
+    """Operators of the same kind with the same key columns, whose clauses could be confused with each other."""
 
     def __init__(self, operators: Sequence[Operator]) -> None:
         self._right_tables = Counter(table for op in operators for table in _right_tables(op))
         self.meanings = len({_meaning(op) for op in operators})
 
     def only_right_table(self, op: Operator) -> frozenset[str]:
-        """Return the tables on a join's right side; empty if another of these joins has one of them on that side."""
+        """Return the tables that only this join has on its right side.
+
+        The result is empty if the right side of another join in this group contains one of them.
+        """
         own = _right_tables(op)
         return own if all(self._right_tables[table] == 1 for table in own) else frozenset()
 
@@ -57,7 +61,7 @@ class Clauses:
         self._alike = {key: _Alike(found) for key, found in alike.items()}
 
     def line_of(self, op: Operator) -> int | None:
-        """Return the line of an operator's clause, starting at 1; None if it is uncertain."""
+        """Return the line of an operator's clause, starting at 1, or None if it is uncertain."""
         names = self._names.get(id(op))
         if not names:
             return None
@@ -78,12 +82,12 @@ class Clauses:
 
 
 def _right_tables(op: Operator) -> frozenset[str]:
-    """Return the names of the tables below the right side, without schemas."""
+    """Return the names of the tables below a join's right side, without their schemas."""
     return frozenset(table.lower().rpartition(".")[2] for table in op.sides[-1].entry.tables)
 
 
 def _column_names(op: Operator) -> frozenset[str]:
-    """Return the names of the key columns as they probably occur in the query."""
+    """Return the names of the key columns as they probably appear in the query."""
     found = set()
     for side in op.sides:
         for key, text in zip(side.keys or (), side.texts, strict=False):
@@ -96,12 +100,18 @@ def _column_names(op: Operator) -> frozenset[str]:
 
 
 def _meaning(op: Operator) -> tuple[object, ...]:
-    """Return the properties in which operators with the same keys differ unless they come from the same clause."""
+    """Return the operator's properties besides its keys.
+
+    Operators with the same keys but different properties come from different clauses.
+    """
     return op.node.join_type, tuple(tuple(scan.table for scan in side.entry.scans) for side in op.sides)
 
 
 def _words(sql: str) -> list[Token]:
-    """Tokenize a query without comments and literals; return no tokens if sqlglot rejects it."""
+    """Split a query into tokens, without comments and literals.
+
+    The result is empty if sqlglot cannot tokenize the query.
+    """
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import SqlglotError
 

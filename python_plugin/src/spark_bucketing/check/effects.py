@@ -1,4 +1,4 @@
-"""Determine the effects of one query's fixes on the other queries that read the same table."""
+"""Determine how a fix for one query affects the other queries that read the same table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ Queries = Sequence[tuple[ModelResult, HypotheticalQuery]]
 
 
 def with_effects(results: Iterable[ModelResult], queries: Queries) -> tuple[ModelResult, ...]:
-    """Add the effects of fixes on other queries; drop a grouping's fix that costs other queries more than it saves."""
+    """Add to each fix its effects on other queries.
+
+    Drop a fix for a grouping if the other queries lose more than this query gains.
+    """
     effects = _Effects(queries)
     return tuple(map_findings(result, partial(effects.finding, result)) for result in results)
 
@@ -69,12 +72,15 @@ class _Effects:
 
 
 def worse_for(fix: Fix) -> tuple[str, ...]:
-    """Return the queries to which a fix adds Exchanges or Sorts, or which Spark cannot plan with the fix."""
+    """Return the queries that get more Exchanges or Sorts with a fix, or that Spark cannot plan with it."""
     return tuple(other.name for other in fix.others if other.after is None or other.after > other.before)
 
 
 def serves_all(fix: Fix) -> bool:
-    """Return whether a fix saves Exchanges over all queries, or Sorts if the number of Exchanges stays the same."""
+    """Return whether a fix reduces the total number of Exchanges over all queries.
+
+    If this number stays the same, return whether the fix reduces the number of Sorts.
+    """
     before, after = fix.before, fix.after
     for other in fix.others:
         before, after = before + other.before, after + (other.after or PlanCounts(other.before.exchanges + 1))
@@ -82,7 +88,10 @@ def serves_all(fix: Fix) -> bool:
 
 
 def required_specs(results: Iterable[ModelResult]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
-    """Return the tables for which fixes require different specs, with the queries that benefit from each config."""
+    """Return the tables for which different fixes require different specs.
+
+    For each table and config, the result lists the queries that benefit.
+    """
     found: dict[str, dict[str, list[str]]] = {}
     for result in results:
         for operator in result.operators:

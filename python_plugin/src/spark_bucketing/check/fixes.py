@@ -1,4 +1,7 @@
-"""Turn changes into fixes if they improve the operator's verdict when Spark plans the query with them."""
+"""Turn changes into fixes.
+
+A change becomes a fix if Spark plans the query with it, and the operator's verdict improves.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,11 @@ class PlannedQuery:
     query: Query | None = None
 
     def explained(self) -> PlannedQuery:
-        """Return the plan with reasons for the remaining Exchanges and Sorts."""
+        """Return the plan with a reason for each remaining Exchange and Sort."""
         return replace(self, operators=judge(self.query), query=None) if self.query else self
 
     def like(self, other: Sequence[OperatorResult]) -> PlannedQuery | None:
-        """Return the plan with its operators in the order of another plan; None if the operators differ."""
+        """Return the plan with its operators in the same order as in another plan, or None if the operators differ."""
         own: dict[str, list[OperatorResult]] = {}
         for found in reversed(self.operators):
             own.setdefault(found.kind, []).append(found)
@@ -58,7 +61,7 @@ class HypotheticalQuery:
     _planned: dict[object, PlannedQuery | None] = field(default_factory=dict, repr=False)
 
     def planned(self, changes: Sequence[Change] = ()) -> PlannedQuery | None:
-        """Plan the query with these changes; None if Spark rejects them."""
+        """Plan the query with these changes; return None if Spark rejects the changed query."""
         key = tuple((change.kind, change.text, tuple(change.settings.items())) for change in changes)
         if key not in self._planned:
             try:
@@ -69,16 +72,19 @@ class HypotheticalQuery:
         return self._planned[key]
 
     def planned_like(self, judged: Sequence[OperatorResult], *changes: Change) -> PlannedQuery | None:
-        """Plan the query with these changes; None if Spark rejects them, or if the operators differ."""
+        """Plan the query with these changes.
+
+        Return None if Spark rejects the changed query, or if its plan has different operators.
+        """
         planned = self.planned(changes)
         return planned.like(judged) if planned else None
 
     def known(self, judged: Sequence[OperatorResult], counts: PlanCounts) -> None:
-        """Store the plan of the unchanged query over the same tables."""
+        """Store the existing plan of the unchanged query, so that it is not planned again."""
         self._planned[()] = PlannedQuery(tuple(judged), counts)
 
     def forget(self) -> None:
-        """Discard the plans to limit memory use, but keep the number of Exchanges and Sorts."""
+        """Discard the plans to save memory, but keep the numbers of Exchanges and Sorts."""
         if self.counts is None and (base := self._planned.get(())):
             self.counts = base.counts
         self._planned.clear()
@@ -107,12 +113,12 @@ class HypotheticalQuery:
 def with_fixes(
     query: HypotheticalQuery, judged: Sequence[OperatorResult], is_late: Callable[[], bool] = lambda: False
 ) -> Iterator[OperatorResult]:
-    """Yield the operators of a query with the fixes for their findings.
+    """Yield the operators of a query, with the fixes for their findings.
 
     Args:
-        query: the query, to plan with the changes of its findings.
-        judged: its operators.
-        is_late: whether to stop testing changes.
+        query: the query, which is planned with the changes that its findings propose.
+        judged: the query's operators with their findings.
+        is_late: returns whether the time limit is exceeded, so that no more changes are tested.
     """
     base = query.planned_like(judged) if has_changes(judged) else None
     for place, operator in enumerate(judged):
@@ -125,7 +131,7 @@ def with_fixes(
 
 @dataclass(frozen=True)
 class _Tests:
-    """Tests changes for the findings of one operator."""
+    """Tests the changes that the findings of one operator propose."""
 
     query: HypotheticalQuery
     judged: Sequence[OperatorResult]  # the operators of the query
@@ -133,7 +139,7 @@ class _Tests:
     place: int  # index of the operator
 
     def finding(self, finding: Finding, is_late: Callable[[], bool]) -> Finding:
-        """Return a finding with the changes that fix it."""
+        """Return a finding, with those of its changes that fix the problem."""
         fixes: list[Fix] = []
         part: Change | None = None
         for change in finding.changes:
@@ -147,11 +153,14 @@ class _Tests:
                 fixes.append(fix)
         if fixes:
             return replace(finding, level="warning", fixes=tuple(fixes), changes=())
-        hint = f" This requires several changes; one of them: {part.text}" if part else ""
+        hint = f" A fix requires several changes. One of them is: {part.text}" if part else ""
         return replace(finding, message=finding.message + hint, changes=())
 
     def _fix(self, *changes: Change) -> Fix | None:
-        """Return a fix if the changes improve the operator and harm no other operator; add settings if necessary."""
+        """Return a fix if the changes improve the operator and make no other operator worse.
+
+        The fix also contains settings that the changes require.
+        """
         for along in ({}, *_ALONG):
             if along and not self._may_go_along(along, changes):
                 continue
@@ -172,9 +181,11 @@ class _Tests:
         return ORDERING not in along or not (settings.extension or any(one.kind == "extension" for one in changes))
 
     def _by_two(self, change: Change) -> Fix | None:
-        """Combine a change with another that it makes possible, such as saving the sort on the other side.
+        """Combine a change with a second change that it makes possible.
 
-        Combine them only if neither helps alone; a change that helps alone is a fix for another finding.
+        The second change can be avoiding the sort on the other side of the join.
+
+        Combine the changes only if neither helps by itself. A change that helps by itself is a fix for another finding.
         """
         planned = self.query.planned((change,))
         left = planned.explained().like(self.judged) if planned else None
@@ -185,7 +196,7 @@ class _Tests:
         return None
 
     def _saves(self, change: Change) -> bool:
-        """Return whether a change saves a shuffle or a sort, even if the verdict stays the same."""
+        """Return whether a change avoids a shuffle or a sort, even if the verdict stays the same."""
         after = self.query.planned_like(self.judged, change)
         if after is None:
             return False
@@ -210,12 +221,12 @@ def _is_better(base: Sequence[OperatorResult], after: Sequence[OperatorResult], 
 
 
 def has_changes(judged: Sequence[OperatorResult]) -> bool:
-    """Return whether there are changes to test."""
+    """Return whether any finding proposes changes that can be tested."""
     return any(finding.changes for operator in judged for finding in operator.findings)
 
 
 def untested(operator: OperatorResult, why: str = _UNTESTED, level: Level = "warning") -> OperatorResult:
-    """Return an operator whose changes were not tested, with the reason."""
+    """Return an operator with a note about why its changes were not tested."""
     findings = tuple(
         replace(finding, level=level, message=finding.message + why, changes=()) if finding.changes else finding
         for finding in operator.findings

@@ -1,4 +1,7 @@
-"""Build queries over hypothetical tables: the project's tables offline, or the warehouse's tables live."""
+"""Build queries over hypothetical tables.
+
+Offline, the tables are the project's. In a live check, they are copies of the warehouse's tables.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _MOST_NAMES = 200
 
 
 Hypothesize = Callable[[Query], HypotheticalQuery | None]
-"""Takes a planned query and returns a hypothetical one; None if Spark cannot plan it without the warehouse."""
+"""Takes a query, and returns it over hypothetical tables, or None if Spark cannot plan it without the warehouse."""
 
 
 def offline_query(whatif: WhatIf, query: Query) -> HypotheticalQuery:
@@ -34,7 +37,10 @@ def offline_query(whatif: WhatIf, query: Query) -> HypotheticalQuery:
 
 
 class LiveHypotheticalTables:
-    """Hypothetical tables that copy the warehouse's tables; their Spark session starts on first use."""
+    """Hypothetical tables that copy the warehouse's tables.
+
+    The Spark session of these tables starts when it is first needed.
+    """
 
     def __init__(self, planner: Planner, facts: Facts, start: Callable[[], AbstractContextManager[WhatIf]]) -> None:
         self._planner, self._facts, self._start = planner, facts, start
@@ -45,7 +51,7 @@ class LiveHypotheticalTables:
         self._stack.close()
 
     def query(self, query: Query) -> HypotheticalQuery | None:
-        """Return the query over hypothetical copies of the warehouse's tables; None if Spark cannot plan it."""
+        """Return the query over hypothetical copies of the warehouse's tables, or None if Spark cannot plan it."""
         whatif = self._whatif
         if whatif is None:
             return None
@@ -67,7 +73,7 @@ class LiveHypotheticalTables:
 
     @cached_property
     def _whatif(self) -> WhatIf | None:
-        """Start the planner for hypothetical tables on first use; None if it does not start."""
+        """Start the planner for hypothetical tables when it is first needed; return None if it does not start."""
         with suppress(BucketingError):
             whatif = self._stack.enter_context(self._start())
             whatif.use(str(self._planner.rows("select current_database()")[0][0]))
@@ -95,7 +101,10 @@ class LiveHypotheticalTables:
             self._define(whatif, missing[1])
 
     def _define(self, whatif: WhatIf, quoted: str) -> None:
-        """Define a view, or a table that the plan omits, for example below a condition that is always false."""
+        """Define a view, or a table that is missing from the plan.
+
+        For example, Spark removes tables below a condition that is always false.
+        """
         parts = sql.parts(quoted)[-2:]
         name = ".".join(parts if len(parts) == 2 else [str(whatif.rows("select current_database()")[0][0]), *parts])
         details = Description.of(self._planner.rows(f"describe table extended {quoted}")).details
@@ -109,7 +118,10 @@ class LiveHypotheticalTables:
 
 
 def _with_planned_size(facts: TableFacts, query: Query) -> TableFacts:
-    """Return the facts with the size of the partitions that the query selects, which Spark uses for planning."""
+    """Return the facts with the size of only the partitions that the query selects.
+
+    Spark plans with this size.
+    """
     if not facts.partition_columns:
         return facts
     size = query.statistics.tables.get(facts.name)

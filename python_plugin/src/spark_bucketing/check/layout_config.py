@@ -13,7 +13,9 @@ from spark_bucketing.spec import BucketSpec
 
 
 def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -> HypotheticalTable:
-    """Return a table without columns, with the layout that a model's config requests from this package or dbt-spark.
+    """Return a table with the layout that a model's config requests, but without columns.
+
+    The config can be for a materialization of this package or of dbt-spark.
 
     Args:
         config: config of the model, or the value of `bucketing` in a source's meta, which has the same keys.

@@ -1,4 +1,4 @@
-"""Add the costs per run from Spark event logs to findings."""
+"""Add to findings the costs per run that Spark measured in event logs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from spark_bucketing.units import count
 
 
 def with_measured_costs(report: Report, measured: Measured, relations: dict[str, str]) -> Report:
-    """Return a report whose findings state the measured costs of a run.
+    """Return a copy of the report in which findings state their measured cost per run.
 
     Args:
         report: the report without costs.
         measured: the costs from the event logs.
-        relations: each model's table by unique id, to identify statements without a query comment.
+        relations: table names by unique id of the model, which identify the model of a statement without a query
+            comment.
     """
     return replace(report, models=tuple(_with_costs(model, measured, relations) for model in report.models))
 
@@ -30,7 +31,10 @@ def _with_costs(model: ModelResult, measured: Measured, relations: dict[str, str
 
 
 def _with_cost(measured: Measured, node: str, operator: OperatorResult, finding: Finding) -> Finding:
-    """Add the costs of shuffling the finding's tables by keys that occur in the operator's description."""
+    """Add the measured cost of shuffling and sorting the finding's tables.
+
+    Only keys whose columns occur in the operator's description count.
+    """
     total, runs = Cost(), len(measured.runs_of(node))
     # inner join of db.a with db.b on db.a.id = db.b.id
     described = (operator.description.partition(" on ")[2] or operator.description).lower()
@@ -41,9 +45,9 @@ def _with_cost(measured: Measured, node: str, operator: OperatorResult, finding:
     if total == Cost():
         return finding
     mean = Cost(total.shuffle_bytes // runs, total.spill_bytes // runs, total.task_ms / runs)
-    return replace(finding, message=f"{finding.message}\nMeasured per run, in {count(runs, 'run')}: {mean}.")
+    return replace(finding, message=f"{finding.message}\nMean cost per run, measured in {count(runs, 'run')}: {mean}.")
 
 
 def _names(text: str, column: str) -> bool:
-    """Return whether a text contains a column's whole name."""
+    """Return whether a text contains the column's name as a whole word."""
     return re.search(rf"(?<![\w-]){re.escape(column)}(?![\w-])", text) is not None

@@ -1,4 +1,4 @@
-"""Start an embedded Spark with only hypothetical tables, for planning without a warehouse."""
+"""Start an embedded Spark that has only hypothetical tables, to plan queries without a warehouse."""
 
 from __future__ import annotations
 
@@ -40,14 +40,17 @@ _OF_WHATIF = {"spark.sql.filesourceTableRelationCacheSize": "1000000", "spark.bu
 
 
 def planner_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the target's settings that affect plans, adapted to a Spark without data."""
+    """Return those settings of the target that affect plans, adapted to a Spark without data."""
     kept = {key: value for key, value in settings.items() if key.startswith(_PLANNER) and not key.startswith(_LEFT_OUT)}
     rules = [rule.strip() for rule in kept.get(_EXCLUDED, "").split(",") if rule.strip()]
     return kept | {_EXCLUDED: ",".join([*rules, *(rule for rule in _PARTITION_RULES if rule not in rules)])}
 
 
 def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a setting with the number of cores of a target's Spark; empty if the target does not state it."""
+    """Return a setting with the number of cores of the target's Spark.
+
+    The result is empty if the target's settings do not determine this number.
+    """
     local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", settings.get("spark.master", "").strip())
     given = settings.get(_PARALLELISM)
     if given is None and local:
@@ -57,9 +60,10 @@ def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
 
 @contextmanager
 def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[WhatIf]:
-    """Start a Spark that is separate from any warehouse, and stop it after the block.
+    """Start a Spark that has no connection to any warehouse, and stop it at the end of the block.
 
-    The session extension is always loaded so that fixes can enable it; it is disabled unless requested.
+    The session always loads the extension, so that testing a fix can enable it. The extension is disabled unless
+    requested.
 
     Raises:
         SparkError: Spark does not start, or this process already has a Spark.
@@ -84,7 +88,7 @@ def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[Wh
 
 @contextmanager
 def whatif_beside(session: SparkSession, extension: bool) -> Iterator[WhatIf]:
-    """Open a planner without tables in a live session's Spark, with or without the session extension.
+    """Create a separate session without tables in a live session's Spark, with or without the extension.
 
     Raises:
         SparkError: Spark cannot create the session.
@@ -101,9 +105,9 @@ def whatif_beside(session: SparkSession, extension: bool) -> Iterator[WhatIf]:
 def _refuse_old_spark() -> None:
     if pyspark_version() < (4, 0):
         raise SparkError(
-            f"PySpark {'.'.join(map(str, pyspark_version()))} cannot plan hypothetical tables. Install pyspark 4.0 or "
-            "newer for spark-bucketing check, which can then plan offline (--offline) for a warehouse with an older "
-            "Spark."
+            f"PySpark {'.'.join(map(str, pyspark_version()))} cannot plan over hypothetical tables. Install pyspark "
+            "4.0 or newer to run spark-bucketing check. With --offline, it can also check a project whose warehouse "
+            "has an older Spark version."
         )
 
 

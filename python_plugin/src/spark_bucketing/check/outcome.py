@@ -1,4 +1,4 @@
-"""Derive the counted findings and the exit code from a report."""
+"""Determine which findings of a report count, and the exit code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def all_findings(report: Report) -> Iterator[Found]:
 
 
 def open_findings(report: Report) -> list[Found]:
-    """Return findings that are not accepted, sorted by bytes (most first), level (worst first) and model."""
+    """Return the findings that are not accepted.
+
+    The findings are sorted by bytes (most first), level (worst first) and model.
+    """
 
     def order(found: Found) -> tuple[int, int, str, int]:
         finding, name = found.finding, found.model.name if found.model else ""
@@ -42,9 +45,9 @@ def open_findings(report: Report) -> list[Found]:
 
 
 def alike_findings(found: Iterable[Found]) -> list[Found]:
-    """Merge findings of one operator with the same reason and fixes, for example from both sides of a join.
+    """Merge findings of one operator that have the same reason and the same fixes, such as those of a join's two sides.
 
-    The merged finding has all of their messages, one per line, and the sum of their bytes.
+    The merged finding has all messages, one per line, and the total number of bytes.
     """
     groups: dict[tuple[object, ...], list[Found]] = {}
     for each in found:
@@ -64,7 +67,10 @@ def _together(alike: Sequence[Found]) -> Found:
 
 
 def unknown_models(report: Report) -> list[ModelResult]:
-    """Return unaccepted models that Spark could not plan or whose plans have an unrecognized operator."""
+    """Return models without a usable plan, unless they are accepted.
+
+    Spark could not plan them, or `check` did not recognize an operator of the plan.
+    """
     return [
         model
         for model in report.models
@@ -73,14 +79,14 @@ def unknown_models(report: Report) -> list[ModelResult]:
 
 
 def failing_levels(fail_on: FailOn) -> tuple[str, ...]:
-    """Return the levels of findings that fail the check."""
+    """Return the levels of findings that make the check fail."""
     return LEVELS[: LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
 
 
 def exit_code(report: Report, fail_on: FailOn) -> int:
-    """Return 0 for clean, 1 for findings at this level or worse, 2 for an unknown result or an interruption.
+    """Return 0 for no findings, 1 for findings at this level or worse, 2 for an unknown result or an interruption.
 
-    An interruption takes precedence over findings, and findings over unknown results.
+    An interruption takes precedence over findings, and findings take precedence over unknown results.
     """
     if report.unfinished:
         return COULD_NOT_RUN
@@ -90,5 +96,5 @@ def exit_code(report: Report, fail_on: FailOn) -> int:
 
 
 def is_unclear(operator: OperatorResult) -> bool:
-    """Return whether an unrecognized operator is not accepted either; accepted findings do not count."""
+    """Return whether an operator was not recognized, and no accepted finding covers it."""
     return operator.verdict is Verdict.UNKNOWN and not operator.accepted

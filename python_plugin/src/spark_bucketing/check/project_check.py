@@ -1,4 +1,4 @@
-"""Implement `spark-bucketing check`, from its arguments to a report."""
+"""Implement `spark-bucketing check`, from the command's arguments to its report."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from spark_bucketing.table import sql
 OnProgress = Callable[[str, int, int], None]
 """Takes the current step, the number of finished models, and the total number of models."""
 StartWhatIf = Callable[[bool], AbstractContextManager[WhatIf]]
-"""Opens a planner for hypothetical tables. The argument says whether the session has loaded the extension."""
+"""Opens a planner for hypothetical tables. The argument states whether the session has loaded the extension."""
 
 
 def check_project(request: CheckRequest, on_progress: OnProgress = lambda *_: None) -> Report:
@@ -118,7 +118,7 @@ def _checked(
 
 
 def about(target: Target) -> Mapping[str, str]:
-    """Return the description of a report: project, target, Git commit and date."""
+    """Return the facts that identify a report: project, target, Git commit and date."""
     git = shutil.which("git")
     command = [git or "git", "-C", str(target.project_dir), "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() if git else ""
@@ -129,7 +129,10 @@ def about(target: Target) -> Mapping[str, str]:
 
 
 def _folder_from(start: Path, project_dir: Path) -> str:
-    """Return the path of the project directory relative to another directory; empty if they are the same."""
+    """Return the project directory's path relative to the starting directory.
+
+    The path is empty if the two are the same directory.
+    """
     if project_dir == start:
         return ""
     try:
@@ -159,7 +162,7 @@ def _subjects(project: Project, artifacts: Artifacts) -> Sequence[Subject]:
 
 
 def _configured(manifest: Manifest, subjects: Sequence[Subject]) -> dict[str, BucketSpec]:
-    """Return the configured bucket specs of the checked models and their parents, by table."""
+    """Return the configured bucket specs of the checked models and of their parents, by table."""
     specs: dict[str, BucketSpec | None] = {}
     for name in manifest.with_ancestors(subject.unique_id for subject in subjects if subject.unique_id):
         node = manifest.nodes[name]
@@ -172,7 +175,10 @@ def _configured(manifest: Manifest, subjects: Sequence[Subject]) -> dict[str, Bu
 
 
 def planner_settings_of(project: Project, planner: Planner) -> Settings:
-    """Return the settings for the reasons; the extension counts as loaded if the session's plans use it."""
+    """Return the session's settings for the reasons.
+
+    The extension counts as loaded if the plans of the session show that it is in use.
+    """
     settings = read_settings(planner)
     if project.request.offline and not project.wants_extension:
         return settings.changed({EXTENSIONS: project.target.settings.get(EXTENSIONS, "")})
@@ -181,7 +187,7 @@ def planner_settings_of(project: Project, planner: Planner) -> Settings:
 
 @contextmanager
 def open_planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
-    """Open the planner and a function that starts a planner for hypothetical tables."""
+    """Open the planner, and yield it with a function that starts a planner for hypothetical tables."""
     target = project.target
     if project.request.offline:
         with embedded_whatif(target.settings, project.wants_extension) as whatif:
@@ -215,15 +221,18 @@ def open_planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
 
 
 def _use(planner: Planner, project: Project) -> None:
-    """Resolve unqualified names in the target's schema if it exists; models use qualified names anyway."""
+    """Make the target's schema the session's current schema, if it exists.
+
+    Only SQL files depend on this, because models use qualified names.
+    """
     target = project.target
     try:
         planner.rows(f"use {sql.name(target.schema)}")
     except BucketingError as error:
         if project.request.files:
             raise ProfileError(
-                f"Cannot use the schema {target.schema!r} of target {target.name!r}: {error}. Expected the schema "
-                f"that contains the tables of {project.request.files[0].name}. Run `dbt run` to create it, or choose "
+                f"Cannot use the schema {target.schema!r} of target {target.name!r}: {error}. Expected the schema of "
+                f"the tables that {project.request.files[0].name} reads. Run `dbt run` to create it, or choose "
                 "another "
                 "--target."
             ) from error
@@ -231,7 +240,7 @@ def _use(planner: Planner, project: Project) -> None:
 
 @contextmanager
 def in_folder(path: Path) -> Iterator[None]:
-    """Change the working directory inside the block."""
+    """Use this directory as the working directory inside the block."""
     before = Path.cwd()
     os.chdir(path)
     try:

@@ -1,4 +1,7 @@
-"""Add information from the project's files to results: verdicts between models, and the owners of tables in fixes."""
+"""Add facts from the project's graph to the results.
+
+The facts are the verdicts between models, and the owners of the tables that fixes change.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _ADVICE = {
 def with_configured(
     results: Iterable[ModelResult], specs: Mapping[str, BucketSpec], known: Iterable[TableFacts]
 ) -> tuple[ModelResult, ...]:
-    """Note in the results which tables have configured buckets but were built without them."""
+    """Add a note to the results for each table that has buckets in its config but was built without them."""
     plain = {facts.name for facts in known if facts.spec is None}
     unbuilt = {name: specs[table_name(name)] for name in plain if table_name(name) in specs}
     return tuple(
@@ -46,7 +49,9 @@ def _operator(operator: OperatorResult, unbuilt: Mapping[str, BucketSpec]) -> Op
 def with_graph(
     results: Iterable[ModelResult], manifest: Manifest, relation: Callable[[Node], str | None]
 ) -> Iterator[ModelResult]:
-    """Add each parent's verdict to the results, and a note to fixes for tables without a dbt config.
+    """Add to each result the verdicts on reading its parents, and notes to fixes.
+
+    A fix gets a note if no dbt config controls its table.
 
     `relation` maps a node to its table name in the plans.
     """
@@ -82,7 +87,10 @@ def _names(tables: Iterable[str]) -> Iterator[str]:
 
 
 def _tables_behind(manifest: Manifest, relation: Callable[[Node], str | None]) -> Mapping[str, frozenset[str]]:
-    """Return the tables that represent each node in plans: its own table, or those below a view or ephemeral model."""
+    """Return the tables that stand for each node in plans.
+
+    For a table, it is the table itself. For a view or an ephemeral model, these are the tables that it reads.
+    """
     tables: dict[str, frozenset[str]] = {}
     for unique_id in manifest.order:
         node = manifest.nodes[unique_id]

@@ -16,14 +16,14 @@ _JINJA = re.compile(r"\{\{|\{%")
 
 
 def selectable(manifest: Manifest) -> tuple[str, ...]:
-    """Return all models and snapshots that Spark plans separately, parents first."""
+    """Return all models and snapshots whose SQL Spark plans as a separate query, parents first."""
     nodes = ((name, manifest.nodes[name]) for name in manifest.order)
     # Spark plans an ephemeral model as part of the models that use it.
     return tuple(name for name, node in nodes if node.resource_type in SELECTED and node.materialized != "ephemeral")
 
 
 def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Subject:
-    """Return the subject for a model, snapshot or analysis."""
+    """Return the query to check for a model, snapshot or analysis."""
     if error is None and node.language != "sql":
         error = f"Model {node.name!r} is a {node.language.capitalize()} model, which has no SQL to plan."
     file = project_dir / node.path
@@ -37,7 +37,9 @@ def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Su
 
 
 def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapping[str, str]) -> Subject:
-    """Return the subject for a SQL file: dbt's compiled SQL if the file belongs to the project, otherwise its own text.
+    """Return the query to check for a SQL file.
+
+    The query is dbt's compiled SQL if the file belongs to the project, otherwise the file's own text.
 
     Raises:
         ProjectError: the file cannot be read, or contains Jinja that dbt does not compile.
@@ -63,7 +65,10 @@ def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapp
 
 
 def offline_tasks(subjects: Sequence[Subject], manifest: Manifest) -> list[Task]:
-    """Return all queries, each after the stub tables that it may read; a file outside the project may read them all."""
+    """Return all queries, each after the stub tables that it may read.
+
+    A file outside the project may read any stub table, so it comes after all of them.
+    """
     by_id: Mapping[str | None, Subject] = {subject.unique_id: subject for subject in subjects if subject.unique_id}
     files = [subject for subject in dict.fromkeys(subjects) if subject.unique_id not in by_id]
     wanted = set(manifest.nodes) if files else manifest.with_ancestors(str(name) for name in by_id)

@@ -18,7 +18,7 @@ FixKind = Literal["setting", "bucket_spec", "column_type", "extension", "rewrite
 
 
 class Verdict(str, Enum):
-    """How Spark brings an operator's rows together, from the best to the worst verdict."""
+    """How Spark brings the rows of an operator together, ordered from the best to the worst verdict."""
 
     SORT_FREE = "sort-free"
     SHUFFLE_FREE = "shuffle-free"
@@ -37,13 +37,13 @@ _WORST_FIRST = (
 
 
 def worst(operators: Iterable[OperatorResult]) -> Verdict | None:
-    """Return the most important verdict; None if there are no operators."""
+    """Return the worst verdict, or None if there are no operators."""
     return min((operator.verdict for operator in operators), key=_WORST_FIRST.index, default=None)
 
 
 @dataclass(frozen=True)
 class OtherQuery:
-    """The effect of a fix on another query of the project that reads the table."""
+    """The effect of a fix on another query of the project that reads the same table."""
 
     name: str  # name of the model or the file
     before: PlanCounts  # its current Exchanges and Sorts
@@ -52,7 +52,10 @@ class OtherQuery:
 
 @dataclass(frozen=True)
 class Change:
-    """A possible change for a finding; planning the query with it shows whether it helps."""
+    """A change that may fix a finding.
+
+    Planning the query with the change shows whether it helps.
+    """
 
     kind: FixKind  # the kind of change
     text: str  # for users: what to write, and where
@@ -69,7 +72,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Fix(Change):
-    """A change that improves an operator's verdict, alone or together with a second change."""
+    """A change that improves an operator's verdict, either by itself or together with a second change."""
 
     verdict: Verdict = Verdict.SORT_FREE  # the operator's verdict with the fix
     also: tuple[Fix, ...] = ()  # a second change, without which this one has no effect; the text contains both
@@ -80,7 +83,7 @@ class Fix(Change):
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem: the cause of an Exchange or a Sort, or of a layout that cannot work."""
+    """A problem, such as the cause of an Exchange or a Sort, or a layout that cannot work."""
 
     reason: str  # slug of the reason, see check.reasons
     message: str  # the problem, with tables, columns and numbers
@@ -99,7 +102,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class OperatorResult:
-    """A join, aggregate, window or distinct in a model's plan, with its findings."""
+    """A join, aggregate, window or distinct in the plan of a model, with its findings."""
 
     # The kind of operator; "other" for an operator of another engine whose kind is unknown.
     kind: OperatorKind
@@ -116,7 +119,7 @@ class OperatorResult:
 
 @dataclass(frozen=True)
 class Parent:
-    """A parent of a model in the project's graph, with the verdict on reading it."""
+    """A parent of a model in the project's graph, with the verdict on how the model reads it."""
 
     unique_id: str  # dbt's unique id
     verdict: Verdict | None = None  # the worst verdict of the operators that read its table; None if no operator does
@@ -136,13 +139,13 @@ class ModelResult:
 
     @property
     def key(self) -> str:
-        """Return the identifier of the result."""
+        """Return the string that identifies the result."""
         return self.unique_id or self.path
 
 
 @dataclass(frozen=True)
 class Report:
-    """The results of a whole run."""
+    """The results of a complete check."""
 
     models: tuple[ModelResult, ...]  # the checked queries, in the order of the project's graph
     project: tuple[Finding, ...] = ()  # findings about the project as a whole: versions, settings, the extension
@@ -153,7 +156,10 @@ class Report:
 
 
 def map_findings(result: ModelResult, change: Callable[[OperatorResult, Finding], Finding]) -> ModelResult:
-    """Return a result with each finding replaced by a function of its operator and the finding."""
+    """Return a copy of a result in which a function replaces each finding.
+
+    The function takes the finding's operator and the finding.
+    """
     operators = (
         replace(operator, findings=tuple(change(operator, found) for found in operator.findings))
         for operator in result.operators

@@ -1,4 +1,4 @@
-"""Determine how a scan reads a table's buckets, and in what order, or why it is an ordinary scan."""
+"""Determine how a scan reads a table's buckets and in what order, or why it is an ordinary scan."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ MERGING = Merging()
 
 @dataclass(frozen=True)
 class TableFacts(HypotheticalTable):
-    """A table as the metastore and its files describe it, with the name as Spark prints it and lower-case columns."""
+    """The facts about a table from the metastore and its files.
+
+    The name is in the form that Spark prints, and the columns are in lower case.
+    """
 
     partitions: Table | None = None  # the specs of its partitions, if they may differ from the table's
     is_empty: bool = False  # whether it is known to have no files
@@ -48,17 +51,17 @@ class ScanAnnotation:
 
     @property
     def objection(self) -> str:
-        """Return the code if its reason prevents a useful bucketed scan; otherwise, return an empty string."""
+        """Return the ordinary-scan code if its cause rules out a useful bucketed scan, or an empty string otherwise."""
         return self.code if self.code in (*SEAL_CODES, *MIXED_CODES, *COLUMN_CODES, *TASK_CODES) else ""
 
     @property
     def by_extension(self) -> bool:
-        """Return whether the extension reads the buckets."""
+        """Return whether the extension, not stock Spark, reads the buckets."""
         return bool(self.bucketed and self.words)
 
 
 def note_of(scan: PlanNode) -> ScanAnnotation:
-    """Parse EXPLAIN's note on a scan's buckets."""
+    """Parse what EXPLAIN says about the buckets of a scan."""
     found = _NOTE.match(scan.details.get("Bucketed", ""))
     if found is None:
         return ScanAnnotation()
@@ -87,7 +90,7 @@ class BucketedScan:
 
     @cached_property
     def note(self) -> ScanAnnotation:
-        """Return EXPLAIN's note on the scan's buckets."""
+        """Return what EXPLAIN says about the buckets of the scan."""
         return note_of(self.node)
 
     @property
@@ -97,7 +100,9 @@ class BucketedScan:
 
     @property
     def left_to_stock(self) -> bool:
-        """Return whether stock Spark reads an unsealed table with the Spark layout despite the extension.
+        """Return whether stock Spark reads the table although the extension is enabled.
+
+        Stock Spark reads unsealed tables in the Spark layout.
 
         A table without files needs no seal: the extension reads it if an operator uses its buckets.
         """
@@ -106,7 +111,7 @@ class BucketedScan:
 
     @cached_property
     def readable(self) -> bool:
-        """Return whether the table can be read as bucketed, according to EXPLAIN and the metastore."""
+        """Return whether Spark can read the table's buckets, according to EXPLAIN and the metastore."""
         if self.note.bucketed:
             return True
         if self.note.objection or not self.settings.on(BUCKETING):
@@ -118,7 +123,7 @@ class BucketedScan:
 
     @property
     def ordered(self) -> bool:
-        """Return whether the rows of each bucket have the order of the table's sort columns."""
+        """Return whether Spark reads the rows of each bucket in the order of the table's sort columns."""
         if not self.spec.sort_columns or not self.readable:
             return False
         if self.note.by_extension:
@@ -127,12 +132,12 @@ class BucketedScan:
 
     @property
     def reads_all_partitions(self) -> bool:
-        """Return whether no filter removed partitions before Spark listed them."""
+        """Return whether Spark listed all partitions, because no filter removed any of them earlier."""
         return self.node.details.get("Location", "").startswith("CatalogFileIndex")
 
     @property
     def partitions_read(self) -> int:
-        """Return the number of partitions that the scan reads, as far as EXPLAIN shows it; 1 without partitions.
+        """Return how many partitions the scan reads, as far as EXPLAIN shows; 1 for an unpartitioned table.
 
         EXPLAIN prints one path and the number of other paths. If the scan reads all partitions, EXPLAIN prints the
         table's path, and this property assumes 2 partitions.
@@ -146,12 +151,15 @@ class BucketedScan:
 
     @property
     def files(self) -> int:
-        """Return the maximum number of files per bucket that the scan reads."""
+        """Return the largest number of files that the scan reads for any bucket."""
         return self.facts.files_per_bucket * self.partitions_read
 
     @property
     def spec_as_read(self) -> BucketSpec | None:
-        """Return the spec with which Spark plans a hypothetical table like this scan; None for an ordinary scan."""
+        """Return the bucket spec with which Spark plans a hypothetical table like this scan.
+
+        Return None for an ordinary scan.
+        """
         if self.note.objection:
             return None
         number = _NUMBER.match(self.note.words) if self.note.bucketed else None
@@ -159,13 +167,13 @@ class BucketedScan:
 
 
 def spec_as_read(scans: Sequence[BucketedScan]) -> BucketSpec | None:
-    """Return the spec with which Spark plans a hypothetical table like all of these scans of a table."""
+    """Return the bucket spec with which Spark plans a hypothetical table like all these scans of one table."""
     specs = [scan.spec_as_read for scan in sorted(scans, key=lambda scan: bool(scan.note.bucketed))]
     return None if None in specs or not specs else specs[-1]
 
 
 def selected_partitions(scan: PlanNode, table: Table, folders: Folders) -> tuple[Partition, ...]:
-    """Return the partitions that a scan selects before it runs; all of them if unknown."""
+    """Return the partitions that Spark selects for a scan during planning, or all partitions if they are unknown."""
     read = folders.get(scan_key(scan))
     if read is None:
         return table.partitions

@@ -1,4 +1,4 @@
-"""Read the settings of a session that affect plans."""
+"""Read the session settings that affect plans."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ _UNDEFINED = "<undefined>"
 
 @dataclass(frozen=True)
 class Settings:
-    """Setting values by name; missing settings have Spark's default."""
+    """The values of settings by name.
+
+    A setting that is not set has Spark's default value.
+    """
 
     values: Mapping[str, str] = field(default_factory=dict)
 
@@ -62,27 +65,27 @@ class Settings:
         return self.get(name).strip().lower() == "true"
 
     def number(self, name: str) -> int:
-        """Return the value of a numeric setting; Spark's default if it is not a number."""
+        """Return the value of a numeric setting, or Spark's default if the value is not a number."""
         value = self.get(name)
         return int(value if re.fullmatch(r"-?\d+", value) else DEFAULTS[name])
 
     def changed(self, values: Mapping[str, str]) -> Settings:
-        """Return a copy with other values."""
+        """Return a copy in which these settings have other values."""
         return Settings({**self.values, **values})
 
     @property
     def loaded(self) -> bool:
-        """Return whether the session has loaded the extension, enabled or not."""
+        """Return whether the session has loaded the extension, even if it is disabled."""
         return EXTENSION_CLASS in [name.strip() for name in self.get(EXTENSIONS).split(",")]
 
     @property
     def extension(self) -> bool:
-        """Return whether the extension plans this session's queries."""
+        """Return whether the session has loaded the extension, and it is enabled."""
         return self.loaded and self.on(ENABLED)
 
 
 def read_settings(planner: Planner) -> Settings:
-    """Read the settings of a planner's session, without extensions that the session failed to load.
+    """Read the settings of a planner's session, except for extensions that the session failed to load.
 
     If Spark cannot load an extension, for example because its jar is missing, it logs a warning and starts without it.
     """

@@ -1,4 +1,4 @@
-"""Map lines of compiled SQL back to lines of the model's file."""
+"""Map lines of compiled SQL back to lines in the model's file."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}")
 
 
 def source_line(compiled: str, line: int, raw: str) -> int | None:
-    """Return the line of the model's file that a line of compiled SQL came from, starting at 1; None if uncertain.
+    """Return the line of the model's file that produced a line of compiled SQL.
 
-    A line of the file is a candidate if some value of its Jinja produces the compiled text. The candidate with the most
-    literal text is the origin. If several candidates tie, their number must equal the number of equal lines in the
-    compiled SQL, and they are matched in order.
+    Lines start at 1. The result is None if the origin is uncertain.
+
+    A line of the file is a candidate if its Jinja expressions can render to the compiled text. The origin is the
+    candidate with the most literal text. Several candidates can have equally much literal text. The number of such
+    candidates must then equal the number of identical lines in the compiled SQL. The candidates are matched with these
+    lines in order.
     """
     lines = compiled.splitlines()
     if not 1 <= line <= len(lines) or not lines[line - 1].strip():
@@ -29,7 +32,10 @@ def source_line(compiled: str, line: int, raw: str) -> int | None:
 
 
 def _fit(raw: str, compiled: str) -> int:
-    """Return how many characters of a compiled line this line of the file contains; 0 if it cannot be the origin."""
+    """Return how many characters of a compiled line are literal text in this line of the file.
+
+    Return 0 if the line cannot be the origin.
+    """
     literal = _JINJA.split(raw)
     # A line with only Jinja could produce any text.
     if not any(re.search(r"\w", part) for part in literal):
@@ -38,7 +44,7 @@ def _fit(raw: str, compiled: str) -> int:
 
 
 def _is_made_of(pieces: Sequence[str], text: str) -> bool:
-    """Return whether a text starts with the first piece, ends with the last, and contains the others in order."""
+    """Return whether a text starts with the first piece, ends with the last piece, and contains the others in order."""
     first, *others = pieces
     last = others.pop() if others else None
     if last is None:

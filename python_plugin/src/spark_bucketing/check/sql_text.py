@@ -1,4 +1,4 @@
-"""Process SQL as text, taking literals and comments into account, and rewrite queries."""
+"""Process SQL as text, with regard to literals and comments, and rewrite queries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from spark_bucketing.errors import PlanError
 
 Rewrite = Callable[[Any, Any], Any]
-"""Takes an expression and sqlglot's expression module, and returns the replacement."""
+"""Takes an expression and sqlglot's module of expressions, and returns the replacement for the expression."""
 _LITERAL = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _COMMENT = r"--[^\n]*|/\*.*?\*/"
 _QUOTED = r"`[^`]*`"
@@ -17,7 +17,7 @@ _PIECES = re.compile(rf"(?P<skipped>{_COMMENT}|\s+)|{_LITERAL}|{_QUOTED}|(?P<end
 
 
 def renamed(sql: str, names: Mapping[str, str]) -> str:
-    """Rename tables in SQL, except inside literals, comments and longer names."""
+    """Rename tables in SQL, except in literals, in comments and inside longer names."""
     if not names:
         return sql
     longest = sorted(names, key=len, reverse=True)
@@ -27,7 +27,7 @@ def renamed(sql: str, names: Mapping[str, str]) -> str:
 
 
 def one_statement(text: str) -> str:
-    """Return a statement without its trailing semicolon and the comments after the semicolon."""
+    """Return a statement without its trailing semicolon and without the comments after it."""
     end: int | None = None
     for piece in _PIECES.finditer(text):
         if piece["end"]:
@@ -39,7 +39,7 @@ def one_statement(text: str) -> str:
 
 
 def without_repartitions(node: Any, exp: Any) -> Any:
-    """Remove hints, DISTRIBUTE BY and CLUSTER BY."""
+    """Remove hints, and DISTRIBUTE BY and CLUSTER BY clauses."""
     if isinstance(node, exp.Select):
         for name in ("distribute", "cluster", "hint"):
             node.set(name, None)
@@ -47,17 +47,23 @@ def without_repartitions(node: Any, exp: Any) -> Any:
 
 
 def without_casts(node: Any, exp: Any) -> Any:
-    """Replace casts of columns with the columns; equal casts of columns of equal types compare the same."""
+    """Replace each cast of a column with the column.
+
+    If two columns have the same type, comparing equal casts of them gives the same result as comparing the columns.
+    """
     return node.this if isinstance(node, exp.Cast) and isinstance(node.this, exp.Column) else node
 
 
 def with_plain_equality(node: Any, exp: Any) -> Any:
-    """Replace <=> with =, which is equivalent if no key is NULL."""
+    """Replace <=> with =.
+
+    The operators <=> and = are equivalent if no key is NULL.
+    """
     return exp.EQ(this=node.this, expression=node.expression) if isinstance(node, exp.NullSafeEQ) else node
 
 
 def rewritten(sql: str, rewrite: Rewrite) -> str:
-    """Rewrite all expressions of a query.
+    """Apply a rewrite function to all expressions of a query.
 
     Raises:
         PlanError: the query cannot be parsed.

@@ -1,12 +1,12 @@
-"""Create an empty stub of every table that a project refers to, for planning without a warehouse.
+"""Create an empty stub of every table to which a project refers, to plan queries without a warehouse.
 
-    sources, seeds       columns from the catalog, the YAML, or the seed's file
+    sources, seeds       columns from the catalog, the YAML files or the seed's file
     views                CREATE VIEW with the compiled SQL, so that Spark expands them as in the warehouse
     other models         columns from an enforced contract, or from planning the compiled SQL, which reflects changes
-                         that the catalog does not have yet; then the catalog, then the YAML
-    ephemeral models     nothing, because the compiled SQL of their readers contains them
+                         that the catalog does not have yet; then the catalog, then the YAML files
+    ephemeral models     no stub, because the compiled SQL of their readers contains their SQL
 
-Buckets, partitions and file format come from the config.
+Bucket specs, partition columns and file formats come from the models' configs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class StubTables:
         self.missing: dict[str, str] = {}
 
     def rewritten(self, sql: str) -> str:
-        """Return the SQL with stub names in place of relations that this Spark cannot resolve."""
+        """Return the SQL in which stub names replace relations that this Spark cannot resolve."""
         return renamed(sql, self._renamed)
 
     def relation(self, node: Node) -> str | None:
@@ -57,7 +57,7 @@ class StubTables:
         return None if node.relation is None else self._renamed.get(node.relation, node.relation)
 
     def create(self, node: Node) -> None:
-        """Create the stub table of a node, after its parents' stubs; record a failure in `missing`."""
+        """Create the stub table of a node after those of its parents; if this fails, add the reason to `missing`."""
         relation = self.relation(node)
         if relation is None or node.resource_type in _WITHOUT_TABLE or node.materialized in _WITHOUT_TABLE:
             return
@@ -80,7 +80,7 @@ class StubTables:
             self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {why}"
 
     def why(self, error: str) -> str:
-        """Return a planner error with the reasons for missing stub tables."""
+        """Return a planner error, extended by the reasons why stub tables are missing."""
         plain = error.replace("`", "").lower()
         reasons = [reason for name, reason in self.missing.items() if re.search(rf"\b{re.escape(name)}\b", plain)]
         return "\n".join([error, *(f"Cannot create a stub table for {reason}" for reason in reasons)])
@@ -117,7 +117,10 @@ class StubTables:
 
     @cached_property
     def _renamed(self) -> Mapping[str, str]:
-        """Return stub names for relations that this Spark cannot resolve: paths, or tables in other catalogs."""
+        """Map relations that this Spark cannot resolve to stub names.
+
+        Spark cannot resolve paths, and tables in other catalogs.
+        """
         wanted = {
             node.relation: (_identifier(f"{node.source_name or node.resource_type}__offline"), _identifier(node.name))
             for node in self._manifest.nodes.values()

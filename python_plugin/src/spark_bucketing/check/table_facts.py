@@ -1,4 +1,4 @@
-"""Read facts about the tables of a plan from the metastore, once per table."""
+"""Read the metadata of a plan's tables from the metastore, once per table."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _BYTES = re.compile(r"(\d+) bytes")
 
 
 class Facts:
-    """Table facts, cached across queries."""
+    """The facts about tables, cached across queries."""
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
         self._known: dict[str, TableFacts | None] = {}
 
     def of(self, tables: Sequence[str]) -> dict[str, TableFacts]:
-        """Return facts by name, without tables that Spark cannot describe."""
+        """Return the facts by table name, without tables that Spark cannot describe."""
         for name in tables:
             if name not in self._known:
                 self._known[name] = self._ask(name)
         return {name: facts for name in tables if (facts := self._known[name])}
 
     def known(self) -> tuple[TableFacts, ...]:
-        """Return all described tables."""
+        """Return the facts about all tables that were described so far."""
         return tuple(facts for facts in self._known.values() if facts)
 
     def _ask(self, name: str) -> TableFacts | None:
@@ -53,7 +53,10 @@ class Facts:
         return replace(facts, size_bytes=size, files_per_bucket=files_per_bucket(files or (), facts), is_empty=is_empty)
 
     def with_partitions(self, facts: TableFacts) -> TableFacts:
-        """Add the specs of the partitions if the session knows them; this lists their files."""
+        """Add the bucket specs of the partitions, if the session can return them.
+
+        Spark lists the partitions' files for this.
+        """
         if facts.partitions is not None or not facts.partition_columns:
             return facts
         found = _answer(self._planner.rows, sql.bucket_specs(facts.name))
@@ -67,7 +70,7 @@ class Facts:
 
 
 def _answer(ask: Callable[[str], Answer | None], question: str) -> Answer | None:
-    """Return the result of a planner call; None if Spark rejects it."""
+    """Return the result of a call to the planner, or None if Spark rejects it."""
     try:
         return ask(question)
     except SparkError:
@@ -75,7 +78,7 @@ def _answer(ask: Callable[[str], Answer | None], question: str) -> Answer | None
 
 
 class OfflineFacts(Facts):
-    """Facts about hypothetical tables."""
+    """The facts about hypothetical tables."""
 
     def __init__(self, whatif: WhatIf) -> None:
         super().__init__(whatif)
@@ -104,7 +107,10 @@ def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
 
 
 def files_per_bucket(paths: Iterable[str], facts: TableFacts) -> int:
-    """Return the largest number of files per bucket in any partition; 1 without files or if a name has no bucket id."""
+    """Return the largest number of files that one bucket has in any partition.
+
+    Return 1 if there are no files, or if a file name has no bucket id.
+    """
     if facts.spec is None:
         return 1
     numbers: Counter[tuple[str, int]] = Counter()

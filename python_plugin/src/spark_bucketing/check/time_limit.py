@@ -1,4 +1,4 @@
-"""Limit the time for planning one query and testing its fixes."""
+"""Limit the time to plan one query and to test its fixes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,26 @@ Value = TypeVar("Value")
 
 
 class TimeLimit:
-    """Runs one task at a time with a time limit, and abandons a task that exceeds it.
+    """Runs one task at a time with a time limit.
 
-    An abandoned task continues in its thread until Spark answers, and still uses the session's tables, settings and
-    connection. Therefore, no other task starts before it has ended.
+    If a task exceeds the limit, the caller abandons it.
+
+    An abandoned task continues in its thread until Spark responds. Until then, it uses the session's tables, settings
+    and connection. Therefore, no other task starts before it has ended.
     """
 
     def __init__(self, seconds: float | None) -> None:
-        """Set the limit per task in seconds; None for no limit."""
+        """Set the time limit for each task in seconds, or None for no limit."""
         self._seconds = seconds
         self._left: Future[Any] | None = None
         self._patience = seconds
 
     def run(self, work: Callable[[Callable[[], bool]], Value]) -> Value:
-        """Return the result of a task.
+        """Run a task and return its result.
 
         Args:
-            work: the task, which takes a function that returns whether it is too late to start another step.
+            work: the task. The task's argument is a function that returns whether the time limit is exceeded, so that
+                no further step may start.
 
         Raises:
             PlanError: the task took too long, or an abandoned task is still running.
@@ -59,7 +62,10 @@ class TimeLimit:
         return outcome.result()
 
     def is_free(self) -> bool:
-        """Return whether no abandoned task is running; the first call waits for it, at most as long as the limit."""
+        """Return whether no abandoned task is running.
+
+        The first call waits until the abandoned task ends, but no longer than the time limit.
+        """
         if self._left and not wait([self._left], self._patience).done:
             self._patience = 0
             return False

@@ -1,4 +1,4 @@
-"""Analyze a plan: the verdict of each operator and the reasons for it."""
+"""Analyze a plan: determine the verdict of each operator and the reasons for it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def _finding(exchange_or_sort: ExchangeOrSort) -> Finding:
 
 
 def _bytes(query: Query, node: PlanNode) -> int | None:
-    """Return the bytes read from the tables below; Spark does not know how many rows filters and groupings remove."""
+    """Return the number of bytes read from the tables below a node.
+
+    Spark does not know how many rows the filters and groupings in between remove.
+    """
     total = 0
     for scan in node.scans:
         facts = query.tables.get(scan.table or "")
@@ -82,7 +85,7 @@ def _bytes(query: Query, node: PlanNode) -> int | None:
 
 
 def _ends(query: Query) -> Iterator[tuple[int, ExchangeOrSort]]:
-    """Return the Exchanges and Sorts above all operators, by the uppermost operator below."""
+    """Yield the Exchanges and Sorts above all operators, with the uppermost operator below them."""
     for node in query.plan.roots:
         top: list[PlanNode] = []
         while node.number not in query.operators and len(node.children) == 1:
@@ -96,7 +99,7 @@ def _ends(query: Query) -> Iterator[tuple[int, ExchangeOrSort]]:
 
 
 def _exchanges_and_sorts(query: Query, op: Operator) -> Iterator[ExchangeOrSort]:
-    """Return the items to explain: each Exchange with its Sorts, and Sorts without an Exchange."""
+    """Yield what needs a reason: each Exchange with its Sorts, and each Sort without an Exchange."""
     if op.kind == "join" and op.keyless and not op.broadcast:
         yield ExchangeOrSort(query, op, 0, op.node, JOIN)
     # The keys are the nodes that shuffle or sort the rows, because both sides of a join may read one Exchange.
@@ -129,17 +132,17 @@ def _description(query: Query, op: Operator) -> str:
 
 
 def undescribed(op: Operator, tables: Tables) -> list[str]:
-    """Return the tables below that the metastore does not describe."""
+    """Return the tables below an operator that the metastore does not describe."""
     return sorted(set(op.tables) - tables.keys())
 
 
 def reads_buckets(op: Operator, tables: Tables) -> bool:
-    """Return whether a table below is bucketed according to its metadata."""
+    """Return whether any table below an operator is bucketed according to its metadata."""
     return any(name in tables and tables[name].spec is not None for name in op.tables)
 
 
 def cause_of_unknown(op: Operator, tables: Tables) -> str:
-    """Explain for users why an operator's verdict is unknown."""
+    """Explain to the user why an operator's verdict is unknown."""
     nodes = [op.node, *(node for side in op.sides for node in side.way)]
     foreign = sorted({node.operator for node in nodes if not is_known(node)})
     if foreign:
@@ -150,7 +153,7 @@ def cause_of_unknown(op: Operator, tables: Tables) -> str:
 
 
 def verdict(op: Operator, tables: Tables) -> Verdict:
-    """Return how Spark brings the operator's rows together."""
+    """Return the verdict on how Spark brings the operator's rows together."""
     if not op.understood:
         return Verdict.UNKNOWN
     if op.broadcast:

@@ -1,4 +1,7 @@
-"""Define the command `spark-bucketing`, with one module per subcommand. Errors become messages only in this package."""
+"""Define the command `spark-bucketing`.
+
+Each subcommand has its own module. Only this package turns errors into messages.
+"""
 
 from spark_bucketing.cli.root import main
 

@@ -25,25 +25,30 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 @project_options
 @click.option("--vars", "variables", default="{}", help="Project variables as YAML, as in dbt.")
 @click.option(
-    "--offline", is_flag=True, help="Plan on an embedded Spark with stub tables, using the sizes from catalog.json."
+    "--offline",
+    is_flag=True,
+    help="Plan in an embedded Spark session over stub tables, with the table sizes from catalog.json.",
 )
 @click.option(
     "--extension/--no-extension",
     default=None,
-    help="Plan offline with or without the session extension; the default follows server_side_parameters.",
+    help="With --offline, plan with or without the session extension; by default, as the target's "
+    "server_side_parameters say.",
 )
-@click.option("--manifest", type=READ_FILE, help="Use this manifest.json of compiled models.")
+@click.option(
+    "--manifest", type=READ_FILE, help="Use this manifest.json with compiled models, instead of compiling the project."
+)
 @click.option("--sizes", type=READ_FILE, help="JSON or YAML file with bytes, partitions and column values per table.")
 @click.option(
     "--assume-size",
     type=SIZE,
-    help="Size to assume for tables of unknown size; without this option, advise does not change their config.",
+    help="Size to assume for tables of unknown size; without this option, `advise` leaves their configs unchanged.",
 )
 @click.option(
     "--runs",
     type=click.Path(exists=True, resolve_path=True, path_type=Path),
-    help="Number of runs per model: run_results.json, a directory of such files, or numbers by model; the default is "
-    "1.",
+    help="How often each model runs: a run_results.json, a directory of such files, or a mapping of models to numbers. "
+    "By default, each model counts once.",
 )
 @click.option(
     "--event-log",
@@ -51,12 +56,25 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
     type=event_log,
     metavar="PATH",
     multiple=True,
-    help="Rank tables by measured costs and count runs from this event log or directory of event logs. Repeatable.",
+    help="Event log, or directory of event logs. Ranks tables by their measured costs, and counts the runs of models. "
+    "Repeatable.",
 )
-@click.option("--target-file-size", type=SOME, default=256 * MIB, show_default="256MiB", help="Target size of a file.")
-@click.option("--smallest", type=SIZE, default=256 * MIB, show_default="256MiB", help="Ignore tables below this size.")
+@click.option(
+    "--target-file-size",
+    type=SOME,
+    default=256 * MIB,
+    show_default="256MiB",
+    help="Target size of the file of a bucket.",
+)
+@click.option(
+    "--smallest",
+    type=SIZE,
+    default=256 * MIB,
+    show_default="256MiB",
+    help="Ignore tables that are smaller than this size.",
+)
 @click.option("--budget", type=SIZE, help="Maximum total size of the tables that may change, such as 2TiB.")
-@click.option("--profile", is_flag=True, help="Sample column values, with one query per candidate column.")
+@click.option("--profile", is_flag=True, help="Run one query for each candidate column, to sample its values.")
 @click.option("--explain", metavar="TABLE", help="Show the candidates for one table and why each was rejected.")
 @click.option("--diff/--apply", "diff", default=True, help="Show or apply the config changes.")
 @format_of(*_WRITERS)
@@ -66,7 +84,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
     type=click.FloatRange(min=1),
     default=120.0,
     show_default=True,
-    help="Time limit per query in seconds; a query that takes longer is not planned.",
+    help="Time limit for planning a query, in seconds. If planning takes longer, the report says so.",
 )
 @click.pass_context
 def advise(
@@ -85,11 +103,11 @@ def advise(
 ) -> None:
     """Propose bucket columns and numbers of buckets for the models of a project.
 
-    Spark's planner finds the joins, groupings and windows of all models. The command chooses the bucket specs that save
-    the most shuffled bytes over all tables, and then plans the whole project again with these specs. It runs no models.
-    With --apply, it edits their configs.
+    Spark's planner finds the joins, groupings and windows of all models. The command chooses the bucket specs that
+    avoid the most shuffled bytes over all tables. Spark then plans the whole project again with these specs. The
+    command runs no models. With --apply, it edits the models' configs.
 
-    Exit codes: 0 success, 2 the command could not run, or Spark could not plan a query.
+    Exit codes: 0 success, 2 the command could not run, or Spark could not plan some query.
     """
     check = CheckRequest(
         place=place,

@@ -69,7 +69,7 @@ def _is_selector(word: str) -> bool:
 
 
 class _ReportTo(click.Choice[str]):
-    """Convert a report format with an optional output file: sarif=check.sarif."""
+    """Convert a report format with an optional output file, such as sarif=check.sarif."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         form, _, file = value.partition("=")
@@ -91,19 +91,29 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
 )
 @click.option("--exclude", multiple=True, callback=_split, help="Models to exclude, in dbt's selector syntax.")
 @click.option(
-    "--state", type=FOLDER, help="Directory with another run's artifacts, for selectors such as state:modified+."
+    "--state",
+    type=FOLDER,
+    help="Directory with the artifacts of another dbt run, for selectors such as state:modified+.",
 )
 @project_options
 @click.option("--vars", "variables", default="{}", help="Project variables as YAML, as in dbt.")
-@click.option("--offline", is_flag=True, help="Plan on an embedded Spark with empty tables instead of the warehouse.")
+@click.option(
+    "--offline", is_flag=True, help="Plan in an embedded Spark session over empty tables, instead of in the warehouse."
+)
 @click.option(
     "--extension/--no-extension",
     default=None,
-    help="Plan offline with or without the session extension; the default follows server_side_parameters.",
+    help="With --offline, plan with or without the session extension; by default, as the target's "
+    "server_side_parameters say.",
 )
-@click.option("--manifest", type=READ_FILE, help="Use this manifest.json of compiled models, and compile nothing.")
 @click.option(
-    "--compile", "compile_anyway", is_flag=True, help="Compile even if the manifest is newer than the project's files."
+    "--manifest", type=READ_FILE, help="Use this manifest.json with compiled models, instead of compiling the project."
+)
+@click.option(
+    "--compile",
+    "compile_anyway",
+    is_flag=True,
+    help="Compile the project even if its manifest is newer than its files.",
 )
 @click.option(
     "--format",
@@ -112,7 +122,8 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     multiple=True,
     default=["text"],
     show_default=True,
-    help="Format of the report; repeat it with files, as in --format github --format sarif=check.sarif.",
+    help="Format of the report. For several reports, repeat this option with file names, as in --format github "
+    "--format sarif=check.sarif.",
 )
 @OUTPUT
 @click.option("--verbose", "-v", is_flag=True, help="Show every operator of every query in the text report.")
@@ -128,7 +139,7 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     type=click.FloatRange(min=1),
     default=120.0,
     show_default=True,
-    help="Time limit per query in seconds; a query that takes longer is unknown.",
+    help="Time limit for planning a query, in seconds. If planning takes longer, the query is unknown.",
 )
 @click.option(
     "--event-log",
@@ -136,14 +147,19 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     type=event_log,
     metavar="PATH",
     multiple=True,
-    help="Add the measured cost per run to findings, from this event log or directory of event logs. Repeatable.",
+    help="Event log, or directory of event logs. Adds the measured cost per run to findings. Repeatable.",
 )
-@click.option("--baseline", type=READ_FILE, help="Accept the findings in this file; only new findings fail.")
+@click.option(
+    "--baseline",
+    type=READ_FILE,
+    help="Accept the findings in this baseline. Only other findings can cause exit code 1.",
+)
 @click.option(
     "--write-baseline",
     "new_baseline",
     type=WRITTEN_FILE,
-    help="Write the findings to this file and exit with code 0; keep the file's entries for models not checked.",
+    help="Write the findings to this baseline, and exit with code 0. Keep the baseline's entries for models that are "
+    "not checked.",
 )
 @click.pass_context
 def check(
@@ -161,14 +177,15 @@ def check(
 ) -> None:
     """Find where and why Spark shuffles or sorts bucketed tables, and what to change.
 
-    Spark plans every compiled model of the project, or each FILE.sql, without running any of them. Each join,
-    aggregate, window and distinct gets a verdict: sort-free, shuffle-free, one-sided, shuffled, broadcast, not
-    bucketed, or unknown. Each shuffle or sort of a bucketed table is a finding, with a reason and possible fixes.
+    Spark plans every compiled model of the project, or each FILE.sql, without running it. Each join, aggregate, window
+    and distinct gets a verdict: sort-free, shuffle-free, one-sided, shuffled, broadcast, not bucketed, or unknown. For
+    each shuffle or sort of a bucketed table, the command reports a finding with a reason and possible fixes.
 
-    To accept findings with a given reason, list it in the model's meta:
-    bucketing: {allow: [bucket-count-mismatch]}.
+    To accept all findings with a certain reason, list the reason in the model's meta: bucketing: {allow:
+    [bucket-count-mismatch]}.
 
-    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 the command could not run, or a query is unknown.
+    Exit codes: 0 no findings, 1 findings at the level of --fail-on or above, 2 the command could not run, or the result
+    of a query is unknown.
     """
     # Check the outputs before any slow step.
     places = [(form, file or output) for form, file in reports]

@@ -22,11 +22,11 @@ from spark_bucketing.report.doctor import write_diagnoses
 def doctor(form: str, place: Place) -> None:
     """Check whether the target's Spark and the local installation are compatible.
 
-    Checks the versions of dbt, the dbt package and Spark, the session extension, the metastore, and settings that
-    prevent Spark from writing or using buckets. Names the tables of the target's schema whose buckets Trino ignores.
-    Changes nothing.
+    Checks the versions of dbt, the dbt package and Spark. Also checks the session extension, the metastore, and
+    settings that prevent Spark from writing or using buckets. Lists the tables in the target's schema whose buckets
+    Trino ignores. Changes nothing.
 
-    Exit codes: 0 clean, 1 findings, 2 the command could not run, or a check is inconclusive.
+    Exit codes: 0 no findings, 1 findings, 2 the command could not run, or a check is inconclusive.
     """
     target = read_target(place)
     with progress_line() as line, connected(target, line) as warehouse:

@@ -16,7 +16,7 @@ def explain(reason: str | None) -> None:
 
 
 def reason_text(slug: str) -> str:
-    """Return the summary and the documentation of a reason.
+    """Return the summary and the full documentation of a reason.
 
     Raises:
         ProjectError: the reason does not exist.
@@ -32,6 +32,6 @@ def reason_text(slug: str) -> str:
 
 
 def list_reasons() -> str:
-    """Return one line per reason."""
+    """Return a list of all reasons, one per line."""
     width = max(len(rule.slug) for rule in EVERY_REASON)
     return "".join(f"{rule.slug:{width}}  {rule.summary}\n" for rule in EVERY_REASON)

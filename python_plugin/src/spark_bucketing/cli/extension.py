@@ -15,13 +15,13 @@ _CACHE = click.option(
     "--cache-dir",
     type=click.Path(file_okay=False, path_type=Path),
     envvar=CACHE_VARIABLE,
-    help="Directory for jars; the default is spark-bucketing in the user's cache directory.",
+    help="Directory for compiled jars; the default is spark-bucketing in the user's cache directory.",
 )
 _JAR = click.option(
     "--output",
     "-o",
     type=WRITTEN_FILE,
-    help="Copy the jar to FILE, so that its path does not change with the version.",
+    help="Also copy the jar to FILE. This path stays the same for every version.",
 )
 
 
@@ -36,8 +36,9 @@ def extension() -> None:
 def build(cache_dir: Path | None, output: Path | None) -> None:
     """Compile the extension for the installed Spark, and print the path of its jar.
 
-    Compiles once per version of Spark and of the extension. Spark's jars include the Scala compiler, so a Java runtime
-    is the only requirement. Compiles for the Spark in SPARK_HOME if SPARK_HOME is set, otherwise for PySpark.
+    Compiles the extension only once for each combination of its version and Spark's version. Spark's jars include the
+    Scala compiler, so you need only a Java runtime. If SPARK_HOME is set, compiles for that Spark installation,
+    otherwise for the installed PySpark.
     """
     click.echo(_jar(cache_dir, output))
 
@@ -49,7 +50,8 @@ def build(cache_dir: Path | None, output: Path | None) -> None:
     type=click.Choice(list(FORMATS)),
     default="properties",
     show_default=True,
-    help="Lines for spark-defaults.conf, --conf options for a command, or a block for profiles.yml.",
+    help="Format of the settings: lines for spark-defaults.conf, --conf options for a command, or a block for "
+    "profiles.yml.",
 )
 @click.option("--event-log-dir", metavar="URI", help="Also print the settings that write event logs to this directory.")
 @_CACHE
@@ -57,8 +59,8 @@ def build(cache_dir: Path | None, output: Path | None) -> None:
 def conf(form: str, event_log_dir: str | None, cache_dir: Path | None, output: Path | None) -> None:
     """Print the settings that enable the extension, and build its jar if necessary.
 
-    If a setting already has a value, append the new value: after a comma in spark.jars and spark.sql.extensions, after
-    a colon in spark.driver.extraClassPath.
+    If a setting already has a value, append the new value to it. In spark.jars and spark.sql.extensions, separate the
+    values with a comma. In spark.driver.extraClassPath, separate them with a colon.
     """
     settings = extension_settings if form == "profiles" else server_settings
     logging = event_log_settings(event_log_dir) if event_log_dir else {}

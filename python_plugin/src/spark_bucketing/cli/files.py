@@ -34,27 +34,29 @@ def files() -> None:
 
 @files.command()
 @click.option("--partitions", type=_POSITIVE, default=365, show_default=True, help="Number of equal-sized partitions.")
-@click.option("--files", "each", type=_POSITIVE, default=5, show_default=True, help="Files per partition.")
+@click.option("--files", "each", type=_POSITIVE, default=5, show_default=True, help="Number of files per partition.")
 @click.option(
     "--scale",
     type=click.FloatRange(min=0.01, max=100),
     default=1.0,
     show_default=True,
-    help="Tasks per file for by_column_salted.",
+    help="Number of tasks per file for the strategy by_column_salted.",
 )
 @FORMAT
 def simulate(partitions: int, each: int, scale: float, form: str) -> None:
-    """Simulate how each strategy spreads rows over tasks: idle tasks, collisions, and files written.
+    """Simulate how each strategy distributes rows over tasks: idle tasks, collisions, and written files.
 
-    Starts a local Spark to compute the hashes. Efficiency is the number of tasks with rows, divided by the number
-    of planned files. A collision is a task with rows for at least two files. A serious collision is a task with rows
-    for at least three files. Both figures are shares of the tasks with rows.
+    Starts a local Spark to compute the hashes. Efficiency is the number of tasks with rows, divided by the number of
+    planned files. A collision is a task with rows for at least two files. A serious collision is a task with rows for
+    at least three files. The numbers of collisions and serious collisions are shown as a share of the tasks that have
+    rows.
     """
     if math.isnan(scale):
         raise click.BadParameter("not a number. Expected a number from 0.01 to 100.", param_hint="--scale")
     if partitions * each * max(scale, 1) > _MOST_FILES:
         raise click.BadParameter(
-            f"the table needs more than {_MOST_FILES:,} tasks. Expected fewer partitions or files, or a smaller scale."
+            f"the simulation needs more than {_MOST_FILES:,} tasks. Expected fewer partitions or files, or a smaller "
+            "scale."
         )
     shape = Shape(partitions, each, scale)
     with progress_line() as line, local_spark(line) as rows:
@@ -68,7 +70,9 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
 @click.option(
     "--rows-per-file", type=integer_of("rows_per_file"), help="Rows per file, instead of the value in the config."
 )
-@click.option("--target-file-size", type=SOME, help="Target file size such as 256MiB, instead of the config's setting.")
+@click.option(
+    "--target-file-size", type=SOME, help="Target file size, such as 256MiB, instead of the value in the config."
+)
 @click.option(
     "--num-files", type=integer_of("num_files"), help="Files in the whole table, instead of the value in the config."
 )
@@ -80,12 +84,14 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
 @click.option(
     "--bytes-per-row",
     type=click.FloatRange(min=0, min_open=True),
-    help="Bytes per row on disk; by default, measured in the existing table.",
+    help="Size of a row on disk, in bytes; by default, the command measures it in the existing table.",
 )
 @FORMAT
 @project_options
 @click.option("--vars", "variables", default="{}", help="Project variables as YAML, as in dbt.")
-@click.option("--manifest", type=READ_FILE, help="Use this manifest.json of compiled models.")
+@click.option(
+    "--manifest", type=READ_FILE, help="Use this manifest.json with compiled models, instead of compiling the project."
+)
 def plan(
     model: str,
     bytes_per_row: float | None,
@@ -97,8 +103,9 @@ def plan(
 ) -> None:
     """Show how many files each partition of MODEL gets, and why.
 
-    Compiles the project, and runs the model's query to count the rows of each partition. Writes nothing. The options
-    override the model's config. With them, you can plan a model with any materialization.
+    Compiles the project, and runs the model's query to count the rows of each partition. Writes nothing. Options
+    override the keys in the model's config. By setting them, you can plan the files of a model with any
+    materialization.
     """
     stated = {key: value for key, value in counts.items() if value is not None}
     overrides = Overrides(stated, Fraction(bytes_per_row or 0))

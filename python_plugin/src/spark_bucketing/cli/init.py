@@ -39,7 +39,11 @@ _CHECKOUT = Path(__file__).parents[4]
 @click.option(
     "--size", type=SOME, help="Size of the model's table, such as 50GiB; the default is the existing table's size."
 )
-@click.option("--buckets", type=integer_of("buckets"), help="Number of buckets; the default is derived from the size.")
+@click.option(
+    "--buckets",
+    type=integer_of("buckets"),
+    help="Number of buckets; by default, the command derives it from the size of the table.",
+)
 @click.option("--yes", "-y", is_flag=True, help="Apply the changes without asking.")
 def init(
     place: Place,
@@ -53,12 +57,12 @@ def init(
 ) -> None:
     """Add spark-bucketing to an existing dbt project.
 
-    Adds the package to packages.yml, the session extension to the target in profiles.yml and, with --model, a bucket
-    spec to a first model. Shows the changes as a diff and asks before it writes them.
+    Adds the package to packages.yml, and the session extension to the target in profiles.yml. With --model, adds a
+    bucket spec to a first model. Shows the changes as a diff, and asks before it writes them.
     """
     if bool(model) != bool(clustered_by):
         raise click.UsageError(
-            "--model and --clustered-by must be used together: name a model and the columns of its joins."
+            "--model and --clustered-by must be used together: name a model, and the columns on which queries join it."
         )
     with progress_line("reading the project") as line:
         target = read_target(place)
@@ -108,7 +112,7 @@ def _planned(target: Target, package: str | None, revision: str, first: FirstMod
 
 
 def _size(target: Target, relation: str, line: ProgressLine) -> int | None:
-    """Return the size of a table in bytes, as Spark's planner estimates it; None if it does not exist."""
+    """Return the size of a table in bytes, as estimated by Spark's planner, or None if it does not exist."""
     with connected(target, line) as warehouse:
         try:
             rows = warehouse.rows(f"explain cost select * from {relation}")  # noqa: S608 it is quoted by dbt

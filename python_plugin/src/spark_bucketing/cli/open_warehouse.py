@@ -1,4 +1,4 @@
-"""Open the warehouse of a target for a command."""
+"""Open the warehouse of a target, so that a command can use it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ def table_command(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def tables_command(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the arguments and options of a command that works on some or all tables of a schema."""
-    schema = click.option("--schema", help="Schema for unqualified table names; defaults to the target's schema.")
+    schema = click.option("--schema", help="Schema of unqualified table names; the default is the target's.")
     return click.argument("tables", metavar="[[SCHEMA.]TABLE]...", nargs=-1)(schema(project_options(function)))
 
 
 @contextmanager
 def opened(place: Place, line: ProgressLine) -> Iterator[tuple[Warehouse, Target]]:
-    """Open a session with the settings that the table commands require, and yield it with its target.
+    """Open a session with the settings that the table commands require.
+
+    Yield the warehouse with this session, and the target.
 
     Raises:
         BucketingError: the session cannot be opened.
@@ -44,7 +46,7 @@ def opened(place: Place, line: ProgressLine) -> Iterator[tuple[Warehouse, Target
 
 @contextmanager
 def connected(target: Target, line: ProgressLine) -> Iterator[Warehouse]:
-    """Open a session of a target with the target's own settings.
+    """Open a session for a target, with the target's own settings.
 
     Raises:
         BucketingError: the session cannot be opened.
@@ -64,7 +66,9 @@ def _statements(target: Target, line: ProgressLine) -> RemoteStatements | Sessio
 
 @contextmanager
 def local_spark(line: ProgressLine) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
-    """Open a Spark without a warehouse, and yield a function that returns the rows of a query.
+    """Start a Spark without a warehouse.
+
+    Yield a function that runs a query and returns its rows.
 
     Raises:
         SparkError: Spark does not start.

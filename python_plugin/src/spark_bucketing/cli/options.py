@@ -22,7 +22,7 @@ OUTPUT = click.option("--output", "-o", type=WRITTEN_FILE, help="Write the repor
 
 
 def format_of(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option that chooses the format of a report; the default is the first format."""
+    """Return the option that selects the format of a report; the first of the given formats is the default."""
     return click.option(
         "--format",
         "form",
@@ -37,7 +37,7 @@ FORMAT = format_of("text", "json")
 
 
 class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """Convert a size with a unit, such as 2TiB, to bytes."""
+    """Convert a size with a unit, such as 2TiB, to a number of bytes."""
 
     name = "size"
 
@@ -58,10 +58,12 @@ SIZE, SOME = _Size(), _Size(least=1)
 
 
 def event_log(value: str) -> str:
-    """Keep a URI, and make a local path absolute, because commands change to the project's directory.
+    """Return a URI unchanged, and return a local path as an absolute path.
+
+    Commands change to the project's directory, so relative paths would point elsewhere.
 
     Raises:
-        EventLogError: a local path has no event log.
+        EventLogError: a local path does not exist or contains no event log.
     """
     path = unquote(urlsplit(value).path) if value.startswith("file:") else value
     if is_remote(path):
@@ -71,12 +73,15 @@ def event_log(value: str) -> str:
 
 
 def integer_of(key: str) -> click.IntRange:
-    """Return the type of an option that sets a config key."""
+    """Return the click type of an option that overrides a config key."""
     return click.IntRange(KEYS[key].minimum, KEYS[key].maximum)
 
 
 def project_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add dbt's options for the project, the profile and the target, and pass them as one argument `place`."""
+    """Add dbt's options that select the project, the profile and the target.
+
+    The command gets them as one argument `place`.
+    """
 
     @wraps(function)
     def with_place(
@@ -86,7 +91,10 @@ def project_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     for option in (
         click.option(
-            "--target", "-t", envvar="DBT_TARGET", help="Target in the profile; defaults to the profile's own default."
+            "--target",
+            "-t",
+            envvar="DBT_TARGET",
+            help="Target in the profile; the default is the profile's default target.",
         ),
         click.option(
             "--profiles-dir",

@@ -31,7 +31,7 @@ class ProgressLine:
 
     @property
     def on_tasks(self) -> Callable[[int, int], None] | None:
-        """Return the callback for the numbers of finished and total tasks; None if the line is disabled."""
+        """Return a callback that shows how many of all tasks are finished, or None if the line is disabled."""
         return None if self._progress.disable else self._show_tasks
 
     def _show_tasks(self, done: int, total: int) -> None:
@@ -40,7 +40,7 @@ class ProgressLine:
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Hide the line while other output goes to the terminal."""
+        """Hide the line inside the block, so that other output can go to the terminal."""
         self._progress.stop()
         yield
         self._progress.start()
@@ -53,7 +53,10 @@ class ProgressLine:
 
 @contextmanager
 def progress_line(what: str = "") -> Iterator[ProgressLine]:
-    """Show a line on standard error while the block runs, if standard error is a terminal, and erase it afterwards."""
+    """Show a line on standard error while the block runs, and erase it afterwards.
+
+    If standard error is not a terminal, show nothing.
+    """
     terminal = sys.stderr.isatty() and Console(stderr=True).is_interactive
     # Duplicate the descriptor, because the process's standard error is captured while Spark starts.
     stream = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") if terminal else io.StringIO()

@@ -26,7 +26,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
     metavar="PATH",
     multiple=True,
     required=True,
-    help="Event log or directory of event logs from runs before bucketing.",
+    help="Event log, or directory of event logs, of runs without buckets.",
 )
 @click.option(
     "--after",
@@ -35,19 +35,20 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
     metavar="PATH",
     multiple=True,
     required=True,
-    help="Event log or directory of event logs from runs after bucketing.",
+    help="Event log, or directory of event logs, of runs with buckets.",
 )
 @click.option("--target", "-t", help="Count only the runs of this dbt target; required if the logs contain several.")
 @format_of(*_WRITERS)
 @OUTPUT
 def report(before: tuple[str, ...], after: tuple[str, ...], target: str | None, form: str, output: Path | None) -> None:
-    """Compare the costs of models before and after bucketing, from Spark event logs.
+    """Compare the cost of building models before and after bucketing, from Spark event logs.
 
-    Shows the medians over all successful runs of each dbt model: time, shuffle bytes, spill, task time and write time.
-    Names bucketed models that cost more than they save.
+    For each dbt model, shows medians over all successful runs: time, shuffle bytes, spilled bytes, task time and write
+    time. Lists bucketed models whose builds cost more task time than their readers save.
 
-    PATH is an event log, or a directory of event logs such as spark.eventLog.dir. Logs can be uncompressed, or
-    compressed with zstd, lz4 or gzip. For other file systems, such as s3a://logs/, the command starts Spark.
+    PATH is an event log, or a directory of event logs such as the value of spark.eventLog.dir. The logs can be
+    uncompressed, or compressed with zstd, lz4 or gzip. To read logs in other file systems, such as s3a://logs/, the
+    command starts Spark.
 
     Exit codes: 0 success, 2 the command could not run.
     """

@@ -1,4 +1,4 @@
-"""Define the group of all commands, and turn errors into messages."""
+"""Define the top-level command group, and turn errors into messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ class _Commands(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt as interrupt:
-            click.echo("Interrupted. Run the command again to complete or clean up interrupted writes.", err=True)
+            click.echo(
+                "Interrupted. If the command was writing to a table, run it again to complete or discard the "
+                "unfinished write.",
+                err=True,
+            )
             raise click.exceptions.Exit(INTERRUPTED) from interrupt
         # Python would exit with code 1, which this command uses for findings.
         except Exception as error:

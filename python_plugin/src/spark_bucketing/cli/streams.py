@@ -8,7 +8,10 @@ from typing import TextIO
 
 
 def standard_output(form: str) -> TextIO:
-    """Return standard output in UTF-8, or in the terminal's encoding for text, with unsupported characters replaced."""
+    """Return standard output with an encoding that suits the report format.
+
+    The encoding is UTF-8, or the terminal's own encoding for text. Characters that it does not support are replaced.
+    """
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding=None if form == "text" else "utf-8", errors="replace")
     return sys.stdout

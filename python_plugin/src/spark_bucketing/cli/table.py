@@ -40,16 +40,16 @@ def table() -> None:
 @FORMAT
 @tables_command
 def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -> None:
-    """Show bucket specs, files, sizes, skew, seals and file statistics of tables.
+    """Show the bucket specs, files, sizes, skew, seals and file statistics of tables.
 
-    Without TABLE, shows all bucketed and organized tables in the schema. For a named table, also shows its
-    partitions' bucket specs, the partitions that Spark reads together as bucketed, and file statistics. The command
-    lists files, compares them with their seals, and reads row counts from file footers.
+    Without TABLE, shows all bucketed and organized tables in the schema. For each TABLE, also shows the bucket specs of
+    its partitions and its file statistics. Also shows which partitions Spark can read together as bucketed. The command
+    lists the files, compares them with their seals, and reads row counts from file footers.
 
-    Skew is the number of rows in the largest bucket, divided by the mean over all buckets. The command combines
-    partitions with the same spec. If there are several specs, it shows the largest skew.
+    Skew is the number of rows in the largest bucket, divided by the mean over all buckets. The command adds up the rows
+    of all partitions with the same bucket spec. If a table has several specs, the command shows the largest skew.
 
-    Exit codes: 0 every bucket is one file, 1 some buckets have several files, 2 the command could not run.
+    Exit codes: 0 every bucket has one file, 1 some buckets have several files, 2 the command could not run.
     """
     with progress_line() as line, opened(place, line) as (warehouse, target):
         chosen = schema or target.schema
@@ -62,18 +62,18 @@ def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -
 @click.option(
     "--deep",
     is_flag=True,
-    help="Also read the rows of unsealed files and organized tables.",
+    help="Also check the rows of unsealed files and of organized tables.",
 )
 @WHERE
 @FORMAT
 @tables_command
 def verify(tables: tuple[str, ...], schema: str | None, deep: bool, where: str | None, form: str, place: Place) -> None:
-    """Run every check that applies to a table: file names, seals and file statistics.
+    """Run all checks that apply to a table: its file names, its seals and its file statistics.
 
     Without TABLE, checks all bucketed and organized tables in the schema. With --deep, also checks that rows are in
-    their buckets and sorted within each file, and that file statistics match the rows. Changes nothing.
+    their buckets, that rows are sorted within each file, and that file statistics match the rows. Changes nothing.
 
-    Exit codes: 0 clean, 1 findings, 2 a check could not run.
+    Exit codes: 0 no findings, 1 findings, 2 a check could not run.
     """
     with progress_line() as line, opened(place, line) as (warehouse, target):
         chosen = schema or target.schema
@@ -94,7 +94,7 @@ def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -
     """Seal the files of TABLE that match its bucket spec, so that queries read them as bucketed.
 
     Use this command for files that stock Spark, Hive or Trino wrote. An INSERT with the extension seals its own files.
-    For files without a valid seal, the cluster reads the bucket and sort columns once. The command changes no data.
+    Spark reads the bucket and sort columns of all files without a valid seal once. The command changes no data.
 
     Exit codes: 0 all files are sealed, 1 some files do not match the spec, 2 the command could not run.
     """
@@ -112,11 +112,11 @@ def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -
 @DRY_RUN
 @table_command
 def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
-    """Rewrite partitions of TABLE in the table's current spec, with one file per bucket.
+    """Rewrite partitions of TABLE with the table's current bucket spec and one file per bucket.
 
     Skips partitions that are already sealed with this spec. Copies the other partitions to a staging table, compares
-    row counts, and overwrites the partitions from the staging table. If the command is interrupted or killed, run it
-    again: it continues from a complete staging table, and drops an incomplete one.
+    the row counts, and overwrites the partitions from the staging table. If the command is interrupted or killed, run
+    it again. The next run continues from a complete staging table, or drops an incomplete one.
 
     No other job may write to these partitions, and no other rewrite of the table may run at the same time.
     """
@@ -142,13 +142,13 @@ def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
 
 
 @table.command()
-@click.option("--repair", is_flag=True, help="Read all rows once, and rewrite the statistics.")
+@click.option("--repair", is_flag=True, help="Read all rows once, and write new statistics.")
 @FORMAT
 @table_command
 def stats(name: str, repair: bool, form: str, place: Place) -> None:
     """Show or repair the file statistics of TABLE, an organized table.
 
-    Reads no rows without --repair. Changes no data. `table verify --deep` compares the statistics with the rows.
+    Reads rows only with --repair. Changes no data. To compare the statistics with the rows, use `table verify --deep`.
     """
     with progress_line() as line, opened(place, line) as (warehouse, target):
         name = qualified(name, target.schema)
@@ -184,7 +184,7 @@ def _rewrite(warehouse: Warehouse, plan: RewritePlan, line: ProgressLine) -> Non
     if plan.left:
         why = "; ".join(f"{part.name}: {obstacle}" for part, obstacle in plan.left)
         raise BucketingError(
-            f"{plan.table.name} has partitions that cannot be rewritten: {why}. Expected one directory per partition, "
-            "named as Spark casts the partition values to text. INSERT their rows into new partitions, and drop the "
-            "old ones."
+            f"{plan.table.name} has partitions that cannot be rewritten: {why}. Expected a separate directory for each "
+            "partition, with the name that Spark gives it. Insert the rows into new partitions, and drop these "
+            "partitions."
         )

@@ -1,4 +1,4 @@
-"""Declare the invalid combinations of config keys; see schema.py."""
+"""Declare which combinations of config keys are invalid; see schema.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from spark_bucketing.spec import HASH_OF_VERSION, HASHES, VERSION_OF_HASH, VERSI
 
 
 class Condition(NamedTuple):
-    """A condition on the value of a key, or of `key.entry` in a mapping; entries are compared as text."""
+    """A condition on the value of a key, or on an entry of a mapping (`key.entry`).
+
+    Entries are compared as text.
+    """
 
     key: str
     negated: bool
@@ -37,7 +40,10 @@ def _has(key: str) -> Condition:
 
 @dataclass(frozen=True)
 class Rule:
-    """An invalid combination of values. In texts, `{key}` stands for the value of a key."""
+    """An invalid combination of values.
+
+    In the texts of a rule, `{key}` stands for the value of that key.
+    """
 
     key: str  # the key to report
     when: tuple[Condition, ...]  # the combination is invalid if all of these conditions are true
@@ -49,7 +55,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Disjoint:
-    """Two lists of columns that must have no column in common."""
+    """A rule that two lists of columns must not have a column in common."""
 
     key: str  # the key to report
     other: str
@@ -89,18 +95,21 @@ def _bucketed() -> Iterator[Rule]:
     )  # fmt: skip
     yield Rule(
         "on_bucket_change", (_EVOLVES, _is("bucket_hash", "spark")), "evolve, with bucket_hash='{bucket_hash}'",
-        "bucket_hash='hive'; in the Spark layout, stock Spark drops rows of partitions whose number of buckets differs "
-        "from the table's", "bucket_hash='hive', or on_bucket_change='rebuild'",
+        "bucket_hash='hive', because in the Spark layout, stock Spark misses rows of partitions with another number of "
+        "buckets than the table", "bucket_hash='hive', or on_bucket_change='rebuild'",
     )  # fmt: skip
     yield Rule(
         "on_bucket_change", (_EVOLVES, _lacks("partition_by")), "evolve, without `partition_by`",
-        "a partitioned table, in which each partition keeps its original bucket spec",
+        "a partitioned table, because evolution keeps the bucket spec of each old partition",
         "partition_by=['the_day'], or on_bucket_change='rebuild'",
     )  # fmt: skip
 
 
 def _versions() -> Iterator[Rule]:
-    """Reject a table property with a version other than that of `bucket_hash`; other layouts may have version 1."""
+    """Reject a table property whose version differs from that of `bucket_hash`.
+
+    In layouts other than the Hive layout, the property may be version 1.
+    """
     default = HASH_OF_VERSION["1"]
     others = [name for name in HASHES if VERSION_OF_HASH.get(name, "1") != "1"]
     hint = ", ".join(f"version {VERSION_OF_HASH[name]} is bucket_hash='{name}'" for name in others)
@@ -140,11 +149,12 @@ def _organized() -> Iterator[Rule]:
     for key in ("range_by", "implicit_partition_by"):
         yield Rule(
             "file_strategy", (_has(key), _is_not("file_strategy", "exact")), "{file_strategy}",
-            "'exact' with `range_by` or `implicit_partition_by`, which plan every file", "remove `file_strategy`",
+            "'exact', because `range_by` and `implicit_partition_by` support no other strategy",
+            "remove `file_strategy`",
         )  # fmt: skip
     yield Rule(
         "range_boundaries_from", (_has("range_boundaries_from"), _lacks("range_by")), "{range_boundaries_from}",
-        "`range_by` in the config, which names the column of the ranges", "range_by='order_id'",
+        "`range_by` in the config, because the boundaries apply to that column", "range_by='order_id'",
     )  # fmt: skip
     yield Rule(
         "scale_factor", (_has("scale_factor"), _is_not("file_strategy", "by_column_salted")), "{scale_factor}",

@@ -1,8 +1,8 @@
-"""Declare every config key of the four materializations: types, defaults, limits, misspellings and combinations.
+"""Declare all config keys of the four materializations: types, defaults, limits, common misspellings and combinations.
 
-No other file declares config keys. From this module, `scripts/write_reference.py` generates the macro config_schema()
+Config keys are declared only here. From this module, `scripts/write_reference.py` generates the macro config_schema()
 and the tables in docs/reference/configuration.md. validation.py and the macro model_config() interpret the schema. The
-schema is a module instead of YAML, so that mypy checks it and the wheel needs no data file.
+schema is a Python module instead of a YAML file. Therefore, mypy can check it, and the wheel needs no data file.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Key:
 
     @property
     def expected(self) -> str:
-        """Describe a valid value."""
+        """Describe which values are valid."""
         most = f"{self.maximum:,.0f}" if self.maximum else ""
         of_type = {
             "columns": "a column name or a list of column names",
@@ -126,12 +126,13 @@ def _file_count(type_: Type, meaning: str, maximum: int | None, example: str, *m
 #: The keys that decide the number of files. A model sets exactly one of them.
 FILE_COUNTS: Mapping[str, Key] = {
     "rows_per_file": _file_count(
-        "integer", "Rows per file. A partition gets its row count divided by this number, rounded up.", 10**12, "64",
+        "integer", "Number of rows per file. The number of files in a partition is its row count divided by this "
+        "number, rounded up.", 10**12, "64",
         "max_rows_per_file", "records_per_file", "max_records_per_file", "maxrecordsperfile", "rows_per_files",
     ),
     "target_file_size": _file_count(
         "size", "Size of a file [on disk](../explanation/file-layout.md#how-a-row-size-is-measured), from which the "
-        "run computes the rows per file. An integer is a number of bytes.",
+        "run computes the number of rows per file. An integer without a unit is a number of bytes.",
         None, "'256MiB'", "file_size", "max_file_size", "bytes_per_file", "filesize",
     ),
     "num_files": _file_count(
@@ -153,18 +154,19 @@ KEYS: Mapping[str, Key] = {
         ),
     ),
     "buckets": Key(
-        "integer", "Number of buckets per partition, or of the table if it has no partitions.", BUCKETED,
+        "integer", "Number of buckets in each partition, or in an unpartitioned table.", BUCKETED,
         shown_default="required", minimum=1, maximum=_MOST, example="64",
         misspellings=("bucket", "num_buckets", "n_buckets", "bucket_count", "number_of_buckets", "into_buckets"),
     ),
     "sorted_by": Key(
-        "columns", "Sort columns inside each file, ascending. `[]` writes unsorted files.", BUCKETED,
+        "columns", "Columns by which each file is sorted, in ascending order. With `[]`, files are not sorted.",
+        BUCKETED,
         shown_default="`clustered_by`", example=_COLUMNS,
         misspellings=("sort_by", "order_by", "ordered_by", "sort_columns", "sort_cols", "sort_keys", "sort_key"),
     ),
     "bucket_hash": Key(
-        "choice", "`hive` writes the Hive layout with `bucketing_version` 1, `hive2` with version 2, and `spark` the "
-        "Spark layout. `hive2` requires the session extension. "
+        "choice", "`hive` selects the Hive layout with `bucketing_version` 1, `hive2` the Hive layout with version 2, "
+        "and `spark` the Spark layout. `hive2` requires the session extension. "
         "See [which layout](../how-to/choose-buckets.md#choose-the-layout).", BUCKETED,
         default="hive", choices=HASHES, misspellings=("hash_function", "bucketing_hash", "bucketing"),
     ),
@@ -174,14 +176,14 @@ KEYS: Mapping[str, Key] = {
     ),
     **FILE_COUNTS,
     "range_by": Key(
-        "columns", "Each file contains one range of this column, sorted. In a partition, ranges do not "
-        "overlap.", ORGANIZED, maximum=1, default=[], example="'event_time'",
+        "columns", "Column by which each file is sorted. A file contains one range of its values, and the ranges in a "
+        "partition do not overlap.", ORGANIZED, maximum=1, default=[], example="'event_time'",
         expects="one column; columns with few distinct values belong in implicit_partition_by",
         misspellings=("organized_by", "organize_by", "organised_by", "ranged_by", "zorder_by"),
     ),
     "implicit_partition_by": Key(
-        "columns", "Each file contains one combination of values in these columns. Readers see ordinary columns, not "
-        "folders.", ORGANIZED, default=[], example=_COLUMNS,
+        "columns", "Each file contains only one combination of values in these columns. The table has no directories "
+        "for these values, and queries see ordinary columns.", ORGANIZED, default=[], example=_COLUMNS,
         misspellings=("split_by", "splitted_by", "implicit_partitions_by"),
     ),
     "range_boundaries_from": Key(
@@ -192,7 +194,8 @@ KEYS: Mapping[str, Key] = {
         misspellings=("bounds_from", "bounds", "intervals_from", "boundaries_from"),
     ),
     "file_strategy": Key(
-        "choice", "How rows reach their files. See [strategies](../explanation/file-layout.md#strategies).", ORGANIZED,
+        "choice", "Strategy that decides which task writes each row. "
+        "See [strategies](../explanation/file-layout.md#strategies).", ORGANIZED,
         default="exact", choices=("exact", "coalesce", "repartition", "by_column", "by_column_salted", "by_range"),
         aliases={
             "hash": "by_column", "salted": "by_column_salted", "range": "by_range", "roundrobin": "repartition",
@@ -201,8 +204,8 @@ KEYS: Mapping[str, Key] = {
         misspellings=("strategy", "files_strategy", "repartition_strategy", "distribution"),
     ),
     "scale_factor": Key(
-        "number", "Tasks per file, for `by_column_salted` only.", ORGANIZED, shown_default="`1`", minimum=0,
-        maximum=100, example="3", misspellings=("scale", "scaling_factor"),
+        "number", "Number of tasks per file, only for the strategy `by_column_salted`.", ORGANIZED,
+        shown_default="`1`", minimum=0, maximum=100, example="3", misspellings=("scale", "scaling_factor"),
     ),
     "partition_by": Key(
         "columns", "Partition columns. They cannot be bucket or sort columns.", default=[], example=_COLUMNS,
@@ -212,7 +215,8 @@ KEYS: Mapping[str, Key] = {
         "choice", "File format.", default="parquet", choices=("parquet", "orc"), misspellings=("format", "stored_as"),
     ),
     "location_root": Key(
-        "text", "Creates an [external table](#external-tables).", pattern=r"(?=\s*\S)[^][{}*?]*$",
+        "text", "Directory below which the run creates an [external table](#external-tables).",
+        pattern=r"(?=\s*\S)[^][{}*?]*$",
         expects="a directory without [ ] { } * ?, which Spark reads as glob patterns", example="'s3a://bucket/warehouse'",
         misspellings=("location",),
     ),
@@ -225,12 +229,13 @@ KEYS: Mapping[str, Key] = {
         misspellings=("table_properties",),
     ),
     "on_bucket_change": Key(
-        "choice", "What a run does when the config and the table disagree. "
+        "choice", "What a run does if the bucket spec in the config differs from the table's spec. "
         "See [change buckets](../how-to/change-buckets.md).", BUCKETED,
         default="fail", choices=("fail", "rebuild", "evolve"), misspellings=("on_buckets_change", "on_layout_change"),
     ),
     "incremental_strategy": Key(
-        "choice", "How a run adds its rows. See [load incrementally](../how-to/load-incrementally.md).", INCREMENTAL,
+        "choice", "How a run adds rows to the table. "
+        "See [load incrementally](../how-to/load-incrementally.md).", INCREMENTAL,
         default="append", choices=("append", "insert_overwrite", "merge", "microbatch"),
         aliases={
             "delete+insert": "merge", "delete_insert": "merge", "upsert": "merge", "replace_where": "insert_overwrite",
@@ -238,8 +243,8 @@ KEYS: Mapping[str, Key] = {
         },
     ),
     "unique_key": Key(
-        "columns", "Columns that identify a row. Without this key, `merge` appends and warns, as in dbt.", INCREMENTAL,
-        ("merge",), default=[], lenient=True, example=_COLUMNS,
+        "columns", "Columns that identify a row. Without this key, `merge` appends all rows and logs a warning, as in "
+        "dbt.", INCREMENTAL, ("merge",), default=[], lenient=True, example=_COLUMNS,
     ),
     "merge_update_columns": Key("columns", "As in dbt.", INCREMENTAL, ("merge",), default=[], example=_COLUMNS),
     "merge_exclude_columns": Key("columns", "As in dbt.", INCREMENTAL, ("merge",), default=[], example=_COLUMNS),
@@ -262,13 +267,18 @@ KEYS: Mapping[str, Key] = {
         maximum=_MOST, example="1",
     ),
     "delete_when": _condition(
-        "delete", "Deletes the rows that match. A full build omits them.", "deletes_when", "delete_if",
+        "delete", "Condition for rows that a merge deletes. A full build omits these rows.",
+        "deletes_when", "delete_if",
         "delete_condition",
     ),
-    "insert_when": _condition("insert", "Rows that match must not exist yet.", "inserts_when", "insert_if"),
-    "update_when": _condition("update", "Rows that match must exist.", "updates_when", "update_if"),
+    "insert_when": _condition(
+        "insert", "Condition for rows that must not exist in the table yet.", "inserts_when", "insert_if",
+    ),
+    "update_when": _condition(
+        "update", "Condition for rows that must already exist in the table.", "updates_when", "update_if",
+    ),
     "merge_checks": Key(
-        "boolean", "Compares row counts and hashes before a run replaces files.", ("organized_incremental",),
-        ("merge",), default=True, example="true", misspellings=("merge_check", "checks"),
+        "boolean", "Whether a merge compares row counts and hash sums before it replaces files.",
+        ("organized_incremental",), ("merge",), default=True, example="true", misspellings=("merge_check", "checks"),
     ),
 }  # fmt: skip

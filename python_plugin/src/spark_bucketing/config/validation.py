@@ -1,6 +1,7 @@
-"""Validate a model's config against the schema, as the macro model_config() does at run time.
+"""Validate a model's config against the schema, as the macro model_config() does when dbt runs the model.
 
-tests/cases/shared/config.yml tests both. An unknown value, or a value that depends on it, is never a violation.
+The cases in tests/cases/shared/config.yml test this module and the macro. An unknown value is never a violation. A
+value whose validity depends on an unknown value is no violation either.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from spark_bucketing.errors import ProjectError
 
 
 class Config:
-    """The known part of a model's config."""
+    """The known part of a model's config, which may be incomplete."""
 
     def __init__(self, values: Mapping[str, Any], whole: Callable[[str], bool] = lambda _: True) -> None:
-        """Store the values by key, and a predicate that is true if a missing key certainly has no value."""
+        """Store the values by key.
+
+        The predicate `whole` returns true for a key that certainly has no value if it is missing from `values`.
+        """
         self.values, self._whole = values, whole
 
     def __getitem__(self, key: str) -> Any:
@@ -26,7 +30,7 @@ class Config:
 
 
 def validated(config: Mapping[str, Any], model: str) -> dict[str, Any]:
-    """Return the values of all keys that the materialization accepts, with defaults.
+    """Return the values of all keys that the materialization accepts, including default values.
 
     Raises:
         ProjectError: the config is invalid.
@@ -38,7 +42,7 @@ def validated(config: Mapping[str, Any], model: str) -> dict[str, Any]:
 
 
 def value_of(key: str, value: Any, model: str) -> Any:
-    """Return the value or default of a single key.
+    """Return the validated value of one key, or its default value.
 
     Raises:
         ProjectError: the value is invalid.
@@ -51,7 +55,10 @@ def value_of(key: str, value: Any, model: str) -> Any:
 
 
 def validate(config: Config) -> tuple[dict[str, Any], list[Violation]]:
-    """Return the value of every key that the materialization accepts (UNKNOWN if invalid), and all violations."""
+    """Return the values of all keys that the materialization accepts, and all violations.
+
+    An invalid value becomes UNKNOWN.
+    """
     materialized = config["materialized"]
     if materialized not in MATERIALIZATIONS:
         return {}, []
@@ -85,7 +92,7 @@ def _unknown_keys(config: Config, materialized: str) -> Iterator[Violation]:
 
 
 def meant_key(key: str, names: Iterable[str]) -> str | None:
-    """Return the key that an unknown key resembles; None if it resembles none of the names."""
+    """Return the valid key that an unknown key resembles, or None if it resembles none of them."""
     plain = key.lower().replace("-", "_")
     known = (name for name in names if plain in (name, *KEYS[name].misspellings))
     return next(known, None) or nearest_name(key, names, within=1)
@@ -96,7 +103,10 @@ def _family(materialized: str) -> str:
 
 
 def _may_have(spec: Key, materialized: str) -> bool:
-    """Return whether a materialization ignores a key, which may be set for all models in a folder."""
+    """Return whether a materialization ignores a key instead of rejecting it.
+
+    A key is ignored if it may be set for all models in a folder.
+    """
     of_incremental = all(name in INCREMENTAL for name in spec.taken_by)
     return of_incremental or _family(materialized) in map(_family, spec.taken_by)
 
@@ -126,7 +136,7 @@ def _combinations(values: Mapping[str, Any]) -> Iterator[Violation]:
 
 
 def _value(key: str, values: Mapping[str, Any]) -> Any:
-    """Return the value of a key, or of an entry of a mapping as text."""
+    """Return the value of a key, or the value of a mapping's entry as text."""
     name, _, entry = key.partition(".")
     value = values.get(name)
     if not entry or not isinstance(value, Mapping):

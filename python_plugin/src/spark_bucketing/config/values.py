@@ -13,7 +13,7 @@ from spark_bucketing.units import parse_size
 
 
 class Unknown:
-    """A value that only dbt can evaluate."""
+    """A value that is unknown here, because only dbt can evaluate it."""
 
     def __repr__(self) -> str:
         return "unknown"
@@ -24,7 +24,7 @@ UNKNOWN = Unknown()
 
 @dataclass(frozen=True)
 class Violation:
-    """A violation of the schema or of another lint rule."""
+    """A violation of the config schema or of another lint rule."""
 
     key: str  # the config key to report; it may be missing
     found: str
@@ -34,21 +34,24 @@ class Violation:
     meant: str | None = None  # the correct key for a misspelled key
 
     def message(self, model: str) -> str:
-        """Return the error message of a run."""
+        """Return the error message that dbt prints when it runs the model."""
         of = f"`{self.key}` in the config of model '{model}'; did you mean `{self.meant}`?"
         title = f"Unknown key {of}" if self.meant else f"Model '{model}' has an invalid `{self.key}`."
         return f"{title}\n  found:    {self.found}\n  expected: {self.expected}\n  instead:  {self.instead}"
 
     @property
     def sentence(self) -> str:
-        """Return the message in one line."""
+        """Return the message as a single line."""
         if self.meant:
             return f"Unknown config key `{self.key}`; did you mean `{self.meant}`?"
         return f"Found {self.found} in `{self.key}`; expected {self.expected}. Instead: {self.instead}."
 
 
 def parse_value(key: str, spec: Key, value: Any, found: list[Violation]) -> Any:
-    """Normalize a value; if it is invalid, return UNKNOWN and add a violation."""
+    """Normalize a value.
+
+    If the value is invalid, return UNKNOWN and add a violation to `found`.
+    """
     if value is UNKNOWN or value is None or (spec.lenient and not value):
         return UNKNOWN if value is UNKNOWN else spec.default
     try:
@@ -160,15 +163,15 @@ def _found(value: Any) -> str:
 
 
 def nearest_name(word: str, names: Iterable[str], within: int = 2) -> str | None:
-    """Return the name that a word is a typo of; None if there is none.
+    """Return the name that a word probably misspells, or None if no name is similar.
 
     Two names are similar if they are equal after removing a few letters from each: at most one letter for every three.
-    The macro nearest_name() uses the same rule. difflib's ratio would judge typos differently.
+    The macro nearest_name() uses the same rule. The ratio in Python's difflib would consider other words similar.
 
     Args:
-        word: the word as written.
+        word: the possibly misspelled word.
         names: the valid names.
-        within: the largest number of letters to remove from each.
+        within: the maximum number of letters to remove from each of the two names.
     """
     for letters in range(within + 1):
         shortened = _shortened(word, letters)

@@ -19,5 +19,5 @@ class Diagnosis:
 
 
 def wrong(subject: str, found: str, instead: str) -> Diagnosis:
-    """Return a diagnosis of a problem that prevents Spark from writing or using buckets."""
+    """Return a diagnosis for a problem that prevents Spark from writing or using buckets."""
     return Diagnosis(subject, found, "wrong", instead)

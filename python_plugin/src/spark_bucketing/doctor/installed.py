@@ -1,4 +1,4 @@
-"""Check the local installation: Python, dbt, and whether the versions of the plugin and the dbt package match."""
+"""Check the local installation: Python, dbt, and whether the Python and the dbt package have the same version."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _PACKAGE = "spark_bucketing"
 
 
 def examine_installed(project_dir: Path) -> Iterator[Diagnosis]:
-    """Check the installed versions of all packages that dbt runs and spark-bucketing commands require.
+    """Check the versions of all packages that are required by dbt runs and by spark-bucketing commands.
 
     Args:
-        project_dir: directory of dbt_project.yml.
+        project_dir: the directory that contains dbt_project.yml.
     """
     yield Diagnosis("Python", ".".join(map(str, sys.version_info[:3])))
     for distribution in ("dbt-core", "dbt-spark"):

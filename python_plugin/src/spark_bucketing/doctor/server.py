@@ -1,4 +1,4 @@
-"""Check the target's Spark with SQL queries: its version, the extension, its settings and its metastore."""
+"""Check the target's Spark through SQL queries: its version, the extension, its settings and its metastore."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ _ENGINES = ("comet", "gluten", "rapids", "velox")
 # The description of the extension in DESCRIBE FUNCTION; the dbt package searches for the same text.
 _BUILT = re.compile(r"spark-bucketing ([^ ,]+), for Spark ([^ )]+)")
 _ANEW = (
-    "run `spark-bucketing extension build` of this release with the server's Spark version, replace the jar, and "
+    "run `spark-bucketing extension build` from this release for the server's Spark version, replace the jar, and "
     "restart the server"
 )
 
 
 def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
-    """Check a session of the target's Spark without changing it.
+    """Check the target's Spark in an open session, without changing anything.
 
     Raises:
         SparkError: Spark does not respond.
@@ -74,7 +74,10 @@ def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Parse a Spark version; for a vendor's version, only the leading numbers count."""
+    """Return the numbers in a Spark version.
+
+    For a vendor's version, only the leading numbers count.
+    """
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
@@ -117,7 +120,7 @@ def _extension(settings: Mapping[str, str], description: str, spark: str) -> Dia
 
 
 def _jar(description: str, spark: str) -> Diagnosis:
-    """Check that the jar has the same version as this command, and was built for the running Spark version."""
+    """Check that the extension's jar has this command's version, and was built for the running version of Spark."""
     said = _BUILT.search(description)
     if not said:
         return wrong(
@@ -128,7 +131,7 @@ def _jar(description: str, spark: str) -> Diagnosis:
     if jar != plugin:
         return wrong("session extension", f"{found}, but this command has version {plugin}", _ANEW)
     if _numbers(built_for)[:2] != _numbers(spark)[:2]:
-        return wrong("session extension", f"{found}, but loaded by Spark {spark}", _ANEW)
+        return wrong("session extension", f"{found}, but the session runs Spark {spark}", _ANEW)
     return Diagnosis("session extension", found)
 
 

@@ -1,4 +1,4 @@
-"""Check which bucketed tables in a schema Trino reads as bucketed."""
+"""Check which bucketed tables of a schema Trino can read as bucketed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ _BUCKETS = re.compile(r"^Num Buckets: [1-9]", re.MULTILINE)
 
 
 def examine_tables(warehouse: Warehouse, schema: str) -> Iterator[Diagnosis]:
-    """Check the bucketed tables in a schema; yield nothing if it has no such tables or does not exist.
+    """Check the bucketed tables of a schema.
+
+    Yield nothing if the schema does not exist or has no bucketed tables.
 
     Raises:
-        SparkError: Spark does not answer.
+        SparkError: Spark does not respond.
     """
     tables = list(_bucketed_tables(warehouse, schema))
     if not tables:

@@ -1,4 +1,4 @@
-"""Edit models' configs in the files of the user's project."""
+"""Edit the configs of models in the files of the user's project."""
 
 from spark_bucketing.edits.changes import ConfigChange, FileEdit, Refusal
 from spark_bucketing.edits.file_edits import apply, unified_diff

@@ -1,4 +1,4 @@
-"""Define requested config changes, the edits that implement them, and refusals of unsafe changes."""
+"""Define requested config changes, the file edits that implement them, and the changes that are refused as unsafe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class ConfigChange:
-    """The new values of one model's config keys."""
+    """New values for the config keys of one model."""
 
     model: str  # unique id in the manifest
     config: Mapping[str, object]  # values by key; None removes the key
@@ -17,7 +17,7 @@ class ConfigChange:
 
 @dataclass(frozen=True)
 class FileEdit:
-    """The text of one file before and after an edit, including BOM and line endings."""
+    """The text of one file before and after an edit, including its BOM and line endings."""
 
     path: Path  # relative to the project directory
     before: str
@@ -28,7 +28,7 @@ class FileEdit:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A change that only the user can make safely."""
+    """A requested change that is not made, because only the user can make it safely."""
 
     model: str  # unique id
     reason: str  # the reason for the refusal, as a sentence
@@ -36,4 +36,7 @@ class Refusal:
 
 
 class CannotEditError(Exception):
-    """Raised if a config cannot be edited safely; the text states the reason as a sentence."""
+    """Raised if a config cannot be edited safely.
+
+    The message is a sentence that states the reason.
+    """

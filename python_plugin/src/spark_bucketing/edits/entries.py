@@ -1,4 +1,4 @@
-"""Edit comma-separated entries between brackets: arguments of a Jinja call, or pairs of a Jinja or YAML mapping."""
+"""Edit comma-separated entries between brackets: arguments of a Jinja call, or pairs in a Jinja or YAML mapping."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_bucketing.edits.literals import same
 
 @dataclass(frozen=True)
 class Entry:
-    """A key and its value, by their positions in the file."""
+    """A key and its value, given by their positions in the file."""
 
     key: str
     start: int  # position of the key
@@ -20,7 +20,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """The text between two brackets."""
+    """The entries between an opening and a closing bracket."""
 
     text: str  # text of the whole file
     start: int  # position after the opening bracket
@@ -29,7 +29,7 @@ class Entries:
 
     @property
     def _between(self) -> str:
-        """Return the text between two entries: the comma and the adjacent spaces or line ending."""
+        """Return the text between two entries: the comma, and the spaces or the line ending next to it."""
         if len(self.all) > 1:
             return self.text[self.all[-2].end : self.all[-1].start]
         before = self.text[self.start : self.all[0].start] if self.all else ""
@@ -42,14 +42,14 @@ class Entries:
         value: Callable[[object, str], str],
         entry: Callable[[str, object], str],
     ) -> str:
-        """Return the text of the whole file with these keys set.
+        """Return the text of the whole file after setting these keys.
 
-        The text between two remaining entries does not change. New entries come last. They have the same separator as
-        the last two entries.
+        The text between two entries that remain does not change. New entries are appended, with the same separator as
+        between the last two entries.
 
         Args:
             wanted: new values by key; None removes the key.
-            found: the current values of at least these keys.
+            found: the current values, at least of the keys in `wanted`.
             value: formats a new value in the style of the text that it replaces.
             entry: formats a key and its value.
         """

@@ -1,4 +1,4 @@
-"""Show edits of files as a diff, and write them."""
+"""Show the edits of files as a diff, and write the files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_LINE_END = "\n\\ No newline at end of file\n"
 
 
 def read(path: Path) -> str:
-    """Return the text of a file, including BOM and line endings.
+    """Return the text of a file, including its BOM and line endings.
 
     Raises:
         OSError: the file cannot be read.
@@ -28,7 +28,7 @@ def read(path: Path) -> str:
 
 
 def unified_diff(edits: Sequence[FileEdit]) -> str:
-    """Return the edits as one patch for `git apply` or `patch -p1` in the project directory."""
+    """Return all edits as one patch, which `git apply` or `patch -p1` can apply in the project directory."""
     return "".join(line for edit in edits for line in _diff(edit))
 
 
@@ -45,9 +45,11 @@ def _lines(text: str) -> list[str]:
 
 
 def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
-    """Write all edits, or none if the original files can be restored after an error.
+    """Write all edits, or none if an error occurs.
 
-    This function writes each edit to a temporary file, which then replaces the original and keeps its permissions.
+    After an error, the original files are restored, unless restoring fails, too.
+
+    Each edit is written to a temporary file, which then replaces the original file and keeps its permissions.
 
     Args:
         project_dir: directory of dbt_project.yml.
@@ -87,7 +89,7 @@ def _refuse_changed(path: Path, edit: FileEdit) -> None:
 
 
 class _Beside:
-    """A temporary file in the original's directory, which replaces the original or is deleted."""
+    """A temporary file next to the original, which either replaces the original or is deleted."""
 
     def __init__(self, path: Path, text: str) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""Read a model's SQL as Jinja does, and locate its config() call and the call's arguments."""
+"""Read a model's SQL with Jinja's parser, and locate the config() call and its arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
 
 @dataclass(frozen=True)
 class Token:
-    """A token of Jinja's lexer with its position."""
+    """A token from Jinja's lexer, with its position in the text."""
 
     kind: str  # the token type of the lexer
     text: str
@@ -24,7 +24,7 @@ class Token:
 
     @property
     def end(self) -> int:
-        """Return the position after the token."""
+        """Return the position directly after the token."""
         return self.start + len(self.text)
 
 
@@ -39,12 +39,12 @@ class ConfigCall:
 
 
 def environment() -> Environment:
-    """Return a Jinja environment that can parse the files that dbt renders."""
+    """Return a Jinja environment that can parse all files that dbt can render."""
     return Environment(extensions=["jinja2.ext.do"], keep_trailing_newline=True)  # noqa: S701
 
 
 def parsed(text: str) -> nodes.Template:
-    """Parse a model's file.
+    """Parse the text of a model's file.
 
     Raises:
         CannotEditError: Jinja cannot parse the file.
@@ -57,10 +57,11 @@ def parsed(text: str) -> nodes.Template:
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """Return the tokens of a file with their exact positions.
+    """Return the tokens of a file with their exact positions in it.
 
-    Jinja's lexer normalizes line endings and drops spaces next to a dash. Therefore, this function replaces the line
-    endings with others of the same length, and looks for each token after the skipped spaces.
+    Jinja's lexer normalizes line endings and drops spaces next to a dash. Therefore, this function first replaces each
+    line ending with characters of the same length. Afterwards, the function searches for each token after the spaces
+    that the lexer dropped.
     """
     text = text.replace("\r\n", " \n").replace("\r", "\n")
     position = 0
@@ -119,7 +120,7 @@ def find_config(text: str) -> ConfigCall | None:
 
 
 def _plain_calls(template: nodes.Template) -> Iterator[nodes.Call]:
-    """Return the calls that stand alone in {{ }} or {% do %}, outside any other block."""
+    """Return the calls that are the only content of {{ }} or {% do %}, outside all other blocks."""
     for statement in template.body:
         if isinstance(statement, nodes.Output):
             yield from (one for one in statement.nodes if isinstance(one, nodes.Call))
@@ -128,7 +129,7 @@ def _plain_calls(template: nodes.Template) -> Iterator[nodes.Call]:
 
 
 def _arguments(found: Sequence[Token]) -> Sequence[Token]:
-    """Return the tokens of config's arguments, including the parentheses."""
+    """Return the tokens of the arguments of config(), including the parentheses."""
     for number, token in enumerate(found[:-1]):
         is_called = found[number + 1].text == "(" and found[number + 1].kind == "operator"
         is_attribute = number > 0 and found[number - 1].text == "."
@@ -138,7 +139,7 @@ def _arguments(found: Sequence[Token]) -> Sequence[Token]:
 
 
 def _within(found: Sequence[Token]) -> Sequence[Token]:
-    """Return the tokens from a bracket to its closing bracket."""
+    """Return the tokens from an opening bracket to its closing bracket."""
     depth = 0
     for number, token in enumerate(found):
         depth += _step(token)
@@ -161,7 +162,10 @@ def _mapping_values(mapping: Any) -> list[tuple[str, nodes.Expr]]:
 
 
 def _entries(inner: Sequence[Token], values: Sequence[tuple[str, nodes.Expr]]) -> Iterator[Entry]:
-    """Split arguments at the commas; the keys and values of the syntax tree have the same order."""
+    """Split the arguments at their commas.
+
+    The keys and values from the syntax tree are in the same order.
+    """
     keys = [key for key, _ in values]
     if len(set(keys)) < len(keys):
         raise CannotEditError("The model's config() call sets a key twice.")
@@ -187,7 +191,7 @@ def _split(inner: Iterable[Token]) -> Iterator[list[Token]]:
 
 
 def literal(value: nodes.Expr) -> object:
-    """Return the value of a literal.
+    """Return the value of an expression that is a literal.
 
     Raises:
         CannotEditError: the expression is not a literal.

@@ -9,7 +9,10 @@ import yaml
 
 
 def same(left: object, right: object) -> bool:
-    """Return whether two values are the same; 1 differs from True and 1.0, but a tuple equals a list of its members."""
+    """Return whether two config values are the same.
+
+    The number 1 differs from True and from 1.0, but a tuple equals a list with the same members.
+    """
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
@@ -19,10 +22,10 @@ def same(left: object, right: object) -> bool:
 
 
 def in_jinja(value: object, quote: str = "'", capital: bool = False) -> str:
-    """Format a Jinja literal.
+    """Format a value as a Jinja literal.
 
     Args:
-        value: None, a boolean, a number or a string, or a list or mapping of these.
+        value: None, a boolean, a number or a string, or a list or mapping of such values.
         quote: the quote character for strings.
         capital: whether to write True and False instead of true and false.
 
@@ -48,11 +51,11 @@ def in_jinja(value: object, quote: str = "'", capital: bool = False) -> str:
 
 
 def in_yaml(value: object, quote: str | None = None) -> str:
-    """Format a value on one line of YAML that is also valid inside flow lists and mappings.
+    """Format a value as YAML on one line, which is also valid inside flow lists and flow mappings.
 
     Args:
-        value: None, a boolean, a number or a string, or a list or mapping of these.
-        quote: the quote character for strings; None to quote only where necessary.
+        value: None, a boolean, a number or a string, or a list or mapping of such values.
+        quote: the quote character for strings; None adds quotes only where they are necessary.
     """
     if isinstance(value, tuple):
         value = list(value)
@@ -74,6 +77,6 @@ def _dumped(value: object, quote: str | None) -> str:
 
 
 def line_end(text: str) -> str:
-    """Return the line ending of a text's first line."""
+    """Return the line ending that the first line of a text has."""
     first = text.partition("\n")[0]
     return "\r\n" if first.endswith("\r") and "\n" in text else "\n"

@@ -1,4 +1,4 @@
-"""Plan the file edits for config changes, and refuse changes that only the user can make safely."""
+"""Plan the file edits that implement config changes, and refuse changes that only the user can make safely."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _ADDED_UP = frozenset({"tags", "meta", "grants", "docs", "packages", "pre-hook",
 def plan_edits(
     project_dir: Path, manifest: Mapping[str, Any], changes: Sequence[ConfigChange]
 ) -> tuple[list[FileEdit], list[Refusal]]:
-    """Plan the file edits for config changes, without writing them.
+    """Plan the file edits that implement config changes, without writing any file.
 
-    The plan edits a key where it is set: in the SQL's config() call, which takes precedence, or in the YAML properties.
-    A new key goes into an existing config() call. Otherwise, it goes into the config of the properties, or into a new
-    config() call at the top of the SQL. The plan never edits dbt_project.yml, which applies to several models and which
-    the model's own file overrides.
+    A key is edited where it is already set: in the SQL's config() call, which takes precedence, or in the YAML
+    properties. A new key goes into an existing config() call. Otherwise, the new key goes into the config of the
+    properties, or into a new config() call at the top of the SQL. The plan never edits dbt_project.yml. Settings in
+    dbt_project.yml apply to several models, and a model's own files override them.
 
     Args:
         project_dir: directory of dbt_project.yml.
         manifest: content of manifest.json.
-        changes: the requested changes; a refused change does not affect other models.
+        changes: the requested changes. If a change is refused, the changes to other models are planned nevertheless.
 
-    Returns: the file edits, which are empty if all keys already have these values, and the refused changes with
-    reasons.
+    Returns: the file edits, and the refused changes with reasons. The list of edits is empty if all keys already have
+    these values.
     """
     files = _Files(project_dir)
     refusals = []
@@ -53,7 +53,7 @@ def plan_edits(
 
 @dataclass
 class _Files:
-    """The project's files before and after the edits."""
+    """The files of the project, before and after the edits."""
 
     project_dir: Path
     before: dict[Path, str] = field(default_factory=dict)
@@ -62,13 +62,13 @@ class _Files:
     notes: dict[Path, list[str]] = field(default_factory=dict)
 
     def text(self, path: Path) -> str:
-        """Return the text of a file after the edits so far."""
+        """Return the text of a file with all edits that have been recorded so far."""
         if path not in self.after:
             self.before[path] = self.after[path] = _read(self.project_dir, path)
         return self.after[path]
 
     def take(self, model: str, edited: Mapping[Path, str], notes: Sequence[str]) -> None:
-        """Record the edits of one model."""
+        """Record the edits that one model requires."""
         for path, text in edited.items():
             if text != self.after[path]:
                 self.after[path] = text
@@ -76,7 +76,7 @@ class _Files:
                 self.notes.setdefault(path, []).extend(notes)
 
     def edits(self) -> list[FileEdit]:
-        """Return the edits of all models."""
+        """Return the recorded edits of all models."""
         return [
             FileEdit(path, self.before[path], text, tuple(self.models[path]), tuple(self.notes[path]))
             for path, text in sorted(self.after.items())
@@ -85,7 +85,7 @@ class _Files:
 
 
 class _Node:
-    """A model in the manifest."""
+    """A model, as described in the manifest."""
 
     def __init__(self, manifest: Mapping[str, Any], unique_id: str) -> None:
         self.unique_id = unique_id
@@ -95,23 +95,23 @@ class _Node:
 
     @property
     def name(self) -> str:
-        """Return the name that ref() uses."""
+        """Return the model's name as used in ref()."""
         return str(self.entry.get("name") or self.unique_id.split(".")[-1])
 
     @property
     def path(self) -> Path:
-        """Return the path of the model's file."""
+        """Return the path of the file that defines the model."""
         return Path(str(self.entry["original_file_path"]))
 
     @property
     def properties(self) -> Path | None:
-        """Return the path of the model's YAML properties."""
+        """Return the path of the YAML file that contains the model's properties."""
         patch = str(self.entry.get("patch_path") or "")
         return Path(patch.partition("://")[2]) if patch else None
 
     @property
     def fqn(self) -> list[str]:
-        """Return the model's path in dbt_project.yml, starting with the project's name."""
+        """Return the names that select the model in dbt_project.yml, starting with the project's name."""
         return [str(part) for part in self.entry.get("fqn") or ()]
 
     def refuse_foreign(self) -> None:
@@ -122,7 +122,7 @@ class _Node:
             raise CannotEditError(f"The node is a {self.entry['resource_type']}, but only models can be edited.")
         if self.is_foreign:
             raise CannotEditError(
-                f"The model belongs to the package {self.entry['package_name']}; but only the project's files can be "
+                f"The model belongs to the package {self.entry['package_name']}, but only the project's files can be "
                 "edited."
             )
         if self.is_python:
@@ -142,7 +142,7 @@ class _Node:
         return self.entry.get("language") == "python"
 
     def _called(self) -> list[tuple[str, str]]:
-        """Return the names and texts of the macros that the model's SQL calls directly or indirectly."""
+        """Return the names and the texts of all macros that the model's SQL calls, directly or indirectly."""
         waiting = list((self.entry.get("depends_on") or {}).get("macros") or ())
         seen: dict[str, Mapping[str, Any]] = {}
         while waiting:
@@ -164,10 +164,11 @@ def _sets_config(macro: str) -> bool:
 
 
 def _edited(files: _Files, node: _Node, config: Mapping[str, object]) -> tuple[dict[Path, str], list[str]]:
-    """Return the edited texts of a model's files, and notes on overridden settings."""
+    """Return the edited texts of a model's files, and notes about settings that the edits override."""
     if added_up := sorted(_ADDED_UP & config.keys()):
         raise CannotEditError(
-            f"dbt merges {', '.join(added_up)} from all places that set it, so an edit does not determine the result."
+            f"dbt merges {', '.join(added_up)} from all places that set it, so an edit in one place does not determine "
+            "the result."
         )
     sql = files.text(node.path)
     of_sql, of_yaml = _places(files, node, config, sql)
@@ -185,7 +186,7 @@ def _edited(files: _Files, node: _Node, config: Mapping[str, object]) -> tuple[d
 def _places(
     files: _Files, node: _Node, config: Mapping[str, object], sql: str
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """Divide the keys between the SQL and the YAML properties."""
+    """Divide the keys into those to set in the SQL and those to set in the YAML properties."""
     in_sql = set_keys(sql)
     rest = {key: value for key, value in config.items() if key not in in_sql or value is None}
     of_sql = {key: value for key, value in config.items() if key in in_sql}
@@ -206,7 +207,10 @@ def _places(
 
 
 def _of_version(files: _Files, node: _Node, rest: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the keys to set for one version of a model, which has separate SQL but shares the properties."""
+    """Return the keys to set for one version of a model.
+
+    Each version has its own SQL, but all versions share the YAML properties.
+    """
     if node.properties is not None:
         text = files.text(node.properties)
         properties = read_properties(text, node.name)
@@ -217,7 +221,7 @@ def _of_version(files: _Files, node: _Node, rest: Mapping[str, object]) -> Mappi
 
 
 def _above(project_dir: Path, fqn: Sequence[str], key: str) -> str | None:
-    """Return the innermost path in dbt_project.yml that sets a key for a model, such as models.shop.marts."""
+    """Return the most specific path in dbt_project.yml that sets a key for a model, such as models.shop.marts."""
     try:
         level = yaml.safe_load(read(project_dir / "dbt_project.yml"))
     except (OSError, ValueError, yaml.YAMLError):
@@ -233,7 +237,7 @@ def _above(project_dir: Path, fqn: Sequence[str], key: str) -> str | None:
 
 
 def _read(project_dir: Path, path: Path) -> str:
-    """Return the text of a project file.
+    """Return the text of a file in the project.
 
     Raises:
         CannotEditError: the file is outside the project, or cannot be read.
@@ -250,7 +254,7 @@ def _read(project_dir: Path, path: Path) -> str:
 
 
 def _by_hand(node: _Node, config: Mapping[str, object]) -> str:
-    """Return the config that the user can write by hand."""
+    """Return the config that the user can add by hand."""
     gone = [key for key, value in config.items() if value is None]
     without = f"\nremove: {', '.join(gone)}" if gone else ""
     if node.is_python:

@@ -1,4 +1,7 @@
-"""Edit keys of a model's config in a YAML properties file: PyYAML locates the config, and ruamel.yaml edits it."""
+"""Edit keys of a model's config in a YAML properties file.
+
+PyYAML locates the config, and ruamel.yaml edits it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _COMMENT = re.compile(r"(^|\s)#")
 
 @dataclass(frozen=True)
 class Properties:
-    """A model in a properties file."""
+    """A model's entry in a properties file."""
 
     text: str  # text of the file
     tree: yaml.MappingNode  # the node of the model
@@ -31,10 +34,10 @@ class Properties:
 
 
 def read_properties(text: str, model: str) -> Properties | None:
-    """Find a model in a file; None if the file does not contain it.
+    """Find a model's entry in a file, or return None if the file has no entry for it.
 
     Raises:
-        CannotEditError: the file cannot be read, or contains the model twice.
+        CannotEditError: the file cannot be read, or has two entries for the model.
     """
     data, tree = _loaded(text), _tree(text)
     found = [number for number, entry in enumerate(_models(data)) if entry.get("name") == model]
@@ -54,7 +57,7 @@ def read_properties(text: str, model: str) -> Properties | None:
 
 
 def version_keys(text: str, model: str) -> frozenset[str]:
-    """Return the keys that the config of any version of a model sets.
+    """Return the keys that are set in the config of any version of a model.
 
     Raises:
         CannotEditError: the file cannot be read.
@@ -65,7 +68,7 @@ def version_keys(text: str, model: str) -> frozenset[str]:
 
 
 def edit_properties(text: str, model: str, wanted: Mapping[str, object]) -> str:
-    """Return the text of a properties file with these keys set in the existing config of a model.
+    """Return the text of a properties file after setting these keys in a model's existing config.
 
     Args:
         text: text of the file.
@@ -111,14 +114,16 @@ def _without_trailing_comments(block: str) -> str:
 
 
 def _edited(lines: list[str], wanted: Mapping[str, object]) -> list[str]:
-    """Edit the keys of a config; all other lines stay the same if ruamel.yaml keeps the number of lines.
+    """Edit the keys of a config.
+
+    All other lines stay the same, provided that ruamel.yaml keeps the number of lines.
 
     Args:
-        lines: the config, from its key to its last value.
+        lines: the lines of the config, from its key to its last value.
         wanted: new values by key; None removes the key.
 
     Raises:
-        CannotEditError: a comment would be lost.
+        CannotEditError: the edit would remove a comment.
     """
     yaml, data = loaded("\n".join(lines))
     before, config = dumped(yaml, data).splitlines(), data["config"]
@@ -150,7 +155,7 @@ def _edited(lines: list[str], wanted: Mapping[str, object]) -> list[str]:
 
 
 def _in_style_of(old: object, value: object) -> object:
-    """Return a value in the style of the value that it replaces: its quotes, or its list style."""
+    """Return a value in the style of the value that it replaces: with the same quotes or the same list style."""
     if isinstance(old, ScalarString) and isinstance(value, str) and "\n" not in value:
         return type(old)(value)
     if isinstance(old, CommentedSeq) and isinstance(value, CommentedSeq) and value and not old.fa.flow_style():
@@ -175,7 +180,9 @@ def _refuse_logic(found: Properties, wanted: Mapping[str, object]) -> None:
 
 
 def _verify(before: str, after: str, model: str, wanted: Mapping[str, object]) -> None:
-    """Verify the edited file: the requested keys have their new values, and everything else is unchanged.
+    """Verify an edited file.
+
+    The requested keys must have their new values, and everything else must be unchanged.
 
     Raises:
         CannotEditError: the verification failed.

@@ -1,4 +1,4 @@
-"""Read and write YAML, and keep its comments, quotes and indentation."""
+"""Read and write YAML, keeping comments, quotes and indentation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from ruamel.yaml.util import load_yaml_guess_indent
 
 
 def loaded(text: str) -> tuple[YAML, Any]:
-    """Parse YAML text; return the `YAML` instance that writes it in the same style, and the data."""
+    """Parse YAML text.
+
+    Return the data, and the `YAML` instance that writes it in the same style.
+    """
     _, indent, offset = load_yaml_guess_indent(text) if text.strip() else (None, None, None)
     sequence = indent or 4
     depths = [len(line) - len(line.lstrip()) for line in text.splitlines() if line.lstrip()[:1] not in ("", "#", "-")]
@@ -26,7 +29,7 @@ def loaded(text: str) -> tuple[YAML, Any]:
 
 
 def dumped(yaml: YAML, data: Any) -> str:
-    """Return the text of edited YAML."""
+    """Return edited YAML data as text."""
     stream = io.StringIO()
     yaml.dump(data, stream)
     return stream.getvalue()

@@ -1,4 +1,4 @@
-"""Edit keys in the config() call of a model's SQL."""
+"""Edit keys in the config() call in a model's SQL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _ASSIGNMENT = re.compile(r"[ \t]*[=:][ \t]*$")
 
 
 def config_block(config: Mapping[str, object], line_end: str = "\n") -> str:
-    """Format a config() call without the keys whose value is None, on one line if it is short."""
+    """Format a config() call, on one line if it is short.
+
+    Keys whose value is None are left out.
+    """
     pairs = [f"{key}={in_jinja(value)}" for key, value in config.items() if value is not None]
     block = f"{{{{ config({', '.join(pairs)}) }}}}"
     if len(block) <= _LONGEST_LINE:
@@ -27,7 +30,7 @@ def config_block(config: Mapping[str, object], line_end: str = "\n") -> str:
 
 
 def set_keys(text: str) -> frozenset[str]:
-    """Return the keys that a model's SQL sets.
+    """Return the keys that the config() call in a model's SQL sets.
 
     Raises:
         CannotEditError: the config() call cannot be edited.
@@ -46,7 +49,7 @@ def has_config(text: str) -> bool:
 
 
 def edit_sql(text: str, wanted: Mapping[str, object]) -> str:
-    """Return a model's SQL with these keys set in its config() call, or in a new call at its top.
+    """Return a model's SQL after setting these keys in its config() call, or in a new call at the top of the file.
 
     Args:
         text: text of the file.
@@ -67,7 +70,7 @@ def edit_sql(text: str, wanted: Mapping[str, object]) -> str:
 
 
 class _Style:
-    """The style of a config() call: quotes, booleans, and the separator between key and value."""
+    """The style of a config() call: its quotes, its booleans, and the separators between keys and values."""
 
     def __init__(self, call: ConfigCall) -> None:
         self._is_mapping = call.is_mapping
@@ -107,7 +110,9 @@ def _with_new_block(text: str, wanted: Mapping[str, object]) -> str:
 
 
 def _verify(before: str, after: str, wanted: Mapping[str, object]) -> None:
-    """Verify the edited file: the requested keys have their new values, and everything else is unchanged.
+    """Verify an edited file.
+
+    The requested keys must have their new values, and everything else must be unchanged.
 
     Raises:
         CannotEditError: the verification failed.
@@ -126,7 +131,7 @@ def _verify(before: str, after: str, wanted: Mapping[str, object]) -> None:
 
 
 def _outside(before: str, after: str) -> bool:
-    """Return whether two files differ at most in the arguments of config()."""
+    """Return whether two versions of a file differ in nothing except the arguments of config()."""
     left, right = find_config(before), find_config(after)
     if left is None and right is not None:
         return after.endswith(before.removeprefix(_BOM)) and after.startswith(_BOM) == before.startswith(_BOM)

@@ -1,1 +1,1 @@
-"""Read the costs of statements, tables and models from Spark event logs."""
+"""Read from Spark event logs how much statements, tables and models cost."""

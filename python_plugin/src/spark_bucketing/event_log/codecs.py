@@ -1,4 +1,7 @@
-"""Decompress event logs as streams, in the formats of `spark.eventLog.compression.codec` and gzip."""
+"""Decompress event logs as streams.
+
+Supported formats are those of `spark.eventLog.compression.codec`, and gzip.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,12 @@ _BUFFER = 1 << 20
 
 
 def decompressed(stream: IO[bytes], name: str) -> io.BufferedReader:
-    """Return a stream of the decompressed bytes; the first bytes identify the format.
+    """Return a stream of the decompressed bytes.
+
+    The first bytes of the file identify its format.
 
     Args:
-        stream: a stream with peek(), as open() returns it.
+        stream: a stream with a peek() method, such as a file that open() returns.
         name: path of the file, for messages.
 
     Raises:
@@ -51,7 +56,7 @@ def decompressed(stream: IO[bytes], name: str) -> io.BufferedReader:
 
 
 class _Blocks(io.RawIOBase):
-    """A stream of the bytes of several blocks."""
+    """A stream that returns the bytes of several blocks one after another."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks, self._left = blocks, memoryview(b"")
@@ -69,7 +74,7 @@ class _Blocks(io.RawIOBase):
 
 
 def _lz4_blocks(stream: IO[bytes]) -> Iterator[bytes]:
-    """Yield the blocks of LZ4BlockOutputStream.
+    """Yield the decompressed blocks of a file that Spark wrote with LZ4BlockOutputStream.
 
     Raises:
         EOFError: the file ends within a block, or a block is damaged.

@@ -1,4 +1,4 @@
-"""Compare the runs of models before and after bucketing."""
+"""Compare the runs of models before bucketing with their runs after bucketing."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ MEASURES: Mapping[str, Callable[[Run], float]] = {
 
 @dataclass(frozen=True)
 class Difference:
-    """One measure of a node's runs before and after."""
+    """The values of one measure in all runs of a node, before and after bucketing."""
 
     before: tuple[float, ...]
     after: tuple[float, ...]
 
     @property
     def medians(self) -> tuple[float, float]:
-        """Return the medians before and after."""
+        """Return the median value before and the median value after."""
         return median(self.before), median(self.after)
 
     @property
     def saved(self) -> float:
-        """Return the decrease in the median."""
+        """Return by how much the median decreased."""
         return self.medians[0] - self.medians[1]
 
     @property
     def verdict(self) -> Verdict:
-        """Return whether the measure decreased or increased by more than noise."""
+        """Return whether the measure decreased or increased by more than the noise between runs."""
         if min(len(self.before), len(self.after)) < LEAST_RUNS:
             return "too few runs"
         if chance_of_noise(self.before, self.after) > MOST_CHANCE or self.saved == 0:
@@ -59,7 +59,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class ComparedNode:
-    """A node that ran successfully before and after."""
+    """A node that ran successfully both before and after bucketing."""
 
     node: str
     differences: Mapping[str, Difference]  # by measure
@@ -67,7 +67,7 @@ class ComparedNode:
 
 @dataclass(frozen=True)
 class CostlyTable:
-    """A bucketed model whose build costs more task time than its readers save."""
+    """A bucketed model whose builds cost more additional task time than its readers save."""
 
     node: str
     table: str
@@ -78,7 +78,7 @@ class CostlyTable:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All nodes that ran successfully before and after."""
+    """The comparison of all nodes that ran successfully both before and after bucketing."""
 
     before: Measured
     after: Measured
@@ -90,7 +90,7 @@ class Comparison:
 
 
 def compare(before: Measured, after: Measured) -> Comparison:
-    """Compare the models that ran successfully in both sets of event logs."""
+    """Compare the runs of all models that ran successfully in both sets of event logs."""
     # Without dbt's query comment, the table identifies the model.
     written = [*before.writers.items(), *after.writers.items()]
     names = {f"table.{table}": node for table, node in written if not node.startswith("table.")}
@@ -108,7 +108,7 @@ def compare(before: Measured, after: Measured) -> Comparison:
 
 
 def _named(measured: Measured, names: Mapping[str, str]) -> Measured:
-    """Return the runs of models, without tests and hooks, by the models' names."""
+    """Return the runs of models by the models' names, without the runs of tests and hooks."""
     runs: dict[str, dict[Invocation, Run]] = {}
     for node, of in measured.runs.items():
         if not node.startswith(_NO_MODELS):
@@ -126,7 +126,7 @@ def _differences(before: Sequence[Run], after: Sequence[Run]) -> dict[str, Diffe
 
 
 def _invocations(measured: Measured, nodes: Sequence[str]) -> list[Run]:
-    """Return the sums of the invocations that ran all of these nodes."""
+    """Return one total for each dbt invocation that ran all of these nodes."""
     complete = [{key for key, run in measured.runs[node].items() if run.counts} for node in nodes]
     found = []
     for key in sorted(set.intersection(*complete) if complete else ()):
@@ -140,9 +140,12 @@ def _invocations(measured: Measured, nodes: Sequence[str]) -> list[Run]:
 
 
 def _costly(before: Measured, after: Measured, nodes: Mapping[str, ComparedNode]) -> tuple[CostlyTable, ...]:
-    """Return the bucketed tables that cost more task time than they save, with the largest net cost first.
+    """Return the bucketed tables that cost more task time than they save.
 
-    If a reader reads several bucketed tables, they share its savings. Savings and costs that may be noise count as 0.
+    The table with the largest net cost comes first.
+
+    If a model reads several bucketed tables, its savings are divided among them. Savings and costs that may be noise
+    count as 0.
     """
     new = sorted(after.bucketed.keys() - before.bucketed)
     read: dict[str, list[str]] = {}
@@ -166,16 +169,16 @@ def _costly(before: Measured, after: Measured, nodes: Mapping[str, ComparedNode]
 
 
 def _certain(node: ComparedNode) -> float:
-    """Return the task seconds that a node saves per run; 0 if the difference may be noise."""
+    """Return how many task seconds a node saves per run, or 0 if the difference may be noise."""
     difference = node.differences["task_seconds"]
     return difference.saved if difference.verdict in ("gained", "lost") else 0.0
 
 
 def chance_of_noise(before: Sequence[float], after: Sequence[float]) -> float:
-    """Return the two-sided p-value of the Mann-Whitney test, with equal values sharing the mean of their ranks.
+    """Return the two-sided p-value of the Mann-Whitney U test.
 
-    The distribution is exact for up to MOST_EXACT runs, and a normal approximation with corrections for ties and
-    continuity beyond.
+    The function uses the exact distribution for up to MOST_EXACT runs, and otherwise the normal approximation, with a
+    correction for ties. Equal values share the mean of their ranks.
     """
     ordered = sorted([*before, *after])
     # Twice the rank is an integer.

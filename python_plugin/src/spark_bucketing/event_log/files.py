@@ -1,4 +1,4 @@
-"""Find event logs in local directories and in Spark's file systems, and read their lines."""
+"""Find event logs in local directories and in file systems that Spark supports, and read their lines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LogFile:
 
 @dataclass
 class ReadCounts:
-    """Numbers of files, lines and damaged parts that were read."""
+    """How many files and lines were read, and how many of their parts were damaged."""
 
     files: int = 0
     size_bytes: int = 0
@@ -49,7 +49,7 @@ class ReadCounts:
 
     @property
     def warnings(self) -> list[str]:
-        """Return a sentence for each kind of missing data."""
+        """Return one sentence for each kind of data that is missing."""
         skipped = [
             (self.broken_lines, "Skipped {}.", "broken line"),
             (self.truncated_files, "Read {} up to a damaged or missing end.", "file"),
@@ -60,7 +60,9 @@ class ReadCounts:
 
 
 def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
-    """Return the files of each event log, in order; a rolling log has several files.
+    """Return the files of each event log, in order.
+
+    A rolling log consists of several files.
 
     Raises:
         EventLogError: a path does not exist, or contains no event log.
@@ -109,11 +111,11 @@ def _remote(path: str) -> list[LogFile]:
 
 
 def read_lines(files: Sequence[LogFile], counts: ReadCounts, on_bytes: OnBytes = lambda *_: None) -> Iterator[bytes]:
-    """Yield the lines of one event log; count files that end early.
+    """Yield the lines of one event log, and count files that end early.
 
     Args:
         files: the files of the log, in order.
-        counts: receives the number of files and lines.
+        counts: the counters to which the function adds files and lines.
         on_bytes: called at intervals with the number of bytes read from the current file, and its size.
     """
     # Damaged files raise these errors: gzip EOFError, zlib.error and BadGzipFile, an OSError; lz4 EOFError; zstd

@@ -1,4 +1,4 @@
-"""Sum the costs of statements in event logs, by run of a dbt node and by table and keys."""
+"""Add up the costs of statements in event logs, by run of a dbt node, and by table and keys."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from spark_bucketing.units import count
 _Value = TypeVar("_Value", MeasuredOperator, Keys)
 OnProgress = Callable[[str], None]
 AD_HOC = ""
-"""The node of statements that dbt did not send."""
+"""The node to which statements belong that dbt did not send."""
 Invocation = tuple[str, str]
-"""The Spark application, and dbt's id of the invocation or a number."""
+"""The id of the Spark application, and dbt's invocation id, or a number if dbt's id is unknown."""
 Operators = dict[MeasuredOperator, dict[Keys, Cost]]
-"""The costs of operators by table and keys."""
+"""The costs of each operator, by table and keys."""
 
 
 @dataclass
 class Run:
-    """One run of one node: all its statements."""
+    """One run of one dbt node, which consists of all statements of this run."""
 
     started: int  # milliseconds since 1970
     ended: int
@@ -41,11 +41,11 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds from the start of the first statement to the end of the last statement."""
+        """Return the seconds between the start of the first statement and the end of the last statement."""
         return (self.ended - self.started) / 1000
 
     def add(self, statement: Statement) -> None:
-        """Add a statement."""
+        """Add a statement to the run."""
         self.started, self.ended = min(self.started, statement.started), max(self.ended, statement.ended)
         self.failed |= statement.failed
         self.writes |= statement.writes
@@ -55,7 +55,7 @@ class Run:
 
 @dataclass
 class Measured:
-    """All information in event logs about models and tables."""
+    """Everything that the event logs contain about models and tables."""
 
     counts: ReadCounts = field(default_factory=ReadCounts)
     runs: dict[str, dict[Invocation, Run]] = field(default_factory=dict)  # by node
@@ -76,29 +76,29 @@ class Measured:
         self.ad_hoc += other.ad_hoc
 
     def runs_of(self, node: str) -> list[Run]:
-        """Return the successful runs of a node, with the oldest first."""
+        """Return the successful runs of a node, oldest first."""
         found = [run for run in self.runs.get(node, {}).values() if run.counts]
         return sorted(found, key=lambda run: run.started)
 
     def nodes(self) -> list[str]:
-        """Return the nodes with successful runs."""
+        """Return the nodes that have successful runs."""
         return sorted(node for node in self.runs if self.runs_of(node))
 
     @property
     def number_of_runs(self) -> int:
-        """Return the number of all runs, including failed runs."""
+        """Return the total number of runs, including failed runs."""
         return sum(run.writes for runs in self.runs.values() for run in runs.values())
 
     @property
     def summary(self) -> str:
-        """Summarize the logs that were read, and the data that they lack."""
+        """Summarize which logs were read, and which data is missing in them."""
         of_target = f" in the target {self.target}" if self.target else ""
         read = f"{count(self.counts.files, 'file')}, {count(self.number_of_runs, 'run')} of models{of_target}"
         return " ".join([f"{read}, {self.ad_hoc:,} other statements that shuffle or sort.", *self.counts.warnings])
 
     @property
     def operators(self) -> dict[str, Operators]:
-        """Return the operators by node, without failed runs."""
+        """Return the operators of all successful runs, by node."""
         found = {AD_HOC: self.ad_hoc_operators}
         for node, runs in self.runs.items():
             for run in runs.values():
@@ -107,7 +107,10 @@ class Measured:
         return found
 
     def costs(self, node: str | None = None) -> dict[Keys, Cost]:
-        """Return the costs by table and keys: of a node's successful runs, or of all statements outside failed runs."""
+        """Return the costs by table and keys.
+
+        The costs are those of a node's successful runs or, without a node, those of all statements outside failed runs.
+        """
         if node is None:
             every = list(self.operators.values())
         elif node == AD_HOC:
@@ -133,7 +136,7 @@ def _add_keys(into: dict[Keys, Cost], costs: dict[Keys, Cost]) -> None:
 
 @lru_cache(maxsize=100_000)
 def _shared(value: _Value) -> _Value:
-    """Return the first of equal values, so that the runs of a node share them in memory."""
+    """Return the first of several equal values, so that equal values of a node's runs use memory only once."""
     return value
 
 
@@ -188,10 +191,10 @@ def _bar(share: float, width: int = 30) -> str:
 
 
 def _add(of_targets: dict[str, Measured], ended: Iterable[Statement]) -> None:
-    """Add the statements of one application, by dbt target.
+    """Add the statements of one Spark application, by dbt target.
 
-    If the query comment has no invocation id, a new invocation starts with a dbt statement without a node, such as the
-    listing of schemas, if statements with a node precede it.
+    A query comment may lack dbt's invocation id. Without this id, the boundary between two dbt invocations is where
+    statements without a node, such as the listing of schemas, follow statements with a node.
     """
     number, in_nodes = 0, False
     for statement in ended:

@@ -1,4 +1,4 @@
-"""Attribute the Exchanges and Sorts of a plan in an event log to tables and their columns."""
+"""Attribute the cost of the Exchanges and Sorts in an event log's plan to tables and their columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_bucketing.event_log.unions import branch_columns, rows_of
 from spark_bucketing.units import size
 
 Plan = Mapping[str, Any]
-"""Spark's SparkPlanInfo as JSON: nodeName, simpleString, children, metrics."""
+"""Spark's SparkPlanInfo as parsed JSON, with the keys nodeName, simpleString, children and metrics."""
 Kind = Literal["join", "aggregate", "window", "other"]
 
 # These expressions take linear time, even with long literals in a plan.
@@ -27,7 +27,7 @@ _BUCKETED = re.compile(r"\bBucketed: true\b")
 
 @dataclass
 class Cost:
-    """The cost of Exchanges and Sorts, as Spark measured it."""
+    """The cost of Exchanges and Sorts, as measured by Spark."""
 
     shuffle_bytes: int = 0  # bytes that Exchanges wrote
     spill_bytes: int = 0  # in-memory bytes of the rows that Sorts spilled
@@ -51,7 +51,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Keys:
-    """The columns of one table that an operator uses as shuffle or sort keys."""
+    """The columns of one table by which an operator shuffles or sorts."""
 
     table: str  # qualified name
     columns: tuple[str | None, ...]  # the column of each key; None if a key is not a column
@@ -59,7 +59,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class MeasuredOperator:
-    """An operator for which Spark shuffles or sorts rows, and the tables of these rows."""
+    """An operator for which Spark shuffles or sorts rows, and the tables from which these rows come."""
 
     kind: Kind
     sides: tuple[Keys, ...]
@@ -86,13 +86,15 @@ class Accumulators:
 
 
 def operator_costs(plan: Plan, measured: Accumulators) -> list[tuple[MeasuredOperator, dict[Keys, Cost]]]:
-    """Return the operators for which Spark shuffled or sorted rows of tables, and the costs by table and keys.
+    """Return the operators for which Spark shuffled or sorted rows of tables.
 
-    Rows from another operator's shuffle count for no table, because buckets cannot avoid their next shuffle. The tables
-    below a UNION share the cost by their rows.
+    For each operator, return the costs by table and keys.
+
+    Rows that another operator has already shuffled count for no table, because buckets cannot avoid a second shuffle.
+    The tables below a UNION share the cost by their rows.
 
     Args:
-        plan: the final plan.
+        plan: the final plan of the execution.
         measured: the measurements of the plan.
     """
     found: list[_Consumer] = []
@@ -101,7 +103,7 @@ def operator_costs(plan: Plan, measured: Accumulators) -> list[tuple[MeasuredOpe
 
 
 def bucketed_tables(plan: Plan) -> set[str]:
-    """Return the tables that the plan reads as bucketed."""
+    """Return the tables that the plan reads with bucketed scans."""
     return {_table(node) for node in plan_nodes(plan) if _table(node) and _BUCKETED.search(node["simpleString"])}
 
 
@@ -188,7 +190,7 @@ def _tables(nodes: Sequence[Plan], keys: Sequence[int | None], measured: Accumul
 
 
 def _attributes(text: str) -> list[tuple[int, str]]:
-    """Return the numbers and names of the attributes in a text."""
+    """Return the ids and names of the attributes in a text."""
     return [(int(number), name.strip("` ")) for name, number in _ATTRIBUTE.findall(text) if number]
 
 
@@ -204,7 +206,10 @@ def _exchange_below(node: Plan) -> Plan | None:
 
 
 def _reachable(nodes: Sequence[Plan]) -> tuple[list[tuple[str, dict[int, str]]], dict[int, int], list[Plan]]:
-    """Return the tables in or below nodes without a shuffle in between, with their columns; all aliases; and UNIONs."""
+    """Return the tables in or below nodes, without tables below another shuffle or below a UNION.
+
+    Also return their columns, all aliases of columns, and the UNIONs.
+    """
     scans: list[tuple[str, dict[int, str]]] = []
     same: dict[int, int] = {}
     unions: list[Plan] = []

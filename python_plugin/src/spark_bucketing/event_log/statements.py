@@ -1,4 +1,4 @@
-"""Reduce the events of one Spark application to its SQL statements and their costs."""
+"""Reduce the events of one Spark application to its SQL statements and what they cost."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ _RUN_TIME, _SHUFFLED, _SPILLED, _OUTPUT = (
 
 @dataclass
 class Work(Cost):
-    """What all tasks of a statement cost."""
+    """The total cost of all tasks of a statement."""
 
     write_ms: int = 0  # run time of the tasks in stages that write files
 
 
 @dataclass
 class Statement:
-    """A finished SQL statement, including the executions that it started."""
+    """A finished SQL statement, including other executions that it started."""
 
     application: str
     started: int  # milliseconds since 1970
@@ -97,7 +97,7 @@ class _Application:
     lost: set[int] = field(default_factory=set)  # executions whose start may be a broken line
 
     def fold(self, event: str, line: bytes) -> Statement | None:
-        """Apply an event, and return the statement that it ends."""
+        """Apply an event, and return the statement that ended with it, if any."""
         if event == "SQLAdaptiveExecutionUpdate":
             # Only the last plan counts, so the code parses it at the end.
             number = _EXECUTION.search(line)
@@ -128,7 +128,7 @@ class _Application:
         self.counts.applications.add(found)
 
     def broken(self, line: bytes) -> Statement | None:
-        """Count a broken line, and mark the statements that it belongs to as failed.
+        """Count a broken line, and mark the statements to which it belongs as failed.
 
         Returns: a failed statement if the line is the start of a statement.
         """
@@ -244,9 +244,12 @@ def _number(value: object) -> int:
 
 
 def statements(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[Statement]:
-    """Yield the statements of one application when they end, and those without an end as failed.
+    """Yield the statements of one application when they end.
 
-    Count broken lines, and skip a log of an application that another log has started.
+    Statements that never end are yielded as failed.
+
+    The function counts broken lines. The function skips the log of an application for which another log has already
+    been read.
     """
     application = _Application(counts)
     for line in lines:

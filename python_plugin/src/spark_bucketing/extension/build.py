@@ -1,7 +1,7 @@
 """Build the extension's jar on the machine that uses it, once for each version of Spark and of the extension.
 
-Catalyst's classes change between Spark versions, so a jar works with only one version. Spark includes the Scala
-compiler, so building the extension requires only a Java runtime.
+Catalyst's classes change between Spark versions, so a jar works with only one version of Spark. Spark includes the
+Scala compiler, so building the extension requires only a Java runtime.
 """
 
 from __future__ import annotations
@@ -38,13 +38,16 @@ object Built {{
 
 
 def build_jar(cache: Path | None = None) -> Path:
-    """Return the extension's jar for the installed Spark; compile it unless the package or the cache contains it.
+    """Return the extension's jar for the installed Spark.
+
+    Compile it, unless this package or the cache already contains it.
 
     Args:
-        cache: directory of jars; None for the user's cache, see cache_folder().
+        cache: directory for compiled jars, or None for the user's cache directory, see cache_folder().
 
     Returns:
-        The jar, named after Spark's version and a hash of Spark's jars and the sources.
+        The path of the jar. The name of the jar contains Spark's version, and a hash of Spark's jars and the Scala
+        sources.
 
     Raises:
         ExtensionError: Spark or Java is missing, the sources do not compile, or the directory cannot be written.
@@ -76,7 +79,7 @@ def build_jar(cache: Path | None = None) -> Path:
 
 
 def copy_jar(jar: Path, target: Path) -> Path:
-    """Copy the jar to a path that does not depend on the version.
+    """Copy the jar to a path that stays the same for all versions.
 
     Args:
         jar: the jar from build_jar().
@@ -98,11 +101,12 @@ def copy_jar(jar: Path, target: Path) -> Path:
 def sources_for(spark: SparkHome) -> list[Path]:
     """Return the Scala sources for a Spark version.
 
-    Sources that differ between versions are in directories named after the first release that they support, such as
-    `compat/4.0`. Among files with the same name, this function selects the newest one that is not newer than Spark.
+    Some sources differ between Spark versions. Such sources are in directories named after the oldest release that they
+    support, such as `compat/4.0`. Of several files with the same name, the function returns the newest one that is not
+    newer than Spark.
 
     Args:
-        spark: the installation from find_spark(); for a vendor's version, only the leading numbers count.
+        spark: the installation that find_spark() returns. In a vendor's version, only the leading numbers count.
 
     Raises:
         ExtensionError: the extension does not support this version.
@@ -123,7 +127,10 @@ def sources_for(spark: SparkHome) -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """Return the directory for jars: SPARK_BUCKETING_CACHE, or `spark-bucketing` in the user's cache directory."""
+    """Return the directory for compiled jars.
+
+    The directory is SPARK_BUCKETING_CACHE, or `spark-bucketing` in the user's cache directory.
+    """
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named)

@@ -1,4 +1,4 @@
-"""Format the settings that enable the extension for Spark's configuration files and command-line options."""
+"""Format the settings that enable the extension, for Spark's configuration files and command-line options."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def extension_settings(jar: Path) -> dict[str, str]:
 
 
 def server_settings(jar: Path) -> dict[str, str]:
-    """Return the Spark settings that load the extension into any driver, including a Thrift Server.
+    """Return the Spark settings that load the extension in any driver, including a Thrift Server.
 
-    When the first session of a server ends, Hive closes the class loader of spark.jars. After that, Spark cannot load
-    more classes from these jars. The driver's own class path stays open.
+    When the first session of a Thrift Server ends, Hive closes the class loader for the jars in spark.jars. Afterwards,
+    Spark cannot load more classes from these jars. Spark can still load classes from the driver's own class path.
 
     Args:
         jar: the extension's jar, from build_jar(); it must exist when the driver starts.
@@ -32,7 +32,7 @@ def server_settings(jar: Path) -> dict[str, str]:
 
 
 def event_log_settings(folder: str) -> dict[str, str]:
-    """Return the Spark settings that write event logs, which `spark-bucketing report` reads.
+    """Return the Spark settings that make Spark write event logs for `spark-bucketing report`.
 
     Args:
         folder: URI of an existing directory.
@@ -47,17 +47,20 @@ def event_log_settings(folder: str) -> dict[str, str]:
 
 
 def as_properties(settings: Mapping[str, str]) -> str:
-    """Return lines for spark-defaults.conf or any other properties file."""
+    """Return the settings as lines for spark-defaults.conf or any other properties file."""
     return "\n".join(f"{key}={value}" for key, value in settings.items())
 
 
 def as_options(settings: Mapping[str, str]) -> str:
-    """Return options for spark-submit, spark-sql, pyspark or start-thriftserver.sh, quoted for a shell."""
+    """Return the settings as options for spark-submit, spark-sql, pyspark or start-thriftserver.sh.
+
+    The options are quoted for a shell.
+    """
     return " ".join(f"--conf {shlex.quote(f'{key}={value}')}" for key, value in settings.items())
 
 
 def as_profile(settings: Mapping[str, str]) -> str:
-    """Return a YAML block for a target of profiles.yml with the method session."""
+    """Return the settings as YAML for a target of profiles.yml that uses the method session."""
     # Every JSON string is a valid YAML string.
     lines = [f"  {key}: {json.dumps(value)}" for key, value in settings.items()]
     return "\n".join(["server_side_parameters:", *lines])

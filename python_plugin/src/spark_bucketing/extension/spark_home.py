@@ -1,4 +1,4 @@
-"""Locate the Spark that PySpark would start, and the Java that would run it, without starting them."""
+"""Locate the Spark that PySpark would start and the Java that would run it, without starting either."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from spark_bucketing.errors import ExtensionError
 
 @dataclass(frozen=True)
 class SparkHome:
-    """A Spark installation: the directory of its jars, and their version."""
+    """A Spark installation: the directory that contains its jars, and its version."""
 
     jars: Path
     version: str
 
     @property
     def release(self) -> str:
-        """Return the first two numbers of the version, such as 4.3."""
+        """Return the first two numbers of the Spark version, such as 4.3."""
         return ".".join(self.version.split(".")[:2])
 
 
 def find_spark() -> SparkHome:
-    """Find the Spark that PySpark would start: SPARK_HOME if it is set, otherwise the one in PySpark's package.
+    """Find the Spark that PySpark would start.
+
+    PySpark starts the Spark in SPARK_HOME if this variable is set, otherwise the Spark in its own package.
 
     Raises:
         ExtensionError: Spark is missing or incomplete.
@@ -44,7 +46,9 @@ def find_spark() -> SparkHome:
 
 
 def find_java() -> str:
-    """Find the java command that Spark's scripts would run: from JAVA_HOME if it is set, otherwise from PATH.
+    """Find the java command that Spark's scripts would run.
+
+    The scripts run the java command in JAVA_HOME if this variable is set, otherwise the first java command in PATH.
 
     Raises:
         ExtensionError: neither JAVA_HOME nor PATH contains Java.

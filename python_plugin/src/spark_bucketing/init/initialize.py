@@ -35,8 +35,8 @@ class FirstModel:
     Attributes:
         name: the model's name, as in ref().
         columns: the bucket columns.
-        size_bytes: size of the model's table; None to query the warehouse.
-        buckets: number of buckets; None to derive it from the size.
+        size_bytes: size of the model's table, or None to query the warehouse for it.
+        buckets: number of buckets, or None to derive it from the table's size.
     """
 
     name: str
@@ -47,17 +47,17 @@ class FirstModel:
 
 @dataclass(frozen=True)
 class Setup:
-    """Edits to the project's files, and notes about the remaining manual steps."""
+    """Edits of the project's files, and notes about the steps that the user has to take."""
 
     edits: tuple[FileEdit, ...]
     notes: tuple[str, ...]
 
 
 def package_entry(source: str | None, revision: str, project_dir: Path, checkout: Path | None) -> Mapping[str, str]:
-    """Return the entry for packages.yml.
+    """Return the package's entry for packages.yml.
 
     Args:
-        source: URL of a Git repository, or a directory with the dbt package; None for the checkout.
+        source: URL of a Git repository, or a directory with the dbt package, or None to use `checkout`.
         revision: branch, tag or commit of a Git repository.
         project_dir: directory of the user's dbt_project.yml.
         checkout: directory from which spark-bucketing was installed, if it contains the dbt package.
@@ -92,9 +92,10 @@ def is_package(folder: Path) -> bool:
 
 
 def package_edit(project_dir: Path, source: str | None, revision: str, checkout: Path | None) -> FileEdit | None:
-    """Add the package to the project's packages; None if the project already has it.
+    """Add the package to the project's packages, or return None if the project already has it.
 
-    See package_entry() for arguments and errors. If the project has the package, the source may be unknown.
+    See package_entry() for the arguments and errors. If the project already has the package, an unknown source is no
+    error.
     """
     # dbt accepts packages in only one of these two files.
     dependencies = Path("dependencies.yml")
@@ -108,7 +109,7 @@ def package_edit(project_dir: Path, source: str | None, revision: str, checkout:
 
 
 def profile_edit(target: Target, settings: Mapping[str, str]) -> FileEdit | None:
-    """Add the settings to the target in profiles.yml; None if the target already loads the extension."""
+    """Add the settings to the target in profiles.yml, or return None if the target already loads the extension."""
     path = target.profiles_dir / "profiles.yml"
     before = _text(path)
     shown = path.relative_to(target.project_dir) if path.is_relative_to(target.project_dir) else path
@@ -118,13 +119,13 @@ def profile_edit(target: Target, settings: Mapping[str, str]) -> FileEdit | None
 def model_edits(
     project_dir: Path, manifest: Mapping[str, Any], model: FirstModel, size_of: Callable[[str], int | None]
 ) -> Setup:
-    """Edit the config of the first bucketed model.
+    """Edit the config of the first model to bucket.
 
     Args:
         project_dir: directory of dbt_project.yml.
         manifest: the content of manifest.json.
         model: the model and its bucket spec.
-        size_of: returns the size of a relation in bytes; None if it does not exist.
+        size_of: returns the size of a relation in bytes, or None if the relation does not exist.
 
     Raises:
         ProjectError: the model does not exist, cannot be bucketed, or has an unknown size.

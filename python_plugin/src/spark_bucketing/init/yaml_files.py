@@ -1,4 +1,4 @@
-"""Add entries to packages.yml and profiles.yml, and keep the comments and the formatting of these files."""
+"""Add entries to packages.yml and profiles.yml, keeping the comments and the formatting of these files."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _LISTS = ("spark.jars", "spark.sql.extensions")
 
 
 def add_package(text: str, entry: Mapping[str, str], file: str = "packages.yml") -> str:
-    """Add an entry to the packages of a dbt project.
+    """Add an entry for a package to the packages file of a dbt project.
 
     Args:
         text: the file's content; empty for a new file.
-        entry: keys of the package, such as `git` and `revision`, or `local`.
+        entry: the entry's keys and values, such as `git` and `revision`, or `local`.
         file: the file's name, for errors.
 
     Returns:
-        The new content; the same content if the file already has the package.
+        The new content, or the unchanged content if the file already contains the package.
 
     Raises:
         ProjectError: the file is not a packages file.
@@ -41,7 +41,7 @@ def add_package(text: str, entry: Mapping[str, str], file: str = "packages.yml")
 
 
 def packages_of(text: str, file: str) -> list[Mapping[str, Any]]:
-    """Return the entries of a packages file.
+    """Return all entries of a packages file.
 
     Args:
         text: the file's content.
@@ -69,7 +69,7 @@ def _packages(text: str, file: str) -> tuple[YAML, dict[str, Any]]:
 
 
 def is_this_package(entry: Mapping[str, Any]) -> bool:
-    """Return whether the source of an entry has this package's name."""
+    """Return whether the source of an entry has the name of this package."""
     places = [str(value) for key, value in entry.items() if key in ("git", "local", "package", "tarball")]
     return any(
         place.rstrip("/").removesuffix(".git").endswith(name)
@@ -85,11 +85,12 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
         text: the file's content.
         profile: name of the profile.
         target: name of the target in the profile's outputs.
-        settings: Spark settings by key; the value is appended to a list such as `spark.jars`.
+        settings: Spark settings by key. If a setting is a list, such as `spark.jars`, its value is appended to the
+            list.
         file: the file's name, for errors.
 
     Returns:
-        The new content; the same content if the target already loads the extension.
+        The new content, or the unchanged content if the target already loads the extension.
 
     Raises:
         ProfileError: the file does not contain this target.

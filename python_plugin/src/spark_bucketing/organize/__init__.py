@@ -1,1 +1,1 @@
-"""Plan the number and size of a table's files, and the tasks that write them."""
+"""Plan the number and the sizes of a table's files, and the tasks that write them."""

@@ -1,4 +1,4 @@
-"""Compute the number of files of each partition, as the macro files_of_partition does in SQL."""
+"""Compute the number of files in each partition, as the macro files_of_partition does in SQL."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ SETTINGS = tuple(FILE_COUNTS)
 
 @dataclass(frozen=True)
 class FileCount:
-    """A setting for the number of files of a table."""
+    """A setting that determines how many files a table has."""
 
     setting: str  # name of the setting, from SETTINGS
     value: int  # number of rows, bytes or files
 
     def rows_per_file(self, bytes_per_row: Fraction | None = None) -> int | None:
-        """Return the number of rows per file; None if the setting is a number of files.
+        """Return the number of rows per file, or None if the setting is a number of files.
 
         Args:
-            bytes_per_row: size of a row on disk in bytes; required for `target_file_size`.
+            bytes_per_row: size of a row on disk in bytes. It is required if `target_file_size` is set.
 
         Raises:
             ValueError: `target_file_size` is set, and the bytes per row are unknown.
@@ -38,12 +38,12 @@ class FileCount:
 
 
 def files_of_partitions(count: FileCount, rows: Sequence[int], bytes_per_row: Fraction | None = None) -> list[int]:
-    """Return the number of files of each partition: at least one, and at most one per row.
+    """Return the number of files for each partition: at least one, and at most one per row.
 
     Args:
-        count: the setting.
-        rows: number of rows of each partition.
-        bytes_per_row: size of a row on disk in bytes; required for `target_file_size`.
+        count: the setting that determines the number of files.
+        rows: number of rows in each partition.
+        bytes_per_row: size of a row on disk in bytes. It is required if `target_file_size` is set.
     """
     per_file, total = count.rows_per_file(bytes_per_row), sum(rows)
     return [min(each, max(1, _wanted(count, each, per_file, total))) for each in rows]

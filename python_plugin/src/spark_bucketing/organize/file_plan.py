@@ -28,20 +28,20 @@ OnProgress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Measured:
-    """The measured numbers of rows and bytes in existing files."""
+    """The numbers of rows and bytes in the existing files."""
 
     rows: int
     bytes: int
 
     @property
     def bytes_per_row(self) -> Fraction:
-        """Return the mean bytes per row."""
+        """Return the mean number of bytes per row."""
         return Fraction(self.bytes, self.rows)
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """Command options that override the model's config."""
+    """The command options that override the model's config."""
 
     counts: Mapping[str, object]  # values by setting; empty to use the config
     bytes_per_row: Fraction = Fraction(0)  # size of a row on disk; 0 to measure the existing table
@@ -49,7 +49,7 @@ class Overrides:
 
 @dataclass(frozen=True)
 class PlannedPartition:
-    """A partition with its numbers of rows and files."""
+    """A partition, with its number of rows and its planned number of files."""
 
     values: tuple[str | None, ...]
     rows: int
@@ -72,12 +72,12 @@ class FilePlan:
 
     @property
     def files(self) -> int:
-        """Return the number of files of all partitions."""
+        """Return the total number of files in all partitions."""
         return sum(partition.files for partition in self.partitions)
 
     @property
     def rows(self) -> int:
-        """Return the number of rows of all partitions."""
+        """Return the total number of rows in all partitions."""
         return sum(partition.rows for partition in self.partitions)
 
 
@@ -111,7 +111,7 @@ def plan_model(
         raise ProjectError(
             f"Cannot plan the files of model '{name}'.\n"
             f"  found:    target_file_size, but no table {node.relation} to measure the bytes per row\n"
-            "  expected: an existing Parquet or ORC table, or a number\n"
+            "  expected: an existing Parquet or ORC table, or the number of bytes per row\n"
             "  instead:  --bytes-per-row 40; the first `dbt run` measures a sample that it writes"
         )
     # NULLs in the range column get a separate file.
@@ -133,11 +133,11 @@ def plan_model(
 
 
 def file_config(config: Mapping[str, Any], counts: Mapping[str, object], model: str) -> dict[str, Any]:
-    """Return the config that determines a model's files, for any materialization.
+    """Return the config that determines how many files a model has, whatever its materialization.
 
     Args:
         config: config of the model.
-        counts: settings for the number of files that override the settings in the config.
+        counts: settings for the number of files. These settings override the settings in `config`.
         model: name of the model, for errors.
 
     Raises:
@@ -169,7 +169,7 @@ def _model(artifacts: Artifacts, name: str) -> Node:
 
 
 class _Rows(NamedTuple):
-    """The number of rows in a partition, and how many of them have NULL in the range column."""
+    """The number of rows in a partition, and the number of these rows that have NULL in the range column."""
 
     values: tuple[str | None, ...]
     rows: int
@@ -195,7 +195,10 @@ def _rows_of_partitions(warehouse: Warehouse, node: Node, config: Mapping[str, A
 
 
 def _measured(warehouse: Warehouse, node: Node) -> Measured | None:
-    """Measure the existing table with the _metadata column of Parquet and ORC; None if the table has no such column."""
+    """Count the rows and bytes of the existing table, using the column _metadata.
+
+    Return None if the table has no such column. Only Parquet and ORC tables have it.
+    """
     parts = relation_parts(node.relation or "")
     if not parts:
         return None

@@ -1,8 +1,9 @@
-"""Simulate how each file strategy spreads the rows of equal partitions over tasks, with hashes that Spark computes.
+"""Simulate how each file strategy distributes the rows of equal partitions over tasks, using hashes computed by Spark.
 
-Each partition gets a fixed number of files of equal size. A *key* is a pair of partition and file number. Ideally, each
-task writes the rows of one key. A task with rows of several keys takes longer, and a task without keys is idle. "On
-Spark, Hive, and Small Files" (Airbnb, 2018) defines the three rates, and all strategies except `exact`.
+Every partition gets the same number of files, and all files have the same size. A *key* is a pair of a partition and a
+file number. Ideally, each task writes the rows of one key. A task with the rows of several keys takes longer, and a
+task without any key is idle. "On Spark, Hive, and Small Files" (Airbnb, 2018) defines the three rates, and all
+strategies except `exact`.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ group by tasks
 """
 
 Rows = Callable[[str], Sequence[Mapping[str, Any]]]
-"""Runs a query on Spark, and returns its rows by column name."""
+"""Runs a query on Spark, and returns its rows as mappings by column name."""
 
 
 class Shape(NamedTuple):
-    """The numbers of partitions and files of the planned table."""
+    """The numbers of partitions and files of the table to write."""
 
     partitions: int
     files: int  # number of files per partition
@@ -53,13 +54,16 @@ class Shape(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Return the number of files of the table."""
+        """Return the total number of files of the table."""
         return self.partitions * self.files
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The keys, files and rows of tasks, as means over several sets of keys."""
+    """How many keys, files and rows the tasks have.
+
+    The values are means over several sets of keys.
+    """
 
     tasks: int
     wanted: int  # number of planned files
@@ -69,27 +73,27 @@ class Spread:
 
     @property
     def busy(self) -> float:
-        """Return the number of tasks with rows."""
+        """Return the number of tasks that have rows."""
         return self.tasks - self.by_keys[0]
 
     @property
     def efficiency(self) -> float:
-        """Return the number of tasks with rows divided by the number of planned files."""
+        """Return the number of tasks that have rows, divided by the number of planned files."""
         return self.busy / self.wanted
 
     @property
     def collisions(self) -> float:
-        """Return the share of tasks with two or more keys among tasks with rows."""
+        """Return the fraction of the tasks with rows that have two or more keys."""
         return sum(self.by_keys[2:]) / self.busy
 
     @property
     def serious_collisions(self) -> float:
-        """Return the share of tasks with three or more keys among tasks with rows."""
+        """Return the fraction of the tasks with rows that have three or more keys."""
         return sum(self.by_keys[3:]) / self.busy
 
 
 def simulate(shape: Shape, rows: Rows) -> Mapping[str, Spread]:
-    """Simulate all strategies; return their results by name."""
+    """Simulate all strategies, and return the results by the strategies' names."""
     return {
         "coalesce": _scattered(shape),
         "repartition": _scattered(shape),
@@ -108,20 +112,23 @@ def by_column_salted(shape: Shape, scales: Sequence[float], rows: Rows) -> Mappi
 
 
 def _scattered(shape: Shape) -> Spread:
-    """Simulate tasks that each have rows of all partitions."""
+    """Simulate tasks that each have some rows of every partition."""
     by_keys = [0.0] * (CROWDED + 1)
     by_keys[min(shape.partitions, CROWDED)] = shape.total
     return Spread(shape.total, shape.total, tuple(by_keys), shape.total * shape.partitions, 1.0)
 
 
 def _by_column(shape: Shape, rows: Rows) -> Spread:
-    """Simulate REPARTITION(files, partition column), where each partition is a single key."""
+    """Simulate REPARTITION(files, partition column), which makes each partition a single key."""
     mean = _hashed(shape._replace(files=1), [shape.total], rows)[shape.total]
     return Spread(mean.tasks, shape.total, mean.by_keys, mean.files, mean.largest * shape.files)
 
 
 def _by_range(shape: Shape) -> Spread:
-    """Simulate REPARTITION_BY_RANGE(files, hash of the partition column, row number) with quantiles of a sample."""
+    """Simulate REPARTITION_BY_RANGE(files, hash of the partition column, row number).
+
+    Spark takes the range boundaries from the quantiles of a sample.
+    """
     random, tasks = Random(7), shape.total  # noqa: S311
     sample = sorted(random.random() for _ in range(min(_SAMPLED_OF_A_TASK * tasks, _MOST_SAMPLED)))
     inner = [sample[len(sample) * task // tasks] for task in range(1, tasks)]
@@ -134,7 +141,10 @@ def _by_range(shape: Shape) -> Spread:
 
 
 def _exact(shape: Shape, rows: Rows) -> Spread:
-    """Simulate REPARTITION(files, key) with one integer key per task, like the keys of the macro shuffle_keys."""
+    """Simulate REPARTITION(files, key).
+
+    Each task has one integer key, as with the macro shuffle_keys.
+    """
     tasks = shape.total
     hashed = f"pmod(hash(cast(id as int)), {tasks})"
     found = int(rows(f"select count(distinct {hashed}) as tasks from range({40 * tasks})")[0]["tasks"])  # noqa: S608
@@ -142,7 +152,7 @@ def _exact(shape: Shape, rows: Rows) -> Spread:
 
 
 def _hashed(shape: Shape, tasks: Sequence[int], rows: Rows) -> Mapping[int, Spread]:
-    """Return the spread of the keys for each of these numbers of tasks."""
+    """For each number of tasks, return how the keys are distributed over the tasks."""
     crowd = [f"count_if(keys {'>=' if number == CROWDED else '='} {number})" for number in range(1, CROWDED + 1)]
     query = _LOADS.format(
         numbers=", ".join(f"avg(n{number}) as n{number}" for number in range(CROWDED + 1)),

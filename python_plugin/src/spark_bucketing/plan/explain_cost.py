@@ -1,7 +1,7 @@
-"""Parse the output of EXPLAIN COST: table sizes, the bytes that a query reads, and the selected directories.
+"""Parse the output of EXPLAIN COST: table sizes, the bytes that a query reads, and the directories that it selects.
 
-EXPLAIN FORMATTED also shows the partition filters, but without quotes around values, so this module cannot parse them.
-Only Spark can determine which partitions the filters select.
+EXPLAIN FORMATTED also shows the partition filters, but it does not quote their values, so they cannot be parsed. Only
+Spark can determine which partitions these filters select.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _FILE_SCAN = re.compile(
 _NEXT = re.compile(r", (?=[A-Za-z][A-Za-z0-9+.-]*:/)")
 
 ScanKey = tuple[str, str]
-"""A scan's table and filters, without expression ids. Scans with equal keys read the same partitions."""
+"""The table and the filters of a scan, without expression ids. Scans with equal keys read the same partitions."""
 
 Folders = Mapping[ScanKey, frozenset[str]]
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """Spark's size estimates in bytes, and the directories that it reads."""
+    """Spark's size estimates in bytes, and the directories that the query reads."""
 
     tables: Mapping[str, int] = field(default_factory=dict)  # size of each table, by schema and name
     # By the id of any column of a scan: the table's name, and the size of the rows and columns that reach the first
@@ -53,7 +53,10 @@ class Statistics:
 
 
 def parse_statistics(text: str) -> Statistics:
-    """Parse the sizes that Spark expects to read; empty if Spark prints no sizes."""
+    """Parse how many bytes Spark expects to read.
+
+    The result is empty if Spark prints no sizes.
+    """
     tables: dict[str, int] = {}
     reads: dict[int, tuple[str, int]] = {}
     above: list[tuple[int, str, int]] = []
@@ -78,7 +81,7 @@ def _operators(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _read(size: int, above: list[tuple[int, str, int]]) -> int:
-    """Return the size at the uppermost projection or filter directly above a scan."""
+    """Return the smallest size that Spark prints for a scan and for the projections and filters directly above it."""
     for _, operator, there in reversed(above):
         if operator not in _OF_ONE_SCAN or there < 0:
             return size
@@ -94,12 +97,12 @@ def _bytes(line: str) -> int | None:
 
 
 def scan_key(scan: PlanNode) -> ScanKey:
-    """Return the key of a scan's directories."""
+    """Return the key under which the directories of a scan are stored."""
     return scan.table or "", _ID.sub("", scan.details.get("PartitionFilters", "[]"))
 
 
 def parse_folders(text: str) -> Folders:
-    """Return the directories of each scan for which Spark selected partitions during planning."""
+    """Return the directories of each scan whose partitions Spark selected during planning."""
     found: dict[ScanKey, frozenset[str]] = defaultdict(frozenset)
     for line in text.partition("== Physical Plan ==")[2].splitlines():
         scan = _FILE_SCAN.search(line)

@@ -1,7 +1,7 @@
 """Parse the output of EXPLAIN FORMATTED.
 
-The output starts with a tree of numbered operators, one per line. The details of each number follow. Subqueries come
-last, in the same form, under a heading:
+The output starts with a tree of numbered operators, one per line. The details of each operator follow, under its
+number. Subqueries come last, in the same form, each under a heading:
 
 | == Physical Plan ==
 | AdaptiveSparkPlan (3)
@@ -80,7 +80,10 @@ def _all(line: _Line) -> Iterable[_Line]:
 
 
 def _trees(lines: Sequence[str]) -> list[_Line]:
-    """Return the trees: blocks of lines whose first line has no indentation and follows an empty line or a heading."""
+    """Return the trees in the output.
+
+    A tree is a block of lines whose first line has no indentation. An empty line or a heading precedes it.
+    """
     roots: list[_Line] = []
     stack: list[_Line] = []
     skipped: int | None = None
@@ -138,14 +141,20 @@ def _details(lines: Sequence[str], labels: Mapping[int, str]) -> dict[int, _Deta
 
 
 def _same(head: str, label: str) -> bool:
-    """Return whether a heading belongs to an operator; one of the two may have a suffix that the other lacks."""
+    """Return whether a heading belongs to an operator.
+
+    One of the two names may have a suffix that the other lacks.
+    """
     return label.startswith(head) or head.startswith(label.split(" ", 1)[0])
 
 
 def _build(
     top: _Line, details: Mapping[int, _Details], built: dict[int, PlanNode], lines: Mapping[int, _Line]
 ) -> PlanNode:
-    """Build a line's node after all nodes below it; do not recurse, because deep plans may exceed Python's stack."""
+    """Build the node for a line after all nodes below it.
+
+    The function is not recursive, because a deep plan would exceed Python's recursion limit.
+    """
     waiting = [(top, False)]
     while waiting:
         line, is_ready = waiting.pop()

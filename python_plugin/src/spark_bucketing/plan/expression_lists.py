@@ -1,7 +1,7 @@
 """Parse lists and attributes as Spark prints them: `[k#12, cast(v#13L as int) AS w#14]`.
 
-Spark does not quote text, so a literal with a comma or a bracket looks like several elements. This module therefore
-rejects a list if the number of parsed elements differs from the number that Spark prints.
+Spark does not quote string literals, so a literal with a comma or a bracket can look like several elements. Therefore,
+this module rejects a list if it finds another number of elements than Spark prints.
 """
 
 from __future__ import annotations
@@ -17,31 +17,34 @@ _OPENING, _CLOSING = "([{", ")]}"
 
 @dataclass(frozen=True)
 class Attribute:
-    """A column of an operator's output: its name and its id in Spark."""
+    """A column in an operator's output, with its name and the id that Spark gives it."""
 
     name: str
     id: int
 
     @property
     def key(self) -> str:
-        """Return the attribute without its name, as in canonical()."""
+        """Return the attribute without its name, in the form that canonical() uses."""
         return f"#{self.id}"
 
 
 @dataclass(frozen=True)
 class NamedExpression:
-    """An element of a select list: its name, and an attribute's key or an expression."""
+    """An element of a select list: its name, and its value.
+
+    The value is the key of an attribute, or an expression.
+    """
 
     attribute: Attribute
     expression: str
 
     def makes(self, key: str) -> bool:
-        """Return whether this element computes the attribute rather than passing it through."""
+        """Return whether this element computes the attribute, rather than passing on an existing one."""
         return self.attribute.key == key != self.expression
 
 
 def attribute_of(text: str) -> Attribute | None:
-    """Return the attribute; None if the text is not a single attribute."""
+    """Parse a single attribute, or return None if the text is anything else."""
     found = _ATTRIBUTE.match(text.strip())
     # A name may contain any character. However, a text with brackets or comparison operators is probably an expression
     # that ends with an attribute.
@@ -51,24 +54,30 @@ def attribute_of(text: str) -> Attribute | None:
 
 
 def canonical(expression: str) -> str:
-    """Replace attributes with their ids: `cast(k#12L as int)` becomes `cast(#12 as int)`."""
+    """Replace each attribute with its id: `cast(k#12L as int)` becomes `cast(#12 as int)`."""
     whole = attribute_of(expression)
     return whole.key if whole else re.sub(r"[\w.`]*#(\d+)L?", r"#\1", expression.strip())
 
 
 def ids_in(expression: str) -> tuple[int, ...]:
-    """Return the distinct ids of the attributes in an expression."""
+    """Return the distinct ids of all attributes in an expression."""
     return tuple(dict.fromkeys(int(found) for found in re.findall(r"#(\d+)L?", expression)))
 
 
 def attributes(text: str, number: int | None) -> tuple[Attribute, ...] | None:
-    """Parse a list of attributes, which may have unusual names; None if parsing fails."""
+    """Parse a list of attributes, or return None if this fails.
+
+    The names of the attributes may contain any characters.
+    """
     found = tuple(map(_attribute, _ATTRIBUTES.finditer(text.strip()[1:-1])))
     return found if number is None or len(found) == number else None
 
 
 def elements(text: str, number: int | None) -> tuple[str, ...] | None:
-    """Parse a list of expressions; None if the number of elements differs from the number that Spark prints."""
+    """Parse a list of expressions.
+
+    Return None if it has another number of elements than Spark prints.
+    """
     inner = text.strip()
     if not (inner.startswith("[") and inner.endswith("]") and is_balanced(inner)):
         return None
@@ -77,12 +86,12 @@ def elements(text: str, number: int | None) -> tuple[str, ...] | None:
 
 
 def arguments(text: str) -> tuple[str, ...]:
-    """Split an `Arguments:` line at its commas."""
+    """Split an `Arguments:` line at the commas between its arguments."""
     return tuple(_split(text))
 
 
 def named_expression(element: str) -> NamedExpression | None:
-    """Parse an element of a select list; None if parsing fails."""
+    """Parse an element of a select list, or return None if this fails."""
     before, alias, after = element.rpartition(" AS ")
     match = _ATTRIBUTE.match(after.strip())
     if match is None:
@@ -92,7 +101,7 @@ def named_expression(element: str) -> NamedExpression | None:
 
 
 def named_expressions(parts: Sequence[str] | None) -> tuple[NamedExpression, ...] | None:
-    """Parse the elements of a select list; None if parsing the list or an element fails."""
+    """Parse the elements of a select list, or return None if parsing any of them fails."""
     found = tuple(map(named_expression, parts)) if parts is not None else (None,)
     return None if None in found else tuple(item for item in found if item)
 
@@ -102,7 +111,10 @@ def _attribute(match: re.Match[str]) -> Attribute:
 
 
 def is_balanced(text: str) -> bool:
-    """Return whether brackets are balanced; a list whose literals contain brackets cannot be split reliably."""
+    """Return whether the brackets in a text are balanced.
+
+    If literals contain brackets, a list cannot be split reliably.
+    """
     depth = 0
     for character in text:
         depth += (character in _OPENING) - (character in _CLOSING)

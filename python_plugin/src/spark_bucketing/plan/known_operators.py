@@ -1,8 +1,9 @@
-"""List the operators of Spark and of the extension that this package understands.
+"""List the operators of Spark and of the extension whose effects this package knows.
 
-An unlisted operator, such as another engine's CometExchange or PhotonShuffleMapStage, may shuffle or sort rows,
-whatever its name says. The lists deliberately omit operators that group rows but are not a join, aggregate or window in
-SQL (FlatMapGroupsInPandas, MergingSessions, SortMergeAsOfJoin), because this package does not model their partitioning.
+Any other operator may shuffle or sort rows, whatever its name says. Examples are CometExchange and
+PhotonShuffleMapStage, which belong to other engines. Some operators group rows, but are not a join, aggregate or window
+in SQL: FlatMapGroupsInPandas, MergingSessions and SortMergeAsOfJoin. The lists omit them, because this package does not
+model their partitioning.
 """
 
 from __future__ import annotations
@@ -47,12 +48,15 @@ _KINDS: tuple[tuple[str, OperatorKind], ...] = (("Join", "join"), ("Window", "wi
 
 
 def is_known(node: PlanNode) -> bool:
-    """Return whether the effect of an operator on its rows is known."""
+    """Return whether this package knows how an operator changes its rows."""
     return node.operator in KNOWN or node.operator.endswith(_TRANSITIONS)
 
 
 def foreign_kind(node: PlanNode) -> OperatorKind | None:
-    """Guess an unknown operator's kind from its name: a join, an aggregate or a window; None for any other name."""
+    """Guess from its name whether an unknown operator is a join, an aggregate or a window.
+
+    Return None if the name suggests none of them.
+    """
     if is_known(node):
         return None
     return next((kind for word, kind in _KINDS if word in node.operator), None)

@@ -1,4 +1,4 @@
-"""Trace columns through a plan, from a table's column up to an operator's key."""
+"""Trace columns through a plan, from the columns of a table up to the keys of an operator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAKING = (*AGGREGATES, "Project")
 
 @dataclass(frozen=True)
 class Source:
-    """The origin of a key."""
+    """The table column from which a key comes."""
 
     scan: PlanNode  # the scan of its table
     column: Attribute  # its column
@@ -27,9 +27,9 @@ Sources = tuple[Source, ...]
 
 
 def origins(node: PlanNode) -> Mapping[int, Sources]:
-    """Return, by column id, the table columns from which an operator computes each of its output columns.
+    """Map the id of each output column to the table columns from which the operator computes it.
 
-    The result omits columns that cannot be traced. In deep plans, call this function for children first.
+    The result omits columns that cannot be traced. In a deep plan, call this function for the lower nodes first.
     """
     if "origins" not in node.remembered:
         node.remembered["origins"] = _origins(node)
@@ -54,7 +54,10 @@ def _origins(node: PlanNode) -> Mapping[int, Sources]:
 
 
 def _computed(expression: str, known: Mapping[int, Sources]) -> Sources:
-    """Return the sources of an expression; empty if one of its columns cannot be traced."""
+    """Return the table columns from which an expression is computed.
+
+    The result is empty if any column cannot be traced.
+    """
     ids = ids_in(expression)
     if not all(column in known for column in ids):
         return ()
@@ -69,18 +72,24 @@ def _computed(expression: str, known: Mapping[int, Sources]) -> Sources:
 
 
 def sources_of(key: str, node: PlanNode) -> Sources:
-    """Return all table columns from which Spark computes a key; empty if one of them cannot be traced."""
+    """Return all table columns from which Spark computes a key.
+
+    The result is empty if any of them cannot be traced.
+    """
     return _computed(key, origins(node))
 
 
 def source_of(key: str, node: PlanNode) -> Source | None:
-    """Return the table column that a key of an operator's input comes from; None unless there is exactly one."""
+    """Return the table column from which a key of an operator's input comes.
+
+    Return None unless there is exactly one such column.
+    """
     found = sources_of(key, node)
     return found[0] if len(found) == 1 else None
 
 
 def key_text(key: str, text: str, entry: PlanNode) -> str:
-    """Format a key for messages: the table's column, or the expression without ids."""
+    """Format a key for a message, as a table column or as an expression without ids."""
     source = source_of(key, entry)
     if source and not source.wrapped:
         return f"{source.scan.table}.{source.column.name}"

@@ -1,10 +1,10 @@
-"""Find the joins, aggregates and windows of a plan, and the path from each of their inputs to the operator.
+"""Find the joins, aggregates and windows of a plan, and for each of their inputs the path to the operator.
 
-An aggregate is one operator, even if Spark plans it as several nodes:
+An aggregate counts as one operator, even if Spark plans it as several nodes:
 
     HashAggregate keys=[k], functions=[sum(v)]             the operator's node
-    +- Exchange hashpartitioning(k, 200)                   the path +- HashAggregate keys=[k],
-    functions=[partial_sum(v)]
+    +- Exchange hashpartitioning(k, 200)                   the path
+       +- HashAggregate keys=[k], functions=[partial_sum(v)]
           +- Filter                                        the path continues down to a scan or another operator
 """
 
@@ -41,7 +41,10 @@ class Side:
 
     @cached_property
     def exchanges(self) -> tuple[PlanNode, ...]:
-        """Return the nodes on the path that redistribute rows: Exchanges, and limits that collect rows in one task."""
+        """Return the nodes on the path that redistribute rows.
+
+        Such nodes are Exchanges, and limits that collect all rows in one task.
+        """
         return tuple(node for node in self.way if node.operator in ("Exchange", *GATHERING))
 
     @cached_property
@@ -51,12 +54,15 @@ class Side:
 
     @property
     def local_sorts(self) -> tuple[PlanNode, ...]:
-        """Return the Sorts within partitions."""
+        """Return the Sorts on the path that sort rows within each partition."""
         return tuple(node for node in self.sorts if not node.is_global_sort)
 
     @cached_property
     def needed(self) -> PlanNode | None:
-        """Return the Exchange that the operator itself requires: the uppermost Exchange by its keys."""
+        """Return the Exchange that the operator itself requires.
+
+        The required Exchange is the uppermost Exchange by the operator's keys.
+        """
         for node in self.exchanges:
             if node.operator in GATHERING:
                 continue
@@ -71,7 +77,7 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A join, aggregate, distinct or window of a plan, or an operator that is not recognized."""
+    """A join, aggregate, distinct or window in a plan, or an operator that is not recognized."""
 
     kind: OperatorKind  # the kind of operator
     node: PlanNode  # its uppermost node
@@ -80,41 +86,41 @@ class Operator:
 
     @cached_property
     def own(self) -> frozenset[int]:
-        """Return the numbers of the nodes on the operator's paths that Spark runs for this operator."""
+        """Return the numbers of those nodes on the operator's paths that Spark runs for this operator itself."""
         return frozenset[int]().union(*(side.own for side in self.sides))
 
     @property
     def broadcast(self) -> bool:
-        """Return whether one input is broadcast."""
+        """Return whether Spark broadcasts one of the inputs."""
         return self.node.operator.startswith("Broadcast") and not self.foreign
 
     @property
     def foreign(self) -> bool:
-        """Return whether this is an operator of another engine, whose effect is unknown."""
+        """Return whether this operator belongs to another engine, so that its effect is unknown."""
         return not is_known(self.node)
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Return the distinct tables below the operator, in the plan's order."""
+        """Return the distinct tables below the operator, in the order in which they occur in the plan."""
         return tuple(dict.fromkeys(table for side in self.sides for table in side.entry.tables))
 
     @property
     def understood(self) -> bool:
-        """Return whether the operator's keys were parsed and all operators on its paths are known."""
+        """Return whether the operator's keys could be parsed, and all nodes on its paths are known."""
         read = not self.foreign and all(side.keys is not None for side in self.sides)
         return read and all(is_known(node) for side in self.sides for node in side.way)
 
     @property
     def keyless(self) -> bool:
-        """Return whether the operator has no partitioning keys."""
+        """Return whether the operator has no keys by which Spark could partition its rows."""
         return any(side.keys == () for side in self.sides)
 
 
 def find_operators(root: PlanNode) -> Iterator[Operator]:
-    """Yield the operators of a tree, from the top.
+    """Yield the operators of a tree, starting at the top.
 
-    An unknown node counts as an operator if its name suggests a join, an aggregate or a window, or if no operator's
-    path contains it. An unknown node on an operator's path makes that operator unrecognized.
+    An unknown node counts as an operator in two cases: its name suggests a join, an aggregate or a window, or it is not
+    on the path of any operator. An operator with an unknown node on one of its paths is not recognized.
     """
     inside: set[int] = set()
     for node in root.walk():
@@ -147,7 +153,7 @@ def _side(
 ) -> Side:
     """Return an input of an operator.
 
-    For an aggregate, its path starts with `before`, the nodes between the partial and final aggregates.
+    For an aggregate, the path starts with `before`, the nodes between the partial and the final aggregate.
     """
     way = (*before, *_way(entry))
     own = [node.number for node in takewhile(_is_run, before)]
@@ -157,7 +163,7 @@ def _side(
 
 
 def _is_run(node: PlanNode) -> bool:
-    """Return whether Spark runs the nodes below a node for this node."""
+    """Return whether Spark runs the subtree below a node for this node, rather than reusing an earlier result."""
     return node.operator != REUSED
 
 
@@ -192,7 +198,7 @@ def _join(node: PlanNode) -> Operator:
 
 
 def _chain(top: PlanNode) -> list[PlanNode]:
-    """Return the nodes of one aggregate and the nodes between them, from the top."""
+    """Return the nodes that together form one aggregate, and the nodes between them, from the top."""
     chain, pending, below = [top], [], top.children[0]
     # The columns of a reused exchange have different ids where Spark reads the exchange again.
     ids: dict[int, int] = {}
@@ -211,12 +217,14 @@ def _chain(top: PlanNode) -> list[PlanNode]:
 
 
 def _is_part(below: PlanNode, above: PlanNode, ids: Mapping[int, int]) -> bool:
-    """Return whether the lower node is the partial aggregate of the upper one: same keys and partial functions.
+    """Return whether the lower node is the partial aggregate of the upper node.
+
+    A partial aggregate has the same keys as the final aggregate, and partial versions of its functions.
 
     Args:
         below: the lower node.
         above: the upper node.
-        ids: ids of the lower node's columns by their ids at the upper node, where the two differ.
+        ids: map from column ids at the upper node to the ids of the same columns at the lower node, if the two differ.
     """
     lower, upper = below.expressions("Functions"), above.expressions("Functions")
     keys, upper_keys = (named_expressions(node.expressions("Keys") or ()) for node in (below, above))

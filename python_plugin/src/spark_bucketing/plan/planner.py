@@ -1,4 +1,4 @@
-"""Define the interface to a Spark that explains SQL over any connection."""
+"""Define the interface to a Spark that can explain SQL, over any kind of connection."""
 
 from __future__ import annotations
 
@@ -21,20 +21,23 @@ PLAN_SETTINGS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Explained:
-    """Spark's plans of one query."""
+    """The plans that Spark explains for one query."""
 
     formatted: str  # output of EXPLAIN FORMATTED
     cost: str = ""  # output of EXPLAIN COST; empty if the caller does not request it
 
 
 class Planner(ABC):
-    """A Spark that plans queries; table names are qualified and quoted."""
+    """A Spark that plans queries.
+
+    Table names are qualified and quoted.
+    """
 
     label: str
 
     @abstractmethod
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Return the rows of a statement.
+        """Run a statement, and return its rows.
 
         Raises:
             SparkError: Spark rejects the statement.
@@ -49,16 +52,19 @@ class Planner(ABC):
         """
 
     def data_files(self, table: str) -> Sequence[str] | None:  # noqa: ARG002
-        """Return the paths of a table's files; None if only a query that reads the files could list them."""
+        """Return the paths of a table's files.
+
+        Return None if only a query that reads the files could list them.
+        """
         return None
 
     def size_of(self, table: str) -> int | None:  # noqa: ARG002
-        """Return the current size of a table's files in bytes; None if unknown."""
+        """Return the current total size of a table's files in bytes, or None if it is unknown."""
         return None
 
 
 class SqlPlanner(Planner):
-    """A remote Spark to which this process has only SQL access."""
+    """A remote Spark that this process can use only through SQL."""
 
     def __init__(self, label: str, run: Any) -> None:
         self.label, self._run = label, run
@@ -66,11 +72,11 @@ class SqlPlanner(Planner):
             self._run(f"set {key}={value}")
 
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Return the rows of a statement."""
+        """Run a statement, and return its rows."""
         return tuple(self._run(sql))
 
     def explain(self, sql: str) -> Explained:
-        """Return the plan of a query as EXPLAIN prints it."""
+        """Return a query's plan in the form that EXPLAIN prints."""
         return Explained(self._explain("formatted", sql), self._explain("cost", sql))
 
     def _explain(self, mode: str, sql: str) -> str:

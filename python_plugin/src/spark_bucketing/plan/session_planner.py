@@ -1,4 +1,7 @@
-"""Use the Spark in this process, which plans each query once for all requested outputs."""
+"""Plan queries with the Spark in this process.
+
+Each query is planned only once, even if several outputs of EXPLAIN are needed.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +17,29 @@ if TYPE_CHECKING:
 
 
 class SessionPlanner(Planner):
-    """A SparkSession in this process."""
+    """A planner that uses a SparkSession in this process."""
 
     def __init__(self, label: str, session: SparkSession) -> None:
         self.label, self.session = label, session
 
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Return the rows of a statement."""
+        """Run a statement, and return its rows."""
         with self.asked():
             return [tuple(row) for row in self.session.sql(sql).collect()]
 
     def explain(self, sql: str) -> Explained:
-        """Plan a query once, and return both outputs of EXPLAIN."""
+        """Plan a query once, and return the output of both EXPLAIN commands."""
         with self.asked():
             return Explained(*explain_execution(self.session, sql))
 
     def data_files(self, table: str) -> Sequence[str]:
-        """Return the paths of a table's files, as Spark currently lists them."""
+        """Return the paths of a table's files in Spark's current listing."""
         with self.asked():
             self.session.catalog.refreshTable(table)
             return list(self.session.table(table).inputFiles())
 
     def size_of(self, table: str) -> int | None:
-        """Return the size of a table's files in bytes, over all partitions."""
+        """Return the total size of a table's files in bytes, over all partitions."""
         with self.asked():
             leaf = self.session.table(table)._jdf.queryExecution().optimizedPlan().collectLeaves().head()
             if leaf.getClass().getSimpleName() != "LogicalRelation":
@@ -51,13 +54,13 @@ class SessionPlanner(Planner):
 
     @contextmanager
     def asked(self) -> Iterator[None]:
-        """Use the session in this thread inside the block, and convert Spark's errors to SparkError."""
+        """Make the session the active one in this thread inside the block, and convert Spark's errors to SparkError."""
         with active_session(self.session), spark_call(""):
             yield
 
     @contextmanager
     def printing_in_full(self) -> Iterator[SessionPlanner]:
-        """Print complete plans inside the block, and restore the session's settings afterwards."""
+        """Let Spark print complete plans inside the block, and restore the session's settings afterwards."""
         with ExitStack() as stack:
             for key, value in PLAN_SETTINGS.items():
                 stack.enter_context(setting(self.session, key, value))

@@ -34,7 +34,7 @@ _HASH = re.compile(rf"^(?P<name>{'|'.join(_HASHES)})\((?P<keys>.*), (?P<n>\d+)\)
 
 @dataclass(frozen=True)
 class Shuffle:
-    """The partitioning of an Exchange."""
+    """How an Exchange partitions its rows."""
 
     kind: str  # a bucket hash, range, round robin, single, or unknown
     keys: tuple[str, ...] = ()  # canonical expressions of a hash partitioning
@@ -43,7 +43,7 @@ class Shuffle:
 
     @property
     def bucket_hash(self) -> BucketHash | None:
-        """Return the hash function of the shuffle; None if it does not shuffle by hash."""
+        """Return the hash function of the shuffle, or None if it does not partition rows by a hash."""
         return next((name for name in HASHES if name == self.kind), None)
 
 
@@ -63,13 +63,19 @@ class PlanNode:
 
     @property
     def inputs(self) -> tuple[PlanNode, ...]:
-        """Return the node's children, with each ReusedExchange replaced by the exchange that it reuses."""
+        """Return the node's children.
+
+        A ReusedExchange is replaced by the Exchange that it reuses.
+        """
         return tuple(
             child.children[0] if child.operator == REUSED and child.children else child for child in self.children
         )
 
     def walk(self) -> Iterator[PlanNode]:
-        """Yield this operator and all operators below it, depth first; yield a reused operator only once."""
+        """Yield this operator and all operators below it, depth first.
+
+        A reused operator is yielded only once.
+        """
         seen: set[int] = set()
         waiting: list[PlanNode] = [self]
         while waiting:
@@ -81,7 +87,7 @@ class PlanNode:
 
     @cached_property
     def scans(self) -> tuple[PlanNode, ...]:
-        """Return the table scans below this node, or this node itself."""
+        """Return the table scans below this node, or the node itself if it is a scan."""
         return tuple(node for node in self.walk() if node.table)
 
     @property
@@ -90,7 +96,10 @@ class PlanNode:
         return tuple(dict.fromkeys(node.table for node in self.scans if node.table))
 
     def way_from(self, scan: PlanNode) -> tuple[PlanNode, ...]:
-        """Return the nodes from a scan up to this one; empty if the scan is not below this node."""
+        """Return the nodes from a scan up to this one.
+
+        The result is empty if the scan is not below this node.
+        """
         seen: set[int] = set()
         # Store each node with its path to the top. Do not recurse, because plans may be deep and have reused parts.
         waiting: list[tuple[PlanNode, Any]] = [(self, None)]
@@ -105,7 +114,10 @@ class PlanNode:
 
     @cached_property
     def table(self) -> str | None:
-        """Return the table that a scan reads, without Spark's own catalog; None for anything else."""
+        """Return the table that a scan reads, or None for other operators.
+
+        The name does not include Spark's own catalog.
+        """
         if self.operator not in ("Scan", "BatchScan") or self.title.startswith("In-memory"):
             return None
         kind, _, name = self.title.partition(" ")
@@ -119,26 +131,26 @@ class PlanNode:
 
     @cached_property
     def shuffle(self) -> Shuffle | None:
-        """Return how an Exchange partitions rows; None for other operators."""
+        """Return how an Exchange partitions its rows, or None for other operators."""
         return _shuffle(self.details.get("Arguments", "")) if self.operator == "Exchange" else None
 
     @property
     def is_global_sort(self) -> bool:
-        """Return whether this is a global Sort, such as the Sort of an ORDER BY."""
+        """Return whether this is a Sort of all rows, such as the Sort for an ORDER BY."""
         return self.operator == "Sort" and ", true, " in self.details.get("Arguments", "")
 
     def expressions(self, key: str) -> tuple[str, ...] | None:
-        """Parse a list in the details, such as `Left keys`; None if it cannot be parsed."""
+        """Parse a list in the node's details, such as `Left keys`, or return None if this fails."""
         return elements(self.details.get(key) or "[]", self.counts.get(key, 0 if not self.details.get(key) else None))
 
     @cached_property
     def results(self) -> tuple[NamedExpression, ...] | None:
-        """Return the columns that this operator outputs, with their expressions; None if they cannot be parsed."""
+        """Return the columns that this operator outputs, with their expressions, or None if they cannot be parsed."""
         return named_expressions(self.expressions("Results" if self.operator in AGGREGATES else "Output"))
 
     @cached_property
     def output(self) -> tuple[Attribute, ...] | None:
-        """Return the node's output columns; None if they cannot be parsed."""
+        """Return the columns that this operator outputs, or None if they cannot be parsed."""
         if self.operator in AGGREGATES or self.operator == "Project":
             return None if self.results is None else tuple(item.attribute for item in self.results)
         if "Output" in self.details:
@@ -179,7 +191,10 @@ class PlanNode:
 
 @dataclass(frozen=True, order=True)
 class PlanCounts:
-    """The numbers of Exchanges and Sorts in a plan; comparisons consider Exchanges first."""
+    """The numbers of Exchanges and Sorts in a plan.
+
+    To compare two plans, compare the Exchanges first, and then the Sorts.
+    """
 
     exchanges: int = 0
     sorts: int = 0
@@ -190,7 +205,7 @@ class PlanCounts:
 
 @dataclass(frozen=True)
 class PhysicalPlan:
-    """A query's plan: its tree, the trees of its subqueries, and all operators, children before parents."""
+    """The plan of a query: its tree, the trees of its subqueries, and all operators, with children before parents."""
 
     root: PlanNode
     subqueries: tuple[PlanNode, ...] = ()
@@ -198,22 +213,25 @@ class PhysicalPlan:
 
     @property
     def roots(self) -> tuple[PlanNode, ...]:
-        """Return all trees, the query's own first."""
+        """Return all trees; the first is the tree of the query itself."""
         return (self.root, *self.subqueries)
 
     def walk(self) -> Iterator[PlanNode]:
-        """Yield all operators."""
+        """Yield all operators of the query and its subqueries."""
         for root in self.roots:
             yield from root.walk()
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Return the distinct tables that the query reads, by schema and name, in the plan's order."""
+        """Return the distinct tables that the query reads, in the order of the plan.
+
+        Table names consist of schema and table.
+        """
         return tuple(dict.fromkeys(table for root in self.roots for table in root.tables))
 
     @property
     def counts(self) -> PlanCounts:
-        """Return the number of Exchanges and Sorts."""
+        """Return the numbers of Exchanges and Sorts in the plan."""
         operators = [node.operator for node in self.walk()]
         return PlanCounts(operators.count("Exchange"), operators.count("Sort"))
 

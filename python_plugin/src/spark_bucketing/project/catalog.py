@@ -1,4 +1,7 @@
-"""Read a dbt project's catalog: columns, types and sizes of its tables at the time of the last `dbt docs generate`."""
+"""Read a dbt project's catalog.
+
+The catalog contains the columns, types and sizes of tables at the time of the last `dbt docs generate`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from spark_bucketing.errors import ProjectError
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table of the catalog: its column names and types in order, and its size in bytes if known."""
+    """A table in the catalog: its column names and types in order, and its size in bytes if known."""
 
     columns: Mapping[str, str]
     size_bytes: int | None = None
@@ -21,7 +24,7 @@ class CatalogTable:
 
 
 def read_catalog(path: Path) -> Mapping[str, CatalogTable]:
-    """Read the tables of a catalog.json by unique id.
+    """Read the tables in a catalog.json, by unique id.
 
     Raises:
         ProjectError: the file cannot be read.

@@ -1,4 +1,4 @@
-"""Run SQL over a connection that dbt-spark opens for a dbt target: thrift, http or odbc."""
+"""Run SQL over a connection that dbt-spark opens for a dbt target, with the method thrift, http or odbc."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _POLL_SECONDS = 0.05
 
 
 class _Connected:
-    """A dbt-spark connection with the profile's credentials and server_side_parameters."""
+    """A dbt-spark connection that uses the profile's credentials and server_side_parameters."""
 
     def __init__(self, target: Target) -> None:
         from dbt.adapters.spark.connections import SparkConnectionManager
@@ -27,15 +27,15 @@ class _Connected:
         self._connection = self._manager.set_connection_name("spark-bucketing")
 
     def close(self) -> None:
-        """Close the connection and its session on the server, if the connection was opened."""
+        """Close the connection and its session on the server, if it was opened."""
         self._manager.cleanup_all()
 
 
 class Connection(_Connected):
-    """A connection of any method."""
+    """A connection with any method."""
 
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Return the rows of a statement.
+        """Run a statement, and return its rows.
 
         Raises:
             SparkError: the connection fails, or Spark rejects the statement.
@@ -54,11 +54,13 @@ class Connection(_Connected):
 
 
 class RemoteStatements(_Connected):
-    """Statements over a thrift or http connection, which Ctrl-C cancels.
+    """Runs statements over a thrift or http connection.
+
+    Ctrl-C cancels the running statement.
 
     Raises:
         ProfileError: the target has a different connection method.
-        SparkError: the server does not answer.
+        SparkError: the server does not respond.
     """
 
     def __init__(self, target: Target) -> None:
@@ -66,8 +68,9 @@ class RemoteStatements(_Connected):
 
         if target.method not in ("thrift", "http"):
             raise ProfileError(
-                f"Target {target.name!r} has the connection method {target.method!r}, with which this command cannot "
-                "cancel statements. Choose a target with the method 'session', 'thrift' or 'http', with --target."
+                f"Target {target.name!r} has the connection method {target.method!r}. With this method, the command "
+                "cannot cancel statements. Use --target to choose a target with the method 'session', 'thrift' or "
+                "'http'."
             )
         super().__init__(target)
         try:
@@ -77,7 +80,7 @@ class RemoteStatements(_Connected):
             raise SparkError(dbt_message(error)) from error
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        """Return the rows of a statement by column name.
+        """Run a statement, and return its rows as dictionaries by column name.
 
         Raises:
             SparkError: Spark rejects the statement, or the connection is lost.
@@ -122,11 +125,14 @@ def _message(error: Exception) -> str:
 
 
 def without_stack(text: str) -> str:
-    """Return Spark's message without exception names and stack traces, but with the lines of SQL that it quotes."""
+    """Return Spark's message without exception names and stack traces.
+
+    SQL lines that the message quotes are kept.
+    """
     found = re.sub(r"^.*?Error running query: (\[[\w.]+\] )?([\w.$]+(Exception|Error):\s+)*", "", text, flags=re.DOTALL)
     return re.split(r"\n\s+at [\w.$/]+\(|\n\s*Caused by: ", found)[0].strip() or text
 
 
 def _first_line(text: str) -> str:
-    """Return the first line of Spark's message."""
+    """Return the first line of a message from Spark."""
     return next((line.strip() for line in without_stack(text).splitlines() if line.strip()), text)

@@ -1,4 +1,4 @@
-"""Run dbt commands in this process: compile a project and select its nodes."""
+"""Run dbt commands in this process, to compile a project and to select its nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ SELECTED = ("model", "snapshot")
 
 @dataclass(frozen=True)
 class Selection:
-    """Arguments for dbt's node selection; two empty lists select all nodes."""
+    """The arguments for dbt's node selection.
+
+    If both lists are empty, dbt selects all nodes.
+    """
 
     select: tuple[str, ...] = ()  # values of --select
     exclude: tuple[str, ...] = ()  # values of --exclude
@@ -35,7 +38,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Dbt:
-    """A project with its profile, as arguments for dbt commands."""
+    """A project with its profile, in the form of arguments for dbt commands."""
 
     project_dir: Path  # directory of dbt_project.yml
     profiles_dir: Path  # directory of profiles.yml
@@ -45,7 +48,9 @@ class Dbt:
     _errors: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def compile(self) -> dict[str, str]:
-        """Compile all models, snapshots and analyses; return dbt's errors by unique id of the failed node.
+        """Compile all models, snapshots and analyses.
+
+        Return dbt's error for each node that failed, by unique id.
 
         Raises:
             ProjectError: dbt cannot read the project.
@@ -72,7 +77,7 @@ class Dbt:
         return failed
 
     def parse(self) -> dict[str, Any]:
-        """Parse the project; return the content of its manifest.json.
+        """Parse the project, and return the content of its manifest.json.
 
         Raises:
             ProjectError: dbt cannot read the project.
@@ -84,7 +89,9 @@ class Dbt:
         return manifest
 
     def select(self, selection: Selection, manifest: Path | None = None) -> tuple[str, ...]:
-        """Return the unique ids of the models and snapshots that dbt's selectors choose, from a manifest.json if given.
+        """Return the unique ids of the models and snapshots that dbt's selectors choose.
+
+        If a manifest.json is given, dbt selects from it.
 
         Raises:
             ProjectError: dbt rejects the selection, or cannot read the project.
@@ -144,7 +151,10 @@ def read_models(target: Target) -> dict[str, Any]:
 
 
 def write_session_profile(folder: Path, profile: str, target: str, schema: str) -> None:
-    """Write a profile with this name, target and schema that uses this process's Spark instead of a warehouse."""
+    """Write a profile with this name, target and schema.
+
+    With this profile, dbt uses the Spark in this process instead of a warehouse.
+    """
     output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
     # JSON is valid YAML, and names that dbt has read contain no Jinja to render.
     text = json.dumps({profile: {"target": target, "outputs": {target: output}}})

@@ -1,4 +1,4 @@
-"""Check whether a manifest is up to date with the project's files, so that check need not compile the project."""
+"""Determine whether a manifest is up to date with the project's files, so that `check` need not compile the project."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ def read_project(project_dir: Path) -> Mapping[str, Any]:
 def is_fresh(
     manifest: Path, project_dir: Path, profiles_dir: Path, target: str | None = None, variables: str = "{}"
 ) -> bool:
-    """Return whether a manifest is newer than the project's files, and matches this target and these variables.
+    """Return whether a manifest is newer than the project's files, and belongs to this target and these variables.
 
-    The comparison ignores environment variables. It reads the run's arguments from run_results.json, which dbt writes
-    next to the manifest. Without a run_results.json from the same run, the manifest counts as outdated.
+    The comparison ignores environment variables. The function takes the arguments of the dbt run from run_results.json,
+    which dbt writes next to the manifest. Without a run_results.json from the same run, the manifest counts as
+    outdated.
     """
     try:
         written = manifest.stat().st_mtime
@@ -68,7 +69,10 @@ def _variables(text: str) -> Any:
 
 
 def _times(project_dir: Path, profiles_dir: Path) -> Iterator[float]:
-    """Yield the modification times of the project's files, and of their directories, which reveal deleted files."""
+    """Yield the modification times of the project's files and directories.
+
+    The time of a directory reveals that a file in it was deleted.
+    """
     settings = read_project(project_dir)
     packages = project_dir / str(settings.get("packages-install-path") or "dbt_packages")
     for path in (profiles_dir / "profiles.yml", *(project_dir / name for name in _FILES), packages):
@@ -84,7 +88,7 @@ def _times(project_dir: Path, profiles_dir: Path) -> Iterator[float]:
 
 
 def _sources(project_dir: Path, settings: Mapping[str, Any]) -> Iterator[float]:
-    """Yield the modification times in a project or package, including linked directories."""
+    """Yield the modification times of all files in a project or package, including directories that are links."""
     seen: set[str] = set()
     for setting, default in _FOLDERS.items():
         names = settings.get(setting) or default

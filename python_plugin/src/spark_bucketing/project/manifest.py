@@ -42,19 +42,19 @@ class Node:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All nodes by unique id."""
+    """All nodes of a project, by unique id."""
 
     nodes: Mapping[str, Node]
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """Return the unique ids, parents first."""
+        """Return the unique ids of all nodes, with parents before their children."""
         nodes = sorted(self.nodes.items())
         parents = {name: [one for one in node.depends_on if one in self.nodes] for name, node in nodes}
         return tuple(TopologicalSorter(parents).static_order())
 
     def with_ancestors(self, unique_ids: Iterable[str]) -> set[str]:
-        """Return these nodes and all their ancestors."""
+        """Return the unique ids of these nodes and of all their ancestors."""
         found: set[str] = set()
         waiting = [name for name in unique_ids if name in self.nodes]
         while waiting:
@@ -100,7 +100,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def relation_parts(relation: str) -> tuple[str, ...] | None:
-    """Return the unquoted parts of a qualified name; None if the text is not a qualified name."""
+    """Return the parts of a qualified name without quotes, or None if the text is not a qualified name."""
     parts, rest = [], relation
     while match := _RELATION.match(rest):
         parts.append((match["quoted"] or match["plain"]).replace("``", "`"))
@@ -111,7 +111,10 @@ def relation_parts(relation: str) -> tuple[str, ...] | None:
 
 
 def table_name(relation: str) -> str:
-    """Return a table's name as plans show it: in lower case, without Spark's own catalog. Keep any other text."""
+    """Return a table's name in the form that plans show.
+
+    Plans show names in lower case, and without Spark's own catalog. A text that is not a table name stays unchanged.
+    """
     parts = relation_parts(relation)
     return ".".join(parts).lower().removeprefix("spark_catalog.") if parts else relation
 

@@ -1,4 +1,4 @@
-"""Read the target of a dbt profile through dbt itself."""
+"""Read the target of a dbt profile, using dbt itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Place:
-    """Options that select a project, its profile and a target; None for dbt's defaults."""
+    """The options that select a project, its profile and a target.
+
+    None stands for dbt's default.
+    """
 
     project_dir: Path | None = None
     profiles_dir: Path | None = None
@@ -36,7 +39,7 @@ class Place:
 
 
 def read_target(place: Place, variables: str = "{}") -> Target:
-    """Read the target that dbt would use, with any connection method.
+    """Read the target that dbt would use, whatever its connection method.
 
     Raises:
         ProfileError: dbt is not installed, or cannot read the project, the profile or the variables.

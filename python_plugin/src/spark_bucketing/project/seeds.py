@@ -1,4 +1,4 @@
-"""Read the columns of a seed as dbt does."""
+"""Determine the columns of a seed in the same way as dbt."""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Write reports, with one module per format."""
+"""Write reports.
+
+Each format of a report has its own module.
+"""

@@ -1,4 +1,4 @@
-"""Write the advice as a self-contained HTML page."""
+"""Write the result of `advise` as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ from spark_bucketing.report.output import pages
 
 
 def write_html(advice: Advice, file: TextIO) -> None:
-    """Write the page."""
+    """Write the result as an HTML page."""
     template = pages(size, bytes_text, spec_text, proof_text, short_name).get_template("advise.html")
     file.write(template.render(advice=advice, diff=unified_diff(advice.edits)) + "\n")

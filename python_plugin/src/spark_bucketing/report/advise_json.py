@@ -1,4 +1,4 @@
-"""Write the advice as JSON that follows docs/reference/advise.schema.json."""
+"""Write the result of `advise` as JSON that follows docs/reference/advise.schema.json."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from spark_bucketing.report.formatting import spec_data
 
 
 def write_json(advice: Advice, file: TextIO) -> None:
-    """Write the complete advice."""
+    """Write the complete result of `advise`."""
     output.write_json(advice_data(advice), file)
 
 
 def advice_data(advice: Advice) -> dict[str, Any]:
-    """Convert the advice to JSON types."""
+    """Convert the result of `advise` to JSON types."""
     return {
         "version": 1,
         "about": dict(advice.about),

@@ -1,4 +1,4 @@
-"""Write the advice as text."""
+"""Write the result of `advise` as text."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MOST_LEFT_OUT = 20
 
 
 def write_text(advice: Advice, file: TextIO) -> None:
-    """Write the complete advice."""
+    """Write the complete result of `advise`."""
     file.writelines(f"{line}\n" for line in _lines(advice))
 
 
 def spec_text(spec: BucketSpec | None) -> str:
-    """Describe a bucket spec in a few words."""
+    """Describe a bucket spec in a short phrase."""
     if spec is None:
         return "no buckets"
     order = f", sorted by {', '.join(spec.sort_columns)}" if spec.sort_columns != spec.bucket_columns else ""
@@ -34,7 +34,7 @@ def bytes_text(number: float) -> str:
 
 
 def proof_text(one: QueryProof) -> str:
-    """Describe how much a model shuffles and sorts before and after."""
+    """Describe how much a model shuffles and sorts with its current and with the proposed bucket specs."""
     return f"{one.model}: {_planned(one.before)} -> {_planned(one.after)}"
 
 
@@ -94,7 +94,10 @@ def _not_touched(advice: Advice) -> Iterator[str]:
 
 
 def _left_out(found: Sequence[RejectedTable]) -> Iterator[str]:
-    """Return one line for each rejected set of keys, and one line per reason for whole tables."""
+    """Return one line for each rejected combination of keys.
+
+    If whole tables were rejected, return one line for each reason.
+    """
     tables: dict[str, list[str]] = {}
     for left in found:
         if not left.keys:
@@ -118,13 +121,14 @@ def _change(change: Change) -> Iterator[str]:
     if change.measured:
         yield f"  measured: {change.measured}"
     for lost in change.lost:
-        yield f"  no longer bucketed for {lost}"
+        yield f"  the new buckets no longer help {lost}"
 
 
 def _totals(advice: Advice) -> Iterator[str]:
     both = [one for one in advice.proof if one.before and one.after]
     before, after = advice.counts("before"), advice.counts("after")
-    yield f"Planned by Spark ({advice.planner}): {len(both):,} of {count(len(advice.proof), 'model')}, before and after"
+    models = f"{len(both):,} of {count(len(advice.proof), 'model')}"
+    yield f"Planned by Spark ({advice.planner}): {models}, without and with the changes"
     yield f"  Exchanges {before.exchanges:,} to {after.exchanges:,}, Sorts {before.sorts:,} to {after.sorts:,}"
     sizes = bytes_text(advice.bytes("before")), bytes_text(advice.bytes("after"))
     cost = bytes_text(advice.write_cost)
@@ -133,7 +137,7 @@ def _totals(advice: Advice) -> Iterator[str]:
         yield f"  net savings: {bytes_text(advice.bytes('before') - advice.bytes('after') - advice.write_cost)}"
     if advice.refusals:
         refused = count(len(advice.refusals), "config")
-        yield f"  these figures assume that you edit {refused} by hand"
+        yield f"  these numbers assume that you edit {refused} by hand"
 
 
 def _planned(planned: Planned | None) -> str:

@@ -1,4 +1,4 @@
-"""Write the report of check as GitHub Actions workflow commands, which annotate a pull request."""
+"""Write the report of `check` as GitHub Actions workflow commands, which annotate a pull request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def write_github(report: Report, file: TextIO) -> None:
-    """Write a command for each finding that is not accepted, then the summary."""
+    """Write one workflow command for each finding that is not accepted, and then the summary."""
     for found in alike_findings(open_findings(report)):
         file.write(_annotation(report, found))
     for model in unknown_models(report):

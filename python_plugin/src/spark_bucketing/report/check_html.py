@@ -1,4 +1,4 @@
-"""Write the report of check as a self-contained HTML page with the models that read each table."""
+"""Write the report of `check` as a self-contained HTML page, which shows the models that read each table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spark_bucketing.units import count
 
 
 def write_html(report: Report, file: TextIO) -> None:
-    """Write the page."""
+    """Write the report as an HTML page."""
     page = pages(count, effect, place, size, verdict_counts, why_unknown, worse_for, short_name, zip)
     page.filters["kind"] = _kind
     found = open_findings(report)
@@ -36,12 +36,15 @@ def write_html(report: Report, file: TextIO) -> None:
 
 
 def _kind(verdict: Verdict | None) -> str:
-    """Return the CSS class for a verdict's color."""
+    """Return the CSS class that gives a verdict its color."""
     return verdict.value.replace(" ", "-") if verdict else "none"
 
 
 def _reads(report: Report) -> Mapping[str, Sequence[tuple[ModelResult, Verdict | None]]]:
-    """Return the models that read each table or model, with the worst verdict of the operators that read it."""
+    """Return the models that read each table or model.
+
+    For each model, also return the worst verdict of the operators that read the table.
+    """
     reads = defaultdict[str, list[tuple[ModelResult, Verdict | None]]](list)
     for model in report.models:
         for parent in model.inputs:
@@ -50,7 +53,7 @@ def _reads(report: Report) -> Mapping[str, Sequence[tuple[ModelResult, Verdict |
 
 
 def short_name(unique_id: str) -> str:
-    """Return the display name of a node."""
+    """Return the short name of a node, as the page displays it."""
     kind, (name, last) = unique_id.split(".")[0], ("", *unique_id.split("."))[-2:]
     # The id of a versioned model ends with its version.
     return f"{name}.{last}" if kind != "source" and re.fullmatch(r"v\w+", last) and unique_id.count(".") > 2 else last

@@ -1,4 +1,7 @@
-"""Write the fields of the report classes as JSON, as described in docs/reference/check.schema.json."""
+"""Write the report of `check` as JSON.
+
+The JSON has the fields of the report classes. See docs/reference/check.schema.json.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ SCHEMA_VERSION = 1
 
 
 def write_json(report: Report, file: TextIO) -> None:
-    """Write the report."""
+    """Write the report as JSON."""
     data = {
         "schema_version": SCHEMA_VERSION,
         "planner": report.planner,

@@ -1,4 +1,4 @@
-"""Write the report of check as JUnit XML with one test case per query."""
+"""Write the report of `check` as JUnit XML, with one test case per query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 
 def write_junit(report: Report, file: TextIO, fail_on: FailOn) -> None:
-    """Write the report."""
+    """Write the report as JUnit XML."""
     failing = failing_levels(fail_on)
     suite = Element("testsuite", name="spark-bucketing check")
     project = SubElement(suite, "testcase", name="project", classname="spark_bucketing")

@@ -1,4 +1,4 @@
-"""Write the report of check in a format that the user names."""
+"""Write the report of `check` in the format that the user selects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ FORMATS = ("text", "json", "sarif", "github", "junit", "html")
 def write_report(
     report: Report, form: str, file: TextIO, fail_on: FailOn, verbose: bool = False, plain: bool = False
 ) -> None:
-    """Write a report in one of FORMATS; `verbose` and `plain` apply to text, `fail_on` to JUnit."""
+    """Write the report in one of FORMATS.
+
+    The arguments `verbose` and `plain` apply only to text, and `fail_on` only to JUnit.
+    """
     if form == "text":
         write_text(report, file, verbose, plain)
     elif form == "junit":

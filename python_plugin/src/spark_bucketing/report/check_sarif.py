@@ -1,4 +1,4 @@
-"""Write the report of check as SARIF 2.1.0 for code scanning."""
+"""Write the report of `check` as SARIF 2.1.0, a format for code scanning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KINDS: dict[Acceptance, str] = {"allow": "inSource", "baseline": "external"}
 
 
 def write_sarif(report: Report, file: TextIO) -> None:
-    """Write the report as a log with one run."""
+    """Write the report as a SARIF log with one run."""
     driver = {"name": "spark-bucketing", "version": version("spark-bucketing"), "rules": list(map(_rule, EVERY_REASON))}
     run = {
         "tool": {"driver": driver},
@@ -69,7 +69,7 @@ def _result(report: Report, found: Found) -> dict[str, Any]:
 
 
 def _notifications(report: Report) -> Iterator[dict[str, Any]]:
-    """Return results for models that could not be planned and operators that were not recognized."""
+    """Yield a notification for each model that could not be planned, and for each operator that was not recognized."""
     for model in report.models:
         if model.error:
             level = "none" if model.accepted else "error"

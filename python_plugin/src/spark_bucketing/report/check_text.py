@@ -1,4 +1,4 @@
-"""Write the report of check for a terminal: violations first, ordered by bytes, then all queries."""
+"""Write the report of `check` for a terminal: first the findings, ordered by bytes, then all queries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _VERDICTS = {
 
 
 def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool = False) -> None:
-    """Write the report; colors and wrapped lines are only for a terminal."""
+    """Write the report.
+
+    Colors and wrapped lines are used only on a terminal.
+    """
     console = console_on(file, plain)
     for found in alike_findings(open_findings(report)):
         _write_finding(console, found)

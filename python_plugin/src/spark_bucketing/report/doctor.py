@@ -1,4 +1,7 @@
-"""Write the results of doctor as JSON, or as text with a line for each subject and its remedy below."""
+"""Write the results of `doctor` as JSON or as text.
+
+The text has one line for each subject, with the remedy below it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ _STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}
 
 
 def write_diagnoses(target: str, found: Sequence[Diagnosis], form: str, file: TextIO) -> None:
-    """Write the diagnosis."""
+    """Write the results of all checks."""
     if form == "json":
         write_json({"target": target, "examined": [vars(one) for one in found]}, file)
         return

@@ -71,7 +71,10 @@ def write_text(comparison: Comparison, file: TextIO) -> None:
 
 
 def rows(comparison: Comparison) -> Iterator[list[str]]:
-    """Return the titles and the cells of each node, without measures that are zero everywhere."""
+    """Yield the rows of the table for each node.
+
+    A row has a title and cells. Measures that are zero for all nodes are left out.
+    """
     nodes = [*comparison.nodes, *filter(None, [comparison.total])]
     shown = [name for name in _TITLES if any(any(node.differences[name].medians) for node in nodes)]
     yield ["model", "runs", *(_TITLES[name] for name in shown), "verdict on time"]
@@ -82,13 +85,13 @@ def rows(comparison: Comparison) -> Iterator[list[str]]:
 
 
 def medians_text(measure: str, difference: Difference) -> str:
-    """Return the medians before and after."""
+    """Return the medians of a measure before and after bucketing."""
     texts = (size(round(value)) if measure.endswith("bytes") else f"{value:,.1f}" for value in difference.medians)
     return " -> ".join(dict.fromkeys(texts))
 
 
 def verdict_text(difference: Difference) -> str:
-    """Return the verdict, with the relative change."""
+    """Return the verdict on a measure, with its relative change."""
     verdict, (before, _) = difference.verdict, difference.medians
     return f"{verdict} {abs(difference.saved) / before:.0%}" if verdict in _STYLES and before else verdict
 
@@ -100,7 +103,10 @@ def short(node: str) -> str:
 
 
 def lines(comparison: Comparison) -> Iterator[str]:
-    """Return the lines below the table: costly models, models that are not compared, warnings and the rule."""
+    """Yield the lines below the table.
+
+    The lines name costly models, models that were not compared, warnings, and the rule for verdicts.
+    """
     if not comparison.nodes:
         yield "No model ran successfully both before and after."
     for costly in comparison.costly:
@@ -114,7 +120,7 @@ def lines(comparison: Comparison) -> Iterator[str]:
 
 
 def costly_text(one: CostlyTable) -> str:
-    """Explain that a bucketed model costs more than it saves."""
+    """Explain by how much a bucketed model costs more than it saves."""
     text = f"Each build of {short(one.node)} costs {one.cost_seconds:,.1f} more task seconds, and saves its readers"
     if one.ad_hoc_readers:
         return (
@@ -125,7 +131,7 @@ def costly_text(one: CostlyTable) -> str:
 
 
 def logs_text(measured: Measured) -> str:
-    """Summarize the logs that were read, and the data that they lack."""
+    """Summarize which logs were read, and which data is missing in them."""
     counts = measured.counts
     text = f"{count(counts.files, 'file')}, {size(counts.size_bytes)}, {count(measured.number_of_runs, 'run')}"
     text += f" in the target {measured.target}." if measured.target else "."

@@ -13,7 +13,7 @@ _WIDTH, _ROW, _LETTER = 420, 26, 7.5
 
 
 def write_html(comparison: Comparison, file: TextIO) -> None:
-    """Write the page."""
+    """Write the comparison as an HTML page."""
     template = pages(costly_text, logs_text, short).get_template("event_log.html")
     plots = [
         (title, _plot(comparison, measure))
@@ -26,7 +26,10 @@ def write_html(comparison: Comparison, file: TextIO) -> None:
 
 
 def _plot(comparison: Comparison, measure: str) -> list[dict[str, Any]]:
-    """Return the bars of each model: the median as a bar, and each run as a dot."""
+    """Return the bars of each model for a plot.
+
+    Each bar shows a median, with a dot for each run.
+    """
     every = [value for node in comparison.nodes for runs in _runs(node, measure) for value in runs]
     scale = _WIDTH / (max(every, default=0) or 1)
     return [

@@ -1,4 +1,4 @@
-"""Write file statistics as text and JSON."""
+"""Write file statistics as text or as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_FILES = 50
 
 
 def write_file_statistics_report(name: str, files: Sequence[FileStats], form: str, file: TextIO) -> None:
-    """Write a table's files with their statistics."""
+    """Write the files of a table with their statistics."""
     if form == "json":
         write_json({"table": name, "files": [asdict(one) for one in files]}, file)
     else:
@@ -29,7 +29,10 @@ def write_file_statistics_report(name: str, files: Sequence[FileStats], form: st
 
 
 def print_file_statistics(name: str, files: Sequence[FileStats], console: Console) -> None:
-    """Print a table's files with their statistics, with findings first."""
+    """Print the files of a table with their statistics.
+
+    Files with findings come first.
+    """
     console.print(Text(_headline(name, files)))
     shown = sorted(files, key=lambda one: (one.state == State.COVERED and not one.overlaps, one.name))[:_MOST_FILES]
     console.print(_table(shown))

@@ -1,4 +1,4 @@
-"""Write the results of the `files` commands as text and JSON."""
+"""Write the results of the `files` commands as text or as JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_PARTITIONS = 20
 def write_simulation(
     shape: Shape, spreads: Mapping[str, Spread], scaled: Mapping[float, Spread], form: str, file: TextIO
 ) -> None:
-    """Write the numbers of files that each strategy creates, and those of by_column_salted at several scales."""
+    """Write how many files each strategy creates, and how many by_column_salted creates at several scales."""
     if form == "json":
         by_scale = [{"scale": scale, **_data(spread)} for scale, spread in scaled.items()]
         strategies = {name: _data(spread) for name, spread in spreads.items()}
@@ -36,7 +36,7 @@ def write_simulation(
     wanted = f"{each}: {count(shape.total, 'file')} in total"
     console.print(Text(f"{wanted}; by_column_salted has scale {shape.scale:g}.\n"))
     _print_spreads(console, "strategy", spreads)
-    console.print(Text("\nby_column_salted with more or fewer tasks:\n"))
+    console.print(Text("\nby_column_salted with other scales:\n"))
     _print_spreads(console, "scale", {f"{scale:g}": spread for scale, spread in scaled.items()})
     console.print(Text("\nFiles per task:"), Text(", ").join(_legend()))
 
@@ -65,7 +65,10 @@ def _print_spreads(console: Console, title: str, spreads: Mapping[str, Spread]) 
 
 
 def _bar(spread: Spread) -> Text:
-    """Draw all tasks as a bar with a section for each number of files."""
+    """Draw all tasks as one bar.
+
+    Each section of the bar stands for the tasks that write a certain number of files.
+    """
     bar, done, before = Text(), 0.0, 0
     for tasks, (mark, style) in zip(spread.by_keys, _MARKS, strict=True):
         done += tasks / spread.tasks * _BAR
@@ -87,7 +90,7 @@ def _data(spread: Spread) -> dict[str, Any]:
 
 
 def write_plan(plan: FilePlan, form: str, file: TextIO) -> None:
-    """Write the number of files in each partition of a model, and how this number was determined."""
+    """Write how many files each partition of a model gets, and how this number was determined."""
     if form == "json":
         write_json(_plan_data(plan), file)
         return
@@ -118,7 +121,7 @@ def _reasons(plan: FilePlan) -> Iterator[str]:
     if plan.rows_per_file:
         yield f"rows per file: {plan.rows_per_file:,}"
     if plan.strategy not in ("exact", "by_column_salted"):
-        yield f"{plan.strategy} writes with this number of tasks, but other numbers of files; see `files simulate`"
+        yield f"{plan.strategy} uses this number of tasks, but can write more or fewer files; see `files simulate`"
 
 
 def _partitions(plan: FilePlan) -> Table:

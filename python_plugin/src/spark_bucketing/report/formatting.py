@@ -25,25 +25,31 @@ def spec_data(spec: BucketSpec | None) -> dict[str, Any] | None:
 
 
 def place(found: Found) -> str:
-    """Return the file of a finding with its line if it is known; `project` for project-wide findings."""
+    """Return the file of a finding, and the line if it is known.
+
+    For a finding about the whole project, return `project`.
+    """
     if found.model is None:
         return "project"
     return f"{found.model.path}:{found.finding.line}" if found.finding.line else found.model.path
 
 
 def from_root(report: Report, path: str) -> str:
-    """Return a project path relative to the working directory, which is usually the root of a repository."""
+    """Convert a path in the project to a path relative to the working directory, usually the root of a repository."""
     return path if not report.folder or PurePath(path).is_absolute() else f"{report.folder}/{path}"
 
 
 def why_unknown(model: ModelResult) -> str:
-    """Explain why a model has no verdict: Spark's error, or the operators that were not recognized."""
+    """Explain why a model has no verdict: an error from Spark, or operators that were not recognized."""
     unclear = "; ".join(f"{op.kind}: {op.description}" for op in filter(is_unclear, model.operators))
     return model.error or f"Operators not recognized: {unclear}"
 
 
 def effect(fix: Fix) -> str:
-    """Describe a fix's effect on the whole query and on other queries; empty if it was not planned."""
+    """Describe how a fix affects the whole query and other queries.
+
+    The text is empty if Spark did not plan the fix.
+    """
     if fix.before == fix.after:
         return ""
     pairs = [("Exchange", fix.before.exchanges, fix.after.exchanges), ("Sort", fix.before.sorts, fix.after.sorts)]
@@ -56,17 +62,20 @@ def effect(fix: Fix) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """List up to five names, and the number of the remaining names."""
+    """List up to five names, and say how many more there are."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
 def one_line(text: str) -> str:
-    """Return text without line breaks."""
+    """Return a text without its line breaks."""
     return re.sub(r"\s+", " ", text).strip()
 
 
 def verdict_counts(operators: Iterable[OperatorResult]) -> list[tuple[Verdict, int]]:
-    """Count the operators with each verdict that occurs, with the best verdict first."""
+    """Count the operators with each verdict.
+
+    The best verdict comes first. Verdicts without operators are left out.
+    """
     numbers = Counter(operator.verdict for operator in operators)
     return [(verdict, numbers[verdict]) for verdict in Verdict if numbers[verdict]]
 
@@ -77,7 +86,7 @@ def operators_of(models: Iterable[ModelResult]) -> list[OperatorResult]:
 
 
 def summary(report: Report) -> str:
-    """Summarize a report in two sentences: one about operators and one about findings."""
+    """Summarize a report in two sentences, one about operators and one about findings."""
     operators = operators_of(report.models)
     verdicts = ", ".join(f"{number:,} {verdict.value}" for verdict, number in verdict_counts(operators))
     first = f"{count(len(report.models), 'query')}, {count(len(operators), 'operator')}"

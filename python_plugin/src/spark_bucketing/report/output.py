@@ -18,7 +18,7 @@ _UNLIMITED = 1_000_000
 
 
 def console_on(file: TextIO, plain: bool = False, soft_wrap: bool = False) -> Console:
-    """Return a console that uses colors and wraps lines only on a terminal."""
+    """Return a console that uses colors and wraps lines only if the file is a terminal."""
     console = Console(file=file, highlight=False, soft_wrap=soft_wrap)
     if plain or not console.is_terminal:
         console = Console(file=file, highlight=False, width=_UNLIMITED, force_terminal=False if plain else None)
@@ -51,7 +51,10 @@ def print_rows(console: Console, titles: Sequence[str], rows: Sequence[Sequence[
 
 
 def pages(*functions: Callable[..., Any]) -> Environment:
-    """Return the Jinja environment for pages, whose templates may call these functions by name."""
+    """Return the Jinja environment for HTML pages.
+
+    The templates may call these functions by name.
+    """
     here = FileSystemLoader(Path(__file__).parent)
     made = Environment(loader=here, autoescape=True, trim_blocks=True, keep_trailing_newline=True)
     made.globals |= {function.__name__: function for function in functions}

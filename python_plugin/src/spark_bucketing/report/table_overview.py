@@ -1,4 +1,7 @@
-"""Write overviews of tables as JSON, or as text: a grid, then findings, then details."""
+"""Write overviews of tables as JSON or as text.
+
+The text consists of a grid, then findings, then details.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ _TITLES = (*_WORDS, *_NUMBERS, "metadata", "state")
 
 
 def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file: TextIO, details: bool = False) -> None:
-    """Write the overviews of tables; with `details`, text reports also list partitions and files."""
+    """Write the overviews of tables.
+
+    With `details`, text reports also list partitions and files.
+    """
     if form == "json":
         write_json({"schema": schema, "tables": list(map(overview_data, overviews))}, file)
     elif overviews:
@@ -81,7 +87,7 @@ def _bucketed_cells(files: BucketedFiles) -> list[str]:
 
 
 def _other_cells(overview: Overview) -> list[str]:
-    """Return the cells of an organized table, or of a NOT CLUSTERED table with sealed partitions."""
+    """Return the cells for an organized table, or for a NOT CLUSTERED table that has sealed partitions."""
     organized, partitions = overview.organized, overview.table.partitions
     if organized is None:
         total = size(sum(part.size for part in partitions))
@@ -101,7 +107,7 @@ def _other_cells(overview: Overview) -> list[str]:
 
 
 def _metadata(overview: Overview) -> str:
-    """Describe how much of the table is sealed or has file statistics."""
+    """Describe how many files of the table are sealed or have file statistics."""
     if overview.statistics is not None:
         covered = sum(file.state == State.COVERED for file in overview.statistics)
         return f"statistics of {covered:,} of {len(overview.statistics):,} files"

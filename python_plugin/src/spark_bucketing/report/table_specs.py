@@ -1,4 +1,4 @@
-"""Write bucket specs of partitions, results of sealing and rewrite plans as text and JSON."""
+"""Write bucket specs of partitions, results of sealing, and plans of rewrites, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from spark_bucketing.units import count
 
 
 def specs_data(table: Table, merging: Merging) -> dict[str, Any]:
-    """Convert the bucket specs of partitions, and the ranges that Spark reads together, to JSON types."""
+    """Convert the bucket specs of partitions to JSON types.
+
+    Also convert the ranges of partitions that Spark can read together.
+    """
     found = runs(table.partitions)
     return {
         "ranges": list(map(_run, found)),
@@ -30,7 +33,7 @@ def specs_data(table: Table, merging: Merging) -> dict[str, Any]:
 
 
 def print_specs(table: Table, merging: Merging, console: Console) -> None:
-    """Print the bucket specs of partitions, and the ranges that Spark reads together."""
+    """Print the bucket specs of partitions, and the ranges of partitions that Spark can read together."""
     found = runs(table.partitions)
     console.print(Text(f"{table.name}: {words(table.spec)}, {count(len(table.partitions), 'partition')}"))
     if not found:
@@ -75,7 +78,7 @@ def _read(read: Read) -> dict[str, Any]:
 
 
 def write_sealed(table: str, found: Sequence[Partition], dry_run: bool, form: str, file: TextIO) -> None:
-    """Write which partitions are or would be sealed, and why the others are not sealed."""
+    """Write which partitions are sealed, or would be sealed in a dry run, and why the others are not."""
     if form == "json":
         write_json({"table": table, "dry_run": dry_run, "partitions": list(map(sealed_data, found))}, file)
     else:
@@ -83,7 +86,7 @@ def write_sealed(table: str, found: Sequence[Partition], dry_run: bool, form: st
 
 
 def print_sealed(table: str, found: Sequence[Partition], dry_run: bool, console: Console) -> None:
-    """Print which partitions are or would be sealed, and why the others are not sealed."""
+    """Print which partitions are sealed, or would be sealed in a dry run, and why the others are not."""
     for part in found:
         where = part.name or table
         if part.status == Status.REFUSED:
@@ -95,11 +98,12 @@ def print_sealed(table: str, found: Sequence[Partition], dry_run: bool, console:
     numbers = Counter(part.status for part in found)
     sums = ", ".join(f"{number:,} {status}" for status, number in numbers.items())
     read = count(sum(part.files_read for part in found), "file")
-    console.print(Text(f"{table}: {sums or 'no matching partitions'}; keys were read from {read}."))
+    status = sums or "no matching partitions"
+    console.print(Text(f"{table}: {status}; the command read the bucket and sort columns of {read}."))
 
 
 def sealed_data(part: Partition) -> dict[str, Any]:
-    """Convert a partition from SEAL BUCKETS to JSON types."""
+    """Convert a partition from the result of SEAL BUCKETS to JSON types."""
     return {
         "partition": part.name,
         "status": part.status,
@@ -112,10 +116,10 @@ def sealed_data(part: Partition) -> dict[str, Any]:
 
 
 def write_plan(plan: RewritePlan, file: TextIO) -> None:
-    """Write the partitions, files and bytes of a rewrite."""
+    """Write which partitions a rewrite replaces, and their numbers of files and bytes."""
     console = console_on(file, soft_wrap=True)
     for part in plan.done:
-        has = "already in the table's spec" if part.has_files else "no files"
+        has = "already has the table's spec" if part.has_files else "no files"
         console.print(Text(f"{part.name}: {has}"))
     for part in plan.todo:
         files = f"{count(part.files, 'file')}, {size(part.size)}"

@@ -1,4 +1,4 @@
-"""Write the results of table verification as text and JSON."""
+"""Write the results of verifying tables as text or as JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}
 def write_verifications(
     schema: str, found: Sequence[Verification], form: str, file: TextIO, details: bool = False
 ) -> None:
-    """Write the findings of tables; with `details`, text reports also list partitions and files."""
+    """Write the findings about tables.
+
+    With `details`, text reports also list partitions and files.
+    """
     if form == "json":
         write_json({"schema": schema, "tables": list(map(_data, found))}, file)
         return

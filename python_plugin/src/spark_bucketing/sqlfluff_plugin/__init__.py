@@ -1,7 +1,10 @@
-"""sqlfluff rules for bucketed models, based on the model's text, its config and the manifest.
+"""sqlfluff rules for bucketed models.
 
-sqlfluff finds this package through the entry point `sqlfluff` and calls the hooks below. get_rules() imports the rules,
-because sqlfluff warns about rules that are defined before it has loaded all plugins.
+The rules use a model's text, its config and the manifest.
+
+sqlfluff finds this package through the entry point `sqlfluff`, and calls the functions below. The rules are imported in
+get_rules() instead of at the top of the module. Otherwise, sqlfluff would warn that the rules are defined before it has
+loaded all plugins.
 """
 
 from __future__ import annotations
@@ -25,12 +28,12 @@ def get_rules() -> list[type[BaseRule]]:
 
 @hookimpl
 def load_default_config() -> dict[str, Any]:
-    """Return the default settings of the rules."""
+    """Return the default values of the rules' settings."""
     return dict(load_config_resource(package="spark_bucketing.sqlfluff_plugin", file_name="plugin_default_config.cfg"))
 
 
 @hookimpl
 def get_configs_info() -> dict[str, ConfigInfo]:
-    """Describe the settings of the rules."""
+    """Describe the settings that the rules have."""
     definition = "path of manifest.json, relative to the directory of dbt_project.yml; `none` for no manifest"
     return {"manifest": {"definition": definition}}

@@ -19,7 +19,7 @@ from spark_bucketing.config.values import UNKNOWN
 
 @dataclass(frozen=True)
 class Setting:
-    """The value of a setting, with the source positions of its key and of the whole argument."""
+    """The value of a setting, with the positions of its key and of the whole argument in the source."""
 
     value: Any
     key: slice
@@ -28,7 +28,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class ConfigCalls:
-    """The settings from all config() calls of a file; the last call that sets a key wins."""
+    """The settings in all config() calls of a file.
+
+    If several calls set the same key, the last one takes precedence.
+    """
 
     settings: Mapping[str, Setting] = field(default_factory=dict)
     # Position of the first call, from its name to its closing parenthesis; None if there is no call.
@@ -38,7 +41,10 @@ class ConfigCalls:
 
     @property
     def values(self) -> dict[str, Any]:
-        """Return the values by key; some may be UNKNOWN."""
+        """Return the values of the settings by key.
+
+        A value may be UNKNOWN.
+        """
         return {key: setting.value for key, setting in self.settings.items()}
 
 
@@ -57,7 +63,10 @@ _OPENING, _CLOSING = "([{", ")]}"
 
 
 def config_calls(source: str) -> ConfigCalls:
-    """Read the config() calls of a file; return no settings if Jinja cannot read the file."""
+    """Read the config() calls of a file.
+
+    Return no settings if Jinja cannot tokenize the file.
+    """
     if "config" not in source:
         return ConfigCalls()
     try:
@@ -101,7 +110,10 @@ def _tokens(source: str) -> Iterator[_Token]:
 
 
 def _block_depth(tokens: list[_Token], place: int) -> int:
-    """Return 1 where a block opens, -1 where it closes and 0 elsewhere; ignore `set` and `do` without an end."""
+    """Return 1 where a block opens, -1 where it closes, and 0 elsewhere.
+
+    Statements `set` and `do` without an end tag do not open a block.
+    """
     if place == 0 or tokens[place - 1].kind != "block_begin" or tokens[place].kind != "name":
         return 0
     word = tokens[place].text
@@ -111,7 +123,10 @@ def _block_depth(tokens: list[_Token], place: int) -> int:
 
 
 def _is_config(tokens: list[_Token], place: int) -> bool:
-    """Return whether a call of `config` starts here; a method call such as `model.config(` does not count."""
+    """Return whether a call of `config` starts at this token.
+
+    A method call such as `model.config(` does not count.
+    """
     named = tokens[place].kind == "name" and tokens[place].text == "config"
     called = place + 1 < len(tokens) and tokens[place + 1].text == "("
     return named and called and not (place and tokens[place - 1].text == ".")
@@ -143,7 +158,7 @@ def _arguments(tokens: list[_Token]) -> Iterator[list[_Token]]:
 
 
 def _setting(argument: list[_Token], source: str) -> tuple[str, Setting] | None:
-    """Return a key and its value; None if the argument is not `key=value`."""
+    """Return the key and the value of an argument, or None if it does not have the form `key=value`."""
     if len(argument) < 3 or argument[0].kind != "name" or argument[1].text != "=":
         return None
     key, whole = argument[0], slice(argument[0].start, argument[-1].stop)

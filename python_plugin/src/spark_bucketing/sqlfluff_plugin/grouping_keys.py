@@ -17,14 +17,14 @@ _REVERSIBLE = (exp.Cast, exp.Lower, exp.Upper, exp.Trim, exp.Coalesce)
 def judge_keys(
     keys: Sequence[exp.Expr], inputs: Inputs, layout: Layout | None, what: str, offset: int
 ) -> Iterator[Problem]:
-    """Judge a grouping or window over bucketed rows.
+    """Find the problems of a grouping or window over bucketed rows.
 
     Args:
         keys: the grouping or PARTITION BY keys.
         inputs: the inputs of the SELECT.
         layout: the layout of the rows.
         what: "grouping" or "window", for the message.
-        offset: the keys' position in the query.
+        offset: the position of the keys in the query.
     """
     if layout is None:
         return
@@ -43,7 +43,7 @@ def judge_keys(
 
 
 def judge_filter(condition: exp.Expr, inputs: Inputs) -> Iterator[Problem]:
-    """Find filters that cannot skip buckets because a cast or function wraps the bucket column."""
+    """Find filters for which Spark cannot skip buckets, because a cast or a function wraps the bucket column."""
     for test in conjuncts(condition):
         if isinstance(test, exp.EQ):
             sides = [(test.this, test.expression), (test.expression, test.this)]
@@ -59,8 +59,8 @@ def judge_filter(condition: exp.Expr, inputs: Inputs) -> Iterator[Problem]:
             if place and spec == place[1]:
                 yield Problem(
                     "expression-over-key",
-                    f"{inner.sql(dialect='spark')} hides the bucket column {place[1]}, so this filter cannot skip "
-                    f"buckets. Compare {place[1]} itself.",
+                    f"{inner.sql(dialect='spark')} is an expression over the bucket column {place[1]}, so this filter "
+                    f"cannot skip buckets. Compare {place[1]} itself.",
                     offset_of(value),
                 )
 

@@ -1,4 +1,4 @@
-"""Resolve the columns of a SELECT after sqlglot has qualified their names and determined their types."""
+"""Resolve the columns of a SELECT whose names and types sqlglot has determined before."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ _UNCERTAIN = ("", "unknown", "null")
 
 
 class Inputs(dict[str, Relation]):
-    """The inputs of a SELECT by alias, in the order of the FROM clause."""
+    """The inputs of a SELECT by their aliases, in the order of the FROM clause."""
 
     def place(self, expression: exp.Expr | None) -> Place | None:
-        """Return the input column that an expression refers to; None if it is not a column, or is ambiguous.
+        """Return which column of which input an expression refers to.
 
-        sqlglot writes an unqualified USING column as COALESCE(left, right); this column belongs to the alias ''.
+        Return None if the expression is not a column, or if the column is ambiguous.
+
+        sqlglot writes an unqualified column of a USING clause as COALESCE(left, right). An unqualified USING column
+        gets the alias ''.
         """
         if _is_merged(expression):
             return "", str(expression.this.name)
@@ -27,24 +30,30 @@ class Inputs(dict[str, Relation]):
         return expression.table, expression.name
 
     def column(self, expression: exp.Expr) -> Column:
-        """Return the column that an expression refers to."""
+        """Return the column of an input to which an expression refers."""
         alias, name = self.place(expression.this if _is_merged(expression) else expression) or ("", "")
         return self[alias].columns.get(name, Column()) if alias else Column()
 
     def bare(self, expression: exp.Expr) -> exp.Expr:
-        """Return an expression without parentheses and without casts to a column's own type; Spark removes both."""
+        """Return an expression without parentheses, and without casts of a column to its own type.
+
+        Spark removes both from its plans.
+        """
         inner = expression.unnest()
         while isinstance(inner, exp.Cast) and self.is_needless(inner):
             inner = inner.this.unnest()
         return inner
 
     def is_needless(self, cast: exp.Cast) -> bool:
-        """Return whether a cast converts a column to the column's own type."""
+        """Return whether a cast converts a column to the type that the column already has."""
         inner = cast.this.unnest()
         return self.place(inner) is not None and type_of(inner) == type_of(cast)
 
     def wrapped(self, expression: exp.Expr) -> Place | None:
-        """Return the only column inside an expression; None if the expression is the column itself."""
+        """Return the only column inside an expression.
+
+        Return None if the expression is itself a column.
+        """
         inner = self.bare(expression)
         if isinstance(inner, exp.Column) or inner.find(exp.Query, exp.AggFunc, exp.Window):
             return None
@@ -52,12 +61,15 @@ class Inputs(dict[str, Relation]):
         return places.pop() if len(places) == 1 else None
 
     def covers(self, keys: Iterable[exp.Expr], layout: Layout) -> bool:
-        """Return whether all bucket columns are among the keys, without expressions around them."""
+        """Return whether every bucket column is itself a key, not wrapped in an expression."""
         places = [self.place(self.bare(key)) for key in keys]
         return all(any(place in one for place in places) for one in layout.columns)
 
     def result(self, expression: exp.Expr) -> Column:
-        """Return the column that an expression computes; a type in the text or in a contract is certain."""
+        """Return the column that an expression computes.
+
+        The type of a column is certain if the query or a contract states it.
+        """
         inner = expression.unnest()
         if isinstance(inner, exp.Column) or _is_merged(inner):
             return self.column(inner)
@@ -72,14 +84,14 @@ def _is_merged(expression: exp.Expr | None) -> TypeGuard[exp.Coalesce]:
 
 
 def type_of(expression: exp.Expr) -> str | None:
-    """Return Spark's name for an expression's type; None if the type is unknown."""
+    """Return Spark's name for the type of an expression, or None if the type is unknown."""
     kind: Any = expression.type
     text = "".join(kind.sql(dialect="spark").lower().split()) if kind else ""
     return None if text in _UNCERTAIN else "decimal(10,0)" if text == "decimal" else text
 
 
 def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
-    """Split a condition into its conjuncts."""
+    """Split a condition at its top-level ANDs."""
     inner = condition.unnest() if condition is not None else None
     if isinstance(inner, exp.And):
         for part in inner.flatten():
@@ -89,7 +101,10 @@ def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
 
 
 def offset_of(node: exp.Expr) -> int:
-    """Return the position of the first name in a part of the query; ignore names inside hints."""
+    """Return the position of the first name in a part of a query.
+
+    Names inside hints do not count.
+    """
     starts = [
         found.meta["start"]
         for found in node.walk(prune=lambda one: isinstance(one, exp.Hint))

@@ -19,7 +19,10 @@ _HASHED = (*HIVE_TYPES, "timestamp")
 
 @dataclass(frozen=True)
 class _Key:
-    """An equality of a join, with the left side first."""
+    """An equality in a join condition.
+
+    The expression for the left side comes first.
+    """
 
     left: exp.Expr
     right: exp.Expr
@@ -27,7 +30,7 @@ class _Key:
 
 @dataclass(frozen=True)
 class _Side:
-    """The bucket columns of one side, matched with the keys of a join."""
+    """The bucket columns of one side of a join, and the join keys that correspond to them."""
 
     layout: Layout
     keys: Sequence[exp.Expr]
@@ -41,11 +44,12 @@ class _Side:
 
 
 class JudgedJoin:
-    """The problems of one join, and the layout of its rows.
+    """The problems of one join, and the bucket layout of its result.
 
     Args:
         join: the join with its ON clause.
-        others: conditions of WHERE and of other joins; Spark moves conditions on these two inputs into this join.
+        others: conditions in WHERE and in other joins. Spark moves conditions that concern both inputs of this join
+            into it.
         inputs: the inputs before the join, and the input that the join adds.
         left: the layout of the rows before the join.
         right: the layout of the rows of the added input.
@@ -62,7 +66,10 @@ class JudgedJoin:
         self.layout = None if self.problems else self._layout_after()
 
     def _equalities(self, others: Sequence[exp.Expr]) -> tuple[list[_Key], bool]:
-        """Return all equalities of the join, its ON clause first, and whether all of its conditions are understood."""
+        """Return all equalities of the join, those in its ON clause first.
+
+        Also return whether all conditions of the join are understood.
+        """
         alias = self._join.alias_or_name
         keys: list[_Key] = []
         own, elsewhere = list(conjuncts(self._join.args.get("on"))), [part for one in others for part in conjuncts(one)]
@@ -84,7 +91,10 @@ class JudgedJoin:
         return keys, certain
 
     def _aliases(self, expression: exp.Expr) -> set[str | None]:
-        """Return the inputs that an expression reads; None stands for an unknown input."""
+        """Return the aliases of the inputs that an expression reads.
+
+        None stands for an unknown input.
+        """
         places = [self._inputs.place(column) for column in expression.find_all(exp.Column)]
         return {place[0] if place else None for place in places}
 
@@ -148,7 +158,7 @@ class JudgedJoin:
         return None
 
     def _specs_differ(self, left: _Side, right: _Side) -> Problem | None:
-        """Find the first reason why the two sides cannot be joined bucket by bucket."""
+        """Find the first reason why Spark cannot join the two sides bucket by bucket."""
         here, there = left.layout, right.layout
         number = len({key.left.sql() for key in self._keys})
         if any(one.bucket_hash == "spark" and len(one.columns) < number for one in (here, there)):
@@ -171,7 +181,10 @@ class JudgedJoin:
         return Problem(rule, f"{text}: {instead}.", offset_of(self._keys[0].left))
 
     def _layout_after(self) -> Layout | None:
-        """Return the layout of the join's rows: the layout of the side that Spark does not shuffle."""
+        """Return the bucket layout of the join's result.
+
+        The result has the layout of the side that Spark does not shuffle.
+        """
         left, right = (side if side and side.covered else None for side in (self._left, self._right))
         if self._join.side == "FULL" or self._join.method:
             return None

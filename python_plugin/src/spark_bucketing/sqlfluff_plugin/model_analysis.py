@@ -1,4 +1,4 @@
-"""Collect the data for the rules: a model's config, violations in the config, and problems in the query."""
+"""Collect what the rules need: a model's config, the violations in this config, and the problems in the query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_bucketing.sqlfluff_plugin.violations import violations
 
 @dataclass(frozen=True)
 class Model:
-    """The config of one file, and all problems in the file."""
+    """The config in one file, and all problems in this file."""
 
     config: Config
     calls: ConfigCalls
@@ -33,10 +33,10 @@ def examine(project: Project, path: Path | None, source: str, sql: str) -> Model
     """Examine a file once for all rules.
 
     Args:
-        project: the file's project.
-        path: the file's path; None for text without a file.
+        project: the project to which the file belongs.
+        path: the file's path, or None for text that is not in a file.
         source: the file's text before rendering.
-        sql: the rendered text, including the fixes so far.
+        sql: the rendered text, including the fixes that sqlfluff has applied so far.
     """
     config, calls = project.config(path, source)
     query = Query(sql, project, project.own_table(path), bucketed=config["materialized"] in BUCKETED)

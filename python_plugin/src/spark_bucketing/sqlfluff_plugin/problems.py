@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fix:
-    """An edit of the query that removes a range of text, or keeps only a part of the range."""
+    """An edit of the query: remove a range of its text, or keep only a part of the range."""
 
     whole: slice  # the range to remove
     kept: slice | None = None  # the part of the range to keep

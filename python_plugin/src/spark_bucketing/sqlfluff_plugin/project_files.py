@@ -1,4 +1,7 @@
-"""Read the dbt project of the linted file: its manifest, or its YAML files if there is no manifest."""
+"""Read the dbt project of the linted file.
+
+The project consists of its manifest, or of its YAML files if there is no manifest.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +47,18 @@ class Project:
     """A dbt project, as far as its files describe it."""
 
     def __init__(self, root: Path | None, manifest: Manifest | None) -> None:
-        """Create a project from the directory of dbt_project.yml (None outside a project), and the manifest, if any."""
+        """Create a project.
+
+        The argument `root` is the directory of dbt_project.yml, or None outside a project. The manifest is optional.
+        """
         self.root, self._manifest = root, manifest
         self._tables: dict[str, Table | None] = {}
 
     def config(self, path: Path | None, source: str) -> tuple[Config, ConfigCalls]:
-        """Return a model's config; the manifest provides the keys that the file does not set."""
+        """Return a model's config.
+
+        Keys that the file does not set come from the manifest.
+        """
         calls = config_calls(source)
         node = self._node(path)
         if node is None:
@@ -63,12 +72,15 @@ class Project:
         return Config({**others, **calls.values}, lambda _: not calls.open and not before.open), calls
 
     def own_table(self, path: Path | None) -> Table | None:
-        """Return the table that the model in a file builds, according to the manifest."""
+        """Return the table that a model builds, according to the manifest.
+
+        The path is the model's file.
+        """
         node = self._node(path)
         return _table(node) if node else None
 
     def table(self, parts: tuple[str, ...]) -> Table | None:
-        """Return the table to which a name in a query refers; None if the name is unknown or ambiguous."""
+        """Return the table to which a name in a query refers, or None if the name is unknown or ambiguous."""
         name = ".".join(part.lower() for part in parts).removeprefix("spark_catalog.")
         if name not in self._tables:
             nodes = self._named.get(name, [])
@@ -77,7 +89,7 @@ class Project:
 
     @cached_property
     def _named(self) -> Mapping[str, list[Node]]:
-        """Return the nodes by every name that a templater may render for their tables."""
+        """Return the nodes by all names that a templater may render for their tables."""
         named = defaultdict[str, list[Node]](list)
         for node in self._manifest.nodes.values() if self._manifest else ():
             if node.resource_type not in ("model", "seed", "snapshot", "source"):
@@ -104,7 +116,10 @@ class Project:
 
     @cached_property
     def _yaml(self) -> str:
-        """Return the text of all YAML files that could configure a model that the manifest does not contain."""
+        """Return the text of all YAML files that might configure a model.
+
+        The text helps with models that the manifest does not contain.
+        """
         if self.root is None:
             return ""
         folders = (folder for folder in self.root.iterdir() if folder.is_dir() and not folder.name.startswith("."))
@@ -114,12 +129,12 @@ class Project:
 
 
 def project_of(path: Path | None, manifest: str | None) -> Project:
-    """Return the project of a file.
+    """Return the project to which a file belongs.
 
     Args:
-        path: the file; None for text without a file.
-        manifest: the setting `manifest`; None for no manifest. A relative path starts at the directory of
-            dbt_project.yml or, outside a project, at the current directory.
+        path: the file's path, or None for text that is not in a file.
+        manifest: the value of the setting `manifest`, or None for no manifest. A relative path is relative to the
+            directory of dbt_project.yml. Outside a project, it is relative to the current directory.
     """
     root = _root((path or Path()).resolve() if path is None else path.resolve().parent)
     if manifest is None:
@@ -186,7 +201,11 @@ def _spec(config: Mapping[str, object], node: Node) -> BucketSpec | None:
 
 
 def _query(node: Node) -> str | None:
-    """Return a view's SQL: the compiled SQL, or the source with resolved references if it has no other Jinja."""
+    """Return the SQL of a view.
+
+    The function prefers the compiled SQL. Without compiled SQL, the function resolves the references in the source,
+    provided that the source has no other Jinja.
+    """
     if node.sql or node.language != "sql":
         return node.sql if node.language == "sql" else None
     text = node.raw_sql

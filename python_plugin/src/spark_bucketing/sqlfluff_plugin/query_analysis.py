@@ -2,7 +2,8 @@
 
 sqlglot qualifies the names, expands stars, determines types and builds the scopes. The analysis proceeds from the
 innermost scope to the outermost one. For each scope, it determines whether the rows are still bucketed, and then judges
-joins, groupings and windows. An uncertain part of the query has no layout, and the rules report nothing about it.
+joins, groupings and windows. Parts of the query that the analysis does not understand have no layout, and the rules
+report nothing about them.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _DEPTH = 3
 
 
 class Query:
-    """The query in a rendered file."""
+    """The analyzed query of a rendered file."""
 
     def __init__(
         self, sql: str, project: Project, own: Table | None = None, *, bucketed: bool = False, depth: int = 0
@@ -58,7 +59,7 @@ class Query:
         Args:
             sql: the query.
             project: the project with the tables that the query may read.
-            own: the table that the model builds, `{{ this }}`.
+            own: the table that the model builds, that is, `{{ this }}`.
             bucketed: whether a materialization of this package writes the query's result.
             depth: number of views between the linted query and this one.
         """
@@ -77,7 +78,7 @@ class Query:
 
     @property
     def columns(self) -> OutputColumns | None:
-        """Return the columns that the query returns; None if they are unknown."""
+        """Return the columns that the query returns, or None if they are unknown."""
         found = self.relation.columns
         types = {name: column.type if column.certain else None for name, column in found.items()}
         return OutputColumns(types, self.relation.complete) if found else None
@@ -113,7 +114,7 @@ class Query:
         return relations.get(id(root), UNKNOWN_RELATION)
 
     def _named_tables(self, statement: exp.Query) -> dict[str, Relation]:
-        """Give each table in a query a unique name, and return the tables by this name."""
+        """Give each table in a query a unique name, and return the tables by these names."""
         tables: dict[str, Relation] = {}
         for scope in traverse_scope(statement):
             for alias, node in scope.references:
@@ -199,7 +200,7 @@ class Query:
         return judged.layout
 
     def _grouped(self, select: exp.Select, inputs: Inputs, layout: Layout | None) -> Layout | None:
-        """Judge GROUP BY, and DISTINCT as a grouping by all returned columns."""
+        """Check GROUP BY, and check DISTINCT as a grouping by all returned columns; return the resulting layout."""
         group = select.args.get("group")
         if group is not None:
             if any(group.args.get(part) for part in ("rollup", "cube", "grouping_sets", "all")):
@@ -269,7 +270,7 @@ def _positions(layout: Layout, relation: Relation) -> tuple[int, ...] | None:
 
 
 def _moved(select: exp.Select, layout: Layout | None) -> Layout | None:
-    """Return the layout after LIMIT, ORDER BY, DISTRIBUTE BY and hints."""
+    """Return the layout of the rows after LIMIT, ORDER BY, DISTRIBUTE BY and hints."""
     if layout is None or any(select.args.get(part) for part in ("order", "limit", "offset")):
         return None
     by = "DISTRIBUTE BY" if select.args.get("distribute") else "CLUSTER BY" if select.args.get("cluster") else None
@@ -282,7 +283,7 @@ def _moved(select: exp.Select, layout: Layout | None) -> Layout | None:
 
 
 def _projected(select: exp.Select, inputs: Inputs, layout: Layout | None) -> Relation:
-    """Return the relation of a SELECT list; a star that sqlglot did not expand reads unknown columns."""
+    """Return the relation that a SELECT list produces, with unknown columns if sqlglot did not expand a star."""
     columns: dict[str, Column] = {}
     places: dict[Place, str] = {}
     values = {item.alias_or_name: item.unalias() for item in select.expressions if not item.is_star}

@@ -1,4 +1,7 @@
-"""Find redundant operations: casts to a column's own type, and shuffles of rows that the write shuffles again."""
+"""Find redundant operations.
+
+Redundant operations are casts of a column to its own type, and shuffles of rows that the write shuffles again.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _REST = re.compile(r"(?i)\s+as\s+\w+\s*(?:\(\s*\d+\s*(?:,\s*\d+\s*)?\)\s*)?\)(?!
 
 
 def needless_casts(part: exp.Expr | None, inputs: Inputs, sql: str) -> Iterator[Problem]:
-    """Find casts of bucket columns to the columns' own types, in a condition or in keys."""
+    """Find casts of a bucket column to its own type, in a condition or in keys."""
     for cast in part.walk(prune=lambda one: isinstance(one, exp.Query)) if part is not None else ():
         inner = cast.this.unnest() if isinstance(cast, exp.Cast) else None
         place = inputs.place(inner)
@@ -40,7 +43,10 @@ def _fix(sql: str, start: int, column: exp.Expr) -> Fix | None:
 
 
 def redundant_moves(statement: exp.Expr, sql: str) -> Iterator[Problem]:
-    """Find shuffles and sorts that the write repeats, in the outermost SELECT of a bucketed model."""
+    """Find shuffles and sorts in the outermost SELECT of a bucketed model.
+
+    Such shuffles and sorts are redundant, because the write shuffles and sorts the rows again.
+    """
     if not isinstance(statement, exp.Query) or any(statement.args.get(part) for part in ("limit", "offset")):
         return
     if statement.args.get("order"):
@@ -68,7 +74,10 @@ def redundant_moves(statement: exp.Expr, sql: str) -> Iterator[Problem]:
 
 
 def _clause(sql: str) -> slice | None:
-    """Find DISTRIBUTE BY, CLUSTER BY or SORT BY outside parentheses, from the space before it to the query's end."""
+    """Find DISTRIBUTE BY, CLUSTER BY or SORT BY outside parentheses.
+
+    The range starts with the space before the clause, and ends with the query.
+    """
     tokens = Spark().tokenize(sql)
     depth, start, stop = 0, None, None
     for before, token in zip([None, *tokens], tokens, strict=False):
@@ -83,7 +92,7 @@ def _clause(sql: str) -> slice | None:
 
 
 def _outermost_hint(sql: str) -> re.Match[str] | None:
-    """Find the hint of the outermost SELECT; None if several hints are outside parentheses."""
+    """Find the hint of the outermost SELECT, or return None if there are several hints outside parentheses."""
     found = [
         match for match in _HINT.finditer(sql) if sql.count("(", 0, match.start()) == sql.count(")", 0, match.start())
     ]

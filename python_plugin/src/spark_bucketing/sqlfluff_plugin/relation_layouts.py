@@ -9,7 +9,7 @@ from spark_bucketing.spec import BucketHash, hash_name
 from spark_bucketing.sqlfluff_plugin.project_files import Table
 
 Place = tuple[str, str]
-"""A column of an input of a SELECT: the input's alias and the column's name, both in lower case."""
+"""A column of a SELECT's input: the input's alias and the column's name, both in lower case."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Column:
 
 @dataclass(frozen=True)
 class LostLayout:
-    """The reason why the rows of a bucketed table are no longer in their buckets."""
+    """The reason why rows of a bucketed table are no longer partitioned by its buckets."""
 
     rule: str
     text: str
@@ -31,7 +31,7 @@ class LostLayout:
 
 @dataclass(frozen=True)
 class Layout:
-    """The bucket layout of rows: the bucket columns, each under all its current names."""
+    """How rows are bucketed: by which columns, and under which names each of these columns is currently available."""
 
     num_buckets: int
     bucket_hash: BucketHash
@@ -41,25 +41,28 @@ class Layout:
     spoiled: LostLayout | None = None
 
     def called(self) -> str:
-        """Return the names of the bucket columns for a message."""
+        """Return the names of the bucket columns, as used in a message."""
         return ", ".join(self.name(number) for number in range(len(self.columns)))
 
     def name(self, number: int) -> str:
-        """Return the name of one bucket column for a message."""
+        """Return the name of one bucket column, as used in a message."""
         return min((name for _, name in self.columns[number]), default=self.names[number])
 
     def described(self) -> str:
-        """Describe the layout in a few words."""
+        """Describe the layout in a short phrase."""
         return f"{self.num_buckets} buckets by {self.called()}, {hash_name(self.bucket_hash)}"
 
     def lose_layout(self, by: LostLayout) -> Layout:
-        """Return the same layout, marked as lost because of an operation; only the first such operation counts."""
+        """Return the same layout, but marked as lost because of an operation.
+
+        If several operations lose it, only the first one counts.
+        """
         return self if self.spoiled else replace(self, spoiled=by)
 
 
 @dataclass(frozen=True)
 class Relation:
-    """The rows of an input of a query, or of the query itself."""
+    """The rows of a query, or of one of its inputs."""
 
     columns: Mapping[str, Column] = field(default_factory=dict)  # columns by lowercase name, in order
     complete: bool = False  # whether the relation has no other columns
@@ -92,7 +95,7 @@ def relation_of_table(table: Table) -> Relation:
 
 
 def delivered(layout: Layout | None, places: Mapping[Place, str], computed: Collection[Place | None]) -> Layout | None:
-    """Translate a layout to the output columns of a SELECT; None if the SELECT drops the bucket columns."""
+    """Translate a layout to the output columns of a SELECT, or return None if the SELECT drops the bucket columns."""
     if layout is None or any(one.intersection(computed) and not one & places.keys() for one in layout.columns):
         return None
     found = [frozenset({("", places[place]) for place in one if place in places}) for one in layout.columns]

@@ -1,4 +1,4 @@
-"""Inspect the parts of one SELECT: its hints, conditions and expressions."""
+"""Inspect the parts of a single SELECT: its hints, conditions and expressions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _BROADCAST_HINTS = ("broadcast", "broadcastjoin", "mapjoin")
 
 
 def is_total(select: exp.Select) -> bool:
-    """Return whether a SELECT aggregates all of its input into one row."""
+    """Return whether a SELECT aggregates all of its input rows into a single row."""
     aggregated = any(not isinstance(node.parent, exp.Window) for node in own_nodes(select, exp.AggFunc))
     return aggregated and not select.args.get("group") and not list(own_nodes(select, exp.Window))
 
 
 def is_short(select: exp.Select) -> bool:
-    """Return whether a SELECT limits itself to so few rows that Spark broadcasts them in a join."""
+    """Return whether the limit of a SELECT is so low that Spark broadcasts the result in a join."""
     limit = select.args.get("limit")
     number = limit.expression if isinstance(limit, exp.Limit) else None
     few = isinstance(number, exp.Literal) and number.is_int and int(number.this) <= _FEW
@@ -26,7 +26,10 @@ def is_short(select: exp.Select) -> bool:
 
 
 def conditions_beside(join: exp.Join, select: exp.Select) -> list[exp.Expr]:
-    """Return the conditions that Spark pushes into a join: WHERE and the inner joins of the same SELECT."""
+    """Return the conditions that Spark may push into a join.
+
+    Such conditions come from WHERE and from inner joins in the same SELECT.
+    """
     where = select.args.get("where")
     others = [one for one in select.args.get("joins") or () if one is not join and not one.side]
     conditions = [where.this if where else None, *(one.args.get("on") for one in others)]
@@ -34,7 +37,7 @@ def conditions_beside(join: exp.Join, select: exp.Select) -> list[exp.Expr]:
 
 
 def hints_of(select: exp.Select) -> Iterator[tuple[str, set[str]]]:
-    """Return the names of a SELECT's hints with their arguments, in lower case."""
+    """Yield each hint of a SELECT: its name and its arguments, both in lower case."""
     hint = select.args.get("hint")
     for one in hint.expressions if hint is not None else ():
         if isinstance(one.this, str):
@@ -42,12 +45,15 @@ def hints_of(select: exp.Select) -> Iterator[tuple[str, set[str]]]:
 
 
 def sent_by_hint(select: exp.Select) -> set[str]:
-    """Return the aliases of the inputs that a hint broadcasts."""
+    """Return the aliases of the inputs that a hint tells Spark to broadcast."""
     return {alias for name, aliases in hints_of(select) if name in _BROADCAST_HINTS for alias in aliases}
 
 
 def own_nodes(select: exp.Select, kind: type[exp.Expr]) -> Iterator[exp.Expr]:
-    """Return the nodes of the SELECT list, HAVING, QUALIFY and ORDER BY, without inner queries."""
+    """Yield the nodes of this kind in the SELECT list, HAVING, QUALIFY and ORDER BY.
+
+    Nodes in inner queries are left out.
+    """
     parts = [*select.expressions, *(select.args.get(part) for part in ("having", "qualify", "order"))]
     for part in parts:
         if part is not None:

@@ -1,6 +1,7 @@
-"""Find violations of the config schema and of layout rules, and contradictions between a config and its query.
+"""Find violations of the config schema and of the layout rules, and contradictions between a config and its query.
 
-The macros apply the same rules at run time; tests/cases/shared/config.yml tests both.
+The macros apply the same rules when dbt runs a model. The cases in tests/cases/shared/config.yml test both
+implementations.
 """
 
 from __future__ import annotations
@@ -18,18 +19,23 @@ _PARTITIONS = ("array", "map", "struct", "binary", "void")
 
 @dataclass(frozen=True)
 class OutputColumns:
-    """The columns that a query returns, by lowercase name, with types that are certain."""
+    """The columns that a query returns, by lowercase name.
+
+    A type is present only if it is certain.
+    """
 
     types: Mapping[str, str | None]
     complete: bool  # whether the query returns no other columns
 
 
 def violations(config: Config, columns: OutputColumns | None = None) -> Iterator[Violation]:
-    """Find all violations in a config; models of other materializations have none.
+    """Find all violations in a config.
+
+    Models with other materializations have none.
 
     Args:
         config: the model's config.
-        columns: the columns that the model's query returns; None if they are unknown.
+        columns: the columns that the model's query returns, or None if they are unknown.
     """
     values, found = validate(config)
     yield from found
@@ -55,7 +61,7 @@ def _order(values: Mapping[str, Any]) -> Iterator[Violation]:
     first = {name.lower() for name in by}
     if {name.lower() for name in order[: len(by)]} != first:
         rest = [name for name in order if name.lower() not in first]
-        expected = f"the bucket columns first; joins on {', '.join(by)} need another sort"
+        expected = f"the bucket columns first; with another order, joins on {', '.join(by)} sort the rows again"
         yield Violation("sorted_by", str(order), expected, f"sorted_by={[*by, *rest]}", "sort-columns-mismatch")
 
 

@@ -1,1 +1,1 @@
-"""Read and maintain bucketed and organized tables: files, seals, bucket specs and file statistics."""
+"""Read and maintain bucketed and organized tables: their files, seals, bucket specs and file statistics."""

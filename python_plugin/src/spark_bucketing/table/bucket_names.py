@@ -1,4 +1,4 @@
-"""Parse bucket ids in the names of data files."""
+"""Parse the bucket ids in the names of data files."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ _SPARK = re.compile(r"part-.*_(\d{1,9})(?:\..*)?")
 
 
 def bucket_of(file_name: str, bucket_hash: BucketHash) -> int | None:
-    """Return the bucket id in a file name without its directory, for a bucket hash; None if there is no id."""
+    """Return the bucket id in a file's name, or None if the name has no bucket id.
+
+    The name does not include the directory. The format of a file's name depends on the bucket hash.
+    """
     match = (_HIVE if bucket_hash in VERSION_OF_HASH else _SPARK).fullmatch(file_name)
     return int(match[1]) if match else None

@@ -26,17 +26,20 @@ class DataFile:
 
     @property
     def folder(self) -> str:
-        """Return the path without the file name; each partition has a separate directory."""
+        """Return the path without the file name.
+
+        Each partition has its own directory.
+        """
         return self.path.rpartition("/")[0]
 
     @property
     def name(self) -> str:
-        """Return the name without the path."""
+        """Return the file's name without its directory."""
         return self.path.rpartition("/")[2]
 
 
 class FileSizes(NamedTuple):
-    """Sizes of files in bytes."""
+    """Statistics of file sizes in bytes."""
 
     smallest: int
     median: int
@@ -45,33 +48,33 @@ class FileSizes(NamedTuple):
 
     @classmethod
     def of(cls, sizes: Sequence[int]) -> FileSizes | None:
-        """Summarize the sizes of files in bytes; None if there are no files."""
+        """Summarize the given file sizes in bytes, or return None if there are none."""
         return cls(min(sizes), int(median(sizes)), max(sizes), sum(sizes)) if sizes else None
 
 
 @dataclass(frozen=True)
 class SpecFiles:
-    """The files of all partitions of a table with the same bucket spec."""
+    """The files of all partitions that have the same bucket spec."""
 
     spec: BucketSpec
     files: tuple[DataFile, ...]
 
     @property
     def rows(self) -> int:
-        """Return the number of rows of all files."""
+        """Return the total number of rows in all files."""
         return sum(file.rows for file in self.files)
 
     @property
     def folders(self) -> set[str]:
-        """Return the directories that contain files."""
+        """Return the directories that contain the files."""
         return {file.folder for file in self.files}
 
     @property
     def skew(self) -> float | None:
-        """Return the row count of the largest bucket divided by the mean over all buckets, including empty ones.
+        """Return the row count of the largest bucket, divided by the mean of all buckets, including empty ones.
 
-        The row counts are sums over all partitions. Skew is 1.0 if all buckets have the same number of rows. It is None
-        if there are no rows, or if a file has no valid bucket id.
+        The row count of a bucket is its sum over all partitions. The skew is 1.0 if all buckets have the same number of
+        rows. The skew is None if there are no rows, or if a file has no valid bucket id.
         """
         if not self.rows or self.without_bucket() or self.beyond():
             return None
@@ -81,15 +84,15 @@ class SpecFiles:
         return max(rows.values()) * self.spec.num_buckets / self.rows
 
     def bucket(self, file: DataFile) -> int | None:
-        """Return the bucket id in the name of a file."""
+        """Return the bucket id in a file's name."""
         return bucket_of(file.name, self.spec.bucket_hash)
 
     def without_bucket(self) -> list[DataFile]:
-        """Return the files without a bucket id in their names."""
+        """Return the files whose names contain no bucket id."""
         return [file for file in self.files if self.bucket(file) is None]
 
     def beyond(self) -> list[DataFile]:
-        """Return the files with bucket ids outside the spec."""
+        """Return the files whose bucket id is not less than the number of buckets in the spec."""
         return [file for file in self.files if (self.bucket(file) or 0) >= self.spec.num_buckets]
 
 
@@ -97,7 +100,7 @@ class SpecFiles:
 class BucketedFiles:
     """A bucketed table and all its files.
 
-    If the files cannot be read, `unreadable` is the error, and `files` is empty.
+    If the files cannot be read, `unreadable` contains the error message, and `files` is empty.
     """
 
     name: str  # qualified: db.t
@@ -110,13 +113,16 @@ class BucketedFiles:
 
     @cached_property
     def own_specs(self) -> Mapping[str, BucketSpec]:
-        """Return the bucket specs of sealed partitions, by directory."""
+        """Return the bucket specs of the sealed partitions, by directory."""
         partitions = self.evolving.partitions if self.evolving else ()
         return {one_spelling(part.location): part.spec for part in partitions if part.spec}
 
     @property
     def by_spec(self) -> tuple[SpecFiles, ...]:
-        """Group the files by the bucket spec of their partition, or the table's spec for unsealed partitions."""
+        """Group the files by the bucket spec of their partition.
+
+        Unsealed partitions have the table's spec.
+        """
         files: dict[BucketSpec, list[DataFile]] = {}
         for file in self.files:
             files.setdefault(self.own_specs.get(file.folder, self.spec), []).append(file)
@@ -124,39 +130,44 @@ class BucketedFiles:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows of all files."""
+        """Return the total number of rows in all files."""
         return sum(file.rows for file in self.files)
 
     @property
     def partitions(self) -> int:
-        """Return the number of partitions with files; 1 for an unpartitioned table."""
+        """Return the number of partitions that have files, or 1 for an unpartitioned table."""
         return len({file.folder for file in self.files}) if self.partitioned else 1
 
     @property
     def skew(self) -> float | None:
-        """Return the largest skew of all specs; None if the skew of any spec is unknown.
+        """Return the largest skew among the table's bucket specs.
 
-        Each spec has a separate skew. Otherwise, partitions with 8 buckets would make the first 8 of 16 buckets look
-        larger.
+        Return None if the skew of any spec is unknown.
+
+        The skew is computed separately for each spec. Otherwise, rows of partitions with 8 buckets would make the first
+        8 of 16 buckets look larger.
         """
         skews = [part.skew for part in self.by_spec if part.rows]
         return max((skew for skew in skews if skew is not None), default=None) if None not in skews else None
 
     @property
     def sizes(self) -> FileSizes | None:
-        """Summarize the sizes of the files; None if there are no files."""
+        """Summarize the sizes of the files, or return None if there are no files."""
         return FileSizes.of([file.size for file in self.files])
 
     @property
     def state(self) -> Literal["ok", "wrong", "unknown"]:
-        """Return whether the files match the spec; `unknown` if they cannot be read."""
+        """Return whether the files match the bucket spec.
+
+        The state is `unknown` if the files cannot be read.
+        """
         if self.unreadable:
             return "unknown"
         return "wrong" if self.findings else "ok"
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """Return the violations in the files, each with an example and a fix."""
+        """Return the violations that the files show, each with an example and a fix."""
         return tuple(self._findings())
 
     def _findings(self) -> Iterator[str]:
@@ -179,11 +190,14 @@ class BucketedFiles:
             fix = self._rewrite(found for found, _, _ in crowded)
             yield (
                 f"{count(len(crowded), 'bucket')} with more than one file, such as bucket {bucket}{where} "
-                f"with {number}: a bucket is sorted as a whole only if it is one file; {fix}."
+                f"with {number}: a bucket is sorted as a whole only if it has a single file; {fix}."
             )
 
     def _rewrite(self, folders: Iterable[str]) -> str:
-        """Suggest a fix for the files in these directories: rewrite only their partitions if possible."""
+        """Suggest a fix for the files in these directories.
+
+        If possible, rewrite only the partitions that contain them.
+        """
         table, wanted = self.evolving, set(folders)
         chosen = [part for part in table.partitions if one_spelling(part.location) in wanted] if table else []
         if not table or not chosen:
@@ -191,7 +205,10 @@ class BucketedFiles:
         return f"rewrite these partitions ({rewrite_command(table.name, covering(table, chosen))})"
 
     def _crowded_buckets(self) -> list[tuple[str, int, int]]:
-        """Return directory, bucket id and number of files for each bucket with several files in one partition."""
+        """Return the buckets that have several files in the same partition.
+
+        For each, return its directory, its id and its number of files.
+        """
         numbers: Counter[tuple[str, int]] = Counter()
         for part in self.by_spec:
             for file in part.files:

@@ -1,4 +1,7 @@
-"""Decide from metadata which partitions Spark reads together as bucketed, as the session extension does."""
+"""Decide from metadata which partitions Spark can read together as bucketed.
+
+The session extension decides in the same way.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,14 @@ Run = tuple[Partition, ...]
 
 @dataclass(frozen=True)
 class Merging:
-    """Session settings that decide whether Spark reads files with `many` buckets as `few` buckets."""
+    """The session settings that decide whether Spark reads files with `many` buckets as `few` buckets."""
 
     alignment: str = "auto"  # spark.bucketing.join.alignment
     cores: int = 1  # number of cores in the cluster; with fewer tasks, cores are idle
     most_ratio: int = 4  # spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio
 
     def worth(self, few: int, many: int) -> bool:
-        """Return whether merging pays off, like BucketAlignment.worthMerging in the extension."""
+        """Return whether combining buckets pays off, like BucketAlignment.worthMerging in the extension."""
         if few == many:
             return True
         if few < 2 or self.alignment == "off":
@@ -35,7 +38,7 @@ class Merging:
 
 @dataclass(frozen=True)
 class Read:
-    """The way in which one query reads partitions."""
+    """How one query reads certain partitions."""
 
     partitions: tuple[Partition, ...]  # all partitions, in order
     spec: BucketSpec | None = None  # common spec of the bucketed scan; None for an ordinary scan
@@ -43,7 +46,10 @@ class Read:
 
 
 def compatible_read(table: Table, partitions: Sequence[Partition], merging: Merging) -> Read:
-    """Determine how one query reads these partitions of a table; partitions without files have no effect."""
+    """Determine how one query reads these partitions of a table.
+
+    Partitions without files have no effect.
+    """
     chosen = tuple(partitions)
     if table.spec is None:
         return Read(chosen, why="the table has no buckets now (it is NOT CLUSTERED)")
@@ -62,9 +68,10 @@ def compatible_read(table: Table, partitions: Sequence[Partition], merging: Merg
 
 
 def common_spec(specs: Sequence[BucketSpec], merging: Merging) -> BucketSpec | None:
-    """Return the spec that a scan can use for files with any of these specs; None if there is none.
+    """Return the spec with which a single scan can read files with any of these specs, or None if there is none.
 
-    This spec has the greatest common divisor of the numbers of buckets, and the common prefix of the sort columns.
+    The number of buckets in this spec is the greatest common divisor of all numbers of buckets. The sort columns in
+    this spec are the common prefix of all lists of sort columns.
     """
     if len({(spec.bucket_columns, spec.bucket_hash) for spec in specs}) != 1:
         return None
@@ -85,7 +92,7 @@ def _kinds(first_of: dict[BucketSpec, str]) -> str:
 
 
 def _kind(spec: BucketSpec, others: Iterable[BucketSpec]) -> str:
-    """Return the first part of a spec that differs from other specs."""
+    """Describe the first part of a spec that differs from the other specs."""
     if any(other.bucket_columns != spec.bucket_columns for other in others):
         return f"by {', '.join(spec.bucket_columns)}"
     if any(other.bucket_hash != spec.bucket_hash for other in others):
@@ -94,20 +101,21 @@ def _kind(spec: BucketSpec, others: Iterable[BucketSpec]) -> str:
 
 
 def runs(partitions: Iterable[Partition]) -> list[Run]:
-    """Group adjacent partitions with the same spec and status."""
+    """Group adjacent partitions that have the same spec and the same status."""
     return [tuple(group) for _, group in groupby(partitions, lambda partition: (partition.status, partition.spec))]
 
 
 def span(partitions: Sequence[Partition]) -> str:
-    """Return the names of the first and last of adjacent partitions: ds=a .. ds=f."""
+    """Return the names of the first and the last of several adjacent partitions: ds=a .. ds=f."""
     first, last = partitions[0].name, partitions[-1].name
     return first if first == last else f"{first} .. {last}"
 
 
 def readable_ranges(table: Table, merging: Merging) -> list[Read]:
-    """Return the longest ranges of partitions that Spark can read together, and the partitions outside all ranges.
+    """Return the longest ranges of partitions that Spark can read together, and the partitions that are in no range.
 
-    If Spark can read partitions together, it can also read any subset. Therefore, the end of a range never moves back.
+    If Spark can read certain partitions together, it can also read any subset of them together. Therefore, as the start
+    of a range moves forward, its end never moves back.
     """
     found = runs(table.partitions)
 
@@ -128,18 +136,21 @@ def readable_ranges(table: Table, merging: Merging) -> list[Read]:
 
 
 def smallest_rewrite(table: Table, selected: Sequence[Partition], merging: Merging) -> tuple[Partition, ...]:
-    """Return the partitions to rewrite in the table's spec so that one query reads all selected partitions together.
+    """Return the partitions to rewrite so that one query can read all selected partitions together.
 
-    All other partitions must be readable with a number of buckets that divides the table's number. The function tries
-    each divisor with each maximum number of buckets, and keeps as many partitions as possible.
+    The rewritten partitions get the table's spec. Spark must be able to read all other partitions with a number of
+    buckets that divides the table's number of buckets. The function tries each divisor with each maximum number of
+    buckets. The function chooses the pair with which the most partitions need no rewrite.
 
     Args:
         table: the bucketed table.
         selected: the partitions that the query selects, in order.
-        merging: session settings for reading different numbers of buckets together.
+        merging: session settings that control how Spark reads different numbers of buckets together.
 
     Returns:
-        The smallest set of such partitions, in order; empty if Spark can already read all of them together.
+        The smallest set of such partitions, in order. The set is empty if Spark can already read all selected
+        partitions
+        together.
     """
     if table.spec is None or compatible_read(table, selected, merging).spec:
         return ()

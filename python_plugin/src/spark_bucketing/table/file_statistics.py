@@ -22,7 +22,7 @@ _NAMES = re.compile(r"bucketing\.(range_by|implicit_partition_by)=(\[.*?\])(?=, 
 
 
 class State:
-    """States of a file: whether valid statistics cover it."""
+    """The states of a file, which tell whether valid statistics cover it."""
 
     COVERED = "covered"
     NOT_COVERED = "not-covered"  # another writer added or replaced the file; all queries read it
@@ -31,7 +31,10 @@ class State:
 
 @dataclass(frozen=True)
 class FileStats:
-    """A file of the table, described by its statistics or by its rows. Values are text."""
+    """A file of the table, as described by its statistics or by its rows.
+
+    The values are text.
+    """
 
     name: str  # path below the table's folder
     size: int  # bytes
@@ -46,7 +49,7 @@ class FileStats:
 
 @dataclass(frozen=True)
 class Organized:
-    """An organized table."""
+    """An organized table, as described by the metastore."""
 
     table: Table
     range_by: str | None
@@ -54,7 +57,7 @@ class Organized:
 
     @property
     def folder(self) -> str:
-        """Return the directory of the table's file statistics."""
+        """Return the directory that contains the table's file statistics."""
         return f"{self.table.details['Location']}/{_FOLDER}"
 
 
@@ -75,7 +78,10 @@ def organized_table(warehouse: Warehouse, name: str) -> Organized:
 
 
 def as_organized(table: Table) -> Organized | None:
-    """Parse the range and implicit partition columns in a table's properties; None without file statistics."""
+    """Parse the range column and the implicit partition columns from a table's properties.
+
+    Return None if the table has no file statistics.
+    """
     found = {key: loads(names) for key, names in _NAMES.findall(table.details.get("Table Properties", ""))}
     if not found:
         return None
@@ -83,7 +89,10 @@ def as_organized(table: Table) -> Organized | None:
 
 
 def read_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]:
-    """Return the table's files with their statistics; reads file footers, but no rows."""
+    """Return the table's files with their statistics.
+
+    Spark reads the file footers, but no rows.
+    """
     listed = (
         f"select {_tail(of)} as file, max(_metadata.file_size) as bytes, count(*) as rows,"  # noqa: S608
         f" max(_metadata.file_modification_time) as modified from {sql.table(of.table.name)} group by _metadata.file_path"  # noqa: E501
@@ -101,9 +110,9 @@ def read_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]
 
 
 def verify_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]:
-    """Compute the statistics of the table's files from the rows, and compare them with the stored statistics.
+    """Compute statistics from the rows of the table's files, and compare them with the stored statistics.
 
-    Reads all rows once.
+    Spark reads all rows once.
     """
     truth = _truth(of)
     compared = [
@@ -127,10 +136,10 @@ def verify_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStat
 
 
 def repair_file_statistics(warehouse: Warehouse, of: Organized) -> int:
-    """Rewrite all statistics from the rows, and return the number of files that they cover.
+    """Replace all statistics with new ones computed from the rows; return the number of files that they cover.
 
-    After Spark has read all rows, a single statistics file replaces all others. If the replacement is interrupted, the
-    table has no statistics, and queries read all files.
+    After Spark has read all rows, a single statistics file replaces all earlier ones. If the replacement is
+    interrupted, the table has no statistics, and queries read all files.
     """
     warehouse.rows(f"cache table {_TRUTH} as {_truth(of)}")
     try:
@@ -144,7 +153,10 @@ def repair_file_statistics(warehouse: Warehouse, of: Organized) -> int:
 
 
 def _is_there(warehouse: Warehouse, of: Organized) -> bool:
-    """Return whether the statistics directory has entries: one directory per write, or the file of a repair."""
+    """Return whether the statistics directory has any entry.
+
+    An entry is a directory that a write created, or the file that a repair created.
+    """
     try:
         return bool(warehouse.rows(f"select 1 from binaryFile.{sql.name(f'{of.folder}/*')} limit 1"))  # noqa: S608
     except SparkError as error:
@@ -162,7 +174,7 @@ def _tail(of: Organized) -> str:
 
 
 def _truth(of: Organized) -> str:
-    """Return a query that computes the statistics from the rows, as the macro file_statistics_sql() does."""
+    """Return a query that computes the statistics from the rows, in the same way as the macro file_statistics_sql()."""
     partition = [column.name for column in of.table.columns]
     groups = [("partition", partition), ("implicit_partition", list(of.implicit_partition_by))]
     columns = [
@@ -190,7 +202,7 @@ def _truth(of: Organized) -> str:
 
 
 def _follows(of: Organized) -> str:
-    """Return SQL that is true if a file's minimum is at most the maximum of any earlier file."""
+    """Return a SQL expression that is true if a file's minimum is at most the maximum of some earlier file."""
     groups = [
         *(["actual.partition"] if of.table.columns else []),
         *(["actual.implicit_partition"] if of.implicit_partition_by else []),
@@ -204,7 +216,7 @@ def _follows(of: Organized) -> str:
 
 
 def _texts(of: Organized, table: str = "") -> list[str]:
-    """Return SQL columns with the values of the statistics as text."""
+    """Return SQL expressions for the values of the statistics as text."""
     texts = []
     if of.implicit_partition_by:
         texts.append(f"cast({table}implicit_partition as string) as implicit_partition")

@@ -21,11 +21,11 @@ _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 
 
 def read_table(warehouse: Warehouse, name: str) -> Table:
-    """Read a table's bucket spec and the bucket specs of its partitions.
+    """Read the bucket spec of a table, and the bucket specs of its partitions.
 
     Args:
         warehouse: a warehouse with an open session.
-        name: qualified name: db.t.
+        name: the table's qualified name, such as db.t.
 
     Raises:
         TableError: the table does not exist, or cannot have bucket specs per partition.
@@ -44,7 +44,7 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
 
 
 def require_table(warehouse: Warehouse, name: str) -> Table:
-    """Describe an existing table in a session with the extension.
+    """Describe a table that must exist, in a session that must have the extension.
 
     Raises:
         TableError: the table does not exist.
@@ -55,7 +55,7 @@ def require_table(warehouse: Warehouse, name: str) -> Table:
 
 
 def existing_table(warehouse: Warehouse, name: str) -> Table:
-    """Describe an existing table.
+    """Describe a table that must exist.
 
     Raises:
         TableError: the table does not exist.
@@ -68,7 +68,7 @@ def existing_table(warehouse: Warehouse, name: str) -> Table:
 
 
 def describe_table(warehouse: Warehouse, name: str) -> Table | None:
-    """Describe a table or view without its partitions; None if it does not exist."""
+    """Describe a table or view without its partitions, or return None if it does not exist."""
     try:
         rows = warehouse.rows(f"describe table extended {sql.table(name)}")
     except SparkError as error:
@@ -88,18 +88,18 @@ def describe_table(warehouse: Warehouse, name: str) -> Table | None:
 
 
 def read_partitions(warehouse: Warehouse, name: str) -> tuple[Partition, ...]:
-    """Return the partitions of a table from bucket_specs(), unordered."""
+    """Return the partitions of a table from bucket_specs(), in no particular order."""
     return tuple(map(partition_of, warehouse.rows(sql.bucket_specs(name))))
 
 
 def seal_table(warehouse: Warehouse, table: str, where: str | None, dry_run: bool) -> list[Partition]:
-    """Read the keys of unsealed files, and seal the files that match the table's bucket spec.
+    """Read the bucket and sort columns of unsealed files, and seal the files that match the table's bucket spec.
 
     Args:
         warehouse: a warehouse with an open session.
-        table: qualified name: db.t.
-        where: a predicate on the partition columns; None for all partitions.
-        dry_run: whether to write nothing.
+        table: the table's qualified name, such as db.t.
+        where: a predicate on the partition columns, or None for all partitions.
+        dry_run: whether to only report the files, without writing seals.
 
     Raises:
         TableError: the table does not exist.
@@ -113,7 +113,7 @@ def seal_table(warehouse: Warehouse, table: str, where: str | None, dry_run: boo
 
 
 def partition_of(row: Mapping[str, Any]) -> Partition:
-    """Convert a row of bucket_specs() or SEAL BUCKETS to a partition."""
+    """Convert a row from bucket_specs() or SEAL BUCKETS to a partition."""
     name, status = row["partition"] or "", str(row["status"])
     spec = None
     # A row with another status may have the spec of a stale seal.
@@ -144,7 +144,7 @@ def _value(part: str) -> str | None:
 
 
 def in_lower_case(spec: BucketSpec | None) -> BucketSpec | None:
-    """Return a spec with columns in lower case, as in seals."""
+    """Return a copy of a spec with all column names in lower case, as in seals."""
     if spec is None:
         return None
     columns, sorts = (tuple(name.lower() for name in names) for names in (spec.bucket_columns, spec.sort_columns))
@@ -152,10 +152,11 @@ def in_lower_case(spec: BucketSpec | None) -> BucketSpec | None:
 
 
 def _refuse_others(table: Table) -> None:
-    """Reject tables that cannot have bucket specs per partition.
+    """Reject tables whose partitions cannot have bucket specs of their own.
 
     Raises:
-        TableError: the object is a view, uses the Spark layout, has no partitions, or has an unsupported file format.
+        TableError: the object is a view, is in the Spark layout, has no partition columns, or has an unsupported file
+            format.
     """
     name, details = table.name, table.details
     if "VIEW" in details.get("Type", "").upper():
@@ -182,7 +183,7 @@ def _refuse_others(table: Table) -> None:
 
 
 def merging_of(warehouse: Warehouse) -> Merging:
-    """Return the session settings for reading different numbers of buckets together."""
+    """Return the session settings that control how Spark reads different numbers of buckets together."""
     tasks = warehouse.rows(
         "select max(task) + 1 as tasks from (select spark_partition_id() as task from range(100000))"
     )

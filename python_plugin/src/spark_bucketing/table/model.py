@@ -1,4 +1,7 @@
-"""Model a table and its partitions, each with its own bucket spec, as stored in the metastore."""
+"""Model a table and its partitions, as the metastore stores them.
+
+Each partition has its own bucket spec.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ _ROOT = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?:///|/(?!/))")
 
 
 class Status:
-    """Statuses in bucket_specs() and SEAL BUCKETS; any other status is a code that explains an ordinary scan."""
+    """The statuses that bucket_specs() and SEAL BUCKETS return.
+
+    Any other status is an ordinary-scan code.
+    """
 
     SEALED = "sealed"
     # In SEAL BUCKETS, the partition was already sealed.
@@ -27,14 +33,14 @@ class Status:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name and its Spark SQL type."""
+    """A column, with its name and its Spark SQL type."""
 
     name: str
     type: str
 
     @property
     def is_number(self) -> bool:
-        """Return whether the column's values sort as numbers, not as text."""
+        """Return whether the column's values are sorted as numbers instead of as text."""
         return self.type.lower().split("(")[0] in _NUMBERS
 
     @property
@@ -45,7 +51,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition with the bucket metadata from the metastore and from its files."""
+    """A partition, with bucket metadata from the metastore and from its files."""
 
     name: str  # as in Hive: ds=2024-01-01/hour=3; empty for an unpartitioned table
     values: tuple[str | None, ...]  # of the partition columns, as text; None for NULL
@@ -60,19 +66,22 @@ class Partition:
 
     @property
     def has_files(self) -> bool:
-        """Return whether the partition has files; an empty partition matches every spec."""
+        """Return whether the partition has files.
+
+        A partition without files matches every spec.
+        """
         return self.status != Status.EMPTY
 
     @property
     def summary(self) -> str:
-        """Describe the partition's files: the spec in the seal, or the code that explains an ordinary scan."""
+        """Describe the partition's files by the spec in their seal, or by an ordinary-scan code."""
         if self.spec is None:
             return f"[{self.status}] {self.problem}".rstrip() if self.has_files else Status.EMPTY
         several = (self.files_per_bucket or 0) > 1
         return words(self.spec) + (f", up to {self.files_per_bucket:,} files per bucket" if several else "")
 
     def has(self, spec: BucketSpec) -> bool:
-        """Return whether the partition's files are sealed with this spec and each bucket has at most one file."""
+        """Return whether the partition is sealed with this spec, and each bucket has at most one file."""
         return self.spec == spec and self.files_per_bucket in (0, 1)
 
 
@@ -99,7 +108,10 @@ class Table:
 
     @property
     def identity(self) -> str:
-        """Return the id of the table's dbt build, or its creation time; no later table of this name has the same."""
+        """Return the id of the table's dbt build, or its creation time.
+
+        A later table with the same name has a different identity.
+        """
         return self.properties.get("bucketing.build") or self.details.get("Created Time", "")
 
     def _order(self, partition: Partition) -> tuple[tuple[int, Decimal, str], ...]:
@@ -116,17 +128,20 @@ def _rank(column: Column, value: str | None) -> tuple[int, Decimal, str]:
 
 
 def total_size(partitions: Sequence[Partition]) -> int:
-    """Return the size of all files of these partitions in bytes."""
+    """Return the total size in bytes of all files in these partitions."""
     return sum(partition.size for partition in partitions)
 
 
 def one_spelling(location: str) -> str:
-    """Normalize a location: the metastore, Hadoop and Spark may write file:/x or file:///x for the same directory."""
+    """Normalize a location.
+
+    For the same directory, the metastore, Hadoop and Spark may write either file:/x or file:///x.
+    """
     return _ROOT.sub(r"\1:///", location).rstrip("/")
 
 
 def words(spec: BucketSpec | None) -> str:
-    """Describe a spec: 8 buckets by (user_id), sorted by (user_id), hash hive."""
+    """Describe a spec in words: 8 buckets by (user_id), sorted by (user_id), hash hive."""
     if spec is None:
         return "no buckets"
     order = f", sorted by ({', '.join(spec.sort_columns)})" if spec.sort_columns else ", not sorted"

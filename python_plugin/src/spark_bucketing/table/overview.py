@@ -1,4 +1,4 @@
-"""Read files, seals, bucket specs and file statistics of tables without reading rows."""
+"""Read the files, seals, bucket specs and file statistics of tables, without reading any rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _LISTING = "spark_bucketing_listing"
 
 @dataclass(frozen=True)
 class Overview:
-    """A bucketed or organized table. Attributes are None if the session cannot read them."""
+    """An overview of a bucketed or organized table.
+
+    Attributes that the session cannot read are None.
+    """
 
     table: Table  # with its partitions if the session has the extension
     files: BucketedFiles | None = None  # of a bucketed table
@@ -34,17 +37,17 @@ class Overview:
 
     @property
     def state(self) -> Literal["ok", "wrong", "unknown"]:
-        """Return whether the file names match the table's buckets."""
+        """Return whether the names of the files match the table's buckets."""
         return self.files.state if self.files else "ok"
 
     @property
     def file_format(self) -> str:
-        """Return the format of the table's files: parquet, orc, or Spark's name for another format."""
+        """Return the file format of the table: parquet, orc, or Spark's name for another format."""
         return self.files.file_format if self.files else Description(details=self.table.details).file_format
 
     @property
     def sizes(self) -> FileSizes | None:
-        """Summarize the sizes of the table's files in bytes; None if they are unknown."""
+        """Summarize the sizes of the table's files in bytes, or return None if they are unknown."""
         return self.files.sizes if self.files else FileSizes.of([file.size for file in self.statistics or ()])
 
 
@@ -55,9 +58,10 @@ def read_overviews(
 
     Args:
         warehouse: a warehouse with an open session, whose settings do not change.
-        schema: schema of tables that are named without one.
-        names: names of tables; empty for all bucketed and organized tables of the schema.
-        on_progress: callback for the description of the current step.
+        schema: the schema of tables in `names` that are not qualified.
+        names: names of tables. If no names are given, the function reads all bucketed and organized tables in the
+            schema.
+        on_progress: callback that receives a description of the current step.
 
     Raises:
         SparkError: Spark fails, or the schema does not exist.
@@ -73,7 +77,7 @@ def read_overviews(
 
 
 def qualified(name: str, schema: str) -> str:
-    """Return the name of a table with its schema.
+    """Return the name of a table, qualified with a schema.
 
     Raises:
         TableError: the name is not a valid table name.
@@ -91,7 +95,7 @@ def _tables(warehouse: Warehouse, schema: str) -> list[str]:
 
 
 def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named: bool) -> Overview | None:
-    """Read the overview of a table; None if it is neither bucketed nor organized.
+    """Read the overview of a table, or return None if it is neither bucketed nor organized.
 
     Raises:
         TableError: the user named this table, but it is neither bucketed nor organized.
@@ -119,7 +123,7 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
 
 
 def _partitions(warehouse: Warehouse, table: Table) -> tuple[Partition, ...]:
-    """Read the partitions with the specs of their seals."""
+    """Read a table's partitions, with the bucket specs in their seals."""
     return read_partitions(warehouse, table.name)
 
 
@@ -134,7 +138,9 @@ def _bucketed_files(warehouse: Warehouse, table: Table, spec: BucketSpec, has_pa
 
 
 def _files(warehouse: Warehouse, table: Table, found: BucketedFiles) -> tuple[DataFile, ...]:
-    """Return all files of a table with their row counts, which Spark reads from the file footers.
+    """Return all files of a table with their row counts.
+
+    Spark reads the row counts from the file footers.
 
     Raises:
         SparkError: the files cannot be listed or read.
@@ -159,7 +165,7 @@ def _files(warehouse: Warehouse, table: Table, found: BucketedFiles) -> tuple[Da
 
 
 def _sizes(warehouse: Warehouse, table: Table) -> dict[str, int]:
-    """Return the size in bytes of each file of a table and its partitions, including files without rows."""
+    """Return the size in bytes of each file in a table and its partitions, including files without rows."""
     home = one_spelling(table.location)
     others = {one_spelling(part.location) for part in table.partitions}
     found: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Select partitions by a predicate over partition columns, and build a predicate for given partitions."""
+"""Select partitions with a predicate on partition columns, and build a predicate that selects given partitions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ _LIST = 2
 def select_partitions(
     warehouse: Warehouse, table: Table, where: str | None
 ) -> tuple[tuple[Partition, ...], frozenset[str]]:
-    """Return the partitions that a SQL predicate selects; without a predicate, return all partitions.
+    """Return the partitions that a SQL predicate selects, or all partitions if there is no predicate.
 
-    Spark evaluates the predicate over the partition values only, so it may use any Spark function.
+    Spark evaluates the predicate, so it may use any Spark function. The predicate may use only partition columns.
 
     Returns:
-        The partitions, and the names of partitions that an INSERT cannot address. Other engines wrote their values in
-        a form that Spark would not write, such as 0.10 in a double column or month=01 in an int column.
+        The selected partitions, and the names of the partitions that an INSERT cannot address. The directory names of
+        such partitions have values in a form that Spark would not write. Examples are 0.10 in a double column, and
+        month=01 in an int column. Other engines write such names.
 
     Raises:
         TableError: the predicate is invalid or uses other columns.
@@ -77,15 +78,17 @@ def _example(table: Table) -> str:
 
 
 def covering(table: Table, chosen: Sequence[Partition]) -> str:
-    """Return a predicate over partition columns that selects exactly these partitions of the table."""
+    """Return a predicate on partition columns that selects exactly these partitions of the table."""
     names = {partition.name for partition in chosen}
     return _covering(table.columns, table.partitions, names) or "true" if names else "false"
 
 
 def _covering(columns: Sequence[Column], partitions: Sequence[Partition], chosen: set[str]) -> str:
-    """Return a predicate that selects the chosen partitions; empty if all are chosen.
+    """Return a predicate that selects the chosen partitions.
 
-    Groups values of the first column that have the same predicate over the other columns.
+    The predicate is empty if all partitions are chosen.
+
+    The predicate groups values of the first column that need the same predicate on the other columns.
     """
     if all(partition.name in chosen for partition in partitions):
         return ""
@@ -114,7 +117,10 @@ def _either(terms: Sequence[str]) -> str:
 
 
 def _values(column: Column, values: Sequence[str | None], wanted: Sequence[str | None]) -> list[str]:
-    """Return terms that select the wanted values of a column: ranges for long runs, and a list of the others."""
+    """Return terms that select the wanted values of a column.
+
+    Long runs of adjacent values become ranges. The other values become a list.
+    """
     known = [value for value in values if value is not None]
     name = sql.readable_name(column.name)
     terms, listed = [], []
@@ -133,11 +139,11 @@ def _values(column: Column, values: Sequence[str | None], wanted: Sequence[str |
 
 
 def rewrite_command(table: str, where: str = "true") -> str:
-    """Return the shell command that rewrites partitions in the table's spec.
+    """Return the shell command that rewrites partitions with the table's spec.
 
     Args:
-        table: qualified name.
-        where: a predicate on the partition columns; `true` for all partitions.
+        table: the table's qualified name.
+        where: a predicate on the partition columns, or `true` for all partitions.
     """
     # Prefer double quotes if nothing needs escaping, because SQL literals use single quotes.
     quoted = f'"{where}"' if not set(where) & set('$`\\!"') else shlex.quote(where)

@@ -1,7 +1,7 @@
-"""Rewrite partitions in the table's bucket spec, many in one pass; see docs/explanation/replacing-rows.md.
+"""Rewrite many partitions in one pass with the table's bucket spec; see docs/explanation/replacing-rows.md.
 
-1. Copy the partitions' rows to a staging table with CREATE TABLE AS SELECT. After a crash, the next run drops it.
-2. Compare row counts per partition, and mark the staging table as complete. After a crash, the next run continues here.
+1. Copy the partitions' rows with CREATE TABLE AS SELECT to a staging table, which the next run drops after a crash.
+2. Compare row counts per partition, and mark the staging table as complete. A run after a later crash continues here.
 3. INSERT OVERWRITE the partitions from the staging table.
 4. Compare row counts per partition, and check the seals.
 5. Drop the staging table.
@@ -33,7 +33,7 @@ _LENIENT = ("ignorecorruptfiles", "ignoremissingfiles")
 
 @dataclass(frozen=True)
 class RewritePlan:
-    """The partitions to rewrite and to skip."""
+    """The partitions that a rewrite replaces, and the partitions that it skips."""
 
     table: Table  # with all its partitions
     todo: tuple[Partition, ...]  # partitions to rewrite
@@ -41,7 +41,10 @@ class RewritePlan:
     left: tuple[tuple[Partition, str], ...]  # partitions that cannot be overwritten, with the reason
 
     def batches(self) -> Iterator[tuple[Partition, ...]]:
-        """Split the partitions into batches, one for each staging table."""
+        """Yield the partitions in batches.
+
+        Each batch gets its own staging table.
+        """
         batch: list[Partition] = []
         held = 0
         for partition in self.todo:
@@ -55,10 +58,10 @@ class RewritePlan:
 
 
 def target_of(table: Table) -> BucketSpec:
-    """Return the spec for rewritten partitions.
+    """Return the bucket spec that rewritten partitions get.
 
     Raises:
-        TableError: the table has no buckets, Spark cannot write its buckets, or reads might skip rows.
+        TableError: the table has no buckets, Spark cannot write its buckets, or queries might miss rows.
     """
     if table.spec is None:
         raise TableError(
@@ -89,10 +92,10 @@ def plan_rewrite(table: Table, chosen: Sequence[Partition], unclear: frozenset[s
     Args:
         table: the bucketed table.
         chosen: the selected partitions.
-        unclear: names of partitions that no statement can address.
+        unclear: names of partitions that an INSERT cannot address.
 
     Raises:
-        TableError: the table has no spec for rewritten partitions.
+        TableError: the table has no spec that rewritten partitions can get.
     """
     target = target_of(table)
     is_done = {part.name: not part.has_files or part.has(target) for part in chosen}
@@ -104,7 +107,10 @@ def plan_rewrite(table: Table, chosen: Sequence[Partition], unclear: frozenset[s
 
 
 def _inside(table: Table) -> Mapping[str, Sequence[str]]:
-    """Return the names of up to two partitions in or below each directory; the table itself counts as a partition."""
+    """Return the names of up to two partitions in or below each directory.
+
+    The table itself counts as a partition.
+    """
     found: dict[str, list[str]] = {}
     folders = [*((part.name, part.location) for part in table.partitions), ("the table", table.location)]
     for name, location in folders:
@@ -117,7 +123,7 @@ def _inside(table: Table) -> Mapping[str, Sequence[str]]:
 
 
 def _obstacle(part: Partition, unclear: frozenset[str], inside: Mapping[str, Sequence[str]]) -> str:
-    """Return why INSERT OVERWRITE would not replace exactly this partition; empty if it would."""
+    """Return why INSERT OVERWRITE would not replace exactly this partition, or an empty string if it would."""
     if part.name in unclear:
         return "Spark formats its values differently, so an INSERT would write to another directory"
     others = (name for name in inside.get(one_spelling(part.location), ()) if name != part.name)
@@ -125,12 +131,12 @@ def _obstacle(part: Partition, unclear: frozenset[str], inside: Mapping[str, Seq
 
 
 class Rewriter:
-    """Replace the rows of partitions through a staging table.
+    """Replaces the rows of partitions, using a staging table.
 
     Args:
         warehouse: a warehouse with an open session.
         table: the bucketed table.
-        notify: callback for messages to the user.
+        notify: callback that shows a message to the user.
     """
 
     def __init__(self, warehouse: Warehouse, table: Table, notify: Callable[[str], None]) -> None:
@@ -139,13 +145,13 @@ class Rewriter:
         self._keys = sql.names(table.columns)
 
     def run(self, batch: Sequence[Partition]) -> int:
-        """Rewrite a batch of partitions in the table's spec.
+        """Rewrite a batch of partitions with the table's spec.
 
         Returns:
-            The number of replaced partitions; partitions without rows are not replaced.
+            The number of replaced partitions. Partitions without rows are not replaced.
 
         Raises:
-            BucketingError: the rewrite failed; the next run completes it or drops the staging table.
+            BucketingError: the rewrite failed. The next run completes it or drops the staging table.
         """
         self._refresh()
         staged = staging.stage_rows(self._warehouse, self._table, self._condition(batch))
@@ -196,7 +202,7 @@ class Rewriter:
         return True
 
     def _replace(self, staged: Staging) -> None:
-        """Overwrite the partitions with the staged rows, compare row counts, and drop the staging table."""
+        """Overwrite the partitions with the staged rows, compare the row counts, and drop the staging table."""
         self._refresh()
         columns = sql.names(self._table.all_columns)
         self._warehouse.change(
@@ -223,7 +229,7 @@ class Rewriter:
         self._warehouse.change(f"drop table if exists {name}")
 
     def _condition(self, parts: Sequence[Partition]) -> str:
-        """Return a predicate that selects the rows of partitions, including partitions that no longer exist."""
+        """Return a predicate that selects the rows of these partitions, including partitions that no longer exist."""
         names = {part.name for part in parts}
         others = (part for part in self._table.partitions if part.name not in names)
         return covering(replace(self._table, partitions=(*others, *parts)), parts)
@@ -236,7 +242,10 @@ class Rewriter:
         expected: str = "equal numbers. If another job writes to the table, wait for it and run the command again.",
         or_none: bool = False,
     ) -> None:
-        """Raise an error unless each partition has the same number of rows in both tables (or none in the table)."""
+        """Raise an error unless each partition has as many rows in the table as in the staging table.
+
+        With `or_none`, the table may also have no rows in a partition.
+        """
         self._refresh()
         counted = (
             f"select {self._keys}, count(*) as here, 0 as there from {self._name} where {self._condition(parts)} "  # noqa: S608
@@ -247,22 +256,24 @@ class Rewriter:
             f"group by {self._keys} having sum(here) not in (sum(there){', 0' if or_none else ''}) limit {_NAMED}"
         )
         if different:
-            found = "; ".join(f"{row['place']} has {row['here']:,} rows, and {row['there']:,}" for row in different)
+            found = "; ".join(
+                f"{row['place']} has {row['here']:,} rows in the table, and {row['there']:,}" for row in different
+            )
             raise TableError(f"{consequence}: {found} in the staging table {staged.name}. Expected {expected}")
 
     def _refuse_unsealed(self, parts: Sequence[Partition]) -> None:
-        """Raise an error unless the partitions are sealed with the table's spec and have one file per bucket."""
+        """Raise an error unless all partitions are sealed with the table's spec and have one file per bucket."""
         target = target_of(self._table)
         bad = [part for part in parts if not part.has(target)]
         if bad:
             raise TableError(
-                f"{named(bad)} of {self._table.name}: found {bad[0].summary}. Expected files sealed as "
-                f"{words(target)}, one per bucket. Another job may have changed the table. Run the command again."
+                f"{named(bad)} of {self._table.name}: found {bad[0].summary}. Expected sealed files with "
+                f"{words(target)}, one file per bucket. Another job may have changed the table. Run the command again."
             )
 
 
 def named(partitions: Sequence[Partition]) -> str:
-    """Return the names of the first partitions and the number of the remaining partitions."""
+    """Return the names of the first few partitions, and how many more there are."""
     names = ", ".join(part.name for part in partitions[:_NAMED])
     more = f" and {len(partitions) - _NAMED:,} more" if len(partitions) > _NAMED else ""
     return f"{'partition' if len(partitions) == 1 else 'partitions'} {names}{more}"

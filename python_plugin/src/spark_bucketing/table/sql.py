@@ -1,4 +1,4 @@
-"""Format names, values and partitions in Spark SQL."""
+"""Format names, values and partitions as Spark SQL."""
 
 from __future__ import annotations
 
@@ -26,38 +26,47 @@ def names(columns: Sequence[Column]) -> str:
 
 
 def readable_name(identifier: str) -> str:
-    """Format an identifier for use in a message; quote it only if necessary."""
+    """Format an identifier for a message.
+
+    The identifier is quoted only if necessary.
+    """
     return identifier if identifier.isascii() and identifier.isidentifier() else name(identifier)
 
 
 def table(text: str) -> str:
-    """Quote a qualified name, db.t, whose parts may already be quoted."""
+    """Quote a qualified name such as db.t.
+
+    The parts of the name may already be quoted.
+    """
     return ".".join(map(name, parts(text)))
 
 
 def parts(text: str) -> tuple[str, ...]:
-    """Split a qualified name into unquoted parts."""
+    """Split a qualified name into its parts, without quotes."""
     return tuple((quoted or plain).replace("``", "`") for quoted, plain in _PART.findall(text))
 
 
 def text(value: str) -> str:
-    """Return a string literal with escaped quotes and without substitution of Spark's ${variables}."""
+    """Return a string literal.
+
+    Quotes in it are escaped, and Spark does not substitute ${variables} in it.
+    """
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
 
 def properties(values: Mapping[str, str]) -> str:
-    """Return properties in parentheses."""
+    """Return properties as a list in parentheses."""
     return f"({', '.join(f'{text(key)} = {text(value)}' for key, value in values.items())})"
 
 
 def bucket_specs(table_name: str) -> str:
-    """Return a query for SPEC_COLUMNS of all partitions of a table."""
+    """Return a query for the SPEC_COLUMNS of all partitions of a table."""
     columns = (f"to_json({name}) as {name}" if name.endswith("_columns") else name for name in SPEC_COLUMNS)
     return f"select {', '.join(columns)} from bucket_specs({text(table(table_name))})"  # noqa: S608
 
 
 def literal(value: str, column: Column) -> str:
-    """Return the literal for a value of a partition column."""
+    """Return the SQL literal for a value of a partition column."""
     kind = column.type.lower()
     if kind == "date":
         return f"date {text(value)}"
@@ -67,7 +76,10 @@ def literal(value: str, column: Column) -> str:
 
 
 def partition_spec(columns: Sequence[Column], partition: Partition) -> str:
-    """Return PARTITION (ds = 'x', hour = '3'); Spark casts the text as it does for directory names."""
+    """Return PARTITION (ds = 'x', hour = '3').
+
+    Spark casts the text values in the same way as it casts directory names.
+    """
     pairs = zip(columns, partition.values, strict=True)
     given = ", ".join(f"{name(column.name)} = {'null' if value is None else text(value)}" for column, value in pairs)
     return f"partition ({given})"

@@ -1,9 +1,9 @@
-"""Manage the staging table with the new rows of partitions; see docs/explanation/replacing-rows.md.
+"""Manage the staging table that contains the new rows of partitions; see docs/explanation/replacing-rows.md.
 
-The dbt macros use the same name and properties, so dbt and this command can complete each other's interrupted runs.
-CREATE TABLE AS SELECT creates the staging table. After the client has compared row counts, it sets a property with the
-target of the rows. The next run overwrites the partitions from a staging table with this property, and drops a staging
-table without it.
+The dbt macros use the same table name and the same properties. Therefore, dbt and this command can complete each
+other's interrupted runs. CREATE TABLE AS SELECT creates the staging table. After the client has compared the row
+counts, it sets a table property that identifies the target table. If a staging table has this property, the next run
+overwrites the partitions from it. Otherwise, the next run drops the staging table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Values = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Staging:
-    """Rows in a staging table."""
+    """The rows in a staging table, and the partitions that they replace."""
 
     name: str  # quoted name of the staging table
     rows: str  # SQL that selects them
@@ -43,11 +43,11 @@ class Staging:
 
 
 def intermediate_name(table_name: str, role: str) -> str:
-    """Return the quoted name of a table's intermediate table, as the macro intermediate_relation() does.
+    """Return the quoted name of an intermediate table for a table, as the macro intermediate_relation() does.
 
     Args:
-        table_name: qualified name.
-        role: `staged`, or `trash` for the table that owns a directory to delete.
+        table_name: the table's qualified name.
+        role: `staged`, or `trash` for the table whose directory is deleted by dropping it.
     """
     *schema, name = sql.parts(table_name)
     suffix = f"__dbt_{role}"
@@ -57,7 +57,7 @@ def intermediate_name(table_name: str, role: str) -> str:
 
 
 def find_staging(warehouse: Warehouse, table_name: str) -> Table | None:
-    """Return the staging table of an interrupted or running statement; None if there is none.
+    """Return the staging table of an interrupted or running statement, or None if there is none.
 
     Raises:
         TableError: a table with this name exists, but is not a staging table.
@@ -72,7 +72,7 @@ def find_staging(warehouse: Warehouse, table_name: str) -> Table | None:
 
 
 def stage_rows(warehouse: Warehouse, table: Table, condition: str) -> Staging:
-    """Copy the rows that a condition on the partition columns selects into a new staging table."""
+    """Create a staging table that contains the rows selected by a condition on the partition columns."""
     name = intermediate_name(table.name, "staged")
     of = sql.properties({PURPOSE: SAME_ROWS})
     create = (
@@ -108,10 +108,10 @@ def _read(warehouse: Warehouse, table: Table, name: str, properties: Mapping[str
 
 
 def _delete_folder(warehouse: Warehouse, table_name: str) -> None:
-    """Delete the directory of a staging table that remains after a crash during DROP TABLE.
+    """Delete the directory of a staging table, which remains if a crash interrupts DROP TABLE.
 
-    SQL has no statement for this, but DROP TABLE deletes the directory of a managed table, wherever it is. The
-    second table removes the empty directory in which the first table was created.
+    SQL has no statement that deletes a directory, but DROP TABLE deletes the directory of a managed table, wherever it
+    is. A second table removes the empty directory in which the first table was created.
     """
     *schema, name = sql.parts(intermediate_name(table_name, "staged"))
     described = warehouse.rows(f"describe schema {'.'.join(map(sql.name, schema))}")
@@ -132,17 +132,20 @@ def _delete_folder(warehouse: Warehouse, table_name: str) -> None:
 
 
 def complete(warehouse: Warehouse, table: Table, name: str) -> None:
-    """Mark a staging table as complete, so that the next run continues from it."""
+    """Mark a staging table as complete.
+
+    After an interruption, the next run then continues from it.
+    """
     warehouse.change(f"alter table {name} set tblproperties {sql.properties({REPLACES: _replaced(warehouse, table)})}")
 
 
 def is_complete(staging: Table) -> bool:
-    """Return whether a staging table has all its rows."""
+    """Return whether a staging table is marked as complete."""
     return REPLACES in staging.properties
 
 
 def complete_staging(warehouse: Warehouse, table: Table, left: Table) -> Staging:
-    """Return the rows of a complete staging table from an earlier run.
+    """Return the rows of a complete staging table that an earlier run left.
 
     Raises:
         TableError: the table was replaced, its columns changed, or the session has another time zone.
@@ -159,7 +162,10 @@ def complete_staging(warehouse: Warehouse, table: Table, left: Table) -> Staging
 
 
 def _replaced(warehouse: Warehouse, table: Table) -> str:
-    """Identify the target of staged rows, as the macros do: table, columns, and time zone of partition values."""
+    """Identify the target of staged rows, in the same way as the macros.
+
+    The value depends on the table, its columns, and the time zone of partition values.
+    """
     names = [column.name for column in (*table.all_columns, *table.columns)]
     columns = hashlib.md5(", ".join(names).lower().encode(), usedforsecurity=False).hexdigest()
     by_time = any(column.type == "timestamp" for column in table.columns)

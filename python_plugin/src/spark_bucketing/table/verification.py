@@ -1,4 +1,7 @@
-"""Verify a table against its metadata: file names, seals, rows in their buckets, sort order, file statistics."""
+"""Verify a table against its metadata.
+
+The checks cover file names, seals, rows in their buckets, the sort order and file statistics.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from spark_bucketing.units import count
 
 @dataclass(frozen=True)
 class Verification:
-    """The results of all checks of a table."""
+    """The results of all checks of one table."""
 
     overview: Overview
     is_deep: bool = False  # whether rows were read
@@ -29,14 +32,17 @@ class Verification:
 
     @property
     def state(self) -> Literal["ok", "wrong", "unknown"]:
-        """Return the state of the table; findings take precedence over checks that could not run."""
+        """Return the state of the table.
+
+        Findings take precedence over checks that could not run.
+        """
         if self.findings:
             return "wrong"
         return "unknown" if self.unknown else "ok"
 
     @property
     def unknown(self) -> str:
-        """Return why some checks could not run; empty if all of them ran."""
+        """Return why some checks could not run, or an empty string if all of them ran."""
         files = self.overview.files
         if self.problem or (files and files.unreadable):
             return self.problem or (files.unreadable if files else "")
@@ -46,7 +52,7 @@ class Verification:
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """Return messages, each with a finding and a fix."""
+        """Return one message for each finding, with a fix."""
         return tuple(self._findings())
 
     def _findings(self) -> Iterator[str]:
@@ -124,13 +130,13 @@ class Verification:
 def verify_table(
     warehouse: Warehouse, overview: Overview, deep: bool = False, where: str | None = None
 ) -> Verification:
-    """Run every check that applies to a table.
+    """Run all checks that apply to a table.
 
     Args:
         warehouse: a warehouse with an open session.
         overview: the overview of the table.
         deep: whether to read the rows of unsealed files and of organized tables.
-        where: a predicate on the partition columns; selects the partitions whose rows are read.
+        where: a predicate on the partition columns, which selects the partitions whose rows are read.
     """
     if not deep:
         return Verification(overview, statistics=overview.statistics or ())

@@ -1,4 +1,4 @@
-"""Access a warehouse through SQL only, which works over every connection."""
+"""Access a warehouse only through SQL, which works over any connection."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _NEEDED: Mapping[str, str] = {
 
 
 class Warehouse:
-    """Run SQL statements in a session or over a connection.
+    """Runs SQL statements in a session or over a connection.
 
     Args:
-        run: runs a statement and returns its rows as dictionaries by column name.
+        run: function that runs a statement and returns its rows as dictionaries by column name.
     """
 
     def __init__(self, run: Callable[[str], list[dict[str, Any]]]) -> None:
@@ -47,7 +47,7 @@ class Warehouse:
 
     @contextmanager
     def with_needed_settings(self) -> Iterator[Warehouse]:
-        """Ensure that Spark reads all rows and writes buckets inside the block; restore the settings afterwards."""
+        """Ensure that Spark reads all rows and writes buckets inside the block, and restore the settings afterwards."""
         changed = {key for key, value in self.settings().items() if key in _NEEDED and value != _NEEDED[key]}
         with self.with_settings({key: _NEEDED[key] for key in changed}):
             yield self
@@ -65,19 +65,19 @@ class Warehouse:
                 self.change(f"set {key} = {before[key]}" if key in before else f"reset {key}")
 
     def has_extension(self) -> bool:
-        """Return whether the session has the extension, which provides bucket specs per partition."""
+        """Return whether the session has the extension, which allows each partition to have its own bucket spec."""
         return bool(self.rows("show user functions like 'bucket_specs'"))
 
     def extension_description(self) -> str:
-        """Return the description of the extension, with its class and version; empty without the extension."""
+        """Return the extension's description with its class and version, or an empty string without the extension."""
         rows = self.rows("describe function bucket_specs") if self.has_extension() else []
         return "\n".join(str(value) for row in rows for value in row.values())
 
     def require_extension(self, table: str) -> None:
-        """Raise an error if the session lacks the extension.
+        """Raise an error if the session does not have the extension.
 
         Raises:
-            SparkError: the session lacks the extension.
+            SparkError: the session does not have the extension.
         """
         if self.has_extension():
             return

@@ -1,4 +1,4 @@
-"""All reasons for an Exchange or a Sort in a plan, in the order of evaluation."""
+"""Collect all reasons for an Exchange or a Sort in a plan, in the order in which they are evaluated."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from spark_bucketing.check.results import Finding, Fix
 
 
 def _of(module: ModuleType) -> list[Reason]:
-    """Return the reasons of a module, in the order of their definition."""
+    """Return the reasons that a module defines, in the order of their definitions."""
     return [found for found in vars(module).values() if isinstance(found, Reason)]
 
 
-@reason("check found no reason, which is a gap in check itself", EXCHANGE, EXCHANGE_BELOW, SORT, JOIN)
+@reason("check does not know the reason, which is a gap in check itself", EXCHANGE, EXCHANGE_BELOW, SORT, JOIN)
 def unexplained(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     """No other reason applies, because `check` does not understand the plan well enough.
 
     **Anti-pattern**
 
-    None. This is a gap in `check`.
+    None. The cause is a gap in the knowledge of `check`, not the query.
 
     **Best practice**
 
@@ -61,7 +61,7 @@ def reason_for(exchange_or_sort: ExchangeOrSort) -> tuple[str, Explanation]:
 
 
 def project_findings(project: ProjectFacts) -> tuple[Finding, ...]:
-    """Return the findings about a project as a whole."""
+    """Return the findings that concern the whole project."""
     found = ((reason.slug, explained) for reason in PROJECT_REASONS for explained in reason.find(project))
     return tuple(
         Finding(slug, one.message, one.tables, one.level, tuple(Fix(**vars(each)) for each in one.changes))

@@ -1,6 +1,9 @@
-"""Trace an Exchange or a Sort below an operator, and the partitioning and ordering of the operator's input.
+"""Examine an Exchange or a Sort below an operator.
 
-The trace follows the given plan from a scan up to the operator. WhatIf asks Spark for alternative plans.
+The analysis determines the partitioning and the ordering of the operator's input.
+
+The analysis follows the given plan from a scan up to the operator. Alternative plans come only from WhatIf, which asks
+Spark for them.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ _KEEPING_RIGHT = ("Inner", "Cross", "RightOuter")
 
 @dataclass(frozen=True)
 class Partitioning:
-    """Rows that are partitioned by a hash of some of an operator's keys."""
+    """The partitioning of rows by a hash of some of an operator's keys."""
 
     kind: BucketHash  # hash of the keys
     places: tuple[frozenset[int], ...]  # for each hashed column, the positions of the keys that are this column
@@ -46,7 +49,7 @@ class Partitioning:
 
 @dataclass(frozen=True, eq=False)
 class ExchangeOrSort:
-    """An Exchange or a Sort with its position in the plan."""
+    """An Exchange or a Sort, and its position in the plan."""
 
     query: Query  # the query
     op: Operator  # the operator above it
@@ -57,39 +60,42 @@ class ExchangeOrSort:
 
     @property
     def side(self) -> Side:
-        """Return the input of the operator."""
+        """Return the operator's input that contains this Exchange or Sort."""
         return self.op.sides[self.place]
 
     @property
     def is_reused(self) -> bool:
-        """Return whether Spark runs the Exchange for another operator, and reuses it for this one."""
+        """Return whether Spark runs the Exchange for another operator, and this operator only reuses its output."""
         ways = (node.number for side in self.op.sides for node in side.way)
         return self.node.number not in self.op.own and self.node.number in ways
 
     @cached_property
     def other(self) -> ExchangeOrSort | None:
-        """Return the same Exchange or Sort for the other input of a join."""
+        """Return the corresponding Exchange or Sort on the other side of a join."""
         return None if len(self.op.sides) < 2 else ExchangeOrSort(self.query, self.op, 1 - self.place, self.node)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """Return the operator's keys as canonical expressions over the input."""
+        """Return the operator's keys as canonical expressions over the columns of this input."""
         return self.side.keys or ()
 
     @cached_property
     def sources(self) -> tuple[Source | None, ...]:
-        """Return the source of each key."""
+        """Return the origin of each key."""
         # The lowest part of an aggregate computes keys that are expressions.
         return tuple(source_of(key, self.side.entry) for key in self.keys)
 
     @cached_property
     def columns(self) -> tuple[Source, ...]:
-        """Return the table columns that are keys or from which Spark computes keys."""
+        """Return the table columns that are keys themselves, or from which Spark computes keys."""
         return tuple(source for key in self.keys for source in sources_of(key, self.side.entry))
 
     @cached_property
     def table(self) -> BucketedScan | None:
-        """Return the bucketed table that the keys come from; otherwise, the first bucketed table below."""
+        """Return the bucketed table from which the keys come.
+
+        If no key comes from a bucketed table, return the first bucketed table below the operator.
+        """
         scans = (*(source.scan for source in self.columns), *self.side.entry.scans)
         found = [table for scan in scans if (table := self.query.bucketed(scan))]
         return next((table for table in found if set(table.columns) & self._names_of(table.node)), None) or next(
@@ -98,12 +104,12 @@ class ExchangeOrSort:
 
     @property
     def read(self) -> BucketedScan | None:
-        """Return the table if it can be read as bucketed."""
+        """Return the table if Spark can read its buckets, or None otherwise."""
         return self.table if self.table and self.table.readable else None
 
     @cached_property
     def partitionings(self) -> tuple[Partitioning, ...]:
-        """Return the input's hash partitionings by keys of the operator, starting with the table's scan."""
+        """Return the partitionings of the input by hashes of the operator's keys, starting with the table's scan."""
         scans = [self.table.node] if self.table else []
         scans += [source.scan for source in self.sources if source]
         found = (self._partitioning(scan) for scan in {scan.number: scan for scan in scans}.values())
@@ -111,17 +117,20 @@ class ExchangeOrSort:
 
     @property
     def lost_at(self) -> PlanNode | None:
-        """Return the lowest node above the table's scan that loses its buckets; None if no node does."""
+        """Return the lowest node above the table's scan that does not preserve the buckets, or None if all nodes do."""
         return self._first_above(("Exchange",))
 
     @property
     def disordered_at(self) -> PlanNode | None:
-        """Return the lowest node above the table's scan that loses its order; None if no node does."""
+        """Return the lowest node above the table's scan that does not preserve the order, or None if all nodes do."""
         return self._first_above(_DISORDERING)
 
     @cached_property
     def closest(self) -> tuple[Partitioning, Partitioning] | None:
-        """Return partitionings of both sides by the same join keys, whatever their hashes and numbers of partitions."""
+        """Return a partitioning for each side, such that both are by the same join keys.
+
+        The two partitionings may have different hashes and different numbers of partitions.
+        """
         if self.other is None:
             return None
         for here, there in itertools.product(self.partitionings, self.other.partitionings):
@@ -131,7 +140,10 @@ class ExchangeOrSort:
 
     @cached_property
     def uncovered(self) -> tuple[str, ...]:
-        """Return the table's bucket columns that occur in no key, not even inside an expression."""
+        """Return the table's bucket columns that are missing from the keys.
+
+        A column inside an expression counts as present.
+        """
         if self.table is None:
             return ()
         known = self._names_of(self.table.node)
@@ -139,12 +151,15 @@ class ExchangeOrSort:
 
     @property
     def key_texts(self) -> tuple[str, ...]:
-        """Return the keys as text for messages."""
+        """Return the keys in the form that messages show."""
         pairs = zip(self.keys, self.side.texts, strict=False)
         return tuple(key_text(key, text.rpartition(" AS ")[0] or text, self.side.entry) for key, text in pairs)
 
     def order_columns(self) -> tuple[str, ...] | None:
-        """Return the table columns that the operator requires in order; None if files cannot have that order."""
+        """Return the table columns by which the operator requires its rows to be sorted.
+
+        Return None if files cannot have this order.
+        """
         orders = [_canonical_order(text) for text in self.op.order]
         if self.table is None or not all(order.endswith(_ASCENDING) for order in orders):
             return None
@@ -155,7 +170,7 @@ class ExchangeOrSort:
         return tuple(dict.fromkeys(plain)) if len(plain) == len(found) else None
 
     def plain_columns(self) -> tuple[str, tuple[str, ...]] | None:
-        """Return the table and its key columns if all keys are plain columns of one table."""
+        """Return the table and its key columns if every key is a column of the same table, not an expression."""
         plain = [source for source in self.sources if source and not source.wrapped]
         scans = {source.scan.number: source.scan.table for source in plain}
         table = next(iter(scans.values()), None)
@@ -164,7 +179,7 @@ class ExchangeOrSort:
         return table, tuple(source.column.name.lower() for source in plain)
 
     def _names_of(self, scan: PlanNode) -> set[str]:
-        """Return the names of this scan's columns from which Spark computes the keys."""
+        """Return the names of those columns of this scan from which Spark computes the keys."""
         return {source.column.name.lower() for source in self.columns if source.scan.number == scan.number}
 
     def _first_above(self, operators: tuple[str, ...]) -> PlanNode | None:
@@ -201,7 +216,7 @@ class ExchangeOrSort:
         return Partitioning(shuffle.bucket_hash, tuple(map(frozenset, places)), shuffle.partitions)
 
     def _places(self, scan: PlanNode, column: int | None) -> frozenset[int]:
-        """Return the positions of the operator's keys that are this column of a scan."""
+        """Return the positions of those operator keys that are this column of a scan."""
         return frozenset(
             place
             for place, source in enumerate(self.sources)
@@ -209,7 +224,10 @@ class ExchangeOrSort:
         )
 
     def _upwards(self, scan: PlanNode) -> Iterator[tuple[PlanNode, PlanNode]]:
-        """Yield the nodes from a scan up to the operator, each with the node below; skip the required Exchange."""
+        """Yield the nodes from a scan up to the operator, each with the node below it.
+
+        The Exchange that the operator requires is not among them.
+        """
         below = scan
         for node in self.side.entry.way_from(scan):
             if node is not self.side.needed:
@@ -218,13 +236,13 @@ class ExchangeOrSort:
 
 
 def _canonical_order(text: str) -> str:
-    """Return an element of ORDER BY with attribute ids instead of names."""
+    """Return an element of ORDER BY in which attribute ids replace column names."""
     ending = next((ending for ending in _ORDERS if text.endswith(ending)), "")
     return canonical(text.removesuffix(ending)) + ending
 
 
 def _keeps(node: PlanNode, below: PlanNode) -> bool:
-    """Return whether a node preserves the partitioning of an input and its keys."""
+    """Return whether a node preserves the partitioning of its input and the columns that define it."""
     if node.operator in _SPREADING:
         return False
     if "Join" not in node.operator or len(node.children) < 2:

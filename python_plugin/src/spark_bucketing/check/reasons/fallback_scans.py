@@ -1,4 +1,4 @@
-"""Reasons why a side has no buckets, or why Spark uses an ordinary scan for a bucketed table."""
+"""Reasons why one side of a join is not bucketed, or why Spark uses an ordinary scan for a bucketed table."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from spark_bucketing.check.scans import COLUMN_CODES, MIXED_CODES, SEAL_CODES, T
 from spark_bucketing.check.session_settings import BUCKETING
 
 
-@reason("this side of the join is not bucketed, but the other one is")
+@reason("one side of the join is bucketed, but this side is not")
 def side_not_bucketed(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """The other side of the join is bucketed but this one is not, so Spark shuffles this one.
+    """Only the other side of the join is bucketed, so Spark shuffles this side.
 
     **Anti-pattern**
 
@@ -42,7 +42,7 @@ def side_not_bucketed(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
 @reason("a setting makes Spark ignore buckets", of="table")
 def bucketing_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The setting `spark.sql.sources.bucketing.enabled=false` makes Spark ignore buckets when it reads.
+    """The setting `spark.sql.sources.bucketing.enabled=false` makes Spark ignore the buckets of all tables.
 
     **Anti-pattern**
 
@@ -63,17 +63,17 @@ def bucketing_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanation | 
 
 @reason("stock Spark does not read the Hive layout as bucketed, but the session extension does", of="table")
 def hive_layout_without_extension(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """Stock Spark uses an ordinary scan for a table with the Hive layout.
+    """Stock Spark uses ordinary scans for tables in the Hive layout.
 
     **Anti-pattern**
 
-    A table with `bucket_hash='hive'`, the default, in a session without the extension or with
+    A session reads a table with `bucket_hash='hive'`, the default. The session does not load the extension, or sets
     `spark.bucketing.enabled=false`.
 
     **Best practice**
 
-    Load the session extension; `spark-bucketing extension conf` prints the settings. If neither Hive nor Trino needs
-    the buckets, you can use `bucket_hash='spark'`, which stock Spark reads as bucketed.
+    Load the session extension; `spark-bucketing extension conf` prints the settings. If neither Hive nor Trino reads
+    the table, you can also choose `bucket_hash='spark'`. Stock Spark can read buckets in that layout.
     """
     if not table.spec.in_hive_layout or table.settings.extension:
         return None
@@ -90,13 +90,14 @@ def mixed_bucket_specs(_: ExchangeOrSort, table: BucketedScan) -> Explanation | 
 
     **Anti-pattern**
 
-    A query over old partitions with 25 buckets and new ones with 32, or over partitions with different bucket columns.
+    A query reads old partitions with 25 buckets together with new partitions with 32 buckets. Another example is a
+    query over partitions that have different bucket columns.
 
     **Best practice**
 
-    Select partitions with one spec, or rewrite the others with `spark-bucketing table rewrite`. The extension reads
-    partitions together if their bucket counts have a common divisor that is large enough. For unsealed partitions,
-    `spark-bucketing table seal` may suffice.
+    Select only partitions with the same spec, or rewrite the other partitions with `spark-bucketing table rewrite`. The
+    extension reads partitions together if their bucket counts have a common divisor that is large enough. For unsealed
+    partitions, `spark-bucketing table seal` may suffice.
     """
     if table.note.code not in MIXED_CODES:
         return None
@@ -105,41 +106,41 @@ def mixed_bucket_specs(_: ExchangeOrSort, table: BucketedScan) -> Explanation | 
     )
 
 
-@reason("Spark does not use buckets with this column type or reader", of="table")
+@reason("Spark cannot use the buckets because of a bucket column's type or the file reader", of="table")
 def unsupported_bucket_column(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The table cannot be read as bucketed because of its bucket column or its reader.
+    """Spark cannot use the table's buckets because of a bucket column's type or the session's file reader.
 
     **Anti-pattern**
 
-    A `double` bucket column, where equal values such as 0.0 and -0.0 are in different buckets. Or a session with
-    `spark.sql.orc.impl=hive`, whose reader returns the same row for several files.
+    The table has a `double` bucket column. Equal values such as 0.0 and -0.0 are then in different buckets. Another
+    example is a session with `spark.sql.orc.impl=hive`. Hive's ORC reader returns the same row for several files.
 
     **Best practice**
 
-    Bucket by boolean, integer, decimal, string or date columns. Keep the settings of Spark's readers at their
-    defaults.
+    Bucket by boolean, integer, decimal, string or date columns. Keep the default settings for Spark's file readers.
     """
     if table.note.code not in COLUMN_CODES:
         return None
     return Explanation(f"{table.name} cannot be read as bucketed: {table.note.words}.")
 
 
-@reason("no seal proves that the files contain the buckets of the metadata", of="table")
+@reason("no seal proves that the files are bucketed as the metadata says", of="table")
 def not_sealed(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """No valid seal covers the table's files, so Spark uses an ordinary scan.
 
-    A write with the extension seals its files. Files from other writers have no seal, and changed files have a stale
-    seal.
+    The extension seals the files that it writes. Files from other writers have no seal. If files change later, their
+    seal is stale.
 
     **Anti-pattern**
 
-    An INSERT by Hive, Trino or a Spark session without the extension; copied or restored files.
+    Hive, Trino or a Spark session without the extension inserts rows. Another example is a table whose files were
+    copied or restored.
 
     **Best practice**
 
-    Run `spark-bucketing table seal TABLE`, which reads the bucket and sort columns once and seals correct files.
-    Rewrite incorrect partitions with `spark-bucketing table rewrite TABLE --where`, and unpartitioned tables with
-    `dbt run --full-refresh`.
+    Run `spark-bucketing table seal TABLE`, which reads the bucket and sort columns once, and seals the files whose rows
+    match the bucket spec. If other files remain, rewrite their partitions with `spark-bucketing table rewrite TABLE
+    --where`. Rewrite an unpartitioned table with `dbt run --full-refresh`.
     """
     if table.note.code not in SEAL_CODES:
         return None
@@ -149,19 +150,21 @@ def not_sealed(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
 
 @reason("the table has too few buckets for its size and the session's cores", of="table")
 def too_few_buckets(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """A shuffle is faster than a bucketed scan of the table, so the extension ignores its buckets.
+    """A shuffle is faster than a bucketed scan of this table, so the extension does not use its buckets.
 
-    One task reads each bucket. The extension ignores buckets larger than `spark.bucketing.read.maxPartitionBytes` if
-    they would use less than a quarter of the cores.
+    In a bucketed scan, a single task reads each bucket. The extension does not use buckets if two conditions hold. The
+    buckets are larger than `spark.bucketing.read.maxPartitionBytes`, and their tasks would use less than a quarter of
+    the cores.
 
     **Anti-pattern**
 
-    A table of 1 TB in 16 buckets on 400 cores. Another example is a table with 16 buckets joined with an unbucketed
-    table of 1 TB.
+    A session with 400 cores reads a table of 1 TB with 16 buckets. Another example is a join of a table that has 16
+    buckets with an unbucketed table of 1 TB.
 
     **Best practice**
 
-    Use more buckets: at least one per core, of 128 to 512 MB each. `spark-bucketing table show` shows their sizes.
+    Use more buckets: at least one bucket per core, and 128 to 512 MB per bucket. `spark-bucketing table show` shows the
+    sizes of the buckets.
     """
     if table.note.code not in TASK_CODES:
         return None

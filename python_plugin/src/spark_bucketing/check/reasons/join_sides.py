@@ -1,4 +1,4 @@
-"""Reasons why the buckets of the two sides of a join do not match."""
+"""Reasons why the buckets on the two sides of a join do not match."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from spark_bucketing.check.session_settings import ALIGNMENT, ALL_KEYS, COALESCE
 from spark_bucketing.spec import are_compatible, hash_name
 
 
-@reason("the join has more keys than bucket columns, which a setting forbids", of="table")
+@reason("the join has more keys than bucket columns, and a setting requires buckets by all keys", of="table")
 def superset_keys(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The join has more keys than the table has bucket columns, and a Spark setting requires a hash of all keys.
+    """The join has more keys than the table has bucket columns, and a Spark setting requires a hash of all join keys.
 
     **Anti-pattern**
 
@@ -22,12 +22,12 @@ def superset_keys(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Expl
     select * from clicks join sessions using (user_id, session_id)
     ```
 
-    with `spark.sql.requireAllClusterKeysForCoPartition=true`, the default.
+    The session has `spark.sql.requireAllClusterKeysForCoPartition=true`, the default.
 
     **Best practice**
 
     Set `spark.sql.requireAllClusterKeysForCoPartition=false`. The default protects against skewed keys, but you have
-    chosen the bucket columns deliberately. Tables with the Hive layout, read by the extension, need no setting.
+    chosen the bucket columns deliberately. If the extension reads tables in the Hive layout, no setting is necessary.
     """
     found = exchange_or_sort.partitionings
     if exchange_or_sort.other is None or not found or not table.settings.on(ALL_KEYS):
@@ -42,11 +42,11 @@ def superset_keys(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Expl
     )
 
 
-@reason("the tables have different bucket hashes")
+@reason("the tables are bucketed with different hash functions")
 def hash_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """The tables have different bucket hashes, so equal keys are in different buckets.
+    """The two tables use different bucket hashes, so rows with equal keys are in buckets with different numbers.
 
-    The Hive layout has a hash for each bucketing version, and the Spark layout has its own hash.
+    The Hive layout has one hash function for each bucketing version. The Spark layout has a hash function of its own.
 
     **Anti-pattern**
 
@@ -60,7 +60,7 @@ def hash_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Choose one `bucket_hash` for the project. For joins with tables of Hive 3 or Trino, choose `hive2`.
+    Use the same `bucket_hash` in the whole project. For joins with tables of Hive 3 or Trino, use `hive2`.
     """
     here, there = exchange_or_sort.closest or (None, None)
     if not here or not there or here.kind == there.kind or here.table is None or there.table is None:
@@ -74,20 +74,21 @@ def hash_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
 
 @reason(
-    "one bucket count is a multiple of the other, but combining buckets is disabled or exceeds its limit", of="table"
+    "one bucket count is a multiple of the other, but the settings do not allow Spark to combine buckets", of="table"
 )
 def bucket_coalescing_disabled(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """One bucket count is a multiple of the other, but no setting allows Spark to combine several buckets.
+    """One bucket count is a multiple of the other, but the session's settings do not let Spark combine buckets.
 
     **Anti-pattern**
 
-    A join of 64 buckets with 16 buckets on stock Spark with its default settings.
+    Stock Spark with its default settings joins a table of 64 buckets with a table of 16 buckets.
 
     **Best practice**
 
-    Set `spark.sql.bucketing.coalesceBucketsInJoin.enabled=true`, and `...maxBucketRatio` to the ratio if it exceeds 4.
-    Alternatively, load the extension, which combines buckets in sort order. For larger ratios, the extension combines
-    buckets only if enough remain for all cores, or with `spark.bucketing.join.alignment=coalesce`.
+    Set `spark.sql.bucketing.coalesceBucketsInJoin.enabled=true`, and set `...maxBucketRatio` to the ratio of the bucket
+    counts if it exceeds 4. Alternatively, load the extension, which keeps the sort order when it combines buckets. For
+    ratios above 4, the extension combines buckets only if enough buckets remain for all cores. To combine them in any
+    case, set `spark.bucketing.join.alignment=coalesce`.
     """
     here, there = exchange_or_sort.closest or (None, None)
     if not here or not there or here.kind != there.kind or here.table is None or there.table is None:
@@ -120,8 +121,8 @@ def bucket_count_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | Non
 
     **Best practice**
 
-    Use powers of two everywhere: the larger is always a multiple of the smaller. This also applies to
-    `spark.sql.shuffle.partitions`, which is the number of partitions after the shuffle of an earlier join.
+    Use powers of two for all bucket counts, so that the larger count is always a multiple of the smaller one. Also use
+    a power of two for `spark.sql.shuffle.partitions`, the number of partitions after the shuffle of an earlier join.
     """
     here, there = exchange_or_sort.closest or (None, None)
     if not here or not there or here.kind != there.kind or here.number == there.number:
@@ -139,7 +140,7 @@ def bucket_count_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | Non
 
 @reason("the two sides are bucketed by different join keys", of="table")
 def bucket_columns_differ(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """Both sides are bucketed by keys of the join, but by different ones.
+    """Both sides are bucketed by join keys, but not by the same keys.
 
     **Anti-pattern**
 

@@ -1,4 +1,4 @@
-"""Reasons that lie in an operator's keys, or in operators between the table and that operator."""
+"""Reasons in the keys of an operator, or in the operators between a table and that operator."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from spark_bucketing.plan.known_operators import GATHERING
 from spark_bucketing.plan.tree import REUSED
 
 
-@reason("the keys have different types, so a cast hides the buckets")
+@reason("the join keys have different types, so Spark casts one of them and cannot use its buckets")
 def key_types_differ(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """The join keys have different types, so Spark casts one of them, which changes its hash.
+    """The join keys have different types, so Spark casts one of them, and the cast changes its hash.
 
     **Anti-pattern**
 
@@ -35,7 +35,7 @@ def key_types_differ(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Give the key the same type everywhere, with a cast in the staging model.
+    Give the key the same type in all models. If necessary, cast it in the staging model.
 
     ```sql
     select cast(user_id as bigint) as user_id, ... from raw_clicks
@@ -61,7 +61,7 @@ def key_types_differ(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     return None
 
 
-@reason("an expression or cast over the key hides the buckets", of="table")
+@reason("a key is an expression or cast over a bucket column, so Spark cannot use the buckets", of="table")
 def expression_over_key(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """The key is an expression over a bucket column, but the table is bucketed by the column itself.
 
@@ -71,11 +71,12 @@ def expression_over_key(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -
     select * from clicks join users on lower(clicks.user_name) = users.user_name
     ```
 
-    INTERSECT, EXCEPT and `<=>` also compare expressions, because they treat NULL as equal to NULL.
+    INTERSECT, EXCEPT and `<=>` treat NULL as equal to NULL. Spark therefore compares expressions instead of the columns
+    themselves.
 
     **Best practice**
 
-    Compute the key in the model that builds the table, and bucket by the result.
+    Compute the expression in the model that builds the table, and bucket the table by the result.
 
     ```sql
     select lower(user_name) as user_name, ... from raw_clicks
@@ -92,14 +93,14 @@ def expression_over_key(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -
         return None
     return Explanation(
         f"{table.name} is bucketed by {series(table.spec.bucket_columns)} but {purpose(exchange_or_sort)}. "
-        f"The expression over {series(list(dict.fromkeys(wrapped)))} hides the buckets.",
+        f"Because of the expression over {series(list(dict.fromkeys(wrapped)))}, Spark cannot use the buckets.",
         changes=_without_expressions(exchange_or_sort),
     )
 
 
 @reason("a bucket column is missing from the keys", of="table")
 def keys_miss_bucket_column(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """A bucket column is missing from the keys, so rows with equal keys are in several buckets.
+    """A bucket column is missing from the keys, so rows with equal keys can be in different buckets.
 
     **Anti-pattern**
 
@@ -110,8 +111,8 @@ def keys_miss_bucket_column(exchange_or_sort: ExchangeOrSort, table: BucketedSca
 
     **Best practice**
 
-    Bucket by columns that all expensive joins and groupings share. The keys of these joins and groupings may include
-    other columns as well.
+    Choose bucket columns that are keys of all expensive joins and groupings. The joins and groupings may have
+    additional keys.
     """
     if not exchange_or_sort.uncovered:
         return None
@@ -127,7 +128,7 @@ def keys_miss_bucket_column(exchange_or_sort: ExchangeOrSort, table: BucketedSca
 
 @reason("a UNION loses the buckets of its inputs", of="read")
 def union(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """A UNION concatenates the partitions of its inputs, so the buckets are lost.
+    """A UNION concatenates the partitions of its inputs, so its output has no buckets.
 
     **Anti-pattern**
 
@@ -137,7 +138,8 @@ def union(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation 
 
     **Best practice**
 
-    Give all inputs of the union the same bucket spec, and load the extension, which combines them bucket by bucket.
+    Give all inputs of the union the same bucket spec, and load the extension. The extension combines the inputs bucket
+    by bucket.
     """
     node = exchange_or_sort.lost_at
     if node is None or node.operator not in ("Union", "BucketUnion"):
@@ -158,7 +160,7 @@ def union(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation 
     EXCHANGE_BELOW,
 )
 def repartitioned_below(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """An operator between the table and this one redistributes the rows.
+    """An operator between the table and this operator redistributes the rows.
 
     **Anti-pattern**
 
@@ -168,7 +170,7 @@ def repartitioned_below(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Join and group by the bucket columns first. Sort, limit and join by other keys afterwards.
+    First, join and group by the bucket columns. Afterwards, sort the rows, limit them, or join them by other keys.
     """
     if exchange_or_sort.about == EXCHANGE_BELOW:
         limit = exchange_or_sort.node.operator in GATHERING

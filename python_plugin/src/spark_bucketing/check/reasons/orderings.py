@@ -1,4 +1,4 @@
-"""Reasons for sorts without a shuffle."""
+"""Reasons why Spark sorts without a shuffle."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import MERGE_FILES, ORDERING
 
 
-@reason("several buckets are combined, which loses their order", SORT, of="table")
+@reason("Spark combines several buckets, which loses their sort order", SORT, of="table")
 def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """Spark combines several buckets by reading them one after another, so it must sort them again.
+    """Spark combines several buckets by reading them one after another, so it must sort their rows again.
 
     **Anti-pattern**
 
-    A join of 64 buckets with 16 buckets on stock Spark with `coalesceBucketsInJoin`.
+    Stock Spark with `coalesceBucketsInJoin` joins a table of 64 buckets with a table of 16 buckets.
 
     **Best practice**
 
@@ -41,7 +41,7 @@ def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: Bucketed
     merging = (set_to({MERGE_FILES: "64"}),) if table.by_extension else let_extension_read(table)
     return Explanation(
         f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}. Spark reads "
-        f"{here.number // there.number} sorted files one after another and sorts them again.",
+        f"{here.number // there.number} sorted files one after another and sorts their rows again.",
         (here.table, there.table),
         (*match_either(exchange_or_sort), *merging),
     )
@@ -49,7 +49,7 @@ def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: Bucketed
 
 @reason("the files have a different sort order than the operator requires", SORT, of="read")
 def sort_columns_mismatch(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The files are not sorted, or not by the columns that the operator requires.
+    """The files are not sorted, or they are sorted by other columns than the operator requires.
 
     **Anti-pattern**
 
@@ -58,7 +58,7 @@ def sort_columns_mismatch(exchange_or_sort: ExchangeOrSort, table: BucketedScan)
     select * from clicks join users using (user_id)
     ```
 
-    Files never have a descending order:
+    Rows in a file are always in ascending order, so this window still needs a sort:
 
     ```sql
     select *, row_number() over (partition by user_id order by event_at desc) as n from clicks
@@ -66,8 +66,8 @@ def sort_columns_mismatch(exchange_or_sort: ExchangeOrSort, table: BucketedScan)
 
     **Best practice**
 
-    Sort by the bucket columns first, then by the ORDER BY columns of windows over them: `sorted_by=['user_id',
-    'event_at']`.
+    Sort by the bucket columns first. If windows are partitioned by the bucket columns, add the columns of their ORDER
+    BY, as in `sorted_by=['user_id', 'event_at']`.
     """
     wanted = exchange_or_sort.order_columns()
     if wanted is not None and _serves(exchange_or_sort, table, wanted):
@@ -82,7 +82,7 @@ def sort_columns_mismatch(exchange_or_sort: ExchangeOrSort, table: BucketedScan)
 
 @reason("a bucket has one file in each of the selected partitions", SORT, of="read")
 def multiple_partitions(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The query reads several partitions, each with its own file per bucket, so Spark sorts each bucket again.
+    """The query reads several partitions, and each has its own file per bucket, so Spark sorts every bucket again.
 
     **Anti-pattern**
 
@@ -91,7 +91,7 @@ def multiple_partitions(_: ExchangeOrSort, table: BucketedScan) -> Explanation |
     select * from clicks join users using (user_id) where day >= '2024-01-01'
     ```
 
-    on stock Spark.
+    This query runs on stock Spark.
 
     **Best practice**
 
@@ -107,15 +107,15 @@ def multiple_partitions(_: ExchangeOrSort, table: BucketedScan) -> Explanation |
 
 @reason("a bucket has several files", SORT, of="read")
 def multiple_files_per_bucket(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """A bucket has several sorted files, so Spark sorts their rows again.
+    """A bucket consists of several sorted files, so Spark sorts its rows again.
 
     **Anti-pattern**
 
-    `insert into clicks select ...` on stock Spark, where every task adds a file to every bucket.
+    Stock Spark runs `insert into clicks select ...`. Every task adds a file to every bucket.
 
     **Best practice**
 
-    Write the table with dbt or with the extension loaded, and test it with `spark_bucketing.one_file_per_bucket`.
+    Write the table with dbt, or load the extension. Test the table with `spark_bucketing.one_file_per_bucket`.
     """
     files = table.facts.files_per_bucket
     if files < 2:
@@ -126,12 +126,13 @@ def multiple_files_per_bucket(_: ExchangeOrSort, table: BucketedScan) -> Explana
 
 @reason("the files are sorted, but a setting prevents Spark from using their order", SORT, of="read")
 def scan_ordering_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The files have the required order, but stock Spark uses the order only with a setting.
+    """The files have the required order, but stock Spark uses this order only if a setting allows it.
 
     **Anti-pattern**
 
-    Sorted buckets with one file each, on stock Spark with its default settings: no shuffle, but two sorts. The same
-    happens with the extension for tables that it leaves to stock Spark, such as tables bucketed by a timestamp.
+    Stock Spark with its default settings joins two tables that have one sorted file per bucket. The plan has no
+    shuffle, but two sorts. With the extension, the same plan results for tables that the extension does not read, such
+    as tables bucketed by a timestamp.
 
     **Best practice**
 
@@ -147,9 +148,9 @@ def scan_ordering_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanatio
     )
 
 
-@reason("an operator in between loses the order of the files", SORT, of="table")
+@reason("an operator between the table and this operator does not preserve the sort order", SORT, of="table")
 def ordering_not_preserved(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The files have the required order, but an operator between them and this one does not preserve it.
+    """The files have the required order, but an operator between the table and this operator does not preserve it.
 
     **Anti-pattern**
 
@@ -160,31 +161,31 @@ def ordering_not_preserved(exchange_or_sort: ExchangeOrSort, table: BucketedScan
 
     **Best practice**
 
-    Usually, you need no change, because a sort without a shuffle is cheap. The extension merges the sorted inputs of a
-    union.
+    Usually, no change is necessary, because a sort without a shuffle is cheap. The extension can merge the sorted
+    inputs of a union.
     """
     node = exchange_or_sort.disordered_at
     if not table.ordered or node is None:
         return None
-    message = f"{table.name} is read in order, but {node.operator} does not preserve the order."
+    message = f"Spark reads {table.name} in sorted order, but {node.operator} does not preserve this order."
     return Explanation(message, changes=() if table.by_extension else let_extension_read(table))
 
 
-@reason("the rows come unordered from an operator that shuffled them", SORT)
+@reason("an operator below shuffled the rows, so they are no longer sorted", SORT)
 def unordered_input(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """An operator below shuffled, grouped or joined the rows, so they are not ordered.
+    """A shuffle, an aggregate or a join below this operator returns its rows unordered.
 
     **Anti-pattern**
 
-    None, because a sort is necessary after a shuffle. The shuffle has a separate reason.
+    None, because Spark must sort rows after a shuffle. `check` reports a separate reason for the shuffle.
 
     **Best practice**
 
-    Remove the shuffle below. Spark then needs no sort, either.
+    Avoid the shuffle below this operator. Spark then does not need the sort either.
     """
     if exchange_or_sort.read and any(found.table for found in exchange_or_sort.partitionings):
         return None
-    message = f"The rows {purpose(exchange_or_sort)} come from operators with unordered output."
+    message = f"The rows that are {purpose(exchange_or_sort)} come from operators with unsorted output."
     return Explanation(message, exchange_or_sort.side.entry.tables)
 
 

@@ -1,4 +1,4 @@
-"""Phrases for messages."""
+"""Format the phrases that messages consist of."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def buckets(spec: BucketSpec) -> str:
 
 
 def purpose(exchange_or_sort: ExchangeOrSort) -> str:
-    """Describe an operator with its keys, such as `joined on d.t.k`."""
+    """Describe an operator and its keys, such as `joined on d.t.k`."""
     done = {"join": "joined on", "aggregate": "grouped by", "distinct": "deduplicated by", "window": "partitioned by"}
     by = done[exchange_or_sort.op.kind]
     return f"{by} {series(exchange_or_sort.key_texts)}" if exchange_or_sort.key_texts else by.rpartition(" ")[0]
@@ -34,8 +34,8 @@ _DOINGS = {
     "Expand": "ROLLUP, CUBE, GROUPING SETS or several DISTINCT aggregates copy each row with different keys",
     "Coalesce": "COALESCE combines partitions",
     "Union": "a UNION concatenates the partitions of its inputs",
-    "BroadcastNestedLoopJoin": "a join without an equality condition intervenes",
-    "CartesianProduct": "a join without an equality condition intervenes",
+    "BroadcastNestedLoopJoin": "a join without an equality condition does not preserve the buckets",
+    "CartesianProduct": "a join without an equality condition does not preserve the buckets",
     "Project": "a select list recomputes the key",
     "Scan": "the rows come from a cache",
     "InMemoryRelation": "the rows come from a cache",
@@ -44,7 +44,7 @@ _DOINGS = {
 
 
 def doing(node: PlanNode, exchange_or_sort: ExchangeOrSort) -> str:
-    """Describe how an operator changes the partitioning of bucketed rows."""
+    """Describe what an operator does to the partitioning of bucketed rows."""
     if node.operator == "Exchange" and node.shuffle and node.shuffle.requested:
         return "a REPARTITION, DISTRIBUTE BY, CLUSTER BY or REBALANCE in the query shuffles the rows"
     if node.is_global_sort or (node.shuffle and node.shuffle.kind == "range"):
@@ -55,12 +55,12 @@ def doing(node: PlanNode, exchange_or_sort: ExchangeOrSort) -> str:
         op = next((op for op in operators.values() if any(node in side.exchanges for side in op.sides)), None)
     if op is not None and op is not exchange_or_sort.op:
         return _operator_doing(op, exchange_or_sort)
-    return _DOINGS.get(node.operator, f"the operator {node.operator} intervenes")
+    return _DOINGS.get(node.operator, f"the operator {node.operator} does not preserve the buckets")
 
 
 def _operator_doing(op: Operator, exchange_or_sort: ExchangeOrSort) -> str:
     if op.foreign:
-        return f"the operator {op.node.operator} intervenes"
+        return f"the operator {op.node.operator} does not preserve the buckets"
     sides = [ExchangeOrSort(exchange_or_sort.query, op, place, op.node) for place in range(len(op.sides))]
     if any(side.needed for side in op.sides):
         keys = next((side.key_texts for side in sides if side.key_texts), ())

@@ -1,4 +1,4 @@
-"""Reasons that lie in the query itself."""
+"""Reasons in the text of the query itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def no_grouping_keys(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Anti-pattern**
 
-    A window over the whole table sorts all of it in one task:
+    A window without PARTITION BY sorts the whole table in one task:
 
     ```sql
     select *, row_number() over (order by event_at) as n from clicks
@@ -36,9 +36,9 @@ def no_grouping_keys(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     return Explanation("An aggregate without GROUP BY sends only one row per task, so it needs no improvement.")
 
 
-@reason("the join has no equality between its sides, but buckets help only with equalities", JOIN)
+@reason("the join condition has no equality between the two sides, and buckets help only with equalities", JOIN)
 def no_equi_join(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """The join condition has no equality between the two sides, so Spark compares every pair of rows.
+    """The join condition does not require equal values on both sides, so Spark compares every pair of rows.
 
     **Anti-pattern**
 
@@ -66,7 +66,7 @@ def no_equi_join(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
 @reason("a hint or clause in the query requests a shuffle", EXCHANGE_BELOW)
 def repartition(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """A hint or clause in the query shuffles the rows: REPARTITION, REBALANCE, DISTRIBUTE BY or CLUSTER BY.
+    """A hint or clause in the query makes Spark shuffle the rows: REPARTITION, REBALANCE, DISTRIBUTE BY or CLUSTER BY.
 
     **Anti-pattern**
 
@@ -76,7 +76,7 @@ def repartition(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Remove it if the table is bucketed, because its rows are already partitioned by bucket.
+    Remove the hint or clause if the table is bucketed, because the rows are already partitioned by bucket.
 
     ```sql
     select * from clicks join users using (user_id)
@@ -92,7 +92,7 @@ def repartition(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
 @reason("the final result is sorted, limited or redistributed, which buckets cannot prevent", END)
 def global_sort(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """After all joins and groupings, the query sorts, limits or redistributes its final result.
+    """After all joins and groupings, the query sorts, limits or redistributes its result.
 
     **Anti-pattern**
 
@@ -100,7 +100,7 @@ def global_sort(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     select user_id, count(*) as n from clicks group by user_id order by n
     ```
 
-    In a table model, this ORDER BY is useless because a table has no order.
+    In a model that is a table, this ORDER BY has no lasting effect, because the rows of a table have no order.
 
     **Best practice**
 

@@ -1,4 +1,4 @@
-"""Define a reason: a function named after the cause, whose docstring is its user documentation."""
+"""Define a reason: a function named after the cause, whose docstring becomes its user documentation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The explanation of a reason that applies: a message and possible changes, the cheapest first."""
+    """Why a reason applies: a message, and possible changes in order of their cost, cheapest first."""
 
     message: str
     tables: tuple[str, ...] = ()
@@ -34,10 +34,12 @@ class Explanation:
 
 
 def reason(summary: str, *about: str, of: str = "") -> Callable[[Callable[..., Any]], Reason]:
-    """Turn a function into a Reason; by default, it explains Exchanges that operators require.
+    """Turn a function into a Reason.
 
-    With `of`, the function also gets the table below the Exchange or Sort: `table`, or `read` for a table that can be
-    read as bucketed.
+    By default, the reason explains Exchanges that operators require.
+
+    With `of`, the function gets the table below the Exchange or Sort as a second argument. With `table`, it can be any
+    table. With `read`, it is a table whose buckets Spark can read.
     """
 
     def made(function: Callable[..., Any]) -> Reason:

@@ -1,4 +1,4 @@
-"""Reasons about a project as a whole: Spark versions, settings and the extension."""
+"""Reasons that concern the whole project: Spark versions, settings and the extension."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_bucketing.spec import BucketSpec
 
 @dataclass(frozen=True)
 class ProjectFacts:
-    """Facts about a project: its session's settings, Spark version (such as 4.3.0) and bucketed tables by name."""
+    """The facts about a project: the session's settings, Spark's version, and the bucketed tables by name."""
 
     settings: Settings
     spark_version: str
@@ -22,23 +22,23 @@ class ProjectFacts:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Return the version as numbers."""
+        """Return the Spark version as a tuple of numbers."""
         return tuple(map(int, re.findall(r"\d+", self.spark_version)[:3]))
 
     @property
     def hive(self) -> tuple[str, ...]:
-        """Return the tables with the Hive layout."""
+        """Return the names of the tables in the Hive layout."""
         return tuple(sorted(name for name, spec in self.specs.items() if spec.in_hive_layout))
 
 
 @reason("this Spark version returns wrong results for a grouped union of bucketed tables")
 def incorrect_results_bug(project: ProjectFacts) -> Iterator[Explanation]:
-    """This Spark version returns wrong rows for bucketed tables.
+    """This Spark version returns incorrect rows for bucketed tables.
 
     **Anti-pattern**
 
-    Spark 4.1.0 to 4.1.3 and 4.2.0: GROUP BY and DISTINCT over a UNION ALL of bucketed tables return duplicate groups
-    (SPARK-59141).
+    You use Spark 4.1.0 to 4.1.3 or 4.2.0. In these versions, GROUP BY and DISTINCT over a UNION ALL of bucketed tables
+    return duplicate groups (SPARK-59141).
 
     **Best practice**
 
@@ -55,16 +55,17 @@ def incorrect_results_bug(project: ProjectFacts) -> Iterator[Explanation]:
 
 @reason("this Spark version is older than 3.5")
 def unsupported_spark_version(project: ProjectFacts) -> Iterator[Explanation]:
-    """This Spark version is too old for the package.
+    """The package does not support this Spark version, because it is too old.
 
     **Anti-pattern**
 
-    Spark 3.4: neither the macros nor the session extension support it.
+    You use Spark 3.4, which neither the macros nor the session extension support.
 
     **Best practice**
 
-    Use Spark 4.1 or newer, which swaps tables with SQL scripts. On 3.5, and on 4.0 without
-    `spark.sql.scripting.enabled=true`, the next run has more to clean up after a crash between two statements.
+    Use Spark 4.1 or newer, where the package swaps tables with SQL scripts. Spark 3.5, and 4.0 without
+    `spark.sql.scripting.enabled=true`, runs the statements of a swap one by one. After a crash between two of them, the
+    next run has more to clean up.
     """
     if project.version and project.version < (3, 5):
         message = f"Spark {project.spark_version} is too old for the materializations, which require 3.5 or newer."
@@ -73,12 +74,13 @@ def unsupported_spark_version(project: ProjectFacts) -> Iterator[Explanation]:
 
 @reason("a setting disables a feature that bucketed tables require")
 def incompatible_setting(project: ProjectFacts) -> Iterator[Explanation]:
-    """A setting of the session disables a feature that bucketed tables require.
+    """A session setting disables a feature that bucketed tables require.
 
     **Anti-pattern**
 
-    `spark.sql.sources.bucketing.enabled=false` disables buckets. `spark.sql.hive.convertMetastoreParquet=false` selects
-    Hive's reader. `spark.sql.files.maxRecordsPerFile` above 0 splits a bucket into several files.
+    `spark.sql.sources.bucketing.enabled=false` makes Spark ignore buckets.
+    `spark.sql.hive.convertMetastoreParquet=false` makes Spark use Hive's reader. `spark.sql.files.maxRecordsPerFile`
+    above 0 splits a bucket into several files.
 
     **Best practice**
 
@@ -95,13 +97,15 @@ def incompatible_setting(project: ProjectFacts) -> Iterator[Explanation]:
         yield Explanation(f"{name}={value}: {effect}.", changes=(set_to({name: right}),))
 
 
-@reason("the project has tables with the Hive layout but no extension to read them as bucketed")
+@reason(
+    "the project has tables in the Hive layout, but the session does not load the extension that reads them as bucketed"
+)
 def extension_not_loaded(project: ProjectFacts) -> Iterator[Explanation]:
-    """The project has tables with the Hive layout, but the session does not load the extension that reads them.
+    """The project has tables in the Hive layout, but the session does not load the extension that reads them.
 
     **Anti-pattern**
 
-    `bucket_hash='hive'`, the default, on stock Spark.
+    A project uses `bucket_hash='hive'`, the default, with stock Spark.
 
     **Best practice**
 
@@ -112,7 +116,7 @@ def extension_not_loaded(project: ProjectFacts) -> Iterator[Explanation]:
         return
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
     message = (
-        f"Spark uses ordinary scans for {shown}, which have the Hive layout, because the extension is not "
+        f"Spark uses ordinary scans for {shown}, which are in the Hive layout, because the extension is not "
         f"{'enabled' if settings.loaded else 'loaded'}."
     )
     yield Explanation(message, names, (switch_extension_on(settings),))

@@ -4,7 +4,7 @@ import org.apache.spark.internal.config.{ConfigBuilder, ConfigEntry}
 import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
 
-/** Settings of the extension. Each query reads them, so SET works in a running session. */
+/** The settings of the extension. Every query reads the current values, so SET works in a running session. */
 object BucketingConf {
 
   /** Registers the settings before the first query. Loading this object is sufficient. */
@@ -14,42 +14,44 @@ object BucketingConf {
     SQLConf.buildConf(s"spark.bucketing.$name").doc(doc).version("0.1.0")
 
   val ENABLED: ConfigEntry[Boolean] = conf("enabled",
-    "When false, Spark plans every query and every write as if the extension were not loaded. Its SQL functions " +
-      "and statements stay available.")
+    "When false, Spark plans every query and every write as if the extension were not loaded. The extension's SQL " +
+      "functions and statements stay available.")
     .booleanConf.createWithDefault(true)
 
   val MERGE_FILES: ConfigEntry[Int] = conf("read.mergeFiles",
-    "Maximum number of sorted files of a bucket that a task merges to avoid a sort. 0 disables merging.")
+    "Maximum number of sorted files of a bucket that a task merges to avoid a sort. If a bucket has more files, Spark " +
+      "sorts its rows. 0 disables merging.")
     .intConf.checkValue(_ >= 0, "The number of files must not be negative.").createWithDefault(64)
 
   val PARTITION_BYTES: ConfigEntry[Long] = conf("read.partitionBytes",
-    "Target size of a task that reads several small buckets. Every core keeps at least one task. 0 reads each bucket " +
-      "in its own task.")
+    "Target size of the data in a task that reads several small buckets. There is at least one task per core. With 0, " +
+      "each bucket has its own task.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("8m")
 
   val MAX_PARTITION_BYTES: ConfigEntry[Long] = conf("read.maxPartitionBytes",
-    "Maximum size of a bucket in the Hive layout if more than three quarters of the cores would be idle. With a larger " +
-      "bucket, the table gets an ordinary scan, because a shuffle is faster. The limit shrinks as more cores are idle: " +
-      "it is half as large if seven eighths are idle.")
+    "Maximum size of a bucket in the Hive layout if more than three quarters of the cores would be idle. If a bucket is " +
+      "larger, Spark uses an ordinary scan for the table, because a shuffle is faster. The limit is lower if more cores " +
+      "are idle, for example half as large if seven eighths of the cores are idle.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("1g")
 
   val ALIGNMENT: ConfigEntry[String] = conf("join.alignment",
-    "How to join tables with N and k x N buckets. 'coalesce' reads k buckets in one task (N tasks). 'split' reads each " +
-      "of the N buckets in k tasks, which keep different rows (k x N tasks). 'off' shuffles. 'auto' chooses one of them.")
+    "How to join a table with N buckets and a table with k x N buckets. 'coalesce' uses N tasks, which each read k " +
+      "buckets of the second table. 'split' uses k x N tasks: k tasks read each bucket of the first table, and keep " +
+      "different rows. 'off' shuffles one table. 'auto' chooses one of these methods.")
     .stringConf.checkValues(Set("auto", "coalesce", "split", "off")).createWithDefault("auto")
 
   val UNION: ConfigEntry[Boolean] = conf("union.enabled",
-    "When true, UNION ALL of inputs with the same buckets stays bucketed.")
+    "When true, the result of a UNION ALL is bucketed if all its inputs have the same bucket spec.")
     .booleanConf.createWithDefault(true)
 
   val SPARK_LAYOUT: ConfigEntry[Boolean] = conf("read.sparkLayout",
-    "When true, the extension reads sealed tables in the Spark layout. This avoids sorts. It also avoids shuffles in " +
-      "one-to-many joins and above unions. When false, stock Spark reads them.")
+    "When true, the extension reads sealed tables in the Spark layout. This avoids sorts. It also avoids shuffles above " +
+      "unions, and in joins of tables with N and k x N buckets. When false, these tables are read as in stock Spark.")
     .booleanConf.createWithDefault(true)
 
   val WRITE_DISTRIBUTE: ConfigEntry[Boolean] = conf("write.distribute",
-    "When true, a write into a bucketed table shuffles its rows, so that every bucket (of every partition) is one " +
-      "file. When false, each task writes one file for each bucket of its rows.")
+    "When true, a write into a bucketed table shuffles the rows, so that every bucket in every partition is one " +
+      "file. When false, each task writes its own file for every bucket for which it has rows.")
     .booleanConf.createWithDefault(true)
 
   val MERGE_BYTES: ConfigEntry[Long] = conf("read.mergeBytes",

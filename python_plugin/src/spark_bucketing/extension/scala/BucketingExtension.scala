@@ -33,7 +33,7 @@ class BucketingExtension extends (SparkSessionExtensions => Unit) {
   }
 }
 
-/** Applies a rule before Spark inserts columnar transitions, with or without adaptive execution. */
+/** Applies a rule before Spark inserts transitions between rows and columnar batches, with or without adaptive execution. */
 case class PreColumnarRule(rule: Rule[SparkPlan]) extends ColumnarRule {
   override def preColumnarTransitions: Rule[SparkPlan] = rule
 }

@@ -3,8 +3,8 @@ package org.apache.spark.sql.bucketing
 /**
  * The reason why Spark uses an ordinary scan for a bucketed table.
  *
- * @param code identifier for programs, a constant of the companion object
- * @param words explanation for people
+ * @param code the ordinary-scan code, a constant of the companion object
+ * @param words the explanation for the user
  */
 case class FallbackReason(code: String, words: String) {
   override def toString: String = s"[$code] ($words)"

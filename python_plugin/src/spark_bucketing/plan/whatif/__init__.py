@@ -1,4 +1,4 @@
-"""Plan SQL over hypothetical tables with Spark.
+"""Plan SQL with Spark over hypothetical tables.
 
 | whatif = WhatIf(session)                              uses a separate session, see open_beside
 | whatif.define(HypotheticalTable("shop.users", ...))   defines a table

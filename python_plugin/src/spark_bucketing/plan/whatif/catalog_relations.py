@@ -1,8 +1,8 @@
-"""Create Spark's objects for a hypothetical table: its catalog entry and the relation that scans read.
+"""Create Spark's objects for a hypothetical table: its catalog entry, and the relation that a scan reads.
 
-For a bucketed Hive table, stock Spark creates a relation without buckets; only its catalog entry has the buckets. This
-module does the same without a Hive metastore. Py4J cannot use Scala's default arguments, so this module copies
-instances of case classes that Spark created.
+For a bucketed Hive table, stock Spark creates a relation without a bucket spec; only the table's catalog entry has
+the spec. This module does the same without a Hive metastore. Py4J cannot use default arguments in Scala. Therefore,
+this module lets Spark create instances of case classes, and then copies them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SQL = "org.apache.spark.sql"
 
 
 class Relations:
-    """Creates relations in a session with an in-memory catalog."""
+    """Creates relations in a session that has an in-memory catalog."""
 
     def __init__(self, session: SparkSession, folder: Path) -> None:
         folder.mkdir()
@@ -44,16 +44,22 @@ class Relations:
         session.sql(f"create schema if not exists {WHATIF_SCHEMA} location '{folder.as_uri()}'")
 
     def entry(self, schema: str, table: str) -> None:
-        """Add a name to the catalog; its relation is added to Spark's cache later."""
+        """Add a table's name to the catalog.
+
+        The table's relation is added to Spark's cache later.
+        """
         entry, _ = self._prototype("parquet")
         self._external.createTable(self._copied(entry, identifier=self._identifier(schema, table)), True)
 
     def name(self, schema: str, table: str, relation: Any) -> None:
-        """Bind a name to a relation."""
+        """Bind the name of a table to a relation."""
         self._state.catalog().cacheTable(self._classes["QualifiedTableName"]("spark_catalog", schema, table), relation)
 
     def relation(self, table: HypotheticalTable) -> Any:
-        """Return a table's relation, with a separate catalog entry for Spark's planning rules."""
+        """Return the relation of a table.
+
+        The relation has its own copy of the catalog entry, because Spark's planning rules read this entry.
+        """
         prototype, files = self._prototype(table.format)
         hive = table.spec is not None and table.spec.in_hive_layout
         spec = self._option(self._spec(table.spec, table.columns) if table.spec else None)
@@ -81,7 +87,7 @@ class Relations:
         return getattr(self._classes["LogicalRelation$"], "MODULE$").apply(changed, entry)
 
     def _with_files(self, table: HypotheticalTable, prototype: Any) -> dict[str, Any]:
-        """Return the catalog entry's fields for a table with files: the location and the seal of the files."""
+        """Return the fields of a catalog entry for a table with files: its location, and the seal of the files."""
         if table.spec is None:
             return {}
         folder = self._folder / table.content
@@ -99,7 +105,7 @@ class Relations:
         return self._state.catalog().externalCatalog()
 
     def _prototype(self, file_format: str) -> tuple[Any, Any]:
-        """Return a catalog entry and a relation that Spark created for this format."""
+        """Return a catalog entry and a relation that Spark created for this file format."""
         if file_format not in self._prototypes:
             name = f"{WHATIF_SCHEMA}.like_{file_format}"
             # With a location, Spark does not create a directory.
@@ -136,7 +142,7 @@ class Relations:
         return found
 
     def _copied(self, instance: Any, *curried: Any, **changes: Any) -> Any:
-        """Call copy() of a case class to change some fields."""
+        """Call the copy() method of a case class instance to change some of its fields."""
         names = _iterated(instance.productElementNames())
         values = (changes[name] if name in changes else instance.productElement(i) for i, name in enumerate(names))
         return instance.copy(*values, *curried)

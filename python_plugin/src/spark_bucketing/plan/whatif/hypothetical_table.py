@@ -16,9 +16,9 @@ PLANNED_FORMATS = ("parquet", "orc", "csv", "json", "text")
 
 @dataclass(frozen=True)
 class HypotheticalTable:
-    """A table as the planner sees it: columns, layout, size, and sealed files without content.
+    """A table as the planner sees it: its columns, layout and size, and sealed files without content.
 
-    If its partitions have several specs, the table has the spec with which one query can read all of them.
+    If the partitions have different specs, the spec is the one with which a single query can read all of them.
     """
 
     name: str  # schema.table
@@ -35,12 +35,12 @@ class HypotheticalTable:
 
     @property
     def format(self) -> str:
-        """Return the file format for planning."""
+        """Return the file format that is used for planning."""
         return self.file_format if self.file_format in PLANNED_FORMATS else "parquet"
 
     @property
     def size(self) -> int:
-        """Return the size in bytes for planning."""
+        """Return the size in bytes that is used for planning."""
         return self.file_bytes if self.knows_size else UNKNOWN_SIZE
 
     @property
@@ -50,20 +50,23 @@ class HypotheticalTable:
 
     @property
     def has_files(self) -> bool:
-        """Return whether plans depend on the table's files: sizes affect combined buckets, file counts affect sorts.
+        """Return whether the table gets placeholder files, because plans depend on files.
 
-        Only unpartitioned tables of known size have files, because partitions would need values.
+        File sizes decide whether Spark combines buckets. Numbers of files per bucket decide whether Spark sorts.
+
+        Only unpartitioned tables of known size get files, because the files of a partitioned table would need partition
+        values.
         """
         partitioned = bool(self.partition_columns) and self.files_per_bucket == 1
         return self.spec is not None and not partitioned and (self.size_bytes is not None or self.files_per_bucket > 1)
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Return the partition columns for planning."""
+        """Return the partition columns that are used for planning."""
         return () if self.has_files else self.partition_columns
 
     def data_columns(self) -> dict[str, str]:
-        """Return the columns in its files, in order."""
+        """Return the columns that the table's files contain, in order."""
         partitions = {name.lower() for name in self.folders}
         return {name: kind for name, kind in self.columns.items() if name.lower() not in partitions}
 
@@ -74,12 +77,18 @@ class HypotheticalTable:
         return dict(found)
 
     def retyped(self, types: Mapping[str, str]) -> HypotheticalTable:
-        """Return a copy with different column types, keyed by lowercase name."""
+        """Return a copy in which some columns have other types.
+
+        The keys are column names in lower case.
+        """
         return replace(self, columns={name: types.get(name.lower(), kind) for name, kind in self.columns.items()})
 
     @property
     def content(self) -> str:
-        """Return a name that is unique to these columns, layout and size, within the metastore's length limit."""
+        """Return a name that identifies these columns, this layout and this size.
+
+        The name is no longer than the metastore allows.
+        """
         schema, _, table = self.name.lower().rpartition(".")
         readable = "".join(letter if letter.isalnum() else "_" for letter in f"{schema}_{table}")[:60]
         size = (self.size_bytes, self.knows_size)

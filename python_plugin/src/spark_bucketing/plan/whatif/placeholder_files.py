@@ -1,6 +1,6 @@
-"""Create files for a hypothetical bucket: sparse files of the right size, with a seal.
+"""Create placeholder files for a hypothetical bucket: sparse files of the right size, and a seal for them.
 
-During planning, Spark reads the names, lengths and times of files but does not open them.
+During planning, Spark reads the names, lengths and modification times of files, but does not open the files.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def write_files(folder: Path, number: int, size: int, hive: bool) -> tuple[tuple
 
     Args:
         folder: directory to create.
-        number: number of files, all for bucket 0.
+        number: number of files, which all belong to bucket 0.
         size: total size in bytes.
-        hive: whether to use file names of the Hive layout.
+        hive: whether the file names follow the Hive layout.
 
-    Returns: names and lengths of the files.
+    Returns: the name and the length of each file.
     """
     folder.mkdir()
     prefix = "00000_0_" if hive else ""
@@ -50,8 +50,8 @@ def seal_of(
 
     Args:
         spec: bucket spec of the table.
-        schema: index among the data columns and type of each column, by lowercase name.
-        files: names and lengths of the files.
+        schema: for each column, by lowercase name, its index among the data columns and its type.
+        files: the name and the length of each file.
     """
     columns, sorts = ([name.lower() for name in names] for names in (spec.bucket_columns, spec.sort_columns))
     described = [

@@ -27,8 +27,8 @@ _FIXED = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogI
 class WhatIf(SessionPlanner):
     """A planner for hypothetical tables in a separate session (open_beside()), with or without the extension.
 
-    The methods raise a SparkError if Spark rejects a type, a bucket column or a query. They raise a PlanError if they
-    cannot parse a plan.
+    The methods raise a SparkError if Spark rejects a type, a bucket column or a query. The methods raise a PlanError if
+    they cannot parse a plan.
     """
 
     def __init__(self, session: SparkSession, folder: Path, has_extension: bool) -> None:
@@ -45,7 +45,7 @@ class WhatIf(SessionPlanner):
             self._made = Relations(session, folder)
 
     def define(self, table: HypotheticalTable) -> None:
-        """Define a table, replacing any table with the same name."""
+        """Define a table, or replace the table that has the same name."""
         with self.asked():
             self._mean(table)
         self._tables[table.name.lower()] = table
@@ -58,17 +58,17 @@ class WhatIf(SessionPlanner):
             self.session.sql(f"create or replace view `{schema}`.`{view}` as\n{sql}")
 
     def use(self, schema: str) -> None:
-        """Resolve unqualified names in this schema."""
+        """Make this schema the current schema, in which Spark resolves unqualified names."""
         with self.asked():
             self._create_schema(schema)
             self.session.sql(f"use `{schema}`")
 
     def table(self, name: str) -> HypotheticalTable | None:
-        """Return the definition of a table; None if the table is not defined."""
+        """Return the definition of a table, or None if the table is not defined."""
         return self._tables.get(name.lower())
 
     def columns(self, sql: str) -> dict[str, str]:
-        """Return the names and types of the columns that a query returns, without fully planning it."""
+        """Return the names and types of a query's result columns, without planning the query completely."""
         with self.asked():
             fields = self.session.sql(f"{sql}").schema.fields
             return {field.name: field.dataType.simpleString() for field in fields}
@@ -76,7 +76,10 @@ class WhatIf(SessionPlanner):
     def plan(
         self, sql: str, tables: Iterable[HypotheticalTable] = (), settings: Mapping[str, str] | None = None
     ) -> PhysicalPlan:
-        """Plan a query with other tables and settings for this query only."""
+        """Plan a query.
+
+        The given tables and settings apply to this query only.
+        """
         return parse_plan(self.explain(sql, tables, settings, cost=False).formatted)
 
     def explain(
@@ -86,7 +89,7 @@ class WhatIf(SessionPlanner):
         settings: Mapping[str, str] | None = None,
         cost: bool = True,
     ) -> Explained:
-        """Return Spark's text of the plan, with the original table names."""
+        """Return the plan as text from Spark, with the original table names."""
         with self.asked(), self._given(tables, settings or {}):
             texts = explain_execution(self.session, sql, cost)
         return Explained(*map(self._renamed, texts))

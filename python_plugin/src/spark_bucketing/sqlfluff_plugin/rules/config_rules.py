@@ -1,4 +1,4 @@
-"""Rules for the config of a bucketed model."""
+"""Rules that check the config of a bucketed model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Rule_SparkBucketing_SB01(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB02(BucketRule, BaseRule):
-    """A config key is misspelled, so nothing reads it.
+    """A config key is misspelled, so nothing reads its value.
 
     **Anti-pattern**
 
@@ -57,9 +57,9 @@ class Rule_SparkBucketing_SB02(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB03(BucketRule, BaseRule):
-    """A partition column is a bucket or sort column.
+    """A partition column is also a bucket column or a sort column.
 
-    The files do not contain partition columns, so Spark cannot hash or sort by them.
+    The data files do not contain the partition columns, so Spark cannot hash rows or sort rows by them.
 
     **Anti-pattern**
 
@@ -70,7 +70,7 @@ class Rule_SparkBucketing_SB03(BucketRule, BaseRule):
 
     **Best practice**
 
-    Bucket each partition by other columns.
+    Choose bucket columns that are not partition columns.
 
     .. code-block:: sql
 
@@ -83,7 +83,7 @@ class Rule_SparkBucketing_SB03(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB04(BucketRule, BaseRule):
-    """A bucket column has a type that Spark cannot hash, or with which Spark does not use the buckets.
+    """A bucket column has a type that Spark cannot hash, or a type for which Spark does not use buckets.
 
     **Anti-pattern**
 
@@ -94,7 +94,8 @@ class Rule_SparkBucketing_SB04(BucketRule, BaseRule):
 
     **Best practice**
 
-    Bucket by boolean, integer, decimal, string or date columns. The Spark layout also supports timestamps and binary.
+    Bucket by boolean, integer, decimal, string or date columns. The Spark layout also supports timestamp and binary
+    columns.
 
     .. code-block:: sql
 
@@ -120,7 +121,8 @@ class Rule_SparkBucketing_SB05(BucketRule, BaseRule):
 
     **Best practice**
 
-    Sort by the bucket columns first, then by the ORDER BY columns of windows over them.
+    Sort by the bucket columns first. If windows are partitioned by the bucket columns, add the columns of their ORDER
+    BY.
 
     .. code-block:: sql
 
@@ -135,7 +137,7 @@ class Rule_SparkBucketing_SB05(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB06(BucketRule, BaseRule):
-    """A merge has no ``unique_key``, so it appends all rows.
+    """A model with the strategy merge has no ``unique_key``, so every run appends all rows.
 
     **Anti-pattern**
 
@@ -146,7 +148,7 @@ class Rule_SparkBucketing_SB06(BucketRule, BaseRule):
 
     **Best practice**
 
-    Set the key that identifies a row, or use the strategy ``append``.
+    Set ``unique_key`` to the columns that identify a row, or use the strategy ``append``.
 
     .. code-block:: sql
 
@@ -162,7 +164,7 @@ class Rule_SparkBucketing_SB06(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB07(BucketRule, BaseRule):
-    """A config value is invalid, so the run would fail.
+    """A config value is invalid, so dbt would fail to run the model.
 
     **Anti-pattern**
 

@@ -1,4 +1,4 @@
-"""Rules for queries that read bucketed tables."""
+"""Rules that check queries over bucketed tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spark_bucketing.sqlfluff_plugin.rules.rule import BucketRule
 
 
 class Rule_SparkBucketing_SB08(BucketRule, BaseRule):
-    """A function or cast over a bucket column hides the buckets from a join or filter.
+    """A function or cast is applied to a bucket column, so a join or filter cannot use the buckets.
 
     **Anti-pattern**
 
@@ -21,7 +21,7 @@ class Rule_SparkBucketing_SB08(BucketRule, BaseRule):
 
     **Best practice**
 
-    Compute the key in the model that builds the table, and bucket by the result.
+    Compute the expression in the model that builds the table, and bucket the table by the result.
 
     .. code-block:: sql
 
@@ -33,7 +33,7 @@ class Rule_SparkBucketing_SB08(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB09(BucketRule, BaseRule):
-    """A join, grouping or window uses only some of the bucket columns.
+    """The keys of a join, grouping or window include only some of the bucket columns.
 
     **Anti-pattern**
 
@@ -44,7 +44,8 @@ class Rule_SparkBucketing_SB09(BucketRule, BaseRule):
 
     **Best practice**
 
-    Bucket by columns that all expensive joins and groupings share. Their keys may include other columns as well.
+    Choose bucket columns that are keys of all expensive joins and groupings. The joins and groupings may have
+    additional keys.
 
     .. code-block:: sql
 
@@ -57,7 +58,7 @@ class Rule_SparkBucketing_SB09(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB10(BucketRule, BaseRule):
-    """A join reads two tables, and neither of their bucket counts is a multiple of the other.
+    """A join reads two tables whose bucket counts differ, and neither count is a multiple of the other.
 
     **Anti-pattern**
 
@@ -68,7 +69,7 @@ class Rule_SparkBucketing_SB10(BucketRule, BaseRule):
 
     **Best practice**
 
-    Use powers of two everywhere, because the larger one is always a multiple of the smaller one.
+    Use powers of two for all bucket counts, so that the larger count is always a multiple of the smaller one.
 
     .. code-block:: sql
 
@@ -92,7 +93,7 @@ class Rule_SparkBucketing_SB11(BucketRule, BaseRule):
 
     **Best practice**
 
-    Choose one ``bucket_hash`` for the project.
+    Use the same ``bucket_hash`` in the whole project.
 
     .. code-block:: sql
 
@@ -105,7 +106,7 @@ class Rule_SparkBucketing_SB11(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB12(BucketRule, BaseRule):
-    """A join compares bucket columns of different types.
+    """A join compares bucket columns that have different types.
 
     **Anti-pattern**
 
@@ -116,7 +117,7 @@ class Rule_SparkBucketing_SB12(BucketRule, BaseRule):
 
     **Best practice**
 
-    Give the key the same type everywhere, with a cast in the staging model.
+    Give the key the same type in all models. If necessary, cast it in the staging model.
 
     .. code-block:: sql
 
@@ -152,7 +153,7 @@ class Rule_SparkBucketing_SB13(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB14(BucketRule, BaseRule):
-    """A hint or clause shuffles a bucketed table before a join or grouping by its bucket columns.
+    """A hint or clause shuffles the rows of a bucketed table before a join or grouping by its bucket columns.
 
     **Anti-pattern**
 
@@ -178,7 +179,7 @@ class Rule_SparkBucketing_SB14(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB15(BucketRule, BaseRule):
-    """A bucketed model has a global ORDER BY, although the write sorts each bucket again.
+    """A bucketed model has an ORDER BY for its whole result, although the write sorts each bucket again.
 
     **Anti-pattern**
 
@@ -204,7 +205,7 @@ class Rule_SparkBucketing_SB15(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB16(BucketRule, BaseRule):
-    """A join or grouping reads a UNION ALL of tables with different bucket specs.
+    """A join or grouping reads a UNION ALL of tables whose bucket specs differ.
 
     **Anti-pattern**
 
@@ -232,7 +233,7 @@ class Rule_SparkBucketing_SB16(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB17(BucketRule, BaseRule):
-    """A bucketed model shuffles its result, although the write shuffles it again.
+    """The query of a bucketed model shuffles its result, although the write shuffles the rows again.
 
     **Anti-pattern**
 
@@ -243,7 +244,7 @@ class Rule_SparkBucketing_SB17(BucketRule, BaseRule):
 
     **Best practice**
 
-    Remove hints and clauses that shuffle the result; ``sqlfluff fix`` removes them.
+    Remove the hints and clauses that shuffle the result. ``sqlfluff fix`` does this for you.
 
     .. code-block:: sql
 
@@ -257,9 +258,10 @@ class Rule_SparkBucketing_SB17(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB18(BucketRule, BaseRule):
-    """A join, filter or grouping casts a bucket column to its own type.
+    """A join, filter or grouping casts a bucket column to the type that it already has.
 
-    The fix applies only if the type is certain: the column belongs to a source or to a model with an enforced contract.
+    The fix is available only if the column's type is certain. The types of columns are certain in a source, and in a
+    model with an enforced contract.
 
     **Anti-pattern**
 
@@ -272,7 +274,7 @@ class Rule_SparkBucketing_SB18(BucketRule, BaseRule):
 
     **Best practice**
 
-    Remove the cast; ``sqlfluff fix`` removes it.
+    Remove the cast. ``sqlfluff fix`` does this for you.
 
     .. code-block:: sql
 

@@ -1,4 +1,7 @@
-"""Define the behavior that all rules share: each examines a whole file and reports the problems with its name."""
+"""Define what all rules have in common.
+
+Each rule examines a whole file, and reports the problems that have its name.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class BucketRule:
-    """A mixin for rules; it does not extend BaseRule, because sqlfluff treats every subclass of BaseRule as a rule."""
+    """A mixin for all rules.
+
+    The mixin does not extend BaseRule, because sqlfluff treats every subclass of BaseRule as a rule.
+    """
 
     name: str
     manifest: str
@@ -31,12 +37,12 @@ class BucketRule:
 
     @classmethod
     def get_config_ref(cls) -> str:
-        """Return the settings in [sqlfluff:rules:spark_bucketing], which all rules share."""
+        """Return the section [sqlfluff:rules:spark_bucketing], whose settings all rules share."""
         return "spark_bucketing"
 
     @classmethod
     def slug(cls) -> str:
-        """Return the rule's slug, as `check` uses it for reasons."""
+        """Return the rule's slug, which `check` also uses for the reason of the same name."""
         return cls.name.rpartition(".")[2].replace("_", "-")
 
     def _eval(self, context: RuleContext) -> list[LintResult]:
@@ -66,7 +72,7 @@ class BucketRule:
 
 
 def _at_source(place: slice, root: BaseSegment, file: TemplatedFile) -> RawSegment:
-    """Return an empty segment at a given position in the source."""
+    """Return an empty segment at the given position in the source."""
     behind = next(
         (raw for raw in root.raw_segments if raw.pos_marker and raw.pos_marker.source_slice.stop > place.start), None
     )
@@ -75,7 +81,10 @@ def _at_source(place: slice, root: BaseSegment, file: TemplatedFile) -> RawSegme
 
 
 def _config_fixes(model: Model, keys: list[tuple[str, str]], root: BaseSegment) -> list[LintFix]:
-    """Return fixes for misspelled keys in this file, except where the file also sets the correctly spelled key."""
+    """Return fixes for misspelled keys in this file.
+
+    A key is not fixed if the file also sets the correctly spelled key.
+    """
     settings = model.calls.settings
     renamed = [(settings[key].key, meant) for key, meant in keys if key in settings and model.config[meant] is None]
     wanted = {meant for _, meant in keys}
@@ -97,7 +106,7 @@ def _holds(place: slice, index: int) -> bool:
 
 
 def _segment_at(root: BaseSegment, offset: int) -> RawSegment:
-    """Return the code segment at a position of the query."""
+    """Return the code segment at the given position of the query."""
     position, last = 0, root.raw_segments[0]
     for raw in root.raw_segments:
         if position > offset and raw.raw:
@@ -108,7 +117,10 @@ def _segment_at(root: BaseSegment, offset: int) -> RawSegment:
 
 
 def _query_fixes(fix: Fix | None, root: BaseSegment) -> list[LintFix]:
-    """Return the edits that fix a problem; none if a template generates some of the text to change."""
+    """Return the edits that fix a problem.
+
+    The result is empty if a template generates some of the text to change.
+    """
     if fix is None:
         return []
     parts = list(_within(root, 0, fix.whole))
@@ -123,7 +135,7 @@ def _query_fixes(fix: Fix | None, root: BaseSegment) -> list[LintFix]:
 
 
 def _within(segment: BaseSegment, position: int, place: slice) -> Iterator[BaseSegment]:
-    """Return the largest segments that make up a range of the query."""
+    """Yield the largest segments that together make up a range of the query."""
     if not segment.raw or position >= place.stop or position + len(segment.raw) <= place.start:
         return
     if position >= place.start and position + len(segment.raw) <= place.stop:

@@ -23,7 +23,7 @@ import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.ThreadUtils
 
-/** Accesses internal APIs of Spark. Version-specific code is in directories named after the first Spark version that it supports. */
+/** Provides access to internal APIs of Spark. Version-specific code is in directories named after the oldest Spark version that it supports. */
 object Compat {
 
   import SparkVersion._
@@ -31,7 +31,7 @@ object Compat {
   /** Returns the session's planner with all strategies, including strategies of extensions. */
   def planner(session: SparkSession): SparkPlanner = session.asInstanceOf[ClassicSession].sessionState.planner
 
-  /** Returns the rules of other extensions that replace Spark's operators with columnar operators. */
+  /** Returns other extensions' rules that replace Spark's operators with columnar operators. */
   def otherColumnarRules(session: SparkSession): Seq[String] =
     session.asInstanceOf[ClassicSession].sessionState.columnarRules.map(_.getClass.getName)
       .filterNot(_.startsWith("org.apache.spark.sql.bucketing."))
@@ -58,7 +58,7 @@ object Compat {
       case relation: LogicalRelation => relation.relation
     }.collect { case files: HadoopFsRelation => files }
 
-  /** Refreshes the file listing of a table and returns it. Later queries of the session use the same listing. */
+  /** Lists the files of a table again, and returns the listing. Later queries of the session use the same listing. */
   def filesAnew(session: SparkSession, table: CatalogTable): FileIndex = {
     catalog(session).refreshTable(table.identifier)
     filesOf(session, table.identifier).getOrElse(throw refusal(s"Cannot list the files of ${table.identifier.quotedString}: " +
@@ -86,13 +86,13 @@ object Compat {
   /** Invalidates the session's cached metadata and data of a table. */
   def refresh(session: SparkSession, table: TableIdentifier): Unit = session.catalog.refreshTable(table.quotedString)
 
-  /** Updates the statistics from ANALYZE TABLE after a change to the table, as Spark's INSERT does. */
+  /** After a change to the table, updates the statistics that ANALYZE TABLE created, in the same way as Spark's INSERT. */
   def updateStatistics(session: SparkSession, table: CatalogTable): Unit =
     CommandUtils.updateTableStats(session.asInstanceOf[ClassicSession], table)
 
   /**
    * Returns an error with an arbitrary message. PySpark and spark-sql require that every error has a condition with a message
-   * template, and the template of this condition accepts any message.
+   * template. The template of the condition used here accepts any message.
    */
   def refusal(message: String): AnalysisException = new Refusal(message)
 
@@ -101,7 +101,7 @@ object Compat {
 
   def isRefusal(error: AnalysisException): Boolean = conditionOf(error) == AnyMessage
 
-  /** Returns whether writes use Spark's and Hadoop's own committers, which keep the names of files. */
+  /** Returns whether writes use the default committers of Spark and Hadoop, which do not rename files. */
   def keepsFileNames(session: SparkSession, table: CatalogTable): Boolean = {
     val conf = hadoopConf(session)
     val scheme = new Path(table.location).getFileSystem(conf).getScheme
@@ -118,7 +118,7 @@ object Compat {
     case _ => None
   }
 
-  /** Returns the command with another bucket spec and other write options. */
+  /** Returns a copy of the command with another bucket spec and other write options. */
   def withBuckets(write: V1WriteCommand, spec: BucketSpec, options: Map[String, String]): V1WriteCommand = write match {
     case insert: InsertIntoHadoopFsRelationCommand => insert.copy(bucketSpec = Some(spec), options = options)
     case insert: InsertIntoHiveTable => insert.copy(bucketSpec = Some(spec), options = options)

@@ -40,8 +40,8 @@ object ResolveBucketDdl extends Rule[LogicalPlan] {
 }
 
 /**
- * Changes the bucket spec of a table for later writes, or the descriptor of a partition. Existing files do not change, and
- * their seals still describe them.
+ * Changes either the bucket spec for later writes to a table, or the descriptor of a partition. Existing files do
+ * not change, and their seals still describe them.
  */
 case class AlterBucketsCommand(
     name: TableIdentifier, partition: Option[TablePartitionSpec], asked: Option[BucketSpec])
@@ -71,11 +71,11 @@ case class AlterBucketsCommand(
         store.change(table, unbucketed, toHiveLayout = true)
         store.alterTable(table, TableChange(spec, version, toHiveLayout = true))
       }
-    // Also necessary if the spec does not change, so that all copies of the spec agree.
+    // Alter the table even if the spec does not change, so that all copies of the spec in the metastore agree.
     } else store.alterTable(table, TableChange(spec, if (changes) version else Map.empty))
   }
 
-  /** Sets the descriptors of partitions. Removes seals with another spec, so that the next SEAL BUCKETS uses the descriptor. */
+  /** Sets the descriptors of partitions. Removes seals that have another spec, so that the next SEAL BUCKETS uses the descriptor. */
   private def describe(
       store: PartitionStore, table: CatalogTable, partitions: Seq[StoredPartition], spec: Option[BucketSpec]): Unit = {
     val wanted = BucketDescriptor.of(spec)

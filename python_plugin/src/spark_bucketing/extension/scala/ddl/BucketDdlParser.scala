@@ -18,7 +18,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * Extends Spark's parser with Hive's statements on the buckets of a table, which Spark recognizes but rejects:
+ * Extends Spark's parser with Hive's statements that change the buckets of a table. Spark recognizes them, but rejects them:
  * {{{
  *   ALTER TABLE t [PARTITION (ds = 'x')] CLUSTERED BY (a, b) [SORTED BY (a)] INTO 16 BUCKETS
  *   ALTER TABLE t [PARTITION (ds = 'x')] NOT CLUSTERED
@@ -32,7 +32,7 @@ import org.apache.spark.sql.types.{DataType, StructType}
  *   ALTER TABLE t REPLACE FILES LISTED IN u WITH v
  *   ALTER TABLE t RECOVER FILES
  * }}}
- * EXPLAIN also accepts these statements. A SQL script (BEGIN ... END) does not, because Spark parses the whole script.
+ * These statements also work in EXPLAIN. A SQL script (BEGIN ... END) cannot contain them, because Spark parses a script as a whole.
  */
 case class BucketDdlParser(spark: ParserInterface) extends ForwardingParser {
 
@@ -58,15 +58,15 @@ case class BucketDdlParser(spark: ParserInterface) extends ForwardingParser {
 /**
  * The options of SEAL BUCKETS.
  *
- * @param where a predicate on the partition columns
+ * @param where a predicate on the partition columns, which selects the partitions to seal
  * @param dryRun whether to check the files without writing seals
  */
 case class SealOptions(where: Option[Expression], dryRun: Boolean)
 
-/** Parses the statements that Spark's parser rejects. Uses the rules of Spark's grammar for their clauses. */
+/** Parses the bucket statements that Spark's parser rejects. For their clauses, it uses the rules of Spark's grammar. */
 private object BucketStatement extends SparkSqlParser {
 
-  /** Parses a statement on buckets or files. Returns None for any other statement. */
+  /** Parses a statement that changes buckets or files. Returns None for any other statement. */
   def parse(sql: String, named: Map[String, Expression], positional: Seq[Expression]): Option[LogicalPlan] =
     parse[Option[LogicalPlan]](sql)(new Build(_, named, positional).statement())
 

@@ -4,9 +4,9 @@ package ddl
 import org.apache.spark.SparkContext
 
 /**
- * Makes dbt's query comment the description of Spark's jobs, so that the Spark UI and event logs name the model.
+ * Sets the description of Spark's jobs to dbt's query comment, so that the Spark UI and the event logs name the model.
  *
- * A Thrift Server describes jobs by their statement, which contains the comment. dbt's session method sets no
+ * A Thrift Server sets the description of a job to its statement, which contains the comment. dbt's session method sets no
  * description.
  */
 object QueryComment {
@@ -15,7 +15,7 @@ object QueryComment {
   private val Appended = s"(?s).*$Json\\s*;?\\s*$$".r
   private val Description = "spark.job.description"
 
-  /** Describes the jobs of this thread, unless something else did. Statements inside of views have no comment. */
+  /** Sets the description of this thread's jobs, unless they already have one. A statement inside a view has no comment. */
   def describe(sql: String): Unit = for (json <- find(sql); context <- SparkContext.getActive) {
     val before = context.getLocalProperty(Description)
     if (before == null || before.startsWith("{\"app\": \"dbt\"")) context.setJobDescription(json)

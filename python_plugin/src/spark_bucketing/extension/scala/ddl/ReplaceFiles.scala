@@ -22,7 +22,7 @@ import org.apache.spark.util.ThreadUtils
 /**
  * The parsed statement ALTER TABLE ... REPLACE FILES or ALTER TABLE ... RECOVER FILES.
  *
- * @param by the table that lists the old files, and the staging table with the new files; None for RECOVER FILES
+ * @param by the table that lists the old files, and the staging table that contains the new files, or None for RECOVER FILES
  */
 case class ReplaceFiles(child: LogicalPlan, by: Option[(String, String)]) extends UnaryCommand {
   override def output: Seq[Attribute] = ReplaceFiles.columns(by.isDefined)
@@ -64,7 +64,7 @@ case class ReplaceFilesCommand(name: TableIdentifier, listed: String, staged: St
       .map(row => FileSnapshot(row.getString(0), row.getLong(1), row.getLong(2)))
 }
 
-/** The state of a file when a run read its rows. */
+/** The length and the modification time that a file had when a run read its rows. */
 case class FileSnapshot(url: String, bytes: Long, modified: Long) {
   val path: Path = new Path(new java.net.URI(url))
 }
@@ -82,9 +82,9 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   /**
    * Replaces files with the files of a staging table.
    *
-   * @param going the old files
-   * @param staged the staging table
-   * @return the replacement, and whether the file statistics have the names and modification times of the new files
+   * @param going the old files, which are deleted
+   * @param staged the staging table that contains the new files
+   * @return the replacement, and whether the file statistics cover the new files by their names and modification times
    */
   def replace(going: Seq[FileSnapshot], staged: CatalogTable): (Replacement, Boolean) = {
     val coming = moves(staged)
@@ -110,26 +110,26 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   def checkTable(): Unit = if (!FileStatistics.isKept(table.properties))
     throw refused("found a table without file statistics", "a table of a dbt model with `range_by`", "use INSERT OVERWRITE, which replaces partitions")
 
-  /** Checks that the same run wrote both tables. Otherwise, another run may have just replaced one of them. */
+  /** Checks that the same run wrote both tables. If not, another run may have replaced one of them in the meantime. */
   def checkRun(listed: CatalogTable, staged: CatalogTable): Unit = {
     val Seq(one, other) = Seq(listed, staged).map(_.properties.get(ReplaceFiles.Build))
     if (one.isEmpty || one != other) throw refused(s"${listed.identifier.quotedString} and ${staged.identifier.quotedString} are not from the same run",
       "no other run of the model at the same time", "wait until the other run ends, and run it again; nothing has been replaced")
   }
 
-  /** Records the replacement before any file moves. */
+  /** Writes the record of the replacement, before any file is moved. */
   def begin(going: Seq[FileSnapshot], coming: Seq[Move]): Replacement = {
     checkUnchanged(going)
     val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
     created.map(defaultLocation).find(children(_).exists(BucketFiles.isData)).foreach { folder =>
-      throw refused(s"found files in $folder, which is not a partition of the table", "an empty folder for the new partition",
+      throw refused(s"found files in $folder, which is not a partition of the table", "an empty directory for the new partition",
         "move the files away, or restore the partition with ALTER TABLE ... ADD PARTITION, and run it again; nothing has been replaced")
     }
     Replacement.begin(location, fs, Replacement(location, coming.map(move => files.nameOf(move.to)).toSet,
       going.map(file => files.nameOf(file.path)).toSet, created, isCommitted = false, done = None))
   }
 
-  /** Moves the new files and their file statistics into the table. Readers with the extension still ignore the new files. */
+  /** Moves the new files and their statistics into the table. Until the commit, sessions with the extension ignore the new files. */
   def moveIn(coming: Seq[Move], staged: CatalogTable, begun: Replacement): Unit = {
     if (begun.created.nonEmpty) catalog.createPartitions(table.identifier, begun.created.map { spec =>
       CatalogTablePartition(spec, table.storage.copy(locationUri = Some(defaultLocation(spec).toUri)))
@@ -146,7 +146,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     if (last.isCommitted) "completed" else "undone"
   }.lastOption.getOrElse("nothing")
 
-  /** Deletes the new files of a replacement, so that the table keeps the old files. Does nothing if it is already committed. */
+  /** Deletes the new files of a replacement, so that the table keeps the old files. Does nothing if the replacement is committed. */
   private def undo(begun: Replacement): Unit = if (Replacement.undo(begun, fs)) {
     together(pathsOf(begun.added))(fs.delete(_, false))
     dropEmpty(begun.created.map(defaultLocation))
@@ -155,8 +155,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }
 
   /**
-   * Completes a committed replacement. Deletes the old files and drops partitions that are now empty. Also deletes files that
-   * other runs moved into the table after their replacements were undone.
+   * Completes a committed replacement: deletes the old files, and drops partitions that are now empty. Also deletes files that
+   * other runs moved into the table although their replacements had been undone.
    */
   private def complete(committed: Replacement): Unit = {
     val removed = pathsOf(committed.removed)
@@ -174,8 +174,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }
 
   /**
-   * Returns the paths of files that belong to this table. A file outside the table's location must be in one of its
-   * partitions, because the record may come from a copy of another table.
+   * Returns the paths of the named files that belong to this table. A file outside the table's location belongs to the table only
+   * if it is in one of the table's partitions. The record may be a copy that belongs to another table.
    */
   private def pathsOf(names: Set[String]): Seq[Path] = {
     val (below, elsewhere) = names.toSeq.partition(files.isBelow)
@@ -183,15 +183,15 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     (below ++ elsewhere.filter(name => folders(new Path(name).getParent.toString))).map(files.pathOf)
   }
 
-  /** Returns the files of a staging table and their target paths. */
+  /** Returns the moves of all files of a staging table to their new paths in the table. */
   def moves(staged: CatalogTable): Seq[Move] = {
     def of(from: Path, to: Path, partition: Option[TablePartitionSpec], isNew: Boolean) = children(from).filter(BucketFiles.isData)
       .map(file => Move(file.getPath, fs.makeQualified(new Path(to, file.getPath.getName)), partition, isNew, file.getModificationTime))
     if (table.partitionColumnNames.isEmpty) of(new Path(staged.location), location, None, isNew = false) else {
       val folders = partitions
       folders.groupBy(_._2.toUri.getPath).find(_._2.size > 1).foreach { case (folder, of) =>
-        throw refused(s"found ${of.size} partitions in the folder $folder", "a separate folder for each partition",
-          "move the rows of each partition into a separate folder, for example with INSERT OVERWRITE, and run it again; nothing has been replaced")
+        throw refused(s"found ${of.size} partitions in the directory $folder", "a separate directory for each partition",
+          "move the rows of each partition into a separate directory, for example with INSERT OVERWRITE, and run it again; nothing has been replaced")
       }
       together(catalog.listPartitions(staged.identifier)) { partition =>
         val folder = folders.get(partition.spec)
@@ -210,7 +210,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     }
   }
 
-  /** Runs an action on all elements in parallel, because storage calls are slow. Waits for all actions to end, even if one fails. */
+  /** Runs an action for all elements in parallel, because storage calls are slow. Waits until all actions have ended, even if one fails. */
   private def together[A, B](all: Seq[A])(act: A => B): Seq[B] =
     ThreadUtils.parmap(all, "replace-files", 16)(one => Try(act(one))).map(_.get)
 
@@ -219,11 +219,11 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private def rename(from: Path, to: Path): Unit = {
     fs.mkdirs(to.getParent)
-    // A rename to an existing directory would move the source into that directory.
+    // If the target is an existing directory, a rename would move the source into this directory.
     if (fs.exists(to) || !fs.rename(from, to)) throw new java.io.IOException(s"$from cannot be renamed to $to")
   }
 
-  /** Returns the locations of all partitions. Like Spark's INSERT, it lists them with one call. */
+  /** Returns the locations of all partitions, with a single metastore call, like Spark's INSERT. */
   private def partitions: Map[TablePartitionSpec, Path] =
     if (table.partitionColumnNames.isEmpty) Map.empty
     else catalog.listPartitions(table.identifier).map(partition => partition.spec -> new Path(partition.location)).toMap
@@ -246,7 +246,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 /**
  * The move of a file from a staging table.
  *
- * @param partition the partition values; None in a table without partitions
+ * @param partition the partition values, or None in an unpartitioned table
  * @param modified the modification time in milliseconds since 1970
  */
 case class Move(from: Path, to: Path, partition: Option[TablePartitionSpec], isNewPartition: Boolean, modified: Long)

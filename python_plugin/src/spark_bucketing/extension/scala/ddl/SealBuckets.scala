@@ -30,8 +30,8 @@ object SealBuckets {
 }
 
 /**
- * Seals existing files. Reads their bucket and sort columns once, and reports for each partition whether its files match
- * the bucket spec. Skips files that are already sealed.
+ * Seals existing files. Spark reads their bucket and sort columns once. The command reports for each partition whether its
+ * files match the bucket spec. The command skips files that are already sealed.
  */
 case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePartitionSpec], asked: SealOptions)
     extends LeafRunnableCommand {
@@ -52,8 +52,8 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
   }
 
   /**
-   * Writes the new seals. The metastore replaces a whole partition, so this method skips a partition that another statement has
-   * altered since.
+   * Writes the new seals. The metastore can only replace a partition's metadata as a whole. Therefore, this method skips a
+   * partition that another statement has altered in the meantime.
    */
   private def write(
       session: SparkSession, table: CatalogTable, outcomes: Seq[SealOutcome]): Seq[SealOutcome] = {

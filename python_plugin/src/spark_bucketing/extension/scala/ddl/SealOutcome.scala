@@ -43,7 +43,7 @@ private object SealOutcome {
   private def of(evidence: SealEvidence, mostCommon: Option[BucketHash], properties: Map[String, String]): SealOutcome = {
     val part = evidence.part
     def refused(problem: String) = SealOutcome(part, Refused, None, evidence.read, Some(problem))
-    if (part.folders.nonEmpty) refused(s"a folder among the files: ${part.folders.head}")
+    if (part.folders.nonEmpty) refused(s"a directory among the files: ${part.folders.head}")
     else if (part.files.isEmpty) SealOutcome(part, PartitionFiles.Empty, None, 0, None)
     else if (evidence.validated.isEmpty) refused("bucket columns that are not in the table, or of a type that engines hash differently")
     else evidence.matching.headOption match {

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.internal.SQLConf
 
-/** Selects the partitions that a statement names, by values or by a predicate. */
+/** Selects the partitions that a statement names by their values or by a predicate. */
 object SealPartitions {
 
   def selected(

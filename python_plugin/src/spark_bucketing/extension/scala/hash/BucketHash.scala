@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.types._
 
-/** The hash function of a bucket layout, which assigns rows to buckets. */
+/** The hash function that assigns rows to buckets in a bucket layout. */
 sealed trait BucketHash extends Serializable {
 
   /** The value of the config key `bucket_hash` and of the seal's key `bucketing.hash`. */
@@ -17,7 +17,7 @@ sealed trait BucketHash extends Serializable {
   /** Whether stock Spark writes buckets with this hash. */
   def isWrittenByStockSpark: Boolean = true
 
-  /** This hash if the Hive layout uses it, otherwise None. */
+  /** This hash if it is a hash of the Hive layout, otherwise None. */
   def asHiveHash: Option[HiveBucketHash] = None
   def inHiveLayout: Boolean = asHiveHash.isDefined
 
@@ -31,7 +31,7 @@ sealed trait BucketHash extends Serializable {
  */
 sealed abstract class HiveBucketHash(override val name: String, val bucketingVersion: String) extends BucketHash {
 
-  /** Returns an expression for the hash of a row as an int. */
+  /** Returns an expression that computes the hash of a row as an int. */
   def of(keys: Seq[Expression]): Expression
 
   /** Returns whether `of` equals Hive's hash for values of this type. */

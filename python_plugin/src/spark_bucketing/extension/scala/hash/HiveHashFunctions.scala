@@ -10,8 +10,8 @@ import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.types._
 
 /**
- * Implements `hive_hash(columns...)` and `hive2_hash(columns...)`, Hive's hash of a row in bucketing version 1 or 2 as an int.
- * Both functions accept only types for which their result equals Hive's hash.
+ * Implements `hive_hash(columns...)` and `hive2_hash(columns...)`. The functions return Hive's hash of a row, in version 1 and 2,
+ * as an int. Both functions accept only types for which their result equals Hive's hash.
  */
 case class HiveHashOf(hash: HiveBucketHash, children: Seq[Expression]) extends RuntimeReplaceable {
   override lazy val replacement: Expression = hash.of(children)
@@ -21,7 +21,7 @@ case class HiveHashOf(hash: HiveBucketHash, children: Seq[Expression]) extends R
   override protected def withNewChildrenInternal(changed: IndexedSeq[Expression]): Expression = copy(children = changed)
 }
 
-/** Implements `hive_bucket(n, columns...)` and `hive2_bucket(n, columns...)`, the bucket id of a row from 0 to n - 1. */
+/** Implements `hive_bucket(n, columns...)` and `hive2_bucket(n, columns...)`. The functions return a row's bucket id, from 0 to n - 1. */
 case class HiveBucketOf(hash: HiveBucketHash, buckets: Expression, columns: Seq[Expression]) extends RuntimeReplaceable {
   override def children: Seq[Expression] = buckets +: columns
   override def flatArguments: Iterator[Any] = children.iterator
@@ -64,9 +64,9 @@ object HiveHashFunctions {
   private val Example = Seq(Literal("Spark"), Literal(1))
 
   /**
-   * Returns a failure for types whose Catalyst hash differs, or may differ, from Hive's hash. Catalyst hashes binary and
-   * timestamps differently. Hive has no collated strings, and hashes CHAR and VARCHAR differently from STRING. The hashes of
-   * nested types have not been compared.
+   * Returns a failure for types whose hash in Catalyst differs, or may differ, from Hive's hash. Catalyst hashes binary and
+   * timestamps differently. Hive has no strings with collations, and hashes CHAR and VARCHAR differently from STRING. For
+   * nested types, the hashes of the two have not been compared.
    */
   def check(hash: HiveBucketHash, function: String, columns: Seq[Expression]): TypeCheckResult =
     if (columns.isEmpty) TypeCheckFailure(s"$function requires at least one column, provided: none")

@@ -9,7 +9,7 @@ import org.apache.spark.sql.internal.SQLConf
  * Assigns rows to partitions as Hive assigns them to buckets: `(hash(expressions) & Int.MaxValue) % numPartitions`, as in
  * Hive's `ObjectInspectorUtils.getBucketNumber`. The hash depends on the bucketing version.
  *
- * Extends `HashPartitioning` because the shuffle and the planner match on that class. Both compute the partition id with
+ * Extends `HashPartitioning`, because the shuffle and the planner match on that class. Both compute the partition id with
  * `partitionIdExpression`.
  */
 class HiveHashPartitioning(keys: Seq[Expression], n: Int, val hash: HiveBucketHash) extends HashPartitioning(keys, n) {
@@ -25,7 +25,7 @@ class HiveHashPartitioning(keys: Seq[Expression], n: Int, val hash: HiveBucketHa
     case _ => super.satisfies0(required)
   }
 
-  // Spark copies a partitioning to rename its attributes. The copy must keep Hive's hash.
+  // Spark copies a partitioning when it renames attributes. The copy must keep Hive's hash.
   override def copy(expressions: Seq[Expression], numPartitions: Int): HashPartitioning =
     new HiveHashPartitioning(expressions, numPartitions, hash)
 
@@ -45,23 +45,23 @@ class HiveHashPartitioning(keys: Seq[Expression], n: Int, val hash: HiveBucketHa
 
 object HiveHashPartitioning {
 
-  /** Returns an expression for the bucket id of a row. */
+  /** Returns an expression that computes the bucket id of a row. */
   def bucketId(hash: HiveBucketHash, keys: Seq[Expression], buckets: Int): Expression =
     Pmod(BitwiseAnd(hash.of(keys), Literal(Int.MaxValue)), Literal(buckets))
 }
 
 /**
- * The counterpart of Spark's `HashShuffleSpec` for Hive's hash. It lets Spark shuffle the other side of a join by Hive's
+ * The counterpart of Spark's `HashShuffleSpec` for Hive's hash. With it, Spark can shuffle the other side of a join by Hive's
  * hash.
  *
- * Join keys have the same type on both sides, so equal keys have equal hashes. A key that Spark casts is not a bucket column,
- * because an INT and a BIGINT of equal value can have different hashes. Two sides are compatible if they have the same hash
+ * Join keys have the same type on both sides, so equal keys have equal hashes. If Spark casts a key, the key is no bucket
+ * column anymore, because an INT and a BIGINT with equal values can have different hashes. Two sides are compatible if they have the same hash
  * and their bucket columns occur at the same positions among the join keys.
  */
 case class HiveHashShuffleSpec(partitioning: HiveHashPartitioning, distribution: ClusteredDistribution)
     extends ShuffleSpec {
 
-  /** The positions of each bucket column among the join keys. */
+  /** For each bucket column, its positions among the join keys. */
   private lazy val positions: Seq[Set[Int]] = partitioning.expressions.map { column =>
     distribution.clustering.indices.filter(distribution.clustering(_).semanticEquals(column)).toSet
   }
@@ -69,8 +69,8 @@ case class HiveHashShuffleSpec(partitioning: HiveHashPartitioning, distribution:
   override def numPartitions: Int = partitioning.numPartitions
 
   /**
-   * Allows a shuffle of the other side by a subset of the join keys, unless the user explicitly requires all of them.
-   * Spark requires all of them by default to avoid skew, but users choose bucket columns deliberately.
+   * Allows Spark to shuffle the other side by a subset of the join keys, unless the user explicitly requires all join keys.
+   * By default, Spark requires all join keys to avoid skew, but users choose bucket columns deliberately.
    */
   override def canCreatePartitioning: Boolean = {
     val wantsAllKeys = SQLConf.get.contains(SQLConf.REQUIRE_ALL_CLUSTER_KEYS_FOR_CO_PARTITION.key) &&

@@ -15,7 +15,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * Hive's hash of a row in bucketing version 2, as in `ObjectInspectorUtils.getBucketHashCode` of Hive 3. The hashes of the
- * fields combine as `31 * hash + field`, and the hash of NULL is 0.
+ * fields are combined as `31 * hash + field`, and the hash of NULL is 0.
  */
 case class HiveMurmurHash(children: Seq[Expression]) extends Expression {
 
@@ -56,7 +56,7 @@ private object HiveMurmurHash {
 
   private val Hasher = "org.apache.spark.sql.bucketing.hash.HiveMurmur3"
 
-  /** Returns the method that hashes values of a type; None for NULL. */
+  /** Returns the name of the method that hashes values of a type, or None for the type of NULL. */
   private def method(dataType: DataType): Option[String] = dataType match {
     case NullType => None
     case BooleanType => Some("hashBoolean")
@@ -71,8 +71,8 @@ private object HiveMurmurHash {
 }
 
 /**
- * Hashes single values like `org.apache.hive.common.util.Murmur3.hash32` with Hive's seed. Hive hashes numbers as big-endian
- * bytes. Unlike standard Murmur3, Hive sign-extends the bytes after the last block of four.
+ * Hashes single values in the same way as `org.apache.hive.common.util.Murmur3.hash32` with Hive's seed. Hive hashes numbers as
+ * big-endian bytes. Unlike standard Murmur3, Hive sign-extends the bytes after the last block of four.
  */
 object HiveMurmur3 {
 

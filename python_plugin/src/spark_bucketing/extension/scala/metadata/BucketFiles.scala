@@ -21,7 +21,7 @@ object BucketFiles {
   private val TransactionName = """^bucket_(\d{1,9})(?:_\d+)?$""".r
   private val SparkName = """^part-.*_(\d{1,9})(?:\..*)?$""".r
 
-  /** Returns the bucket id in a file name. Its position in the name depends on the layout. */
+  /** Returns the bucket id in a file name. The position of the id in the name depends on the layout. */
   def bucketOf(name: String, hash: BucketHash): Option[Int] =
     if (hash.inHiveLayout) bucketOfHiveName(name).orElse(matched(TransactionName, name)) else matched(SparkName, name)
 
@@ -39,7 +39,7 @@ object BucketFiles {
 
   private def isDigit(char: Char): Boolean = char >= '0' && char <= '9'
 
-  // Extracts the name from the URL as text, because a table may have 100,000 files and parsing a Path is expensive.
+  // Extracts the name from the text of the URL. A table may have 100,000 files, and parsing each as a Path would be slow.
   def nameOf(file: String): String = {
     val name = file.substring(file.lastIndexOf('/') + 1)
     if (name.indexOf('%') < 0) name else URLDecoder.decode(name.replace("+", "%2B"), "UTF-8")
@@ -47,7 +47,7 @@ object BucketFiles {
 
   def nameOf(file: PartitionedFile): String = nameOf(file.urlEncodedPath)
 
-  /** Returns the directory of a file as text for comparisons. */
+  /** Returns the directory of a file as text that can be compared. */
   def folderOf(file: String): String = folder(file.substring(0, file.lastIndexOf('/') max 0))
 
   def folderOf(file: PartitionedFile): String = folderOf(file.urlEncodedPath)
@@ -56,7 +56,7 @@ object BucketFiles {
   def folderOf(location: Path, conf: Configuration): String =
     folder(SparkPath.fromPath(location.getFileSystem(conf).makeQualified(location)).urlEncoded)
 
-  // Hadoop has two notations for a URL without a host: file:/ and file:///.
+  // Hadoop writes a URL without a host in two ways: file:/ and file:///.
   private def folder(url: String): String = {
     val place = url.indexOf(":///")
     if (place < 0) url else url.substring(0, place + 1) + url.substring(place + 3)

@@ -14,8 +14,8 @@ import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, S
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * The table function `bucket_specs('db.t')`. Returns the buckets of each partition according to its seal and its descriptor,
- * or one row for a table without partitions.
+ * The table function `bucket_specs('db.t')`. For each partition, it returns the bucket spec in its seal and the bucket spec in
+ * its descriptor. For an unpartitioned table, it returns one row.
  */
 object BucketSpecsFunction extends TableNameFunction("bucket_specs",
   "Returns the sealed bucket spec of each partition of a table, whether its files match the seal, and its descriptor.",
@@ -24,7 +24,7 @@ object BucketSpecsFunction extends TableNameFunction("bucket_specs",
   override protected def rows(table: CatalogTable): LogicalPlan = PartitionSpecs(table.identifier, PartitionSpecs.columns)
 }
 
-/** Queries the metastore during planning, so that each query sees the current metadata. */
+/** Reads the metastore during planning, so that each query sees the current metadata. */
 case class PartitionSpecs(table: TableIdentifier, output: Seq[Attribute]) extends LeafNode with MultiInstanceRelation {
   override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
   override def computeStats(): Statistics = Statistics(conf.defaultSizeInBytes)
@@ -37,7 +37,7 @@ object PartitionSpecs {
 
   val Names: ArrayType = ArrayType(StringType, containsNull = false)
 
-  /** Returns attributes with a name, a data type and a nullable flag. */
+  /** Returns attributes, given their names, their data types and whether they are nullable. */
   def attributes(of: (String, DataType, Boolean)*): Seq[Attribute] =
     of.map { case (name, dataType, nullable) => AttributeReference(name, dataType, nullable)() }
 

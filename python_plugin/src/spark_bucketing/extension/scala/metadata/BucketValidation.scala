@@ -13,7 +13,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StringType, StructField}
 import org.apache.spark.sql.util.PartitioningUtils
 
-/** Validates changes to a table's buckets. */
+/** Validates changes to the buckets of a table. */
 object BucketValidation {
 
   def refused(table: CatalogTable, found: String, expected: String, instead: String): AnalysisException =
@@ -40,12 +40,12 @@ object BucketValidation {
     statedHash(table)
   }
 
-  /** Returns the hash that a table states, or throws an error if its version is unknown. An unbucketed table gets version 1. */
+  /** Returns the hash that a table states, or throws an error if its bucketing version is unknown. An unbucketed table gets version 1. */
   private def statedHash(table: CatalogTable): HiveBucketHash = BucketHash.stated(table.properties).getOrElse(throw refused(table,
     s"found bucketing_version '${table.properties(BucketHash.VersionProperty)}'", s"version ${BucketHash.versions}",
     "change the buckets with the engine that created the table, or write the rows into a table of one of these versions"))
 
-  /** Returns the bucket spec of a statement with the column names of the table. */
+  /** Returns the bucket spec in a statement, with column names as the table spells them. */
   def spec(table: CatalogTable, asked: BucketSpec): BucketSpec = {
     val keys = asked.bucketColumnNames.map(column(table, _))
     val hash = statedHash(table)
@@ -62,7 +62,7 @@ object BucketValidation {
     BucketSpec(asked.numBuckets, once(table, keys, "CLUSTERED"), once(table, sorts, "SORTED"))
   }
 
-  /** Returns the first bucket column that Spark hashes differently from Hive, with its declared type. */
+  /** Returns the first bucket column whose values Spark hashes differently from Hive. The result has the declared type. */
   def unlikeHive(table: CatalogTable, hash: HiveBucketHash, keys: Seq[String]): Option[StructField] = {
     val schema = CharVarcharUtils.getRawSchema(table.schema)
     keys.flatMap(name => schema.find(_.name.equalsIgnoreCase(name)))
@@ -88,7 +88,7 @@ object BucketValidation {
     }
   }
 
-  /** Returns the values of a partition specification in the format of the metastore. */
+  /** Returns the values in a PARTITION clause in the format of the metastore. */
   def partitionValues(table: CatalogTable, given: TablePartitionSpec): Map[String, String] = {
     checkPartitions(table)
     stored(table, PartitioningUtils.normalizePartitionSpec(

@@ -21,7 +21,7 @@ import org.apache.spark.sql.bucketing.compat.Compat
 
 /**
  * An atomic replacement of files in an organized table. Before the first file moves, a record lists the old and new files.
- * The record is in a subdirectory of the table's location that readers of the table skip. See
+ * The record is in a subdirectory of the table's location, which readers of the table skip. See
  * docs/explanation/replacing-rows.md:
  * {{{
  *   _replaced/20240131120000000000-9f2c41d0/begun       lists the files; then the new files move into the table
@@ -32,31 +32,31 @@ import org.apache.spark.sql.bucketing.compat.Compat
  * succeed. Concurrent runs therefore cannot undo a committed replacement, or commit an undone one.
  *
  * The next committed replacement deletes the record. Until then, readers ignore the new files of an undone replacement, even
- * in an old listing. They also detect a listing that is older than the last replacement. Once a replacement is
- * done, readers ignore none of its files, so a restored old file is part of the table again.
+ * if an old listing contains them. Readers also detect a listing that is older than the last replacement. Once a replacement
+ * is done, readers ignore none of its files. If an old file is restored, it is therefore part of the table again.
  *
- * @param added the names of the new files as in [[TableFiles]], which stay valid if the table is copied or renamed
+ * @param added the names of the new files as in [[TableFiles]]; they stay valid if the table is copied or renamed
  * @param removed the names of the old files
  * @param created the partition values of new partitions
- * @param isCommitted whether the table has the new files
- * @param done when the deletion of files was complete, in milliseconds since 1970
+ * @param isCommitted whether the new files, and no longer the old files, belong to the table
+ * @param done the time when all old files had been deleted, in milliseconds since 1970
  */
 case class Replacement(
     folder: Path, added: Set[String], removed: Set[String], created: Seq[Map[String, String]], isCommitted: Boolean, done: Option[Long]) {
 
-  /** Returns the files that readers ignore if they exist. */
+  /** Returns the names of the files that readers ignore, whether or not the files exist. */
   def hidden: Set[String] = if (!isCommitted) added else if (done.isEmpty) removed else Set.empty
 
   /**
-   * Throws an error if an unfinished replacement lacks new files in a directory that has old files. Such a directory was restored from
-   * a backup that is older than the replacement.
+   * Throws an error if new files of an unfinished replacement are missing in a directory that has old files. Such a directory was
+   * restored from a backup that is older than the replacement.
    */
   def checkRestored(found: String => Boolean): Unit = if (isCommitted && done.isEmpty) {
     def parent(name: String) = name.take(name.lastIndexOf('/') + 1)
     val old = removed.filter(found).map(parent)
     added.find(name => old(parent(name)) && !found(name)).foreach { missing =>
       throw Compat.refusal(s"Cannot determine the current files of the table: the replacement $folder is not finished, and its new file " +
-        s"$missing is missing in a folder with old files. Expected all new files of the replacement. ${Replacement.Instead}")
+        s"$missing is missing in a directory with old files. Expected all new files of the replacement. ${Replacement.Instead}")
     }
   }
 }
@@ -70,30 +70,30 @@ object Replacement {
   private val Committed = "committed"
   private val Done = "done"
   private val Instead =
-    s"Instead: restore the whole folder of the table, including $Folder, from one backup, or rebuild the table with dbt run --full-refresh."
+    s"Instead: restore the whole directory of the table, including $Folder, from one backup, or rebuild the table with dbt run --full-refresh."
   private val Stamp = DateTimeFormatter.ofPattern("yyyyMMddHHmmssSSSSSS")
 
   private case class Lists(added: Set[String], removed: Set[String], created: Seq[Map[String, String]])
 
-  // Caches the lists, because a record never changes and its name is unique. Evicts the least recently used record.
+  // Caches the lists of files, because a record never changes and its name is unique. Evicts the least recently used record.
   private val known = Collections.synchronizedMap(new java.util.LinkedHashMap[String, Lists](16, 0.75f, true) {
     override def removeEldestEntry(eldest: java.util.Map.Entry[String, Lists]): Boolean = size > 100
   })
 
-  /** Returns the records of a table, the oldest first: the last committed replacement, and all uncommitted replacements. */
+  /** Returns the last committed replacement of a table, and all replacements that are not committed, oldest first. */
   def records(location: Path, conf: Configuration): Seq[Replacement] = {
     val fs = location.getFileSystem(conf)
     folders(location, fs).flatMap(read(_, fs))
   }
 
-  /** Returns the directories of the records, the oldest first. */
+  /** Returns the directories that contain the replacement records of a table, oldest first. */
   def folders(location: Path, fs: FileSystem): Seq[Path] = {
     val found = children(new Path(location, Folder), fs)
-    found.find(file => !file.isDirectory && !file.getPath.getName.startsWith(".")).foreach(file => throw damaged(file.getPath, "not a folder"))
+    found.find(file => !file.isDirectory && !file.getPath.getName.startsWith(".")).foreach(file => throw damaged(file.getPath, "not a directory"))
     found.map(_.getPath).sortBy(_.getName)
   }
 
-  /** Writes the record of a replacement. Files may move only after this method returns. */
+  /** Writes the record of a replacement. No file may be moved before this method returns. */
   def begin(location: Path, fs: FileSystem, lists: Replacement): Replacement = {
     val json = Json.createObjectNode()
     def add(name: String, values: Iterable[String]) = values.foldLeft(json.putArray(name))(_ add _)
@@ -104,7 +104,7 @@ object Replacement {
       array
     }
     val folder = new Path(new Path(location, Folder), nextName(location, fs))
-    // The rename makes the complete record visible at once.
+    // The rename makes the complete record visible in a single step.
     val unfinished = s".$Begun"
     write(new Path(folder, unfinished), fs, json.toString)
     if (!renamed(folder, unfinished, Begun, fs)) throw new IOException(s"$folder/$unfinished cannot be renamed")
@@ -112,8 +112,8 @@ object Replacement {
   }
 
   /**
-   * Returns a unique name that sorts after all earlier records. It starts with the current time, or with the number after
-   * the last record if the clocks of two hosts differ.
+   * Returns a unique name that sorts after all earlier records. The name starts with the current time. If the last record
+   * is later, because the clocks of two hosts differ, the name starts with the next number after that record.
    */
   private def nextName(location: Path, fs: FileSystem): String = {
     val now = Stamp.format(LocalDateTime.now(ZoneOffset.UTC))
@@ -129,7 +129,7 @@ object Replacement {
 
   def finish(of: Replacement, fs: FileSystem): Unit = write(new Path(of.folder, Done), fs, "")
 
-  /** Reads a record. Returns None if the record is not complete yet. */
+  /** Reads a record. Returns None if the record has not been written completely. */
   @tailrec
   private def read(folder: Path, fs: FileSystem): Option[Replacement] = {
     val found = children(folder, fs).map(file => file.getPath.getName -> file).toMap
@@ -137,7 +137,7 @@ object Replacement {
     val done = found.get(Done).map(_.getModificationTime)
     Seq(Begun, Undone, Committed).find(found.contains) match {
       case None => None
-      // Readers ignore no files of a replacement that is done, so its lists are optional.
+      // Readers ignore no files of a replacement that is done, so its lists of files may be missing.
       case Some(Committed) if done.nonEmpty =>
         val Lists(added, removed, created) = Try(lists(folder, Committed, fs)).toOption.flatten.getOrElse(Lists(Set.empty, Set.empty, Nil))
         Some(Replacement(folder, added, removed, created, isCommitted = true, done))
@@ -196,8 +196,8 @@ object Replacement {
 }
 
 /**
- * Names the files of a table. A name is the path relative to the table's location, or the absolute path if the partition is
- * outside this location. It has no scheme, host or escapes, because a URL can be written in several ways.
+ * Names the files of a table. A name is the file's path relative to the table's location. If the file's partition is outside
+ * this location, the name is an absolute path. A name has no scheme, host or escapes, because a URL can be written in several ways.
  */
 case class TableFiles(location: Path) {
 

@@ -19,10 +19,10 @@ import org.apache.spark.util.ThreadUtils
 /**
  * The statistics of one file of an organized table.
  *
- * @param bytes the length of the file
+ * @param bytes the length of the file in bytes
  * @param modified the modification time in milliseconds since 1970
  * @param checksum the sum of the hashes of all rows
- * @param columns the statistics of each `range_by` and `implicit_partition_by` column
+ * @param columns the statistics of each column in `range_by` and `implicit_partition_by`, by name
  */
 case class FileStats(bytes: Long, modified: Long, rows: Long, checksum: Decimal, columns: Map[String, ColumnStats]) {
   def column(of: StructField): ColumnStats = columns(of.name)
@@ -31,15 +31,15 @@ case class FileStats(bytes: Long, modified: Long, rows: Long, checksum: Decimal,
 /**
  * The statistics of one column in one file.
  *
- * @param lower the minimum in Spark's internal format; null if all values are NULL
- * @param upper the maximum in Spark's internal format; null if all values are NULL
- * @param nulls the number of NULLs
+ * @param lower the minimum in Spark's internal format, or null if all values are NULL
+ * @param upper the maximum in Spark's internal format, or null if all values are NULL
+ * @param nulls the number of rows that have NULL in this column
  */
 case class ColumnStats(dataType: DataType, lower: Any, upper: Any, nulls: Long) {
 
   /**
-   * Returns an upper bound on all values. A session may write the timestamps of the statistics in milliseconds, although
-   * the files of the table have microseconds.
+   * Returns a value that is not less than any value in the file. The statistics may have timestamps in milliseconds, although
+   * the files of the table have timestamps in microseconds.
    */
   def last: Any = (dataType, upper) match {
     case (TimestampType | TimestampNTZType, micros: Long) => math.min(micros, Long.MaxValue - 999) + 999
@@ -48,21 +48,21 @@ case class ColumnStats(dataType: DataType, lower: Any, upper: Any, nulls: Long) 
 }
 
 /**
- * The file statistics of a table, in a subdirectory of the table's location that readers of the table skip. See
+ * The file statistics of a table. Statistics are in a subdirectory of the table's location, which readers of the table skip. See
  * docs/explanation/file-layout.md. Statistics apply to a file only if its length and modification time match.
  */
 class FileStatistics(parts: Set[Path], files: Map[String, Seq[FileStats]], depth: Int) {
 
   /**
-   * Returns the statistics of a file: one element for each combination of implicit partition values in the file, or none if
-   * the statistics do not cover the file.
+   * Returns the statistics of a file, with one element for each combination of implicit partition values in the file. The
+   * result is empty if the statistics do not cover the file.
    */
   def of(file: FileStatus): Seq[FileStats] = files.getOrElse(FileStatistics.lastNames(file.getPath, depth), Nil)
     .filter(mapped => mapped.bytes == file.getLen && mapped.modified == file.getModificationTime).distinct
 
   def isEmpty: Boolean = files.isEmpty
 
-  /** Returns the statistics in these parts. Reads only new parts, because parts never change. Reads all parts again after a deletion. */
+  /** Returns the statistics in these files. Reads only new files, because the others never change. After a deletion, reads all files again. */
   private def of(now: Seq[FileStatus], read: Seq[FileStatus] => Seq[(String, FileStats)]): FileStatistics = {
     val paths = now.map(_.getPath).toSet
     if (!parts.subsetOf(paths)) FileStatistics.empty(depth).of(now, read)
@@ -75,13 +75,13 @@ class FileStatistics(parts: Set[Path], files: Map[String, Seq[FileStats]], depth
 
 object FileStatistics extends Logging {
 
-  /** The properties of a table with file statistics. Each value is a JSON array of column names. */
+  /** The table properties that state which columns have file statistics. Each value is a JSON array of column names. */
   val RangeBy = "bucketing.range_by"
   val ImplicitPartitionBy = "bucketing.implicit_partition_by"
 
   val Folder = "_file_statistics"
 
-  // Caches statistics by location and depth. Evicts the least recently used statistics.
+  // Caches statistics by table location and depth. Evicts the least recently used statistics.
   private val known = Collections.synchronizedMap(new java.util.LinkedHashMap[(Path, Int), FileStatistics](16, 0.75f, true) {
     override def removeEldestEntry(eldest: java.util.Map.Entry[(Path, Int), FileStatistics]): Boolean = size > 100
   })
@@ -91,10 +91,10 @@ object FileStatistics extends Logging {
   def isKept(properties: Map[String, String]): Boolean = Seq(RangeBy, ImplicitPartitionBy).exists(properties.contains)
 
   /**
-   * Reads the file statistics of a table, with a cache for the parts that do not change.
+   * Reads the file statistics of a table, and caches the statistics files that were read.
    *
    * @param depth the number of folder levels between the table's location and its files
-   * @return the statistics, or None if they are missing or unreadable; queries then read all files
+   * @return the statistics, or None if they are missing or unreadable, so that queries read all files
    */
   def read(session: SparkSession, location: Path, depth: Int): Option[FileStatistics] = try {
     val map = known.getOrDefault((location, depth), empty(depth)).of(partsOf(Compat.hadoopConf(session), new Path(location, Folder)), rows(session, _))

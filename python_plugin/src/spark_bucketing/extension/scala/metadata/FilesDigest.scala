@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.security.MessageDigest
 
 /**
- * The digest of an unordered set of files. It combines the number of files, their total length, and a sum of hashes over each
+ * The digest of an unordered set of files. The digest combines the number of files, their total length, and a sum of hashes over each
  * file's name, length and modification time. The digests of disjoint sets can be added.
  *
  * @param count the number of files
@@ -19,7 +19,7 @@ case class FilesDigest(count: Long, bytes: Long, high: Long, low: Long) {
   def +(other: FilesDigest): FilesDigest =
     FilesDigest(count + other.count, bytes + other.bytes, high + other.high, low + other.low)
 
-  /** Adds the hash of a text (times = 1), or removes it (times = -1). A seal adds its spec, so that the digest covers the spec too. */
+  /** Adds the hash of a text (times = 1), or subtracts it (times = -1). A seal adds its bucket spec, so that the digest also covers it. */
   def plus(text: String, times: Int): FilesDigest = {
     val (first, second) = FilesDigest.hash(text)
     copy(high = high + times * first, low = low + times * second)
@@ -44,7 +44,7 @@ object FilesDigest {
     FilesDigest(1, length, high, low)
   }
 
-  // Reuses the MessageDigest, because a lookup takes as long as a hash. digest() resets it.
+  // Reuses the MessageDigest, because getInstance() takes as long as computing a hash. The method digest() resets it.
   private val sha256 = ThreadLocal.withInitial[MessageDigest](() => MessageDigest.getInstance("SHA-256"))
 
   private def hash(text: String): (Long, Long) = {

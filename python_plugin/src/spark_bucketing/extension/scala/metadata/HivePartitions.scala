@@ -17,14 +17,14 @@ import org.apache.spark.sql.hive.HiveExternalCatalog
 import org.apache.spark.sql.hive.client.HiveClientImpl
 
 /**
- * Stores partitions in the Hive metastore with Hive's client. Spark's metastore interface does not support buckets in
- * partitions, and removes them from each partition that it alters. This file is in a Spark package, because Spark's client
- * is private.
+ * Stores partitions in the Hive metastore with Hive's client. Spark's metastore interface does not support buckets of
+ * partitions, and removes them from every partition that it alters. This file is in a package of Spark, because Spark's
+ * wrapper of the client is private.
  */
 class HivePartitions(client: HiveClientImpl) extends PartitionStore {
   import HivePartitions._
 
-  // Hive's limit is a short, and -1 means no limit.
+  // Hive's client takes the maximum number of partitions as a short, and -1 means no limit.
   private val All: Short = -1
 
   private def call[T](body: IMetaStoreClient => T): T = client.withHiveState(body(Hive.get(client.conf).getMSC))
@@ -74,11 +74,11 @@ class HivePartitions(client: HiveClientImpl) extends PartitionStore {
 
 object HivePartitions {
 
-  // Without this property, the metastore lists the files of each altered partition.
+  // Without this property, the metastore lists the files of every partition that is altered.
   private def KeepStatistics: EnvironmentContext =
     new EnvironmentContext(new HashMap[String, String](Map(StatsSetupConst.DO_NOT_UPDATE_STATS -> StatsSetupConst.TRUE).asJava))
 
-  /** Returns None unless this is a Hive catalog with Spark's built-in client, loaded by this class loader. */
+  /** Returns None unless the catalog is a Hive catalog with Spark's built-in client, loaded by the class loader of this class. */
   def of(catalog: ExternalCatalog): Option[PartitionStore] = catalog match {
     case listened: ExternalCatalogWithListener => of(listened.unwrapped)
     case hive: HiveExternalCatalog => hive.client match {
@@ -112,7 +112,7 @@ object HivePartitions {
       sorts.takeWhile(_.getOrder == Ascending).map(_.getCol))
   }
 
-  /** Sets the buckets of a descriptor. */
+  /** Sets the buckets in a descriptor. */
   def describe(descriptor: StorageDescriptor, buckets: BucketDescriptor): Unit = {
     descriptor.setNumBuckets(buckets.numBuckets)
     descriptor.setBucketCols(new ArrayList(buckets.columns.asJava))

@@ -13,8 +13,8 @@ import org.apache.spark.sql.internal.HiveSerDe
 import org.apache.spark.sql.types.ArrayType
 
 /**
- * Changes the buckets of a table in the Hive metastore. Updates the StorageDescriptor and the table properties that Spark
- * reads. Spark itself never changes these properties in an existing table.
+ * Changes the buckets of a table in the Hive metastore: both the StorageDescriptor and the table properties that Spark
+ * reads. Spark itself never changes these properties of an existing table.
  */
 object HiveTableChange {
 
@@ -48,7 +48,7 @@ object HiveTableChange {
     formats.outputFormat.foreach(descriptor.setOutputFormat)
     val serde = descriptor.getSerdeInfo
     formats.serde.foreach(serde.setSerializationLib)
-    // Spark stores the directory of a data source table in this option, and would read the directory of a Hive table twice.
+    // Spark stores the directory of a data source table in this option. With the option, it would read the directory of a Hive table twice.
     val options = new HashMap[String, String](serde.getParameters)
     options.remove("path")
     serde.setParameters(options)
@@ -65,8 +65,8 @@ object HiveTableChange {
   }
 
   /**
-   * Throws an error for a table that Hive cannot represent. If Hive lacks a column type, Spark stores one placeholder column
-   * in the metastore. Hive's SerDe treats a comma in a column name as a separator.
+   * Throws an error for a table that Hive cannot represent. If Hive does not support some column type, Spark stores a single
+   * placeholder column in the metastore. Hive's SerDe treats a comma in a column name as a separator.
    */
   def checkHiveLayout(found: Table, table: CatalogTable): Unit = {
     val (stored, own) = (found.getSd.getCols.asScala, table.dataSchema.fieldNames)

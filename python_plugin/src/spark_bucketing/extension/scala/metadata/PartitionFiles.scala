@@ -16,13 +16,13 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.ThreadUtils
 
 /**
- * The files and the seal of a partition, or of a table without partitions.
+ * The files and the seal of a partition, or of an unpartitioned table.
  *
- * @param partition the partition; None for a table without partitions
- * @param seal the seal; Left with the reason if it is unreadable
- * @param described the bucket spec of the descriptor
+ * @param partition the partition, or None for an unpartitioned table
+ * @param seal the seal, or the reason why the seal is unreadable (Left)
+ * @param described the bucket spec in the descriptor
  * @param files the current data files
- * @param folders the names of subdirectories whose files a reader would also read
+ * @param folders the names of subdirectories whose files Spark would also read
  */
 case class PartitionFiles(
     partition: Option[StoredPartition], location: String, seal: Option[Either[String, Seal]], described: Option[BucketSpec],
@@ -32,10 +32,10 @@ case class PartitionFiles(
 
   def bytes: Long = files.map(_.getLen).sum
 
-  /** Returns the status and a description. The status is `sealed`, `empty`, or the reason code of an ordinary scan. */
+  /** Returns the status and a description. The status is `sealed`, `empty`, or an ordinary-scan code. */
   def status(hash: BucketHash, dataSchema: StructType): (String, Option[String]) = seal match {
     case _ if files.isEmpty && folders.isEmpty => (PartitionFiles.Empty, None)
-    case _ if folders.nonEmpty => (FallbackReason.SealBroken, Some(s"a folder among the files: ${folders.head}"))
+    case _ if folders.nonEmpty => (FallbackReason.SealBroken, Some(s"a directory among the files: ${folders.head}"))
     case None => (FallbackReason.NotSealed, None)
     case Some(Left(why)) => (FallbackReason.SealUnreadable, Some(why))
     case Some(Right(found)) if !found.spec.fits(dataSchema) =>
@@ -45,7 +45,7 @@ case class PartitionFiles(
     case _ => (PartitionFiles.Sealed, None)
   }
 
-  /** Returns the maximum number of files per bucket, or None if a file name has no bucket. */
+  /** Returns the maximum number of files per bucket, or None if some file name has no bucket id. */
   def mostFilesOfBucket(hash: BucketHash): Option[Int] = {
     val buckets = files.map(file => BucketFiles.bucketOf(file.getPath.getName, hash))
     if (buckets.contains(None)) None else Some((0 +: buckets.groupBy(identity).values.map(_.length).toSeq).max)
@@ -57,17 +57,17 @@ object PartitionFiles {
   val Sealed = "sealed"
   val Empty = "empty"
 
-  // Lists several directories at the same time, because object stores respond slowly.
+  // The number of directories that are listed at the same time, because object stores respond slowly.
   private val FoldersAtATime = 16
 
   /**
    * Returns the hashes that the files of a table may have, starting with the stated hash. In the Hive layout, only the rows
-   * prove the hash, because Hive 3 and some clients state version 2 for tables whose files have version 1.
+   * prove which hash was used. Hive 3 and some clients state version 2 for tables whose files have version 1.
    */
   def hashesOf(table: CatalogTable): Seq[BucketHash] =
     if (DDLUtils.isHiveTable(table)) (BucketHash.stated(table.properties).toSeq ++ BucketHash.HiveHashes).distinct else Seq(BucketHash.Spark)
 
-  /** Returns the digest of data files. It ignores empty files. */
+  /** Returns the digest of data files. Empty files do not count. */
   def digest(files: Seq[FileStatus]): FilesDigest = FilesDigest.sum(files.iterator.filter(BucketFiles.isData)
     .map(file => FilesDigest.of(file.getPath.getName, file.getLen, file.getModificationTime)))
 
@@ -84,12 +84,12 @@ object PartitionFiles {
     }
   }
 
-  /** Lists partitions in parallel and keeps their order. Throws the cause of an error, not the wrapper from the thread pool. */
+  /** Lists partitions in parallel, and keeps their order. If an error occurs, throws the original error instead of the thread pool's wrapper. */
   def atOnce[T](partitions: Seq[StoredPartition])(list: StoredPartition => T): Seq[T] =
     try ThreadUtils.parmap(partitions, "bucketing-list", FoldersAtATime)(list)
     catch { case error: SparkException if error.getCause != null => throw error.getCause }
 
-  /** Returns the data files of a directory, and the names of subdirectories that a reader would list. */
+  /** Returns the data files in a directory, and the names of subdirectories whose files Spark would also read. */
   def children(folder: Path, conf: Configuration): (Seq[FileStatus], Seq[String]) = {
     val all = try folder.getFileSystem(conf).listStatus(folder).toSeq catch { case _: FileNotFoundException => Nil }
     (all.filter(BucketFiles.isData), all.filter(_.isDirectory).map(_.getPath.getName).filterNot(BucketFiles.isHidden))

@@ -18,7 +18,7 @@ case class BucketDescriptor(numBuckets: Int, columns: Seq[String], sortColumns: 
 
 object BucketDescriptor {
 
-  // Hive stores these values for a table without buckets.
+  // Hive's descriptor of a table without buckets has these values.
   val Unbucketed: BucketDescriptor = BucketDescriptor(-1, Nil, Nil)
 
   def of(spec: Option[BucketSpec]): BucketDescriptor = spec.fold(Unbucketed) { found =>
@@ -30,7 +30,7 @@ object BucketDescriptor {
  * A partition in the metastore.
  *
  * @param name the name in Hive's format, for example ds=2024-01-01/hour=3
- * @param described the buckets in the descriptor; None if the catalog does not return them
+ * @param described the buckets in the descriptor, or None if the catalog does not return them
  * @param raw the catalog's own object, used to alter the partition
  */
 case class StoredPartition(
@@ -45,8 +45,8 @@ case class StoredPartition(
 /**
  * A change to a partition.
  *
- * @param seal the new seal; None to remove it
- * @param described the new buckets in the descriptor; None to keep the descriptor
+ * @param seal the new seal, or None to remove the seal
+ * @param described the new buckets in the descriptor, or None to keep the descriptor
  */
 case class PartitionChange(partition: StoredPartition, seal: Option[Seal], described: Option[BucketDescriptor]) {
 
@@ -54,16 +54,16 @@ case class PartitionChange(partition: StoredPartition, seal: Option[Seal], descr
   def isDone: Boolean = partition.seal == seal.map(Right(_)) && described.forall(wanted => partition.described.forall(_ == wanted))
 }
 
-/** Stores tables, partitions and their seals. Each method makes one metastore call, or one call per 1,000 partitions. */
+/** Reads and changes tables, partitions and their seals. Each method makes one metastore call, or one call per 1,000 partitions. */
 trait PartitionStore {
 
-  /** Returns the partitions with these values, or all partitions if there are no values. */
+  /** Returns the partitions that have these values, or all partitions if no values are given. */
   def list(table: CatalogTable, values: Map[String, String] = Map.empty): Seq[StoredPartition]
 
-  /** Returns the existing partitions for these values. Each element of `values` has a value for all partition columns. */
+  /** Returns those of the given partitions that exist. Each element of `values` has a value for every partition column. */
   def find(table: CatalogTable, values: Seq[Map[String, String]]): Seq[StoredPartition]
 
-  /** Returns Hive's name for a partition. */
+  /** Returns the name of a partition in Hive's format. */
   def nameOf(table: CatalogTable, values: Map[String, String]): String =
     table.partitionColumnNames.map { column =>
       val value = CaseInsensitiveMap(values)(column)
@@ -81,17 +81,17 @@ trait PartitionStore {
   /** Sets or removes the seal of a table. */
   def sealTable(table: CatalogTable, seal: Option[Seal]): Unit
 
-  /** Throws an error if the spec of a table cannot change, or if the table cannot have the Hive layout. */
+  /** Throws an error if the bucket spec of a table cannot be changed, or if the table cannot be converted to the Hive layout. */
   def check(table: CatalogTable, toHiveLayout: Boolean): Unit
 
-  /** Changes all copies of a table's bucket spec with one call. */
+  /** Changes all copies of a table's bucket spec in the metastore with one call. */
   def alterTable(table: CatalogTable, change: TableChange): Unit
 }
 
 /**
  * A change to the bucket spec of a table.
  *
- * @param spec the new bucket spec; None for an unbucketed table
+ * @param spec the new bucket spec, or None to make the table unbucketed
  * @param properties the table properties to set
  * @param toHiveLayout whether to convert a data source table to the Hive layout
  */
@@ -99,7 +99,7 @@ case class TableChange(spec: Option[BucketSpec], properties: Map[String, String]
 
 object PartitionStore {
 
-  /** The maximum number of partitions in one call, which is one metastore transaction. */
+  /** The maximum number of partitions in one call. Each call is one metastore transaction. */
   val AtATime = 1000
 
   def of(session: SparkSession): PartitionStore = {
@@ -107,14 +107,14 @@ object PartitionStore {
     HivePartitions.of(catalog).getOrElse(new CatalogPartitions(catalog))
   }
 
-  /** Returns properties with the seal replaced, or removed if it is None. */
+  /** Returns properties in which this seal replaces the existing seal. If the seal is None, the existing seal is removed. */
   def withSeal(properties: Map[String, String], seal: Option[Seal]): Map[String, String] =
     properties -- Seal.Keys ++ seal.fold(Map.empty[String, String])(_.parameters)
 }
 
 /**
- * Stores seals through Spark's catalog interface, which supports partition parameters but no descriptors. It serves the
- * in-memory catalog, and Hive metastores with a client other than Spark's built-in client.
+ * Stores seals through Spark's catalog interface, which supports partition parameters but no descriptors. This class is used
+ * for the in-memory catalog, and for Hive metastores with a client other than Spark's built-in client.
  */
 class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore with Logging {
 

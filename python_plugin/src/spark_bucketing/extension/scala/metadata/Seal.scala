@@ -34,10 +34,10 @@ case class SealedSpec(
 
   def bucketSpec: BucketSpec = BucketSpec(numBuckets, columns, sortColumns)
 
-  /** Returns the spec without sort columns, for files whose rows are in the right buckets but not sorted. */
+  /** Returns the spec without sort columns, for files whose rows are in the correct buckets but are not sorted. */
   def unsorted: SealedSpec = copy(sortColumns = Nil, schema = schema.filter(column => columns.contains(column.name)))
 
-  /** Returns whether the data columns still match the columns of the sealed files. */
+  /** Returns whether the table's data columns still match the columns of the sealed files. */
   def fits(dataSchema: StructType): Boolean = SealedSpec.schemaOf(columns ++ sortColumns, dataSchema).contains(schema)
 }
 
@@ -46,18 +46,18 @@ object SealedSpec {
   /** The first day of the Gregorian calendar in days since 1970. Engines interpret earlier dates differently. */
   private val Gregorian = -141427
 
-  /** Returns whether a reader may return a different date, depending on the file format and the session's settings. */
+  /** Returns whether some readers may return a different date, because of the file format or the session's settings. */
   def isBeforeGregorian(row: InternalRow, date: Int): Boolean = !row.isNullAt(date) && row.getInt(date) < Gregorian
 
   def lower(names: Seq[String]): Seq[String] = names.map(_.toLowerCase(Locale.ROOT))
 
-  /** Returns the spec of files. Returns None if a column of the bucket spec is missing from the data columns, or occurs twice. */
+  /** Returns the spec as it is sealed. Returns None if a column of the bucket spec is missing from the data columns, or occurs twice. */
   def of(spec: BucketSpec, hash: BucketHash, dataSchema: StructType): Option[SealedSpec] = {
     val (columns, sorts) = (lower(spec.bucketColumnNames), lower(spec.sortColumnNames))
     schemaOf(columns ++ sorts, dataSchema).map(SealedSpec(spec.numBuckets, columns, sorts, hash, _))
   }
 
-  /** Returns the spec of files that were written with a bucket spec. Returns None if engines hash a bucket column differently. */
+  /** Returns the spec for files that were written with a bucket spec. Returns None if engines hash a bucket column differently. */
   def ofFiles(spec: BucketSpec, hash: BucketHash, dataSchema: StructType): Option[SealedSpec] =
     of(spec, hash, dataSchema).filter { found =>
       found.columns.forall(name => dataSchema.find(_.name.equalsIgnoreCase(name)).exists(field => BucketHash.spreads(field)))
@@ -76,7 +76,7 @@ object SealedSpec {
 }
 
 /**
- * Binds a bucket spec to exact files. The metastore keeps the seal in the properties of a table or the parameters of a
+ * Binds a bucket spec to exact files. The metastore stores the seal in the properties of a table or in the parameters of a
  * partition. A seal is valid only if all its keys are valid. See docs/reference/seal-format.md.
  */
 case class Seal(spec: SealedSpec, files: FilesDigest) {
@@ -111,7 +111,7 @@ object Seal {
 
   val Latest = "2"
 
-  /** Parses the seal in properties. Returns None if there is no seal, and Left with the reason if it is unreadable. */
+  /** Parses the seal in properties. Returns None if there is no seal, and the reason (Left) if the seal is unreadable. */
   def parse(properties: collection.Map[String, String]): Option[Either[String, Seal]] =
     if (!Keys.exists(properties.contains)) None
     else Some(Keys.find(!properties.contains(_)) match {
@@ -137,7 +137,7 @@ object Seal {
     } yield Seal(SealedSpec(buckets, columns, sorts, hash, schema), digest.plus(specText(of), -1))
   }
 
-  /** Returns the text of the spec, which is part of the digest. After a manual change of the spec, the seal matches no files. */
+  /** Returns the text form of the spec that goes into the digest. If someone changes the spec by hand, the seal no longer matches any files. */
   private def specText(of: collection.Map[String, String]): String =
     Seq(NumBuckets, Columns, SortColumns, Hash, Schema).map(of).mkString("\n")
 
@@ -153,7 +153,7 @@ object Seal {
     SealedColumn(column.get("name").textValue, column.get("position").intValue, column.get("type").textValue)
   })
 
-  // Writes only ASCII, because metastore databases differ in the other characters that they support.
+  // Writes only ASCII characters, because metastore databases differ in which other characters they support.
   private val Json = JsonMapper.builder()
     .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS).enable(JsonWriteFeature.ESCAPE_NON_ASCII).build()
 

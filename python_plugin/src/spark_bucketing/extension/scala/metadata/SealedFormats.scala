@@ -13,10 +13,10 @@ object SealedFormats {
 
   private val Names = Seq("parquet", "orc")
 
-  /** The option to encrypt ORC columns. A session without the key reads NULL or another mask without an error. */
+  /** The option that encrypts ORC columns. A session without the key gets no error, but reads NULL or another masked value. */
   private val Encrypting = "orc.encrypt"
 
-  /** Returns the format of a table's files, which is its provider or its input format. */
+  /** Returns the format of a table's files, which is the table's provider or its input format. */
   def of(table: CatalogTable): String =
     (if (DDLUtils.isHiveTable(table)) table.storage.inputFormat else table.provider).getOrElse("none")
 
@@ -26,7 +26,7 @@ object SealedFormats {
     if (DDLUtils.isHiveTable(table)) Names.exists(format.contains) else Names.contains(format)
   }
 
-  /** Returns why files that Spark writes into a table cannot be sealed, or None if they can. */
+  /** Returns why files that Spark writes into a table cannot be sealed, or None if they can be sealed. */
   def objectionTo(table: CatalogTable, conf: Configuration): Option[String] =
     if (!has(table)) Some(s"their format is ${of(table)}")
     else {

@@ -12,11 +12,11 @@ import org.apache.spark.sql.types.StringType
 /**
  * A table function whose only argument is the name of a table.
  *
- * @param example an example query and its result; `_FUNC_` stands for the name of the function
+ * @param example an example query and its result, in which `_FUNC_` stands for the name of the function
  */
 abstract class TableNameFunction(name: String, usage: String, example: String) {
 
-  /** The versions in the output of DESCRIBE FUNCTION, which dbt uses to detect the extension and its version. */
+  /** The versions that DESCRIBE FUNCTION shows. The dbt package uses them to detect the extension and its version. */
   private val versions = s"spark-bucketing ${Built.Version}, for Spark ${Built.Spark}"
 
   protected def rows(table: CatalogTable): LogicalPlan

@@ -8,11 +8,11 @@ import org.apache.spark.sql.execution.joins.{ShuffledHashJoinExec, SortMergeJoin
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Aligns the sides of one-to-many bucket joins, which have N and k x N buckets. A row in bucket b of k x N buckets is in
- * bucket b mod N of N buckets. This allows two plans without a shuffle:
+ * Aligns the two sides of a one-to-many bucket join, which have N and k x N buckets. A row that is in bucket b of k x N buckets
+ * would be in bucket b mod N of N buckets. Therefore, two plans without a shuffle are possible:
  *
- *  - Coalesce: the side with k x N buckets reads k buckets as one (N tasks).
- *  - Split: k tasks read each bucket of the side with N buckets, and filter it by the finer bucket id (k x N tasks).
+ *  - Coalesce: each task reads k buckets of the side with k x N buckets as one bucket (N tasks).
+ *  - Split: k tasks read each bucket of the side with N buckets, and filter its rows by the other side's bucket id (k x N tasks).
  *    Exactly one task keeps each row, so outer joins are correct.
  *
  * Stock Spark's `CoalesceBucketsInJoin` coalesces buckets in the Spark layout, and is disabled by default.
@@ -30,14 +30,14 @@ object BucketAlignment {
       case (here, there) =>
         val (a, b) = (here.head.read.partitions, there.head.read.partitions)
         val fits = a != b && BucketCounts.areCompatible(a, b)
-        // A join below may already have changed the number of partitions, so compare with the scan's original buckets.
+        // A lower join may already have changed a scan's number of partitions, so compare with the scan's original number of buckets.
         val target = if (fits) wanted(here, there).filter(n => (here ++ there).forall(_.read.canHave(n))) else None
         target.map(n => join.withNewChildren(Seq(readAs(left, here, n), readAs(right, there, n))))
           .filter(coPartitioned).getOrElse(join)
     }
   }
 
-  /** Returns the scans whose partitions the plan preserves. Returns none if their numbers of partitions differ. */
+  /** Returns the scans whose partitions the plan preserves, or no scans if their numbers of partitions differ. */
   private def scans(plan: SparkPlan): Seq[BucketScan] = {
     val found = BucketRequirements.scansOf(plan)
     if (found.map(_.read.partitions).distinct.length == 1) found else Nil
@@ -58,9 +58,9 @@ object BucketAlignment {
   }
 
   /**
-   * Returns whether to read partitions with different numbers of buckets together, instead of using an ordinary scan.
+   * Returns whether a bucketed scan of partitions with different numbers of buckets pays off, compared with an ordinary scan.
    *
-   * @param few common divisor of the numbers of buckets
+   * @param few greatest common divisor of the numbers of buckets
    * @param many largest number of buckets
    */
   def worthMerging(few: Int, many: Int, cores: Int): Boolean = few == many || few > 1 && (BucketingConf.alignment match {
@@ -69,15 +69,15 @@ object BucketAlignment {
     case _ => true
   })
 
-  // Too few tasks would be slower than a shuffle.
+  // With too few tasks, the query would be slower than with a shuffle.
   private def enoughTasks(few: Int, many: Int, cores: Int): Boolean =
     few >= cores || many / few <= SQLConf.get.coalesceBucketsInJoinMaxBucketRatio
 
   private def cores(scans: Seq[BucketScan]): Int = BucketTasks.cores(scans.head.session)
 
   /**
-   * Returns whether to split the side with fewer buckets. The tasks read each of its buckets k times. Therefore, splitting
-   * pays off only if this side is small and its buckets alone would leave cores idle.
+   * Returns whether to split the buckets of the side that has fewer buckets. Each of these buckets is read by k tasks. Therefore,
+   * splitting pays off only if this side is small, and if one task per bucket would leave cores idle.
    */
   private def worthSplitting(coarse: Seq[BucketScan], fine: Seq[BucketScan], times: Int): Boolean =
     coarse.head.read.partitions < cores(coarse) &&

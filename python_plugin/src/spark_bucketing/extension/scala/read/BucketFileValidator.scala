@@ -13,24 +13,24 @@ import org.apache.spark.sql.types.{DateType, StructType}
 import org.apache.spark.util.SerializableConfiguration
 
 /**
- * The result of validating a file against a spec.
+ * The result of validating a file against a bucket spec.
  *
- * @param misplaced why the file is not a bucket of the spec; None for a valid bucket
- * @param unsorted why the file is not sorted by the spec's sort columns; None for a sorted file
+ * @param misplaced why the file is not a valid bucket of the spec, or None if it is
+ * @param unsorted why the file is not sorted by the spec's sort columns, or None if it is
  */
 case class FileValidation(misplaced: Option[String], unsorted: Option[String])
 
 /**
  * Validates files against bucket specs. A Spark job reads the bucket and sort columns of each file once.
  *
- * @param specs specs whose columns match the relation
+ * @param specs bucket specs whose columns match the relation
  */
 class BucketFileValidator(relation: HadoopFsRelation, table: String, specs: Seq[SealedSpec]) {
 
   private val columns = specs.flatMap(_.schema.map(_.position)).distinct.sorted
   private val schema = StructType(columns.map(relation.dataSchema(_)))
 
-  /** Returns one sequence for each file, with one result for each spec, in the order of the arguments. */
+  /** Returns one sequence for each file, which contains one result for each spec. Files and specs have the order of the arguments. */
   def of(files: Seq[FileStatus]): Seq[Seq[FileValidation]] = if (files.isEmpty) Nil else {
     val session = relation.sparkSession
     val conf = session.sessionState.newHadoopConfWithOptions(relation.options)

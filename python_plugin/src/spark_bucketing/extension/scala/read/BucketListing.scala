@@ -10,11 +10,11 @@ import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionedFile}
  * The files that Spark listed for a scan. Converts them to an array only once, because a table may have 100,000 files.
  *
  * @param stock Spark's file listing
- * @param pruned number of selected buckets for EXPLAIN; None without bucket pruning
+ * @param pruned number of selected buckets as EXPLAIN shows it, or None without bucket pruning
  */
 class BucketListing(val stock: ScanFiles.Listing, val pruned: Option[String] = None) {
 
-  /** Files with at least one byte. Empty files have no rows, and no footer that a reader could open. */
+  /** The files that are not empty. An empty file has no rows, and no footer that a reader could open. */
   lazy val files: Array[PartitionedFile] = ScanFiles.of(stock).filter(_.length > 0)
 
   lazy val bytes: Long = files.map(_.fileSize).sum
@@ -23,7 +23,7 @@ class BucketListing(val stock: ScanFiles.Listing, val pruned: Option[String] = N
    * Returns the listing with fewer files.
    *
    * @param keep whether to keep the file with this URL
-   * @param note number of selected buckets for EXPLAIN
+   * @param note number of selected buckets, as EXPLAIN shows it
    */
   def prune(keep: String => Boolean, note: String): BucketListing =
     new BucketListing(ScanFiles.kept(stock, keep), Some(note))
@@ -31,7 +31,7 @@ class BucketListing(val stock: ScanFiles.Listing, val pruned: Option[String] = N
 
 object BucketListing {
 
-  /** Cache key for the files of a scan. Compares indexes by reference, because they may list different files. */
+  /** The cache key for the files of a scan. File indexes are compared by reference, because equal indexes may list different files. */
   private class Asked(val index: FileIndex, val filters: Seq[Set[Expression]]) {
     override def equals(other: Any): Boolean = other match {
       case that: Asked => (index eq that.index) && filters == that.filters

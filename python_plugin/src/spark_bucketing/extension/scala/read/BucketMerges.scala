@@ -36,7 +36,7 @@ object BucketMerges {
     })
   }
 
-  // A merge reads several files at the same time, so functions such as input_file_name() have no current file.
+  // A merge reads several files at the same time, so functions such as input_file_name() could not return the current file.
   private def asksForFiles(plan: SparkPlan): Boolean = plan.exists(_.expressions.exists(_.exists {
     case _: InputFileName | _: InputFileBlockStart | _: InputFileBlockLength => true
     case _ => false

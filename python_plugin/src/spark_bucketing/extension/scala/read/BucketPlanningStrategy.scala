@@ -15,8 +15,8 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Applies rules to the physical plan before Spark adds exchanges. Spark's hook for such rules runs only in adaptive
- * execution, but a strategy always runs. The outermost call plans the whole query with the session's planner and applies
+ * Applies rules to the physical plan before Spark adds exchanges. Spark applies injected rules of this kind only with adaptive
+ * execution, but it always applies a strategy. The outermost call plans the whole query with the session's planner and applies
  * the rules to the result. Nested calls return nothing, so that the other strategies plan the query.
  */
 case class BucketPlanningStrategy(session: SparkSession) extends SparkStrategy with Logging {
@@ -30,7 +30,7 @@ case class BucketPlanningStrategy(session: SparkSession) extends SparkStrategy w
       withBuckets(plan, planned) :: Nil
     }
 
-  // A query must not fail if stock Spark can plan it. LinkageError means that this Spark version lacks a class.
+  // A query must not fail if stock Spark can plan it. A LinkageError means that a class or method is missing in this Spark.
   private def withBuckets(query: LogicalPlan, planned: SparkPlan): SparkPlan =
     try OrganizedReads(PerQueryCache.within(query)(BucketedReads(planned))) catch {
       case error @ (NonFatal(_) | _: LinkageError) =>
@@ -39,7 +39,7 @@ case class BucketPlanningStrategy(session: SparkSession) extends SparkStrategy w
         planned
     }
 
-  // Another engine treats a bucketed scan like an ordinary scan, and would assign its files to tasks differently.
+  // Another engine that replaces scans treats a bucketed scan as an ordinary scan, and assigns its files to tasks differently.
   private def areScansReplaced: Boolean = {
     val rules = Compat.otherColumnarRules(session)
     rules.foreach(rule => warnOnce(s"$rule may replace bucketed scans."))
@@ -54,14 +54,14 @@ case class BucketPlanningStrategy(session: SparkSession) extends SparkStrategy w
   private def warnOnce(why: String): Unit =
     if (BucketPlanningStrategy.warnedOf.add(why)) logWarning(s"This session uses ordinary scans for bucketed tables: $why")
 
-  // Streaming state is partitioned by Spark's hash, and the streaming planner has strategies that the session's planner lacks.
+  // Streaming state is partitioned by Spark's hash. The planner for streaming queries has strategies that the session's planner lacks.
   private def isStreaming(plan: LogicalPlan): Boolean =
     plan.isStreaming || session.sparkContext.getLocalProperty(BucketPlanningStrategy.StreamingQuery) != null
 }
 
 object BucketPlanningStrategy {
 
-  /** The local property with the query id in Spark's StreamExecution. Its package differs between Spark versions. */
+  /** The local property that contains the query id in Spark's StreamExecution, a class whose package differs between Spark versions. */
   private val StreamingQuery = "sql.streaming.queryId"
 
   /** The number of queries in this JVM for which planning with buckets failed. Tests expect zero. */
@@ -80,7 +80,7 @@ object FinalizeBucketScans extends Rule[SparkPlan] {
     if (plan.exists(_.isInstanceOf[BucketScan])) CollatedAggregates(BucketMerges(RemoveUnneededBucketScans(plan))) else plan
 }
 
-/** Splits buckets last, so that other rules do not have to handle the filters that split them. */
+/** Also splits buckets, as the last step, so that no other rule has to handle the filters that split them. */
 object FinalizeAndSplitBucketScans extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan = SplitBuckets(FinalizeBucketScans(plan))
 }

@@ -7,9 +7,9 @@ import org.apache.spark.sql.types.DataType
 /**
  * Computes the buckets that can contain rows matching the filters.
  *
- * Stock Spark's `FileSourceStrategy` supports one bucket column. Here each filter becomes a set of alternatives, and each
- * alternative assigns values to some bucket columns. Pruning requires that every combined alternative has values for all
- * bucket columns.
+ * Stock Spark's `FileSourceStrategy` supports only one bucket column. Here, each filter becomes a set of alternatives. An
+ * alternative contains values of some bucket columns. Buckets can be pruned if, after all filters are combined, every
+ * alternative contains values of all bucket columns.
  */
 object BucketPruning {
 
@@ -20,7 +20,7 @@ object BucketPruning {
   private val Limit = 1000
   private val Anything: Seq[Values] = Seq(Map.empty)
 
-  /** Returns the buckets to read; None for all buckets. */
+  /** Returns the buckets to read, or None to read all buckets. */
   def wanted(filters: Seq[Expression], keys: Seq[Attribute], of: SealedBuckets): Option[Set[Int]] = {
     val found = filters.map(alternatives(_, keys)).foldLeft(Anything)(both)
     if (!found.forall(_.size == keys.length)) None
@@ -54,14 +54,14 @@ object BucketPruning {
     }
   }
 
-  /** Returns the alternatives that satisfy both filters. Drops combinations with contradictory values. */
+  /** Returns the alternatives that satisfy both filters. Combinations with contradictory values are left out. */
   private def both(left: Seq[Values], right: Seq[Values]): Seq[Values] =
     if (left.length * right.length > Limit) if (left.length < right.length) left else right
     else for (a <- left; b <- right if a.forall { case (i, value) => b.get(i).forall(_ == value) }) yield a ++ b
 
   private def shortened(values: Seq[Values]): Seq[Values] = if (values.length > Limit) Anything else values
 
-  /** Returns the bucket id. Evaluates the same expression as the writer. */
+  /** Returns the bucket id for these values. The method evaluates the same expression as the writer. */
   private def bucket(values: Seq[Any], types: Seq[DataType], of: SealedBuckets): Int = {
     val literals = values.zip(types).map { case (value, dataType) => Literal(value, dataType) }
     of.hash.partitioning(literals, of.buckets).partitionIdExpression.eval().asInstanceOf[Int]

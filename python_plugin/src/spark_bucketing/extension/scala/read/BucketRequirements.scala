@@ -10,16 +10,16 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{Exchange, REPARTITION_BY_NUM, ShuffleExchangeExec}
 import org.apache.spark.sql.internal.SQLConf
 
-/** An operator directly above a shuffle by bucket. The shuffle is unnecessary if the rows are already in buckets. */
+/** An operator directly above a shuffle by bucket. The shuffle is unnecessary if the rows are already partitioned by bucket. */
 trait RepartitionsByBucket extends UnaryExecNode {
 
-  /** Returns whether a partitioning puts all rows of a bucket into one task. A task may have several buckets. */
+  /** Returns whether a partitioning assigns all rows of a bucket to one task. A task may get several buckets. */
   def isSatisfiedBy(found: Partitioning): Boolean
 }
 
 /**
- * Finds the bucketed scans whose partitioning a parent operator requires. Other scans become ordinary scans, because
- * buckets limit the number of tasks. Based on Spark's `DisableUnnecessaryBucketedScan`; the same setting disables it.
+ * Finds the bucketed scans whose partitioning an operator above them requires. All other scans become ordinary scans, because
+ * buckets limit the number of tasks. Spark's `DisableUnnecessaryBucketedScan` does the same, and the same setting disables both.
  */
 object BucketRequirements {
 
@@ -27,8 +27,8 @@ object BucketRequirements {
 
   /**
    * Returns the output partitioning of an operator. Spark throws an exception if the inputs of a join have different
-   * numbers of partitions, which is valid before Spark adds exchanges. Spark will shuffle these inputs, or
-   * BucketAlignment will align them.
+   * numbers of partitions, which is valid before Spark adds exchanges. Later, Spark shuffles these inputs,
+   * or BucketAlignment aligns them.
    */
   def partitioning(plan: SparkPlan): Partitioning =
     try plan.outputPartitioning catch { case _: IllegalArgumentException => UnknownPartitioning(0) }
@@ -42,8 +42,8 @@ object BucketRequirements {
   private def collect(plan: SparkPlan, used: Boolean, needed: Scans): Unit = plan match {
     case scan: BucketScan => if (used) needed.add(scan)
     case _ =>
-      // Operators above cannot use the buckets below an operator that changes the partitioning. The same applies if a child
-      // does not satisfy the required distribution, because Spark then adds an exchange.
+      // Operators above cannot use the buckets below an operator that changes the partitioning. They also cannot use them if
+      // a child does not satisfy the required distribution, because Spark then adds an exchange.
       val passes = used && (!SQLConf.get.autoBucketedScanEnabled || keepsPartitions(plan))
       plan.children.zip(plan.requiredChildDistribution).foreach { case (child, required) =>
         // Shuffling the output of a partial aggregate is cheaper than reading the whole table in one task.
@@ -70,8 +70,8 @@ object BucketRequirements {
   }
 
   /**
-   * Removes unnecessary shuffles by bucket. This method also runs before Spark adds its exchanges, so that scans
-   * know which operators require their buckets.
+   * Removes unnecessary shuffles by bucket. This method also runs before Spark adds its exchanges, so that the search for
+   * required buckets does not stop at these shuffles.
    */
   def withoutNeedlessShuffles(plan: SparkPlan): SparkPlan = if (KnownBugs.ofUnions.nonEmpty) plan else plan.transformUp {
     case operator: RepartitionsByBucket => operator.child match {

@@ -36,20 +36,20 @@ case class SealedBuckets(table: String, hash: BucketHash, buckets: Int, keys: Se
  *
  * @param of buckets of the table, or the common buckets of partitions with different numbers of buckets
  * @param folders sealed directories
- * @param partitions number of partitions of the scan: the number of buckets, or a divisor or multiple of it
+ * @param partitions number of partitions of the scan, which is the number of buckets or a divisor or multiple of it
  * @param ordered whether each partition is sorted by the sort columns of the table
  * @param merged whether the scan merges the sorted files of a partition instead of reading them sequentially
  */
 case class BucketRead(
     of: SealedBuckets, @transient folders: SealedFolders, partitions: Int, ordered: Boolean = false, merged: Boolean = false) {
 
-  /** Whether several partitions read the same bucket, so that each must filter its rows. */
+  /** Whether several partitions of the scan read the same bucket, so that each of them must filter the rows. */
   def splits: Boolean = partitions > of.buckets
 
-  /** Returns whether this number of partitions can read the buckets. It must be a divisor or multiple of their number. */
+  /** Returns whether a scan with this number of partitions can read the buckets. The number must be a divisor or multiple of the bucket count. */
   def canHave(partitions: Int): Boolean = BucketCounts.areCompatible(partitions, of.buckets)
 
-  /** Returns the partitions that read a bucket. Several partitions share a bucket if there are more partitions than buckets. */
+  /** Returns the partitions that read a bucket. If there are more partitions than buckets, several partitions read the same bucket. */
   def partitionsOf(bucket: Int): Seq[Int] =
     if (partitions <= of.buckets) Seq(bucket % partitions) else bucket until partitions by of.buckets
 
@@ -61,12 +61,12 @@ case class BucketRead(
 }
 
 /**
- * Spark's file scan with a different output partitioning. Inherits columns, filters, dynamic pruning, batches and metrics
- * from Spark.
+ * Spark's file scan with a different output partitioning. This scan inherits columns, filters, dynamic pruning, columnar batches and
+ * metrics from Spark.
  */
 sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockScan(stock) {
 
-  /** The files that the planner compared with the seal. The scan reads exactly these files. Null before the listing. */
+  /** The files that the planner compared with the seal. The scan reads exactly these files. Null until the files are listed. */
   def listing: BucketListing
 
   /** The value of `Bucketed` in EXPLAIN. Spark uses the same key for its own bucketed tables. */
@@ -74,7 +74,7 @@ sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockSc
 
   protected def rebuilt(stock: FileSourceScanExec): BucketAwareScan
 
-  // Spark copies a node with new constructor arguments, which are the arguments of the stock scan here.
+  // Spark copies a node by replacing its constructor arguments. Here, these are the arguments of the stock scan.
   override def makeCopy(newArgs: Array[AnyRef]): SparkPlan =
     like(this, rebuilt(copy().makeCopy(newArgs).asInstanceOf[FileSourceScanExec]))
   override def clone(): SparkPlan = like(this, rebuilt(copy()))
@@ -131,7 +131,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   def copyWith(read: BucketRead = read, listing: BucketListing = listing): BucketScan =
     like(this, new BucketScan(copy(), read, listing))
 
-  /** Returns an ordinary scan, which lists its files when it runs. After bucket pruning, it keeps the pruned listing. */
+  /** Returns an ordinary scan, which lists its files when it runs. If buckets were pruned, the scan keeps the pruned listing. */
   def plain(why: FallbackReason): FallbackScan = like(this, new FallbackScan(copy(), why, Option(listing).filter(_.pruned.isDefined).orNull))
 
   private def columns(names: Seq[String]): Seq[Attribute] =
@@ -148,17 +148,17 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
 
   @transient private lazy val files: BucketListing = Option(listing).getOrElse(new BucketListing(selectedPartitions))
 
-  /** Total size of all files in bytes. */
+  /** The total size of all files in bytes. */
   def bytes: Long = files.bytes
 
-  /** Number of files. */
+  /** The number of files. */
   def numFiles: Long = files.files.length
 
-  /** Files of each partition, from the listing. */
+  /** The files that each partition reads, from the listing. */
   private lazy val listedFiles: IndexedSeq[Seq[PartitionedFile]] =
     BucketScan.spread(files.files, read)
 
-  /** Returns the scan with another number of partitions. It is sorted only if each partition has at most one file. */
+  /** Returns a copy with another number of partitions. The copy is sorted only if each partition has at most one file. */
   def as(partitions: Int): BucketScan = {
     require(read.canHave(partitions), s"Cannot read ${read.of.buckets} buckets as $partitions partitions")
     val spread = copyWith(read.copy(partitions = partitions, ordered = false, merged = false))
@@ -170,13 +170,13 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
 
   /**
    * Returns whether the scan can merge the files of every partition by the sort columns. A merge opens all files of a
-   * partition at the same time, so their number and memory are limited.
+   * partition at the same time, so the number of files and their memory are limited.
    */
   def mergeable: Boolean = read.of.sorts.nonEmpty && listedFiles.forall { files =>
     files.length <= 1 || files.length <= BucketingConf.mergeFiles && opened(files) <= BucketingConf.mergeBytes
   }
 
-  /** Estimates the memory of open files in bytes: one row group for each file, with only the columns that the query reads. */
+  /** Estimates the memory for open files in bytes. Each file needs one row group with the columns that the query reads. */
   private def opened(files: Seq[PartitionedFile]): Double =
     files.map(file => math.min(file.length, BucketScan.RowGroup).toDouble).sum *
       requiredSchema.defaultSize / math.max(relation.dataSchema.defaultSize, 1)
@@ -230,7 +230,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   }
 }
 
-/** Checks that a file has not changed since it was listed. The seal does not cover a new file with the same name. */
+/** Checks that a file has not changed since it was listed, because the seal does not cover a new file with the same name. */
 private[bucketing] class FileChangeGuard(table: String, conf: Broadcast[SerializableConfiguration]) extends Serializable {
 
   def check(file: PartitionedFile): Unit = {
@@ -249,7 +249,7 @@ private[bucketing] class FileChangeGuard(table: String, conf: Broadcast[Serializ
 
 object BucketScan {
 
-  /** Default size of a Parquet row group in bytes, used as the upper limit in memory estimates. */
+  /** The default size of a Parquet row group in bytes, which memory estimates use as the upper limit. */
   private val RowGroup = 128L * 1024 * 1024
 
   /** Converts the output of a file reader, which may be columnar batches, to rows. */

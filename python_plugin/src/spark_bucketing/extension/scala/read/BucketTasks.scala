@@ -11,14 +11,14 @@ import org.apache.spark.sql.internal.SQLConf
 /**
  * Decides whether a scan has enough buckets for its size.
  *
- * One task reads each bucket and the rows that are joined to it. A shuffle costs several times as much as a read, so it is
- * faster only if the buckets would leave three quarters of the cores idle.
+ * A single task reads a bucket and the rows that are joined with it. A shuffle costs several times as much as a read. Therefore,
+ * a shuffle is faster only if the buckets would leave three quarters of the cores idle.
  */
 object BucketTasks {
 
   private val IdleFactor = 4
 
-  /** Returns the number of cores for a query, including cores that dynamic allocation has not requested yet. */
+  /** Returns the number of cores that a query can use, including cores that dynamic allocation has not requested yet. */
   def cores(session: SparkSession): Int = {
     val conf = session.sparkContext.getConf
     val later =
@@ -29,7 +29,7 @@ object BucketTasks {
   }
 
   /**
-   * Returns whether the tasks leave most cores idle for too long. The size limit shrinks as more cores are idle.
+   * Returns whether the tasks leave most cores idle for too long. The more cores are idle, the smaller is the maximum size of a task.
    *
    * @param tasks number of tasks
    * @param largest size of the largest task in bytes
@@ -40,8 +40,8 @@ object BucketTasks {
   }
 
   /**
-   * Returns the reason for an ordinary scan if a scan has too few buckets. Returns None for the Spark layout, because stock
-   * Spark would use the same buckets.
+   * Returns the reason for an ordinary scan if a scan has too few buckets, otherwise None. For the Spark layout, returns None,
+   * because stock Spark would use the same buckets.
    */
   def objection(scan: BucketScan): Option[FallbackReason] = {
     val bytes = scan.bytesOfPartitions.filter(_ > 0)
@@ -53,7 +53,7 @@ object BucketTasks {
   /**
    * The inputs of a join that requires clustered children.
    *
-   * @param inPlace inputs that satisfy the required distribution
+   * @param inPlace inputs that already satisfy the required distribution
    * @param moved inputs that Spark will shuffle
    */
   case class Join(inPlace: Seq[SparkPlan], moved: Seq[SparkPlan])
@@ -67,8 +67,8 @@ object BucketTasks {
   }
 
   /**
-   * Returns the scans with too few buckets for the other input of a join, which Spark would shuffle. Decides only once per
-   * query, because adaptive execution plans again with new sizes after the shuffle has run.
+   * Returns the scans whose buckets are too few for the other input of a join, which Spark would shuffle. The decision is made
+   * only once per query, because adaptive execution plans again, with new sizes, after the shuffle has run.
    */
   def tooFewForOthers(plan: SparkPlan): Map[BucketScan, FallbackReason] = (for {
     join <- joins(plan)
@@ -81,7 +81,7 @@ object BucketTasks {
     else Some(FallbackReason(FallbackReason.TooFewBuckets, s"${scan.read.partitions} buckets for ${cores(scan.session)} cores, " +
       s"and the joined inputs have $bytes bytes"))
 
-  /** Returns the estimated size in bytes of the ordinary scans below an input; None if unknown. */
+  /** Returns the estimated size in bytes of the ordinary scans below an input, or None if it is unknown. */
   def bytesOf(input: SparkPlan): Option[Long] = {
     val tables = input.collectLeaves().filterNot(_.isInstanceOf[BucketScan]).flatMap(_.logicalLink)
     if (tables.exists(!isKnown(_))) None

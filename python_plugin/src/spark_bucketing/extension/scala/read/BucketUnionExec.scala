@@ -11,8 +11,8 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan, UnionExec}
 /**
  * UNION ALL of inputs with the same buckets. Partition i combines partition i of every input.
  *
- * Stock Spark's `UnionExec` also combines partitions if the partitionings are exactly equal. A filter that excludes NULL on
- * one side makes the partitionings differ.
+ * Stock Spark's `UnionExec` also combines partitions, but only if the partitionings are exactly equal. For example, they are
+ * not equal if a filter excludes NULL on one side.
  *
  * @param merged whether to merge the sorted inputs by their common ordering
  */
@@ -25,7 +25,7 @@ case class BucketUnionExec(children: Seq[SparkPlan], merged: Boolean = false) ex
   override lazy val outputPartitioning: Partitioning =
     BucketUnionExec.partitioning(children, output).getOrElse(UnknownPartitioning(0))
 
-  /** Returns the common ordering of all inputs, with the output columns of the union. */
+  /** Returns the ordering that all inputs share, in terms of the union's output columns. */
   private def commonOrder: Seq[SortOrder] = {
     val orders = children.map { child =>
       val places = AttributeMap(child.output.zip(output))
@@ -37,7 +37,7 @@ case class BucketUnionExec(children: Seq[SparkPlan], merged: Boolean = false) ex
   override lazy val outputOrdering: Seq[SortOrder] = if (merged && zips) commonOrder else Nil
 
   // If no operator above requires the buckets, adaptive execution may change the number of partitions of an exchange below.
-  // The bucket union is then an ordinary union.
+  // In that case, the bucket union behaves as an ordinary union.
   private def zips: Boolean = !outputPartitioning.isInstanceOf[UnknownPartitioning]
 
   override protected def doExecute(): RDD[InternalRow] = if (!zips) stock.execute() else {
@@ -54,7 +54,7 @@ case class BucketUnionExec(children: Seq[SparkPlan], merged: Boolean = false) ex
 
 object BucketUnionExec {
 
-  /** Returns the common hash partitioning of all inputs, with the output columns of the union; None if they differ. */
+  /** Returns the hash partitioning that all inputs share, in terms of the union's output columns, or None if they differ. */
   def partitioning(children: Seq[SparkPlan], output: Seq[Attribute]): Option[HashPartitioning] = {
     val alternatives = children.map { child =>
       val places = AttributeMap(child.output.zip(output))
@@ -74,7 +74,7 @@ object BucketUnionExec {
   }
 }
 
-/** Replaces unions of inputs with the same buckets with bucket unions. Reverts them if an input is no longer bucketed. */
+/** Replaces unions with bucket unions if all inputs have the same buckets. Undoes the replacement if an input is no longer bucketed. */
 object BucketUnions {
 
   def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
@@ -85,7 +85,7 @@ object BucketUnions {
     case union: BucketUnionExec if !fits(union) => like(union, UnionExec(union.children))
   }
 
-  // Spark's rules do not support this operator, so they may later replace Spark's own bucketed scans with ordinary scans.
+  // Spark's rules do not know this operator. Therefore, they may later replace Spark's own bucketed scans below it with ordinary scans.
   private def fits(union: SparkPlan): Boolean =
     BucketUnionExec.partitioning(union.children, union.output).isDefined && !union.exists {
       case scan: FileSourceScanExec => scan.bucketedScan

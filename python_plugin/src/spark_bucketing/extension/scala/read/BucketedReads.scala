@@ -10,10 +10,10 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SortExec, SparkPlan}
 
 /**
- * Plans bucketed scans where an operator above requires them, before Spark adds exchanges and sorts.
+ * Plans a bucketed scan where an operator above requires the buckets, before Spark adds exchanges and sorts.
  *
- * First, every scan of a sealed table becomes a bucketed scan. Next, this rule lists the files of required scans and
- * compares them with the seals. Finally, all other scans revert to ordinary scans, or to stock Spark's bucketed scans.
+ * First, every scan of a sealed table becomes a bucketed scan. Next, this rule lists the files of the scans whose buckets are
+ * required, and compares the files with the seals. Finally, all other scans revert to ordinary scans, or to stock Spark's bucketed scans.
  */
 object BucketedReads extends Logging {
 
@@ -28,7 +28,7 @@ object BucketedReads extends Logging {
     }
   }
 
-  /** Returns stock Spark's scan of a table with the Spark layout; None for the Hive layout. */
+  /** Returns stock Spark's scan of a table in the Spark layout, or None for a table in the Hive layout. */
   private def stockScan(scan: BucketScan): Option[FileSourceScanExec] = scan.getTagValue(Stock)
 
   private def stepBack(scan: BucketScan, why: FallbackReason): FileSourceScanExec =
@@ -46,7 +46,7 @@ object BucketedReads extends Logging {
   }
 
   private def bucketed(scan: FileSourceScanExec, read: BucketRead, listing: BucketListing): BucketScan = {
-    // Remove Spark's bucket spec, so that Spark's rules do not treat this as Spark's own bucketed scan.
+    // Remove the bucket spec from the relation, so that Spark's rules do not treat this scan as one of Spark's own bucketed scans.
     val relation = scan.relation.copy(bucketSpec = None)(scan.relation.sparkSession)
     val claimed = like(scan, new BucketScan(scan.copy(relation = relation), read, listing))
     if (!read.of.hash.inHiveLayout) claimed.setTagValue(Stock, scan)
@@ -74,8 +74,8 @@ object BucketedReads extends Logging {
     BucketTasks.objection(found).fold[FileSourceScanExec](found)(stepBack(found, _))
 
   /**
-   * Returns the scan with its listed files, or the reason why they do not match the seals. Bucketed scans and pruned ordinary
-   * scans share one listing.
+   * Returns the scan with its listed files, or the reason why the files do not match the seals. A bucketed scan and the pruned
+   * ordinary scan that may replace it share one listing.
    */
   private def listed(candidate: BucketScan): Either[FallbackReason, BucketScan] = {
     val listing = Option(candidate.listing).getOrElse(BucketListing.of(candidate))
@@ -86,8 +86,8 @@ object BucketedReads extends Logging {
   }
 
   /**
-   * Returns the scan without the buckets that its filters exclude; None if they exclude none. Prunes each file by the number
-   * of buckets in its seal.
+   * Returns the scan without the buckets that its filters exclude, or None if they exclude none. Whether a file is excluded
+   * depends on the number of buckets in its seal.
    */
   private def pruned(scan: BucketScan): Option[BucketScan] = wanted(scan).map { buckets =>
     def keep(file: String): Boolean = buckets.get(scan.read.folders.bucketsOf(file)).forall { some =>
@@ -97,7 +97,7 @@ object BucketedReads extends Logging {
     scan.copyWith(listing = scan.listing.prune(keep, note.mkString(", ")))
   }
 
-  /** Returns the buckets that the filters select, for each number of buckets; None if they select all buckets. */
+  /** For each number of buckets, returns the buckets that the filters select. Returns None if they select all buckets. */
   private def wanted(scan: BucketScan): Option[Map[Int, Set[Int]]] =
     if (!scan.read.of.hash.inHiveLayout) None
     else Some(scan.read.folders.distinct.flatMap { buckets =>
@@ -110,7 +110,7 @@ object RemoveUnneededBucketScans {
 
   def apply(plan: SparkPlan): SparkPlan = {
     val needed = BucketRequirements.of(plan)
-    // A union is no longer bucketed if one of its inputs is now an ordinary scan.
+    // If one of the inputs of a union is an ordinary scan now, the union is no longer bucketed.
     sorted(BucketUnions.takeBack(plan.transformUp { case scan: BucketScan if !needed.contains(scan) => scan.plain(FallbackReason.NotNeeded) }))
   }
 
@@ -125,7 +125,7 @@ object RemoveUnneededBucketScans {
 }
 
 /**
- * Adds a filter to each scan whose partitions share buckets, so that each partition keeps only its own rows.
+ * Adds a filter to each scan in which several partitions read the same bucket, so that each partition keeps only its own rows.
  *
  * {{{
  *   SortMergeJoin

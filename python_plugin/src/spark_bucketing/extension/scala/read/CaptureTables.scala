@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 
 /**
- * Captures the metadata of tables in the Hive layout during analysis, which avoids a second metastore call. Spark later
- * replaces these relations with cached relations, which may be older than a seal from another session.
+ * Captures the metadata of tables in the Hive layout during analysis, which avoids a second metastore call. Later, Spark
+ * replaces their relations with cached relations. Cached relations may be older than a seal of another session.
  */
 object CaptureTables extends Rule[LogicalPlan] {
 

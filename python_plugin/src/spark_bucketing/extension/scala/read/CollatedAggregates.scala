@@ -7,7 +7,7 @@ import org.apache.spark.sql.types.StringType
 
 /**
  * Adds a sort below each sort aggregate whose buffer has strings with a collation. Without generated code, Spark does not copy
- * such a string into the buffer, so it changes when the input reuses its row. The rows of a sort keep their memory.
+ * such a string into the buffer, so the string changes when the input reuses its row. A sort does not reuse its rows.
  */
 object CollatedAggregates {
 

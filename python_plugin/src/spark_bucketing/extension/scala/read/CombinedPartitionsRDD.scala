@@ -16,10 +16,10 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, RowOrdering, SortOr
 case class CombinedPartition(index: Int, of: Seq[(Int, Partition)]) extends Partition
 
 /**
- * Combines partitions of the parent RDDs without a shuffle. Concatenates the partitions, or merges them by a common ordering.
+ * Combines partitions of the parent RDDs without a shuffle. The RDD concatenates the partitions, or merges them by their ordering.
  *
  * @param from for each partition, pairs of a parent's index and the index of one of its partitions
- * @param order ordering of the merge; empty to concatenate
+ * @param order ordering by which to merge the partitions, or empty to concatenate them
  */
 class CombinedPartitionsRDD(
     context: SparkContext,
@@ -29,7 +29,7 @@ class CombinedPartitionsRDD(
     columns: Seq[Attribute])
     extends RDD[InternalRow](context, Nil) {
 
-  // In Spark 3.5 the ordering may be a lazy sequence, which is not serializable.
+  // In Spark 3.5, the ordering may be a lazy sequence, which is not serializable.
   private val mergedBy = order.toIndexedSeq
 
   override def getDependencies: Seq[Dependency[_]] = parents.zipWithIndex.map { case (rdd, parent) =>
@@ -59,8 +59,8 @@ class CombinedPartitionsRDD(
 }
 
 /**
- * Merges sorted iterators. An input may reuse its row object, so an input advances only after the caller has used its previous
- * row. The queue does not change while a single input has the smallest rows, as with files of different dates.
+ * Merges sorted iterators. An input may reuse its row object, so it advances only after the caller has used its previous row. As
+ * long as one input has the smallest rows, the queue does not change. Files of different dates are an example.
  */
 private class MergedRowIterator(inputs: Seq[Iterator[InternalRow]], ordering: Ordering[InternalRow])
     extends Iterator[InternalRow] {

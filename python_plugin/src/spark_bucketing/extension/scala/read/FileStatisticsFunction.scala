@@ -16,9 +16,9 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The table function `file_statistics('db.t')`. Returns the current files of an organized table with their file statistics. */
+/** The table function `file_statistics('db.t')`, which returns the current files of an organized table with their statistics. */
 object FileStatisticsFunction extends TableNameFunction("file_statistics",
-  "Returns the current files of an organized table with their file statistics, or NULL for a file without statistics.",
+  "Returns the current files of an organized table with their file statistics, which are NULL for files that have none.",
   "SELECT file, rows, lower, upper FROM _FUNC_('db.t');\n       part-00000-...  1000  {2024-01-01}  {2024-01-07}") {
 
   override protected def rows(table: CatalogTable): LogicalPlan = {
@@ -54,8 +54,8 @@ private case class FileStatisticsColumns(table: CatalogTable) {
 }
 
 /**
- * Lists the files during planning, so that each query sees the current files. Lists them once per query, even if adaptive
- * execution plans the query several times.
+ * Lists the files during planning, so that each query sees the current files. The files are listed once per query, even if
+ * adaptive execution plans the query several times.
  */
 case class FileStatisticsRelation(table: TableIdentifier, output: Seq[Attribute]) extends LeafNode with MultiInstanceRelation {
   override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
@@ -63,7 +63,7 @@ case class FileStatisticsRelation(table: TableIdentifier, output: Seq[Attribute]
 }
 
 object PlanFileStatistics {
-  // Keeps the rows in the logical plan, which adaptive execution uses again.
+  // Stores the rows in the logical plan, from which adaptive execution plans again.
   private val Rows = TreeNodeTag[Seq[InternalRow]]("bucketing.listed_files")
 }
 
@@ -93,10 +93,10 @@ case class PlanFileStatistics(session: SparkSession) extends SparkStrategy {
           .map(_.getOrElse(null)))
   }
 
-  /** Returns a path in the format of `_metadata.file_path`. A listing may use another format for the same URL. */
+  /** Returns a path in the format of the column `_metadata.file_path`. A listing may use another format for the same path. */
   private def asInMetadata(path: Path): String = new Path(path.toString).toUri.toString
 
-  /** Returns whether statistics have the current column types, which may have changed since the write. */
+  /** Returns whether the columns in the statistics have the table's current types, which may have changed since the write. */
   private def isOf(columns: FileStatisticsColumns)(file: FileStats): Boolean =
     (columns.implicitPartition ++ columns.organized).forall(column => file.columns.get(column.name).exists(_.dataType == column.dataType))
 

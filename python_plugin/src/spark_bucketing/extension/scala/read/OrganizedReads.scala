@@ -24,8 +24,8 @@ import org.apache.spark.sql.types.{DataType, StructType, TimestampType}
 import org.apache.spark.util.ThreadUtils
 
 /**
- * Plans scans of organized tables. A scan reads the files from either before or after a replacement, never a mixture. It
- * skips files whose statistics do not match the filters.
+ * Plans scans of organized tables. A scan reads the files from either before or after a file replacement, never a mixture. A scan
+ * skips files that cannot match the filters according to their statistics.
  */
 object OrganizedReads {
 
@@ -47,16 +47,16 @@ object OrganizedReads {
 }
 
 /**
- * A file index of an organized table. Lists only files that may contain rows matching the filters.
+ * The file index of an organized table. The index lists only files that may contain rows matching the filters.
  *
  * @param all Spark's file index of the table
- * @param map statistics of the files; None to list all files
+ * @param map statistics of the files, or None to list all files
  */
 case class OrganizedFiles(all: FileIndex)(session: SparkSession, table: CatalogTable, map: Option[FileStatistics]) extends FileIndex with Logging {
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
     val listed = OrganizedFiles.asOfOneMoment(session, table, all, partitionFilters, dataFilters)
-    // File skipping is an optimization, so an error must not fail the query.
+    // Skipping files is only an optimization, so an error here must not make the query fail.
     try map.fold(listed) { known =>
       val mayMatch = FileRangeFilter.mayMatch(dataFilters.filter(_.references.forall(attribute => isTheSameForAll(attribute.dataType))))
       OrganizedFiles.only(listed) { file =>
@@ -71,8 +71,8 @@ case class OrganizedFiles(all: FileIndex)(session: SparkSession, table: CatalogT
   }
 
   /**
-   * Returns whether all sessions read the same values of this type. ORC stores timestamps in the writer's local time, so a
-   * session in another time zone reads values that differ from the statistics.
+   * Returns whether all sessions read the same values of this type. For example, ORC stores timestamps in the writer's local
+   * time, so a session in another time zone reads values that differ from the statistics.
    */
   private def isTheSameForAll(dataType: DataType): Boolean =
     dataType != TimestampType || !table.provider.exists(_.equalsIgnoreCase("orc"))
@@ -89,7 +89,7 @@ case class OrganizedFiles(all: FileIndex)(session: SparkSession, table: CatalogT
 object OrganizedFiles {
 
   private val Attempts = 5
-  // In milliseconds. Exceeds usual planning times and clock differences.
+  // A time in milliseconds that exceeds usual planning times and clock differences.
   private val Recent = 600000L
 
   /** Lists all current files of a table. */
@@ -97,16 +97,16 @@ object OrganizedFiles {
     asOfOneMoment(session, table, Compat.filesAnew(session, table), Nil, Nil)
 
   /**
-   * Lists the files of a table as of one moment between two replacements. Spark lists directories one after another, and
+   * Lists the files of a table as of a single moment between two replacements. Spark lists directories one after another, and
    * may cache the result. Therefore, this method reads the replacement records after the listing, and excludes two kinds of
    * files: new files of a replacement that is not committed, and old files of a committed replacement that is not done.
    *
-   * Lists the files again if the listing may be older than the last committed replacement. Lists only once for the same
-   * replacement, unless the replacement is done and listed old files no longer exist.
+   * Lists the files again if the listing may be older than the last committed replacement. Lists them only once because of the
+   * same replacement, unless the replacement is done and some listed old files no longer exist.
    *
    * @param index file index, which may cache its listing
-   * @param listedFor record of the replacement that caused the previous attempt
-   * @param attempts remaining attempts
+   * @param listedFor record of the replacement because of which the files were listed again
+   * @param attempts number of remaining attempts
    */
   @tailrec
   def asOfOneMoment(
@@ -126,7 +126,7 @@ object OrganizedFiles {
         records.foreach(_.checkRestored(found))
         without(listed, records.flatMap(_.hidden).toSet, names)
       case Some(last) if attempts > 0 =>
-        // From now on, listings of this query and session include this replacement.
+        // From now on, file listings in this query and in this session reflect this replacement.
         index.refresh()
         listedSince.put(session, listedSince.getOrDefault(session, Map.empty) + (last.folder.getParent -> last.folder))
         asOfOneMoment(session, table, Compat.filesAnew(session, table), partitionFilters, dataFilters, Some(last.folder), attempts - 1)
@@ -135,11 +135,11 @@ object OrganizedFiles {
     }
   }
 
-  /** Returns whether Spark uses a filter to skip files, such as a filter on file names. */
+  /** Returns whether Spark itself uses a filter to skip files, such as a filter on file names. */
   private def ofFiles(filter: Expression): Boolean = filter.references.exists(_.name.startsWith("file_"))
 
   // For each table of a session, the last replacement after which the session listed the files again. An earlier listing
-  // may miss several replacements.
+  // may be older than several replacements.
   private val listedSince = Collections.synchronizedMap(new java.util.WeakHashMap[SparkSession, Map[Path, Path]])
 
   private def mayBeOlder(session: SparkSession, found: Set[String], last: Replacement): Boolean =
@@ -147,8 +147,8 @@ object OrganizedFiles {
     else !listedSince.getOrDefault(session, Map.empty).get(last.folder.getParent).contains(last.folder)
 
   /**
-   * Returns whether an old file has been deleted since the listing. An old file that exists after the replacement is done
-   * was restored from a backup.
+   * Returns whether an old file has been deleted since the files were listed. If an old file exists although the replacement is
+   * done, the file was restored from a backup.
    */
   private def hasGone(last: Replacement, found: Set[String], names: TableFiles, conf: Configuration): Boolean = last.done.nonEmpty && {
     val old = last.removed.filter(found).toSeq.map(names.pathOf)
@@ -156,9 +156,9 @@ object OrganizedFiles {
   }
 
   /**
-   * Returns whether the new files of a replacement can prove that a listing includes it. A replacement may have no new
-   * files, later replacements may have removed them, or the query may select other partitions. In these cases, the session
-   * must have listed the files since then.
+   * Returns whether the presence of new files can prove that a listing reflects a replacement. New files prove nothing if the replacement has
+   * none, if later replacements have removed them, or if the query selects other partitions. In these cases, the
+   * session must have listed the files after the replacement.
    */
   private def isShownByFiles(last: Replacement): Boolean = last.added.nonEmpty && !isOld(last)
 
@@ -171,15 +171,15 @@ object OrganizedFiles {
     listed.map(directory => directory.copy(files = directory.files.filter(file => keep(file.fileStatus)))).filter(_.files.nonEmpty)}
 
 /**
- * Tests whether a file may contain rows that match filters, based on its statistics. Uses Spark's filter for the batches of
- * cached tables, which have the same statistics.
+ * Tests, based on statistics, whether a file may contain rows that match the filters. The test uses the filter that Spark applies to
+ * the batches of cached tables, because these batches have the same kind of statistics.
  */
 object FileRangeFilter {
 
   private case class Statistics(numRows: Int, stats: InternalRow) extends SimpleMetricsCachedBatch
 
   def mayMatch(filters: Seq[Expression]): FileStats => Boolean = {
-    // Build Spark's filter once for all files with statistics of the same columns and types.
+    // Build Spark's filter only once for all files whose statistics have the same columns and types.
     val made = scala.collection.mutable.Map.empty[Seq[Attribute], Iterator[CachedBatch] => Iterator[CachedBatch]]
     val asked = filters.flatMap(_.references).distinct
     file => {
@@ -201,7 +201,7 @@ object FileRangeFilter {
   /** Returns statistics in the order of Spark's ColumnStatisticsSchema: minimum, maximum, NULL count, row count, bytes. */
   private def statistics(file: FileStats, columns: Seq[ColumnStats]): Statistics = {
     def count(rows: Long) = math.min(rows, Int.MaxValue).toInt
-    // If both counts exceed an int, keep the NULL count below the row count, because the file has other values.
+    // If neither count fits into an int, keep the NULL count below the row count, because the file has values other than NULL.
     def nulls(column: ColumnStats) = if (column.nulls < file.rows) math.min(column.nulls, Int.MaxValue - 1).toInt else count(file.rows)
     val values = columns.flatMap { column =>
       Seq[Any](column.lower, column.last, nulls(column), count(file.rows), 0L)

@@ -9,8 +9,8 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 
 /**
- * Caches results of metastore and file system calls for one query. A table may occur several times in a query, and adaptive
- * execution plans a query several times.
+ * Caches the results of metastore and file system calls for one query. A table may occur in a query several times, and
+ * adaptive execution plans a query several times.
  *
  * The query's relations carry the cache as a tag. Spark plans from a copy of the optimized plan, and adaptive execution
  * keeps this copy.
@@ -36,11 +36,12 @@ object PerQueryCache {
   }
 
   /**
-   * Returns filters for use in a cache key. Removes expression ids, because every reference to a table has different ids.
+   * Returns filters in a form that can be part of a cache key. The result has no expression ids, because they differ
+   * for every reference to a table.
    */
   def comparable(filters: Seq[Expression]): Set[Expression] =
     filters.map(_.transform { case column: Attribute => column.withExprId(ExprId(0)).withQualifier(Nil) }).toSet
 
-  /** Returns the filters whose values are known when Spark plans the query. */
+  /** Returns the filters whose values are already known when Spark plans the query. */
   def known(filters: Seq[Expression]): Seq[Expression] = filters.filterNot(_.exists(_.isInstanceOf[PlanExpression[_]]))
 }

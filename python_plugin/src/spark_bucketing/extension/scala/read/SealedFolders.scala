@@ -14,8 +14,8 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 /**
  * The directories of a scan and their seals.
  *
- * @param common common divisor of the numbers of buckets of all directories
- * @param seals seals by directory (BucketFiles.folderOf); may lack directories without files
+ * @param common greatest common divisor of the numbers of buckets in all directories
+ * @param seals seals by directory (BucketFiles.folderOf), which may lack directories without files
  */
 case class SealedFolders(common: Int, seals: Map[String, Seal]) {
 
@@ -23,7 +23,7 @@ case class SealedFolders(common: Int, seals: Map[String, Seal]) {
     if (seals.values.forall(_.spec.numBuckets == common)) Map.empty
     else seals.map { case (folder, seal) => folder -> seal.spec.numBuckets }
 
-  /** Returns the number of buckets for which a file was written, given its URL. */
+  /** Returns the number of buckets with which the file at this URL was written. */
   def bucketsOf(file: String): Int = if (counts.isEmpty) common else counts.getOrElse(BucketFiles.folderOf(file), common)
 
   lazy val distinct: Seq[Int] = (counts.values.toSeq :+ common).distinct.sorted
@@ -31,10 +31,10 @@ case class SealedFolders(common: Int, seals: Map[String, Seal]) {
   def objectionTo(listing: BucketListing, hash: BucketHash): Option[FallbackReason] =
     PerQueryCache((listing, this))(objection(listing.files, hash))
 
-  /** Returns the reason if the files differ from the sealed files. A directory without files matches every seal. */
+  /** Returns a reason if the files differ from the sealed files, otherwise None. A directory without files matches every seal. */
   private def objection(files: Array[PartitionedFile], hash: BucketHash): Option[FallbackReason] = {
     val byFolder = files.groupBy(BucketFiles.folderOf).toArray
-    // Compare in parallel, because 100,000 files take a second on one core.
+    // Compare directories in parallel, because comparing 100,000 files on one core takes a second.
     val isBroken: Predicate[(String, Array[PartitionedFile])] = { case (folder, found) =>
       !seals.get(folder).exists(seal => SealedFolders.areSealed(found, seal, hash))
     }

@@ -29,19 +29,19 @@ class LazyFileListing(scan: FileSourceScanExec) {
 
   def listing: BucketListing = { asked = true; all }
 
-  /** Returns the listing if it was used before; never lists files. */
+  /** Returns the listing if it has been used before, otherwise None. The method never lists files. */
   def listed: Option[BucketListing] = if (asked) Some(all) else None
 }
 
 /** Determines the bucket spec of a scan from the seals in the metastore. BucketedReads compares the seals with the files. */
 object SealedSpecs {
 
-  /** A partition that the query selects, or an unpartitioned table, which has an empty name. */
+  /** A partition that the query selects, or an unpartitioned table. The name of an unpartitioned table is empty here. */
   private case class Part(name: String, folder: String, seal: Either[FallbackReason, Seal])
 
   private type Found = Either[FallbackReason, (SealedSpec, SealedFolders)]
 
-  /** Returns how to read the buckets of a table, or the reason for an ordinary scan; None if stock Spark reads the table. */
+  /** Returns how to read a table's buckets, or the reason for an ordinary scan. Returns None if stock Spark reads the table. */
   def of(scan: FileSourceScanExec, files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] =
     for {
       relation <- relationOf(scan)
@@ -50,8 +50,8 @@ object SealedSpecs {
     } yield read
 
   /**
-   * Returns the reason if a scan may return values that differ from the sealed values. The values depend on the file format
-   * and the session's settings, which a seal does not cover. A supported reader returns the values that were written, and can
+   * Returns a reason if a scan may return other values than those that were sealed. The values depend on the file format and on
+   * the session's settings, which a seal does not cover. A supported reader returns the values that were written, and can
    * read several files at the same time. A subclass of such a reader may behave differently, so it is not supported.
    */
   def otherColumns(relation: HadoopFsRelation): Option[FallbackReason] = relation.fileFormat.getClass match {
@@ -76,7 +76,7 @@ object SealedSpecs {
       Some(FallbackReason(PositionalColumns, s"$ByPosition is true, and files may have columns in another order"))
     else SealedFormats.ofEncryption(conf.get).map(FallbackReason(UnsupportedReader, _))
 
-  /** Returns the logical relation of a scan from the logical plan that Spark links to it. */
+  /** Returns the logical relation of a scan, from the logical plan that Spark attaches to the scan. */
   def relationOf(scan: FileSourceScanExec): Option[LogicalRelation] =
     scan.logicalLink.flatMap(_.collectFirst {
       case relation: LogicalRelation if relation.relation == scan.relation => relation
@@ -86,7 +86,7 @@ object SealedSpecs {
       scan: FileSourceScanExec, relation: LogicalRelation, cached: CatalogTable,
       files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] =
     relation.getTagValue(CaptureTables.AsAnalyzed) match {
-      // Spark may have analyzed a DataFrame or a cached query before the table was sealed.
+      // If a DataFrame or a cached query was analyzed before the table was sealed, its metadata has no seal yet.
       case Some(noted) => hiveLayout(scan, noted, files).map { read =>
         if (isProven(noted, read, files)) read else hiveLayout(scan, current(scan, cached), files).getOrElse(read)
       }
@@ -94,8 +94,8 @@ object SealedSpecs {
     }
 
   /**
-   * Returns whether the captured metadata is current. Partition seals always come from the metastore. For an unpartitioned
-   * table, compares the seal with the files.
+   * Returns whether the captured metadata is current. The seals of partitions always come from the metastore. For an
+   * unpartitioned table, this method compares the seal with the files.
    */
   private def isProven(table: CatalogTable, read: Either[FallbackReason, BucketRead], files: LazyFileListing): Boolean =
     read.exists(found => table.partitionColumnNames.nonEmpty || found.folders.objectionTo(files.listing, found.of.hash).isEmpty)
@@ -105,7 +105,7 @@ object SealedSpecs {
     spec <- table.bucketSpec
   } yield buckets(scan, table, spec, files)
 
-  /** Returns how to read a sealed table with the Spark layout. Stock Spark reads unsealed tables by the table's spec. */
+  /** Returns how to read a sealed table in the Spark layout. Stock Spark reads unsealed tables with the table's bucket spec. */
   private def sparkLayout(
       scan: FileSourceScanExec, cached: CatalogTable, files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] = for {
     spec <- scan.relation.bucketSpec
@@ -125,7 +125,7 @@ object SealedSpecs {
     val hashes = PartitionFiles.hashesOf(table)
     val parts = if (table.partitionColumnNames.isEmpty) Seq(whole(scan, table, hashes)) else partitions(scan, table, hashes)
     val cores = BucketTasks.cores(scan.relation.sparkSession)
-    // Without files, plan with the table's spec, which the next write will use.
+    // If there are no files, plan with the table's bucket spec, because the next write uses it.
     def empty: Found = SealedSpec.of(ofTable, hashes.head, scan.relation.dataSchema)
       .toRight(FallbackReason(AmbiguousColumn, "its bucket columns do not match the columns of its files"))
       .map(_ -> SealedFolders(ofTable.numBuckets, Map.empty))
@@ -136,7 +136,7 @@ object SealedSpecs {
     found.flatMap { case (spec, folders) => columns(scan, table, spec, folders) }
   }
 
-  /** Returns the parts that have files. Returns all parts if a file belongs to none of them. */
+  /** Returns the parts that have files, or all parts if some file belongs to none of them. */
   private def withFiles(parts: Seq[Part], listing: BucketListing): Seq[Part] = {
     val folders = listing.files.iterator.map(file => BucketFiles.folderOf(file)).toSet
     if (folders.subsetOf(parts.map(_.folder).toSet)) parts.filter(part => folders.contains(part.folder)) else parts
@@ -149,7 +149,7 @@ object SealedSpecs {
 
   private def hadoopConf(session: SparkSession): Configuration = PerQueryCache("hadoop conf")(Compat.hadoopConf(session))
 
-  /** Returns the selected partitions with one metastore call. Dynamic pruning may exclude some of them later. */
+  /** Returns the partitions that the query selects, with one metastore call. Dynamic pruning may exclude some of them later. */
   private def partitions(scan: FileSourceScanExec, table: CatalogTable, hashes: Seq[BucketHash]): Seq[Part] = {
     val session = scan.relation.sparkSession
     val filters = PerQueryCache.known(scan.partitionFilters).filter(_.deterministic)
@@ -178,8 +178,8 @@ object SealedSpecs {
     }
 
   /**
-   * Returns one spec for several parts. It has the greatest common divisor of their numbers of buckets, and the common prefix
-   * of their sort columns.
+   * Returns one bucket spec with which several parts can be read together. The number of buckets is the greatest common
+   * divisor of all numbers of buckets. The sort columns are the common prefix of all lists of sort columns.
    */
   private def together(parts: Seq[Part], cores: Int): Found =
     if (parts.isEmpty) Left(FallbackReason(NotSealed, "the query selects no partition"))
@@ -201,7 +201,7 @@ object SealedSpecs {
       }
     }
 
-  /** Returns the reason for an ordinary scan, with an example partition for up to three specs. */
+  /** Returns the reason for an ordinary scan. The reason names up to three different specs, each with an example partition. */
   private def differing(specs: Seq[(String, SealedSpec)], kind: SealedSpec => String): FallbackReason = {
     val kinds = specs.map { case (name, spec) => kind(spec) -> name }
     val examples = kinds.map(_._1).distinct.take(3).map { found =>
@@ -232,14 +232,14 @@ object SealedSpecs {
     case _ => Left(FallbackReason(AmbiguousColumn, s"several columns are named $name"))
   }
 
-  /** Returns the columns with this name. Ignores case, because the metastore may store names in lower case. */
+  /** Returns the columns with this name. Upper and lower case do not differ, because the metastore may store names in lower case. */
   private def named(scan: FileSourceScanExec, name: String): Seq[Attribute] =
     scan.output.filter(_.name.equalsIgnoreCase(name))
 
   private def rawType(column: Attribute): DataType = BucketHash.rawType(column.dataType, column.metadata)
 
-  // Values of these types have the same order when written and when read. Timestamps do not: Parquet may truncate them, and
-  // ORC stores the writer's local time.
+  // Values of these types have the same order when they are read as when they were written. This does not hold for timestamps:
+  // Parquet may truncate them, and ORC stores the writer's local time.
   private def sortable(column: Attribute): Boolean = rawType(column) match {
     case string: StringType => string == StringType
     case _: NumericType | BooleanType | DateType => true

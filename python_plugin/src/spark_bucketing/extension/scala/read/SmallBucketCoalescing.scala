@@ -6,17 +6,17 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Reads several small buckets in one task. Otherwise, 1,000 buckets of a few rows would need 1,000 tasks. Similarly, Spark's
- * own scan combines small files, and adaptive execution combines small shuffle partitions.
+ * Reads several small buckets in one task. Otherwise, 1,000 buckets with a few rows each would need 1,000 tasks. Similarly,
+ * Spark's own scan combines small files, and adaptive execution combines small shuffle partitions.
  *
- * Keeps at least one task per core, and enough tasks for the rows that joins shuffle. Each task must be able to merge its
- * files, so that no sort is added. Tables with compatible numbers of buckets get the same number of partitions, so that
+ * There is at least one task per core, and there are enough tasks for the rows that joins shuffle. Each task must be able to
+ * merge its files, so that Spark adds no sort. Tables with compatible numbers of buckets get the same number of partitions, so that
  * they stay compatible.
  */
 object SmallBucketCoalescing {
 
   def apply(plan: SparkPlan): SparkPlan = if (BucketingConf.partitionBytes <= 0) plan else {
-    // Use the same number for the whole query, because later stages must match stages that have run.
+    // Use the same number of tasks for the whole query, because later stages must match stages that have already run.
     val wanted = PerQueryCache("tasks")((1L +: plan.collect { case scan: BucketScan => tasks(scan) } ++: ofOthers(plan)).max)
     val numbers = plan.collect { case scan: BucketScan => scan.read.of.buckets }.toSet
     plan.transformUp {
@@ -43,7 +43,7 @@ object SmallBucketCoalescing {
 
   private def tasks(all: Long, most: Long): Long = all / most + (if (all % most == 0) 0 else 1)
 
-  /** Returns the numbers that divide, or are multiples of, one of the given numbers, directly or through other numbers. */
+  /** Extends the given numbers by all numbers that divide, or are multiples of, a number already in the result. */
   @scala.annotation.tailrec
   private def compatible(these: Set[Int], all: Set[Int]): Set[Int] = {
     val more = all.filter(n => these.exists(BucketCounts.areCompatible(_, n)))

@@ -13,15 +13,15 @@ import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Spark's file writer with another bucket id. Spark's `V1WritesUtils` knows only Hive's hash of version 1 and its own hash, so
- * this operator replaces the bucket id in the description of the write.
+ * Spark's file writer with another expression for the bucket id. Spark's `V1WritesUtils` knows only its own hash and Hive's hash
+ * of version 1, so this operator replaces the expression in the description of the write.
  */
 class BucketWriteExec(
     child: SparkPlan, format: FileFormat, partitions: Seq[Attribute], spec: Option[BucketSpec], writeOptions: Map[String, String],
     static: Map[String, String])
     extends WriteFilesExec(child, format, partitions, spec, writeOptions, static) {
 
-  // The description sorts the rows of concurrent writers by Spark's bucket id, so this operator does not use them.
+  // For concurrent writers, the description sorts rows by Spark's own bucket id, so this operator does not use concurrent writers.
   override def doExecuteWrite(of: WriteFilesSpec): RDD[WriterCommitMessage] =
     super.doExecuteWrite(of.copy(description = described(of.description), concurrentOutputWriterSpecFunc = _ => None))
 
@@ -43,12 +43,12 @@ object BucketWriteExec {
   private def bucketId(columns: Seq[Attribute], spec: BucketSpec, options: Map[String, String]): Expression =
     SealedWrites.hashOf(options).partitioning(spec.bucketColumnNames.map(column(columns, _)), spec.numBuckets).partitionIdExpression
 
-  /** Returns the ordering that the writer requires, so that it has one open file at a time. */
+  /** Returns the ordering that the writer requires, so that it has only one open file at a time. */
   def ordering(
       columns: Seq[Attribute], dynamic: Seq[Attribute], spec: BucketSpec, options: Map[String, String]): Seq[SortOrder] =
     (dynamic ++ Seq(bucketId(columns, spec, options)) ++ spec.sortColumnNames.map(column(columns, _))).map(SortOrder(_, Ascending))
 
-  /** Throws an error if Spark's own writer would write buckets of another hash than the one of the table. */
+  /** Throws an error if Spark's own writer would assign rows to buckets with another hash than the table's. */
   def check(plan: SparkPlan, options: Map[String, String], table: Option[CatalogTable]): Unit = {
     val hash = SealedWrites.hashOf(options)
     if (!hash.isWrittenByStockSpark && !V1WritesUtils.getWriteFilesOpt(plan).exists(_.isInstanceOf[BucketWriteExec])) throw Compat.refusal(
@@ -57,7 +57,7 @@ object BucketWriteExec {
   }
 }
 
-/** Plans the writer of hashes that stock Spark does not write. */
+/** Plans the writer for bucket hashes that stock Spark cannot write. */
 case class PlanBucketWrites(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case WriteFiles(child, format, partitions, spec @ Some(_), options, static) if !SealedWrites.hashOf(options).isWrittenByStockSpark =>

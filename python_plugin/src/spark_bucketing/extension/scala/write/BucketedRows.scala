@@ -19,7 +19,7 @@ import org.apache.spark.sql.types.StringType
  *
  * @param partitionedBy the dynamic partition columns
  * @param keys the bucket columns
- * @param wanted the minimum number of tasks if there are dynamic partition columns; otherwise each bucket has one task
+ * @param wanted the minimum number of tasks if there are dynamic partition columns; otherwise, each bucket has one task
  */
 case class BucketedRows(
     partitionedBy: Seq[Attribute], keys: Seq[Attribute], hash: BucketHash, buckets: Int, wanted: Int, child: LogicalPlan)
@@ -33,7 +33,7 @@ case class BucketedRows(
     if (partitionedBy.isEmpty) hash.partitioning(keys, buckets)
     else new WriteTasks(partitionedBy.map(directory), keys, hash.partitioning(keys, buckets), buckets.max(wanted))
 
-  // Spark writes the empty string and NULL into the same partition directory.
+  // Spark writes rows with an empty string and rows with NULL into the same partition directory.
   private def directory(column: Attribute): Expression =
     if (column.dataType == StringType && column.nullable) Empty2Null(column) else column
 }
@@ -70,7 +70,7 @@ class WriteTasks(directories: Seq[Expression], keys: Seq[Expression], bucket: Ha
 }
 
 /**
- * The physical operator for [[BucketedRows]]. It requires a ClusteredDistribution, so that no later rule separates rows
+ * The physical operator for [[BucketedRows]]. The operator requires a ClusteredDistribution, so that no later rule separates rows
  * with equal keys. [[EnsureBucketedRows]] enforces the exact partitioning.
  */
 case class BucketedRowsExec(
@@ -79,7 +79,7 @@ case class BucketedRowsExec(
 
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
-  // Spark's write compares only the columns of an ordering, so it would mistake a descending order for the sort order of the buckets.
+  // Spark's write compares only the columns of an ordering. It would therefore mistake a descending order for the sort order of the buckets.
   override def outputOrdering: Seq[SortOrder] =
     child.outputOrdering.takeWhile(order => order.direction == Ascending && order.nullOrdering == NullsFirst)
 
@@ -93,7 +93,7 @@ case class BucketedRowsExec(
     case _ => found.numPartitions == 1
   }
 
-  // Fewer tasks than buckets are enough if they keep all cores busy.
+  // There may be fewer tasks than buckets, provided that the tasks keep all cores busy.
   private def isByBucket(found: HashPartitioning): Boolean =
     found.numPartitions > 0 && buckets % found.numPartitions == 0 &&
       found.numPartitions >= math.min(partitioning.numPartitions, BucketTasks.cores(session)) &&
@@ -104,7 +104,7 @@ case class BucketedRowsExec(
   override protected def withNewChildInternal(changed: SparkPlan): SparkPlan = copy(child = changed)
 }
 
-/** Plans the shuffle like an explicit repartition, so that adaptive execution neither coalesces nor splits it. */
+/** Plans the shuffle as an explicit repartition, so that adaptive execution neither coalesces nor splits its partitions. */
 case class PlanBucketedRows(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case rows: BucketedRows =>
@@ -117,13 +117,13 @@ case class PlanBucketedRows(session: SparkSession) extends SparkStrategy {
 
 object PlanBucketedRows {
 
-  /** The maximum number of rows that a single task writes. One task per bucket would cost more than the write itself. */
+  /** The maximum number of rows that a single task writes to all buckets. For so few rows, one task per bucket would be slower. */
   private val Few = 100L
 }
 
 /**
  * Removes the shuffle by bucket if the rows are already distributed by bucket, for example after a bucketed scan or a join
- * on the bucket columns. Adds it again if Spark has replaced it. This rule runs after Spark has added its exchanges.
+ * on the bucket columns. Adds the shuffle again if Spark has replaced it. This rule runs after Spark has added its exchanges.
  */
 object EnsureBucketedRows extends Rule[SparkPlan] {
 

@@ -37,13 +37,13 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
     val table = Compat.writtenTable(write).filter(isBucketable).map(Compat.current(session, _))
     val buckets = distributed(table.filter(DDLUtils.isHiveTable).fold(write)(intoBuckets(write, _)))
     val sealable = BucketedWrites.isSealable(buckets)
-    // The wrapped command also requires the ordering of a hash that stock Spark does not write.
+    // The wrapped command also requires the ordering for a bucket hash that stock Spark cannot write.
     if (buckets.bucketSpec.isDefined && (sealable || !SealedWrites.hashOf(buckets.options).isWrittenByStockSpark))
       sealedWrite(buckets, table.filter(_ => sealable))
     else buckets
   }
 
-  // If this Spark build has different write commands, the write continues without a seal.
+  // If the write commands of this Spark build differ from those of the release, the write continues without a seal.
   private def sealedWrite(write: V1WriteCommand, table: Option[CatalogTable]): V1WriteCommand =
     try SealedCommands(write, table) catch { case error: LinkageError if SealedWrites.hashOf(write.options).isWrittenByStockSpark =>
       logWarning(s"The files written into ${table.fold("a new table")(_.identifier.quotedString)} are not sealed: " +
@@ -55,7 +55,7 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
   private def isBucketable(table: CatalogTable): Boolean = DDLUtils.isHiveTable(table) || table.bucketSpec.isDefined
 
   /**
-   * Returns the write with the bucket spec that the metastore has for its table. After a SELECT from a table of the Hive
+   * Returns the write with the bucket spec that the metastore has for the table. After a SELECT from a table in the Hive
    * layout, Spark caches a relation without buckets. An INSERT with this relation would write an unbucketed file.
    */
   private def intoBuckets(write: V1WriteCommand, table: CatalogTable): V1WriteCommand = table.bucketSpec match {
@@ -86,7 +86,7 @@ object BucketedWrites {
 
   private val CapOnRows = "maxRecordsPerFile"
 
-  /** The column with which this package's dbt macros distribute the rows. */
+  /** The column by which this package's dbt macros shuffle the rows. */
   private val MacrosKey = "__spark_bucketing_key"
 
   private def columns(spec: BucketSpec, output: Seq[Attribute]): Option[Seq[Attribute]] = {
@@ -94,13 +94,14 @@ object BucketedWrites {
     if (found.forall(_.isDefined)) Some(found.flatten) else None
   }
 
-  /** Removes the limit on rows per file, however it is spelled, because it would split a bucket into several files. */
+  /** Removes the option that limits the rows per file, however it is spelled, because it would split a bucket into several files. */
   private def uncapped(options: Map[String, String]): Map[String, String] =
     options.filterNot { case (name, _) => name.equalsIgnoreCase(CapOnRows) } + (CapOnRows -> "0")
 
   /**
-   * Returns whether the files of a write can be sealed. Ordered input is excluded, because Spark mistakes a descending
-   * order for the sort order of the buckets. Concurrent writers are also excluded, because they do not report the partition of each file.
+   * Returns whether the files of a write can be sealed. Writes with ordered input cannot be sealed, because Spark mistakes a
+   * descending order for the sort order of the buckets. Writes with concurrent writers cannot be sealed either, because such
+   * writers do not report the partition of each file.
    */
   private def isSealable(write: V1WriteCommand): Boolean =
     write.query.outputOrdering.isEmpty && SQLConf.get.maxConcurrentOutputFileWriters == 0
@@ -113,8 +114,8 @@ object BucketedWrites {
   }
 
   /**
-   * Returns the query without its topmost shuffles and sorts, which the shuffle by bucket makes useless. It stops at
-   * computed columns, because they may depend on the order of the rows or on the number of tasks below them.
+   * Returns the query without its topmost shuffles and sorts, which are useless below the shuffle by bucket. Shuffles and
+   * sorts below a computed column stay, because the column may depend on the order of the rows or on the number of tasks.
    */
   private def unshuffled(query: LogicalPlan): LogicalPlan = query match {
     case Project(columns, child) if columns.forall(isCheap) => Project(columns, unshuffled(child))
@@ -138,7 +139,7 @@ object BucketedWrites {
         s"Expected ${hash.types}. Instead: bucket the table by another column."
     }
 
-  /** Returns the hash that a table states. Throws an error if this session cannot write its buckets. */
+  /** Returns the hash that a table states. Throws an error if this session cannot write buckets with this hash. */
   private def hashOf(table: CatalogTable): HiveBucketHash = {
     val name = table.identifier.quotedString
     val hash = BucketHash.stated(table.properties).getOrElse(throw Compat.refusal(

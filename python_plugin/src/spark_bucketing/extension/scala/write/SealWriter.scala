@@ -19,23 +19,23 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.command.{CreateDataSourceTableAsSelectCommand, LeafRunnableCommand}
 
 /**
- * Seals the files of a write after the commit. The rows are already in the table, so an error here is only a warning, and
- * Spark reads the files with ordinary scans. Only an append whose files are missing fails.
+ * Seals the files of a write after the commit. The rows are already in the table. Therefore, if sealing fails, the statement
+ * only logs a warning, and Spark reads the files with ordinary scans. A statement fails only if files that it appended are missing.
  *
- * An append adds its files to the sealed files. If the table has other unsealed files, readers detect a stale seal.
+ * An append adds its files to the existing seal. If the table also has unsealed files, readers detect that the seal is stale.
  */
 object SealWriter extends Logging {
 
   /**
-   * The names of the written files by partition values. A table without partitions has an empty key. A partition that the
-   * statement names in full is included even if the write creates no files.
+   * The names of the written files by partition values. For an unpartitioned table, the key is empty. A partition that the
+   * statement fully specifies is included even if the write creates no files in it.
    */
   type Written = Map[TablePartitionSpec, Set[String]]
 
   /**
    * Seals the files of a committed write.
    *
-   * @param planned the table as it was when the write was planned; a new table has no columns
+   * @param planned the table as it was when the write was planned, without columns if the table is new
    * @param hash the hash that assigned the rows to buckets
    * @param files the written files
    */
@@ -79,16 +79,16 @@ object SealWriter extends Logging {
       partition -> folder(session, partition.location, names(partition.name))
     }
     found.foreach { case (_, files) => refuseLost(session, table, mode, files) }
-    // The metastore replaces a whole partition, so skip a partition that another statement altered during the listing.
+    // The metastore can only replace a partition as a whole, so skip a partition that another statement altered during the listing.
     val now = store.find(table, written.keys.toSeq).map(partition => partition.name -> partition).toMap
     val changes = for {
       (before, files) <- found
-      // IF NOT EXISTS does not write existing partitions.
+      // With IF NOT EXISTS, a statement does not write to existing partitions.
       if !mode.onlyNew || names(before.name).nonEmpty && files._1.isDefined
       partition <- now.get(before.name) if partition.isSame(before)
     } yield {
       val after = sealOf(partition.seal, spec, mode, files)
-      // Tables of the Spark layout have no buckets in the descriptors of their partitions.
+      // In the Spark layout, the descriptors of partitions do not contain buckets.
       val described = if (spec.hash.inHiveLayout) Some(describe(partition, spec, after)) else None
       PartitionChange(partition, after, described)
     }
@@ -96,7 +96,7 @@ object SealWriter extends Logging {
     if (undone.nonEmpty) store.change(table, undone)
   }
 
-  /** Returns the digest of this write's files, and whether there are other files. The digest is None if a file is missing. */
+  /** Returns the digest of the files of this write, and whether the directory has other files. The digest is None if a file is missing. */
   private def folder(session: SparkSession, location: String, names: Set[String]): (Option[FilesDigest], Boolean) = {
     val (files, folders) = PartitionFiles.children(new Path(location), Compat.hadoopConf(session))
     val (own, others) = files.partition(file => names.contains(file.getPath.getName))
@@ -105,8 +105,8 @@ object SealWriter extends Logging {
   }
 
   /**
-   * Fails if files of an append are missing: another write deleted them with the _temporary folder that all writes share. A
-   * later INSERT OVERWRITE also removes files of an earlier one, and other committers may rename files.
+   * Throws an error if files of an append are missing, because another write deleted them with the _temporary folder that all
+   * writes share. For other statements, there is no error: a later INSERT OVERWRITE also deletes files, and other committers may rename files.
    */
   private def refuseLost(
       session: SparkSession, table: CatalogTable, mode: WriteMode, found: (Option[FilesDigest], Boolean)): Unit =
@@ -125,7 +125,7 @@ object SealWriter extends Logging {
     case (Some(own), _) => before.flatMap(_.toOption).filter(_.spec == spec).map(seal => seal.copy(files = seal.files + own))
   }
 
-  /** Returns the descriptor for Hive and Trino. A partition that was never sealed keeps a descriptor with the same spec. */
+  /** Returns the descriptor for Hive and Trino. A partition that was never sealed keeps its descriptor if it has the same spec. */
   private def describe(partition: StoredPartition, spec: SealedSpec, after: Option[Seal]): BucketDescriptor = {
     val wanted = BucketDescriptor.of(Some(spec.bucketSpec))
     if (after.isDefined || partition.described.contains(wanted) && partition.seal.isEmpty) wanted else BucketDescriptor.Unbucketed
@@ -134,11 +134,11 @@ object SealWriter extends Logging {
   private val Creating = "bucketing.creating"
   private val created = new ConcurrentHashMap[String, () => Written]
 
-  /** Remembers the files of a table that does not exist yet. */
+  /** Stores a function that returns the written files of a table that does not exist yet. */
   def ofCreated(session: SparkSession, written: => Written): Unit =
     Option(session.sparkContext.getLocalProperty(Creating)).foreach(created.put(_, () => written))
 
-  /** Runs a CTAS and then seals its files. Another command writes the files in another thread. */
+  /** Runs a CTAS, and then seals its files. A nested command writes the files in another thread. */
   def create(session: SparkSession, table: CatalogTable)(run: => Seq[Row]): Seq[Row] = {
     val id = UUID.randomUUID().toString
     session.sparkContext.setLocalProperty(Creating, id)
@@ -155,7 +155,7 @@ object SealWriter extends Logging {
   }
 }
 
-/** Runs Spark's CTAS of a bucketed table, and seals the files after the table exists. */
+/** Runs Spark's CTAS command for a bucketed table, and seals the files after the table has been created. */
 case class SealedCreateTableAsSelect(of: CreateDataSourceTableAsSelectCommand) extends LeafRunnableCommand with CreateWithCtes {
   override def innerChildren: Seq[LogicalPlan] = of.innerChildren
   override def nodeName: String = of.nodeName

@@ -9,10 +9,10 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.{InsertIntoHadoopFsRelationCommand, V1WriteCommand}
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
 
-/** Wraps Spark's INSERT commands to seal their files. */
+/** Wraps Spark's INSERT commands so that they seal the files that they write. */
 object SealedCommands {
 
-  /** Returns a command that seals its files after the write. */
+  /** Returns a command that does the same write, and then seals the written files. */
   def apply(write: V1WriteCommand, table: Option[CatalogTable]): V1WriteCommand = write match {
     case insert: InsertIntoHadoopFsRelationCommand =>
       val mode = WriteMode(insert.mode == SaveMode.Overwrite, insert.ifPartitionNotExists, insert.staticPartitions)

@@ -32,21 +32,21 @@ import org.apache.spark.util.{SerializableConfiguration, Utils}
  * The mode in which a statement writes into a table.
  *
  * @param overwrites whether the statement replaces existing files
- * @param onlyNew whether existing partitions stay unchanged (IF NOT EXISTS)
- * @param static the static partition values of the statement
+ * @param onlyNew whether the statement leaves existing partitions unchanged (IF NOT EXISTS)
+ * @param static the static partition values in the statement
  */
 case class WriteMode(overwrites: Boolean, onlyNew: Boolean, static: TablePartitionSpec)
 
 /**
- * Spark's statistics of a write task, with the files that the task wrote.
+ * Spark's statistics about a write task, with the names of the files that the task wrote.
  *
- * @param files the partition values and the name of each file
+ * @param files the partition values and the name of each written file
  * @param asRead whether readers return all rows exactly as they were written
  */
 private case class WrittenStats(of: WriteTaskStats, files: Seq[(InternalRow, String)], asRead: Boolean) extends WriteTaskStats
 
 /**
- * Records the files that a write task creates.
+ * Records which files a write task creates.
  *
  * @param dates the positions of bucket and sort columns of type DATE
  */
@@ -79,13 +79,13 @@ private class WrittenFilesTaskTracker(hadoopConf: Configuration, commitTime: Opt
 
 private object WrittenFiles {
 
-  // In a partition with a custom location, Spark puts an id before the file name until the commit.
+  // In a partition with a custom location, file names start with an id until Spark commits the write.
   private val Final = """(?:\d+_\d+_)?part-\d+-.*$""".r
 
   def finalName(name: String): String = Final.findFirstIn(name).getOrElse(name)
 }
 
-/** Collects Spark's statistics of a write, and the files that its tasks report after the commit. */
+/** Collects Spark's statistics about a write, and the files that its tasks report after they commit. */
 private class WrittenFilesJobTracker(
     hadoopConf: Configuration, metrics: Map[String, SQLMetric], commitTime: SQLMetric, dates: Array[Int],
     @transient private val note: Seq[(InternalRow, String)] => Unit)
@@ -103,8 +103,8 @@ private class WrittenFilesJobTracker(
 }
 
 /**
- * An INSERT command of Spark that seals its files after it runs. Implementations are subclasses of Spark's commands, so that
- * rules and listeners still recognize them.
+ * One of Spark's INSERT commands, which also seals the files that it writes. Implementations are subclasses of Spark's commands,
+ * so that rules and listeners still recognize them.
  */
 trait SealedWrite extends V1WriteCommand {
 
@@ -114,7 +114,7 @@ trait SealedWrite extends V1WriteCommand {
   protected def into: Option[CatalogTable]
   protected def how: WriteMode
 
-  /** Returns a sealed command for another Spark command, with the same target table and mode. */
+  /** Returns a sealing command for another Spark command, with the same target table and mode. */
   protected def like(other: LogicalPlan): V1WriteCommand
 
   /** Runs the original Spark command. */
@@ -159,7 +159,7 @@ trait SealedWrite extends V1WriteCommand {
 
   private def byPartition(files: Seq[(InternalRow, String)]): SealWriter.Written = {
     val found = files.groupBy(_._1).map { case (values, names) => specOf(values) -> names.map(_._2).toSet }
-    // The statement names all partition columns, or the table has none.
+    // The statement has static values for all partition columns, or the table has no partition columns.
     val named = how.static.size == into.fold(0)(_.partitionColumnNames.length)
     if (named && found.isEmpty) Map(how.static -> Set.empty) else found
   }
@@ -170,21 +170,21 @@ trait SealedWrite extends V1WriteCommand {
       case text => text.toString
     })
 
-  // Formats partition values as Spark does in directory names.
+  // Formats partition values in the same way as Spark formats them in directory names.
   private lazy val texts: Seq[Expression] = partitionColumns.zipWithIndex.map { case (column, i) =>
     val timeZone = CaseInsensitiveMap(options).getOrElse(DateTimeUtils.TIMEZONE_OPTION, conf.sessionLocalTimeZone)
     Cast(BoundReference(i, column.dataType, nullable = true), StringType, Option(timeZone))
   }
 
   override def nodeName: String = of.nodeName
-  // Spark copies a node with its constructor arguments, which differ in the subclasses.
+  // Spark copies a node by its constructor arguments. Those of the subclasses differ from those of Spark's commands.
   override def makeCopy(arguments: Array[AnyRef]): LogicalPlan = like(of.makeCopy(arguments))
   override def clone(): LogicalPlan = {
     val cloned = like(of.clone())
     cloned.copyTagsFrom(this)
     cloned
   }
-  // Spark ignores the result of a rule if it equals the input, so this must not equal the original command.
+  // Spark ignores the result of a rule if it equals the input. Therefore, a sealing command must not equal the original command.
   override def canEqual(other: Any): Boolean = other.isInstanceOf[SealedWrite] && other.getClass == getClass
   override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
   override def hashCode: Int = super.hashCode + 1
@@ -192,12 +192,12 @@ trait SealedWrite extends V1WriteCommand {
 
 object SealedWrites {
 
-  /** Returns a clear error for a storage failure, such as a full disk, without the stack trace of the task. */
+  /** Returns a short error for a storage failure, such as a full disk, without the stack trace of the task. */
   def ofStorage(session: SparkSession, error: Throwable, table: Option[CatalogTable]): Option[Throwable] = {
     val causes = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).toIndexedSeq
     val found = causes.dropWhile(!isFailedTask(_)) match {
       case _ +: ofTask => ofTask.lastOption.filterNot(_ => ofTask.exists(_.isInstanceOf[SparkThrowable]))
-      // The driver also reads files, so only an error about temporary files shows that the commit failed.
+      // The driver also reads files. Therefore, only an error about temporary files proves that the commit failed.
       case _ => causes.lastOption.filter(isAboutTemporaryFiles)
     }
     found.collect { case storage @ (_: IOException | _: FSError) =>
@@ -217,7 +217,7 @@ object SealedWrites {
 
   private def isAboutTemporaryFiles(error: Throwable): Boolean = messageOf(error).contains("/_temporary")
 
-  // Storage systems word their errors differently, so only a write shows whether the directory is full or read-only.
+  // The error messages of storage systems differ. Only writing a file shows whether the storage is full or read-only.
   private def takesFiles(session: SparkSession, table: CatalogTable): Boolean = try {
     val file = new Path(new Path(table.location), s"_write_test_${UUID.randomUUID()}")
     val storage = file.getFileSystem(Compat.hadoopConf(session))
@@ -227,7 +227,7 @@ object SealedWrites {
 
   private def messageOf(error: Throwable): String = String.valueOf(error.getMessage)
 
-  // Spark 3.5 wraps this error in the failure of the job.
+  // Spark 3.5 wraps this error in an error that reports the failed job.
   private def isFailedTask(error: Throwable): Boolean = error match {
     case failed: SparkException => SparkVersion.conditionOf(failed) == "TASK_WRITE_FAILED"
     case _ => false
@@ -237,7 +237,7 @@ object SealedWrites {
   def hashOf(options: Map[String, String]): BucketHash = options.get(HashOption).flatMap(BucketHash.named).getOrElse(
     if (options.get(BucketingUtils.optionForHiveCompatibleBucketWrite).contains("true")) BucketHash.Hive else BucketHash.Spark)
 
-  /** Returns the options of a write into the Hive layout. Spark's option also makes it write Hive's file names. */
+  /** Returns the options for a write in the Hive layout. Spark's own option among them also selects Hive's file names. */
   def optionsOf(hash: HiveBucketHash): Map[String, String] =
     Map(BucketingUtils.optionForHiveCompatibleBucketWrite -> "true", HashOption -> hash.name)
 

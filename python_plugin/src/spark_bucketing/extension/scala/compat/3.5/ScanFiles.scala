@@ -5,7 +5,7 @@ import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.execution.PartitionedFileUtil
 import org.apache.spark.sql.execution.datasources.{PartitionDirectory, PartitionedFile}
 
-/** Accesses the files that Spark lists for a scan. */
+/** Provides access to the files that Spark lists for a scan. */
 object ScanFiles {
 
   type Listing = Array[PartitionDirectory]
@@ -19,7 +19,7 @@ object ScanFiles {
     file <- partition.files
   } yield PartitionedFileUtil.getPartitionedFile(file, file.getPath, partition.values)
 
-  /** Returns the files whose URL meets a condition. */
+  /** Returns a listing with only the files whose URL meets a condition. */
   def kept(listing: Listing, keep: String => Boolean): Listing = listing.map { partition =>
     partition.copy(files = partition.files.filter(file => keep(SparkPath.fromPath(file.getPath).urlEncoded)))
   }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.execution.command.CreateDataSourceTableAsSelectCommand
 
-/** Adapts to the names and constructors of Spark 3.5. */
+/** Contains code that depends on class names and constructors of Spark 3.5. */
 object SparkVersion {
 
   type ClassicSession = SparkSession

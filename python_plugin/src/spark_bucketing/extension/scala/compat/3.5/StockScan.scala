@@ -3,11 +3,11 @@ package compat
 
 import org.apache.spark.sql.execution._
 
-/** A base class that copies the constructor arguments of a Spark file scan. */
+/** A base class for scans that copies the constructor arguments of one of Spark's own file scans. */
 abstract class StockScan(of: FileSourceScanExec)
     extends FileSourceScanExec(
       of.relation, of.output, of.requiredSchema, of.partitionFilters, of.optionalBucketSet,
       of.optionalNumCoalescedBuckets, of.dataFilters, of.tableIdentifier, of.disableBucketedScan)
 
-/** A scan whose partitions must stay separate. This Spark version never combines them into one task. */
+/** A scan whose partitions must be read by separate tasks. This Spark version never combines them. */
 trait NotByOneTask extends FileSourceScanLike

@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.{ListingPartition, ScanFileListing}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.internal.SQLConf
 
-/** Accesses the files that Spark lists for a scan. */
+/** Provides access to the files that Spark lists for a scan. */
 object ScanFiles {
 
   type Listing = ScanFileListing
@@ -17,7 +17,7 @@ object ScanFiles {
   def bytes(listing: Listing): Long = listing.totalFileSize
   def of(listing: Listing): Array[PartitionedFile] = listing.toPartitionArray
 
-  /** Returns the files whose URL meets a condition. */
+  /** Returns a listing with only the files whose URL meets a condition. */
   def kept(listing: Listing, keep: String => Boolean): Listing = new Kept(listing, keep)
 
   private class Kept(all: Listing, keep: String => Boolean) extends ScanFileListing {

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{CTEInChildren, CTERelationDe
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.execution.command.CreateDataSourceTableAsSelectCommand
 
-/** Adapts to the names and constructors of Spark 4. */
+/** Contains code that depends on class names and constructors of Spark 4. */
 object SparkVersion {
 
   type ClassicSession = org.apache.spark.sql.classic.SparkSession
