@@ -87,7 +87,8 @@ private class SealValidation(table: CatalogTable, relation: HadoopFsRelation, ha
   private def sealBefore(part: PartitionFiles): Option[Seal] =
     part.seal.flatMap(_.toOption).filter(seal => hashes.contains(seal.spec.hash) && seal.spec.fits(relation.dataSchema))
 
-  private def specsOf(part: PartitionFiles): Seq[SealedSpec] = hashes.flatMap { hash =>
+  /** Returns no specs for a partition without files, which proves nothing. */
+  private def specsOf(part: PartitionFiles): Seq[SealedSpec] = (if (part.files.isEmpty) Nil else hashes).flatMap { hash =>
     (table.bucketSpec.toSeq ++ part.described).flatMap(SealedSpec.ofFiles(_, hash, relation.dataSchema)) ++
       sealBefore(part).map(_.spec.copy(hash = hash))
   }.distinct
