@@ -71,7 +71,7 @@ def test_every_codec_is_decompressed(tmp_path: Path, packed) -> None:  # type: i
     assert found.number_of_runs == 15 and found.counts.warnings == []
 
 
-@pytest.mark.parametrize("version", ["3.5", "4.1"])
+@pytest.mark.parametrize("version", ["3.5", "4.0", "4.1", "4.2"])
 def test_logs_of_other_spark_versions_are_read(version: str) -> None:
     found = read_measured([str(CASE.with_name(f"spark_{version}.zstd"))])
     names = ("customers", "orders", "revenue")
@@ -85,6 +85,17 @@ def test_logs_of_other_spark_versions_are_read(version: str) -> None:
     total = sum(run.work.shuffle_bytes for run in found.runs_of("model.shop.revenue"))
     assert sum(cost.shuffle_bytes for cost in revenue.values()) == total > 0
     assert found.counts.warnings == []
+
+
+def test_log_of_a_bucketed_project_names_bucketed_tables_and_their_readers() -> None:
+    found = read_measured([str(CASE.with_name("spark_4.3_bucketed.zstd"))])
+    assert found.bucketed == dict.fromkeys(("shop.customers", "shop.orders"), {"model.shop.revenue"})
+    assert found.writers == {f"shop.{name}": f"model.shop.{name}" for name in ("customers", "orders", "revenue")}
+    assert found.target == "t" and found.counts.warnings == []
+    revenue, orders = (found.runs_of(f"model.shop.{name}") for name in ("revenue", "orders"))
+    assert [run.work.shuffle_bytes for run in revenue] == [0, 0] and found.costs("model.shop.revenue") == {}
+    # A bucketed write shuffles the rows by bucket.
+    assert len(orders) == 2 and all(run.work.shuffle_bytes > 0 for run in orders)
 
 
 def test_consecutive_zstd_frames_are_read(tmp_path: Path) -> None:
