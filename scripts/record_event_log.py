@@ -2,14 +2,15 @@
 
 The script uses the first Spark on Python's path.
 
-Usage: PYTHONPATH=.venv/spark-3.5 record_event_log.py FOLDER CASE.zstd [SETTING=VALUE ...]
+Usage: PYTHONPATH=.venv/spark-3.5 record_event_log.py [--bucketed] FOLDER CASE.zstd [SETTING=VALUE ...]
 
-The script deletes the contents of FOLDER, and writes the project and the complete log to it. The script writes a copy
-of the log without paths and host names to CASE.
+With --bucketed, the joined tables are bucketed. The script deletes the contents of FOLDER, and writes the project and
+the complete log to it. The script writes a copy of the log without paths and host names to CASE.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 import sys
@@ -20,6 +21,9 @@ from strip_event_log import write_case
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
 
+ROOT = Path(__file__).parents[1]
+BUCKETS = "{{ config(materialized='bucketed_table', clustered_by='customer_id', buckets=4) }}\n"
+BUCKETED = ("customers", "orders")
 MODELS = {
     "customers": "select id as customer_id, id % 7 as region from range(20000)",
     "orders": "select id as order_id, id % 20000 as customer_id, id % 11 as price from range(100000)",
@@ -47,7 +51,7 @@ def settings(folder: Path) -> dict[str, str]:
     }
 
 
-def make_project(folder: Path, more: dict[str, str]) -> None:
+def make_project(folder: Path, bucketed: bool, more: dict[str, str]) -> None:
     """Write the project to an empty directory."""
     shutil.rmtree(folder, ignore_errors=True)
     output = {"type": "spark", "method": "session", "host": "NA", "schema": "shop", "threads": 1}
@@ -55,9 +59,15 @@ def make_project(folder: Path, more: dict[str, str]) -> None:
     files = {
         "dbt_project.yml": json.dumps({"name": "shop", "profile": "shop", "models": {"+materialized": "table"}}),
         "profiles.yml": json.dumps({"shop": {"target": "t", "outputs": {"t": output}}}),
-        **{f"models/{name}.sql": f"{text}\n" for name, text in MODELS.items()},
+        "packages.yml": json.dumps({"packages": [{"local": str(ROOT)}]}),
+        **{
+            f"models/{name}.sql": f"{BUCKETS if bucketed and name in BUCKETED else ''}{text}\n"
+            for name, text in MODELS.items()
+        },
     }
     (folder / "models").mkdir(parents=True)
+    (folder / "dbt_packages").mkdir()
+    (folder / "dbt_packages" / "spark_bucketing").symlink_to(ROOT)
     (folder / "events").mkdir()
     for name, text in files.items():
         (folder / name).write_text(text)
@@ -68,8 +78,14 @@ def main() -> None:
     from dbt.cli.main import dbtRunner
     from pyspark.sql import SparkSession
 
-    folder = Path(sys.argv[1]).absolute()
-    make_project(folder, dict(setting.split("=", 1) for setting in sys.argv[3:]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bucketed", action="store_true")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("case", type=Path)
+    parser.add_argument("settings", nargs="*", metavar="SETTING=VALUE")
+    given = parser.parse_args()
+    folder = given.folder.absolute()
+    make_project(folder, given.bucketed, dict(setting.split("=", 1) for setting in given.settings))
     for _ in range(2):
         outcome = dbtRunner().invoke(["--quiet", "run", "--project-dir", str(folder), "--profiles-dir", str(folder)])
         if not outcome.success:
@@ -77,7 +93,7 @@ def main() -> None:
     session = SparkSession.getActiveSession()
     if session:
         session.stop()
-    write_case(folder / "events", Path(sys.argv[2]), list(MODELS))
+    write_case(folder / "events", given.case, list(MODELS))
 
 
 if __name__ == "__main__":

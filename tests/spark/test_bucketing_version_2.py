@@ -84,7 +84,25 @@ def test_check_reports_the_versions_and_the_fix(built: Project) -> None:
 def test_doctor_names_the_table_whose_buckets_trino_ignores(built: Project) -> None:
     result = command(built, "doctor")
     assert result.exit_code == 0, result.output
-    assert f"Trino: reads 4 tables of {built.schema} as bucketed, but not spark_users, because" in result.stdout
+    assert f"Trino: reads 4 tables of {built.schema} as bucketed\n" in result.stdout
+    assert "Trino: ignores the buckets of spark_users, because tables in the Spark layout" in result.stdout
+
+
+def test_doctor_names_keys_and_versions_that_trino_does_not_support(built: Project) -> None:
+    """Spark's catalog replaces char with string, so doctor must read the declared types."""
+    keys = {"amounts": "decimal(10,2)", "codes": "char(3)", "times": "timestamp", "later": "int"}
+    for name, of_type in keys.items():
+        table = f"{built.table(name)} (key {of_type}) clustered by (key) into 4 buckets stored as parquet"
+        built.rows(f"create table {table}")
+    set_version(built, "later", " 2 ")
+    result = command(built, "doctor")
+    for name in keys:
+        built.rows(f"drop table {built.table(name)}")
+    assert result.exit_code == 1, result.output
+    assert f"Trino: reads 4 tables of {built.schema} as bucketed\n" in result.stdout
+    ignored = "Trino: ignores the buckets of amounts, codes, times, because it does not hash bucket columns such as"
+    assert f"{ignored} key decimal(10,2)" in " ".join(result.stdout.split())
+    assert "Trino: cannot read later, because bucketing_version is ' 2 ' instead of '1' or '2'" in result.stdout
 
 
 def test_tables_in_the_hive_layout_do_not_have_sparks_provider(built: Project) -> None:
@@ -104,7 +122,20 @@ def test_tables_in_the_hive_layout_do_not_have_sparks_provider(built: Project) -
 def test_table_commands_report_no_problem(built: Project, arguments: list[str]) -> None:
     result = command(built, "table", *arguments, "clicks", "days")
     assert result.exit_code == 0, result.output
-    assert arguments != ["show"] or "hive2" in result.stdout
+    assert arguments != ["show"] or "4 buckets by (user_id), sorted by (user_id), hash hive2" in result.stdout
+
+
+def test_verify_finds_a_wrong_stated_version(built: Project) -> None:
+    for name in ("clicks", "days"):
+        set_version(built, name, "1")
+    try:
+        result = command(built, "table", "verify", "clicks", "days")
+    finally:
+        for name in ("clicks", "days"):
+            set_version(built, name, "2")
+    assert result.exit_code == 1, result.output
+    found = "has bucketing_version '1', but its rows are in buckets of version 2"
+    assert " ".join(result.stdout.split()).count(found) == 2, result.stdout
 
 
 def test_advise_buckets_an_unbucketed_table_in_the_version_of_the_others(built: Project) -> None:
@@ -142,3 +173,50 @@ def test_changed_buckets_keep_the_version(built: Project) -> None:
     assert result.exit_code == 0, result.output
     assert [tuple(row) for row in built.rows(specs)] == [(8, "hive2")] * 3
     built.dbt("test", "--select", "days")
+
+
+PLAIN = {
+    "materialized": "incremental",
+    "file_format": "parquet",
+    "partition_by": "day",
+    "unique_key": ["user_id", "day"],
+}
+VERSION_OF_MODEL = {"append": "2", "insert_overwrite": "2", "merge": "2", "to_version_1": "1"}
+
+
+def test_unbucketed_table_evolves_to_the_version_of_the_config(built: Project) -> None:
+    plain = PLAIN | {"incremental_strategy": "append"}
+    for name in VERSION_OF_MODEL:
+        built.model(f"plain_{name}", ROWS_OF_DAYS, **plain)
+    built.dbt("run", "--select", "plain_*")
+    set_version(built, "plain_to_version_1", "2")
+    expected = {
+        name: built.rows(f"select * from {built.table(f'plain_{name}')} order by all") for name in VERSION_OF_MODEL
+    }
+    for name, version in VERSION_OF_MODEL.items():
+        strategy = "insert_overwrite" if name == "to_version_1" else name
+        bucket_hash = {"1": "hive", "2": "hive2"}[version]
+        config = DAYS | {"incremental_strategy": strategy, "buckets": 4, "bucket_hash": bucket_hash}
+        built.model(f"plain_{name}", ROWS_OF_DAYS, **config, unique_key=["user_id", "day"])
+    built.describe(
+        *(
+            {"name": f"plain_{name}", "data_tests": [f"spark_bucketing.{test}" for test in TESTS[3:]]}
+            for name in VERSION_OF_MODEL
+        )
+    )
+    for _ in range(2):
+        built.dbt("run", "--select", "plain_*")
+        for name, version in VERSION_OF_MODEL.items():
+            table = built.table(f"plain_{name}")
+            assert ("bucketing_version", version) in map(tuple, built.rows(f"show tblproperties {table}"))
+            specs = built.rows(f"select partition, status, hash from bucket_specs('{built.schema}.plain_{name}')")
+            written = ("sealed", {"1": "hive", "2": "hive2"}[version])
+            assert {row.partition: (row.status, row.hash) for row in specs} == {
+                "day=0": written, "day=1": ("not-sealed", None), "day=2": ("not-sealed", None)
+            }, name  # fmt: skip
+            if name != "append":
+                assert built.rows(f"select * from {table} order by all") == expected[name]
+    built.dbt("test", "--select", "plain_*")
+    result = command(built, "table", "rewrite", "plain_merge")
+    assert result.exit_code == 0, result.output
+    assert command(built, "table", "verify", "plain_merge").exit_code == 0

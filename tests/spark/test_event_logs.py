@@ -14,12 +14,18 @@ from commands import command
 from conftest import Project
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.measured import AD_HOC, Measured, read_measured
+from spark_bucketing.event_log.plan_costs import Keys
 from spark_bucketing.session import setting
 from spark_bucketing.units import size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+COMMENT = """{% macro query_comment(node) %}
+{%- set about = {'app': 'dbt', 'target_name': target.name} -%}
+{%- if node %}{% do about.update(node_id=node.unique_id) %}{% endif -%}
+{{ return(tojson(about)) }}
+{% endmacro %}"""
 SMALL = ("--smallest", "1", "--target-file-size", "1KiB")
 JOIN = "select a.url, b.name from {{ ref('clicks') }} as a join {{ ref('users') }} as b using (user_id)"
 
@@ -89,6 +95,47 @@ def test_commands_use_the_logs_of_dbt_runs_and_other_queries(
 
     report = command_without_project("report", "--before", str(logs), "--after", str(logs))
     assert "joined" in report and "too few runs" in report
+
+
+def test_tables_of_a_union_share_the_cost_of_its_exchange(clicks: Project, spark: SparkSession, tmp_path: Path) -> None:
+    clicks.model("buyers", "select 'b' || id as label, id * 2 as buyer from range(1000)", materialized="table")
+    union = "select user_id, 1 as n from {{ ref('clicks') }} union all select buyer, 2 from {{ ref('buyers') }} where buyer > 999"
+    clicks.model(
+        "grouped", f"select user_id, max(n) over (partition by user_id) as n from ({union})", materialized="table"
+    )
+    with event_log(spark, tmp_path / "logs"):
+        clicks.dbt("run")
+    found = read_measured([str(tmp_path / "logs")])
+    (run,) = found.runs_of("model.t.grouped")
+    costs = {keys: cost.shuffle_bytes / run.work.shuffle_bytes for keys, cost in found.costs("model.t.grouped").items()}
+    schema = clicks.schema
+    assert costs == {
+        Keys(f"{schema}.clicks", ("user_id",)): pytest.approx(5000 / 5500, abs=0.001),
+        Keys(f"{schema}.buyers", ("buyer",)): pytest.approx(500 / 5500, abs=0.001),
+    }
+    time = sum(cost.task_ms for cost in found.costs("model.t.grouped").values())
+    assert 0 < time < run.work.task_ms
+    assert found.target == "t"
+
+
+@pytest.mark.parametrize("append", [True, False])
+def test_runs_are_attributed_with_the_comment_before_or_after_the_statements(
+    new_project: Callable[..., Project], extension: None, spark: SparkSession, tmp_path: Path, append: bool
+) -> None:
+    comment = {"comment": "{{ query_comment(node) }}", "append": append}
+    project = new_project(**{"query-comment": comment})
+    project.model(
+        "clicks",
+        "select id as user_id from range(500)",
+        materialized="bucketed_table",
+        clustered_by="user_id",
+        buckets=4,
+    )
+    project.write("macros/query_comment.sql", COMMENT)
+    with event_log(spark, tmp_path / "logs"):
+        project.dbt("run")
+    found = read_measured([str(tmp_path / "logs")])
+    assert len(found.runs_of("model.t.clicks")) == 1 and found.target == "t"
 
 
 def test_check_reports_the_cost_of_a_finding_per_run(clicks: Project, spark: SparkSession, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def test_rewrite_changes_only_the_selected_partitions(tables: SpecEvolution, sto
     before = {path: path.stat().st_mtime_ns for path in tables.locations("rewritten")["ds=c"].glob("0*")}
     dry = tables.said("rewrite", "rewritten", "--dry-run")
     assert "ds=a: 4 files, " in dry and "ds=c: already has the table's spec" in dry
-    assert "2 partitions to rewrite with 8 buckets by (k), sorted by (k): 10 files and " in dry
+    assert "2 partitions to rewrite with 8 buckets by (k), sorted by (k), hash hive: 10 files and " in dry
     assert tables.record("rewritten") == sealed(a=4, b=6, c=8)
     # The command does not depend on the session's settings.
     with tables.settings({"spark.sql.hive.manageFilesourcePartitions": "false"}):

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 def test_show_groups_specs_into_ranges(tables: SpecEvolution) -> None:
     tables.evolved("shown", {"a": 4, "b": 4, "c": 8})
     lines = [" ".join(line.split()) for line in tables.said("show", "shown").splitlines()]
-    assert f"{DB}.shown: 8 buckets by (k), sorted by (k), 3 partitions" in lines
-    assert "ds=a .. ds=b 2 partitions 4 buckets by (k), sorted by (k)" in lines
-    assert "ds=c 1 partition 8 buckets by (k), sorted by (k)" in lines
+    assert f"{DB}.shown: 8 buckets by (k), sorted by (k), hash hive, 3 partitions" in lines
+    assert "ds=a .. ds=b 2 partitions 4 buckets by (k), sorted by (k), hash hive" in lines
+    assert "ds=c 1 partition 8 buckets by (k), sorted by (k), hash hive" in lines
     assert "all partitions together: as 4 buckets by (k)" in lines
     put_parameters(tables, "shown", "ds=b", {"bucketing.hash": None})
     (shown,) = tables.report("show", "shown")["tables"]
@@ -60,7 +60,7 @@ def test_stale_seal_is_found_and_repaired(tables: SpecEvolution, status: str) ->
     assert before["ds=a"][0] == status
     assert f"1 partition without a valid seal, such as ds=a [{status}]" in tables.said("verify", "broken", code=1)
     found = tables.said("verify", "broken", "--deep", code=1)
-    assert "ds=a: would be sealed, 4 buckets by (k), sorted by (k)" in found
+    assert "ds=a: would be sealed, 4 buckets by (k), sorted by (k), hash hive" in found
     assert "1 sealed, 1 unchanged; the command read the bucket and sort columns of 4 files" in found
     tables.said("seal", "broken", "--dry-run")
     tables.said("seal", "broken", "--where", "ds = 'b'")
@@ -109,7 +109,7 @@ def test_unpartitioned_table_is_sealed(tables: SpecEvolution) -> None:
     tables.sql("stock:insert into whole select cast(id as int) from range(40)")
     query = "select k, count(*) from whole group by k"
     assert "[not-sealed]" in tables.plan(query)
-    assert f"{DB}.whole: sealed, 4 buckets by (k), sorted by (k)" in tables.said("seal", "whole")
+    assert f"{DB}.whole: sealed, 4 buckets by (k), sorted by (k), hash hive" in tables.said("seal", "whole")
     assert "Bucketed: true (4 Hive buckets" in tables.plan(query)
 
 

@@ -38,7 +38,10 @@ def test_rewrite_command_can_be_copied_into_a_shell(column: str, value: str, quo
     assert made.partitions is not None
     change = rewrite_partitions(made.partitions, made.partitions.partitions[:1])
     command = f"spark-bucketing table rewrite db.t --where {quoted}"
-    assert change.text == f"Run `{command}` to rewrite partition {column}={value} with 8 buckets by (k), sorted by (k)."
+    assert (
+        change.text
+        == f"Run `{command}` to rewrite partition {column}={value} with 8 buckets by (k), sorted by (k), hash hive."
+    )
     assert shlex.split(command)[-1] == change.where == predicate
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import version as installed
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -135,28 +135,73 @@ def test_dbt_package_and_plugin_must_have_the_same_version(tmp_path: Path, text:
     assert state != "wrong" or ("0.0.9" in found.found and "0.1.0" in found.found and "revision" in found.instead)
 
 
-def described_tables(**tables: str) -> list[Diagnosis]:
-    """Return the diagnoses of a schema with these tables, by name and the text of SHOW TABLE EXTENDED."""
+class Listed(NamedTuple):
+    """A table as Spark describes it."""
+
+    provider: str = "hive"
+    key: str = "bigint"
+    version: str | None = None
+    buckets: int = 8
+
+    @property
+    def information(self) -> str:
+        return (
+            f"Type: MANAGED\nProvider: {self.provider}\nNum Buckets: {self.buckets}\n"
+            if self.buckets
+            else (f"Type: MANAGED\nProvider: {self.provider}\nComment: see\nNum Buckets: 8\n")
+        )
+
+    @property
+    def description(self) -> list[dict[str, Any]]:
+        properties = "[a=b" + (f", bucketing_version={self.version}" if self.version is not None else "") + "]"
+        rows = {
+            "K": self.key, "": "", "# Detailed Table Information": "", "Provider": self.provider,
+            "Num Buckets": str(self.buckets), "Bucket Columns": "[`k`]", "Table Properties": properties,
+        }  # fmt: skip
+        return [{"col_name": name, "data_type": value} for name, value in rows.items()]
+
+
+def listed_tables(**tables: Listed) -> list[Diagnosis]:
+    """Return the diagnoses of a schema with these tables."""
     answers: dict[str, list[dict[str, Any]]] = {
         "show schemas like 'shop'": [{"namespace": "shop"}],
         "show table extended in `shop` like '*'": [
-            {"tableName": name, "information": text} for name, text in tables.items()
+            {"tableName": name, "information": table.information} for name, table in tables.items()
         ],
         "show schemas like 'none'": [],
+        **{f"describe table extended `shop`.`{name}`": table.description for name, table in tables.items()},
     }
     assert not list(examine_tables(Warehouse(answers.__getitem__), "none"))
     return list(examine_tables(Warehouse(answers.__getitem__), "shop"))
 
 
-HIVE = "Type: MANAGED\nProvider: hive\nNum Buckets: 8\nBucket Columns: [`k`]\n"
-SPARK = HIVE.replace("Provider: hive", "Provider: parquet")
+def test_doctor_counts_the_tables_that_trino_reads_as_bucketed() -> None:
+    assert listed_tables(plain=Listed(buckets=0)) == []
+    keys = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "date", "varchar(9)")
+    tables = {f"t{number}": Listed(key=key) for number, key in enumerate((*keys, "array<array<int>>"))}
+    versions = {"v1": Listed(version="1"), "v2": Listed(version="2"), "plain": Listed(buckets=0)}
+    (found,) = listed_tables(**tables, **versions)
+    assert (found.state, found.found, found.instead) == ("ok", "reads 13 tables of shop as bucketed", "")
 
 
 def test_doctor_names_tables_whose_buckets_trino_ignores() -> None:
-    comments = "Type: MANAGED\nProvider: parquet\nComment: see\nNum Buckets: 8\n"
-    assert described_tables(view="Type: VIEW\n", plain=comments) == []
-    (fine,) = described_tables(a=HIVE, b=HIVE, plain=comments)
-    assert (fine.state, fine.found, fine.instead) == ("ok", "reads 2 tables of shop as bucketed", "")
-    (some,) = described_tables(a=HIVE, **dict.fromkeys("vwxyz", SPARK))
-    assert some.state == "ok" and "hive2" in some.instead
-    assert some.found.startswith("reads 1 table of shop as bucketed, but not v, w, x and 2 more, because")
+    read, ignored = listed_tables(a=Listed(), **dict.fromkeys("zyxwv", Listed("parquet")))
+    assert read.found == "reads 1 table of shop as bucketed"
+    assert ignored.state == "ok" and "hive2" in ignored.instead
+    assert ignored.found.startswith("ignores the buckets of v, w, x and 2 more, because tables in the Spark layout")
+
+
+@pytest.mark.parametrize("version", ["1", "2", None])
+@pytest.mark.parametrize("key", ["decimal(10,2)", "char(3)", "timestamp", "binary", "struct<a:int>", "array<char(3)>"])
+def test_doctor_names_bucket_columns_that_trino_does_not_hash(key: str, version: str | None) -> None:
+    read, ignored = listed_tables(a=Listed(key=key, version=version), b=Listed())
+    assert (read.found, ignored.state) == ("reads 1 table of shop as bucketed", "ok")
+    assert ignored.found == f"ignores the buckets of a, because it does not hash bucket columns such as k {key}"
+
+
+@pytest.mark.parametrize("version", ["3", " 2 ", "02", ""])
+def test_doctor_names_tables_with_a_version_that_trino_refuses(version: str) -> None:
+    read, refused = listed_tables(a=Listed(version=version), b=Listed())
+    assert (read.found, refused.state) == ("reads 1 table of shop as bucketed", "wrong")
+    assert refused.found == f"cannot read a, because bucketing_version is '{version}' instead of '1' or '2'"
+    assert "spark-bucketing table seal" in refused.instead

@@ -25,7 +25,7 @@ from spark_bucketing.cli.options import event_log
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log import files
 from spark_bucketing.event_log.measured import Measured, Run, read_measured
-from spark_bucketing.event_log.plan_costs import Cost, Keys, MeasuredOperator, Plan, operator_costs
+from spark_bucketing.event_log.plan_costs import Accumulators, Cost, Keys, MeasuredOperator, Plan, operator_costs
 from spark_bucketing.extension.settings import as_profile, event_log_settings
 from spark_bucketing.spec import BucketSpec
 
@@ -71,7 +71,7 @@ def test_every_codec_is_decompressed(tmp_path: Path, packed) -> None:  # type: i
     assert found.number_of_runs == 15 and found.counts.warnings == []
 
 
-@pytest.mark.parametrize("version", ["3.5", "4.1"])
+@pytest.mark.parametrize("version", ["3.5", "4.0", "4.1", "4.2"])
 def test_logs_of_other_spark_versions_are_read(version: str) -> None:
     found = read_measured([str(CASE.with_name(f"spark_{version}.zstd"))])
     names = ("customers", "orders", "revenue")
@@ -85,6 +85,17 @@ def test_logs_of_other_spark_versions_are_read(version: str) -> None:
     total = sum(run.work.shuffle_bytes for run in found.runs_of("model.shop.revenue"))
     assert sum(cost.shuffle_bytes for cost in revenue.values()) == total > 0
     assert found.counts.warnings == []
+
+
+def test_log_of_a_bucketed_project_names_bucketed_tables_and_their_readers() -> None:
+    found = read_measured([str(CASE.with_name("spark_4.3_bucketed.zstd"))])
+    assert found.bucketed == dict.fromkeys(("shop.customers", "shop.orders"), {"model.shop.revenue"})
+    assert found.writers == {f"shop.{name}": f"model.shop.{name}" for name in ("customers", "orders", "revenue")}
+    assert found.target == "t" and found.counts.warnings == []
+    revenue, orders = (found.runs_of(f"model.shop.{name}") for name in ("revenue", "orders"))
+    assert [run.work.shuffle_bytes for run in revenue] == [0, 0] and found.costs("model.shop.revenue") == {}
+    # A bucketed write shuffles the rows by bucket.
+    assert len(orders) == 2 and all(run.work.shuffle_bytes > 0 for run in orders)
 
 
 def test_consecutive_zstd_frames_are_read(tmp_path: Path) -> None:
@@ -220,7 +231,14 @@ def test_local_paths_do_not_depend_on_the_directory_of_the_project(
     log.touch()
     monkeypatch.chdir(tmp_path)
     assert {event_log(given) for given in ("my log", str(log), f"file:{log}", log.as_uri())} == {str(log)}
-    assert event_log("s3a://logs/") == "s3a://logs/"
+
+
+@pytest.mark.parametrize("uri", ["s3a://logs/", "hdfs:/logs", "hdfs:///logs", "abfss://a@b.c/logs"])
+def test_uris_of_other_file_systems_are_read_with_spark(monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
+    assert event_log(uri) == uri
+    content = _plain()
+    monkeypatch.setattr(files, "hadoop_files", lambda path: [(f"{path}/app", len(content), lambda: BytesIO(content))])
+    assert [[file.path for file in log] for log in files.find_logs([uri])] == [[f"{uri}/app"]]
 
 
 def test_missing_log_is_an_error_before_spark_plans_queries(tmp_path: Path) -> None:
@@ -313,17 +331,158 @@ def test_costs_of_a_finding_require_whole_column_names(key: str, measured: bool)
     assert ("measured in 1 run" in model.operators[0].findings[0].message) == measured
 
 
-def test_time_for_reading_a_plan_grows_with_its_length() -> None:
-    def node(name: str, text: str, *children: Plan) -> Plan:
-        return {"nodeName": name, "simpleString": text, "children": children, "metrics": []}
+def node(name: str, text: str, *children: Plan, **metrics: int) -> Plan:
+    """Return a plan node; underscores in the names of metrics stand for spaces."""
+    listed = [{"name": key.replace("_", " "), "accumulatorId": id_} for key, id_ in metrics.items()]
+    return {"nodeName": name, "simpleString": text, "children": children, "metrics": listed}
 
+
+def scan(table: str, columns: str, **metrics: int) -> Plan:
+    return node(
+        f"Scan parquet spark_catalog.s.{table}", f"FileScan parquet s.{table}[{columns}] Batched: true", **metrics
+    )
+
+
+def exchange(key: str, below: Plan) -> Plan:
+    text = f"Exchange hashpartitioning({key}, 4), ENSURE_REQUIREMENTS"
+    return node("Exchange", text, below, shuffle_bytes_written=1, spill_size=2, fetch_wait_time=3)
+
+
+# The columns of the second table have other names and another order.
+BRANCHES = (
+    node(
+        "Project",
+        "Project [k#1L, (v#2 + 1) AS w#3]",
+        node("Filter", "", scan("a", "k#1L,v#2"), number_of_output_rows=11),
+    ),
+    node(
+        "Project",
+        "Project [key#6L AS k#8L, least(x#5, 7, [1]) AS w#9]",
+        scan("b", "x#5,key#6L", number_of_output_rows=12),
+    ),
+    # The rows of this branch come from another shuffle.
+    node("ShuffleQueryStage", "", node("Exchange", "", scan("c", "k#20L"), shuffle_records_written=13)),
+)
+
+
+@pytest.mark.parametrize(
+    ("rows", "shares"),
+    [
+        ({11: 100, 12: 300, 13: 600}, {"a": 0.1, "b": 0.3}),
+        ({11: 0, 12: 300, 13: 0}, {"a": 0, "b": 1}),
+        # Without all numbers of rows, the branches share equally.
+        ({11: 100, 12: 300}, {"a": 1 / 3, "b": 1 / 3}),
+        ({11: 0, 12: 0, 13: 0}, {"a": 1 / 3, "b": 1 / 3}),
+    ],
+)
+@pytest.mark.parametrize("sorts", [False, True])
+def test_tables_below_a_union_share_the_cost_by_their_rows(
+    rows: dict[int, int], shares: dict[str, float], sorts: bool
+) -> None:
+    union = node("Union", "Union", *BRANCHES)
+    plan = exchange("u#30L", node("Project", "Project [k#1L AS u#30L, w#3]", union))
+    expected = {Keys(f"s.{name}", ("k" if name == "a" else "key",)): part for name, part in shares.items()}
+    if sorts:
+        plan = node("Sort", "Sort [u#30L ASC NULLS FIRST], false, 0", plan, sort_time=4)
+    measured = Accumulators({1: 1000, 2: 500, 3: 60, 4: 40, **rows}, {1: 900})
+    ((operator, costs),) = operator_costs(node("HashAggregate", "", plan), measured)
+    assert operator.sides == tuple(expected)
+    assert costs == {
+        keys: Cost(round(1000 * part), round(500 * part), pytest.approx((960 + 40 * sorts) * part))  # type: ignore[arg-type]
+        for keys, part in expected.items()
+    }
+
+
+def test_nested_unions_and_unions_of_one_table_are_followed() -> None:
+    inner = node(
+        "Union", "Union", scan("b", "k#5", number_of_output_rows=12), scan("a", "k#6", number_of_output_rows=13)
+    )
+    union = node(
+        "Union",
+        "Union",
+        scan("a", "k#1", number_of_output_rows=11),
+        node("Filter", "", inner, number_of_output_rows=14),
+    )
+    values = {1: 1000, 11: 500, 12: 100, 13: 400, 14: 500}
+    ((_, costs),) = operator_costs(node("Window", "", exchange("k#1", union)), Accumulators(values))
+    assert {keys.table: cost.shuffle_bytes for keys, cost in costs.items()} == {"s.a": 900, "s.b": 100}
+
+
+def test_columns_behind_an_unknown_node_of_a_union_count_for_no_table() -> None:
+    grouped = node(
+        "HashAggregate", "HashAggregate(keys=[k#5], functions=[])", scan("b", "k#5"), number_of_output_rows=12
+    )
+    union = node("Union", "Union", scan("a", "k#1", number_of_output_rows=11), grouped)
+    ((_, costs),) = operator_costs(node("Window", "", exchange("k#1", union)), Accumulators({1: 1000, 11: 1, 12: 3}))
+    assert {keys.table: cost.shuffle_bytes for keys, cost in costs.items()} == {"s.a": 250}
+
+
+def test_measured_requirements_of_a_union_are_united() -> None:
+    keys = [Keys("s.a", ("k",)), Keys("s.b", ("k",))]
+    for kind in ("aggregate", "join"):
+        operators = {MeasuredOperator(kind, tuple(keys)): {one: Cost(8) for one in keys}}
+        (found,) = unplanned_layouts(Measured(ad_hoc_operators=operators), set())
+        assert (found.united, found.is_join) == (kind == "aggregate", kind == "join")
+
+
+def test_task_time_is_the_time_of_the_tasks_that_wrote_the_shuffle() -> None:
+    read = node("ColumnarToRow", "", scan("a", "k#1", scan_time=5))
+    other = node("BroadcastExchange", "", scan("b", "k#2", scan_time=6))
+    joined = node("BroadcastHashJoin", "BroadcastHashJoin [k#1], [k#2]", read, other)
+    values = {1: 10, 3: 7, 5: 200, 6: 1000}
+    # The tasks also spent 200 ms to scan the table. Another stage scanned the small table.
+    for run_ms, expected in ((900, 707), (150, 7)):
+        ((_, costs),) = operator_costs(
+            node("SortAggregate", "", exchange("k#1", joined)), Accumulators(values, {1: run_ms})
+        )
+        assert {keys.table: cost.task_ms for keys, cost in costs.items()} == {"s.a": expected}
+
+
+def test_task_time_is_a_substantial_part_of_the_time_of_runs() -> None:
+    found = read_measured([str(CASE)])
+    for name in ("q03", "q04"):
+        total = sum(run.work.task_ms for run in found.runs_of(f"model.tpch.{name}"))
+        assert 0.3 * total < sum(cost.task_ms for cost in found.costs(f"model.tpch.{name}").values()) < 0.9 * total
+
+
+def _log_of_targets(folder: Path, *targets: str) -> str:
+    """Write a log for each target; an empty name omits the target from the query comments."""
+    for number, target in enumerate(targets):
+        about = rf"\"app\": \"dbt\", \"target_name\": \"{target}\"" if target else r"\"app\": \"dbt\""
+        content = _plain().replace(rb"\"app\": \"dbt\"", about.encode())
+        (folder / f"app-{number}").write_bytes(content.replace(b"local-1", f"local-{number + 5}".encode()))
+    return str(folder)
+
+
+def test_runs_of_different_targets_are_kept_apart(tmp_path: Path) -> None:
+    logs = _log_of_targets(tmp_path, "dev", "prod", "prod", "")
+    numbers = {target: read_measured([logs], target=target).number_of_runs for target in ("dev", "prod")}
+    # Statements without a target always count.
+    assert numbers == {"dev": 30, "prod": 45}
+    found = read_measured([logs], target="dev")
+    assert found.target == "dev" and "30 runs of models in the target dev" in found.summary
+    assert found.counts.files == 4 and found.writers == read_measured([str(CASE)]).writers
+    for target in (None, "test"):
+        with pytest.raises(EventLogError, match=r"found:    dev, prod\n.*\n  instead:  .*--target dev"):
+            read_measured([logs], target=target)
+
+
+def test_logs_of_one_target_need_no_choice(tmp_path: Path) -> None:
+    logs = _log_of_targets(tmp_path, "prod", "prod")
+    for target in (None, "dev", "prod"):
+        found = read_measured([logs], target=target)
+        assert (found.target, found.number_of_runs) == ("prod", 30)
+    (tmp_path / "none").mkdir()
+    assert read_measured([_log_of_targets(tmp_path / "none", "")], target="dev").target == ""
+
+
+def test_time_for_reading_a_plan_grows_with_its_length() -> None:
     word = "w" * 1_000_000
-    scan = node("Scan parquet s.t", f"FileScan parquet s.t[a#1L,b#2,{word}]")
-    project = node("Project", f"Project [a#1L AS c#3L, {word} AS d#4, cast(b#2 as int) AS e#5]", scan)
-    exchange = node("Exchange", f"Exchange hashpartitioning(c#3L, b#2, {word}, 4), ENSURE_REQUIREMENTS", project)
-    exchange["metrics"].append({"name": "shuffle bytes written", "accumulatorId": 1})
+    columns = node("Project", f"Project [a#1L AS c#3L, b#2, {word} AS d#4]", scan("t", f"a#1L,b#2,{word}"))
     started = time.process_time()
-    ((_, costs),) = operator_costs(node("HashAggregate", "", exchange), {1: 5})
+    for below in (columns, node("Union", "Union", columns, columns)):
+        plan = exchange(f"c#3L, b#2, {word}", below)
+        ((_, costs),) = operator_costs(node("HashAggregate", "", plan), Accumulators({1: 5}))
     assert costs == {Keys("s.t", ("a", "b")): Cost(shuffle_bytes=5)}
     assert time.process_time() - started < 2
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from io import StringIO
+from itertools import combinations
 from pathlib import Path
+from random import Random
 
 import pytest
 import zstandard
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conftest import REPOSITORY
 from spark_bucketing.cli import main
+from spark_bucketing.event_log import comparison
 from spark_bucketing.event_log.comparison import Difference, chance_of_noise, compare
 from spark_bucketing.event_log.measured import AD_HOC, Measured, Run, read_measured
 from spark_bucketing.event_log.statements import Work
 from spark_bucketing.report.event_log_data import rows, write_text
+from spark_bucketing.report.event_log_html import write_html
 
 CASE = REPOSITORY / "tests" / "cases" / "event_logs" / "tpch_plain.zstd"
 SHOP = ("customers", "orders", "revenue")
@@ -29,9 +36,37 @@ def test_verdict_requires_a_difference_beyond_noise() -> None:
     assert Difference((1, 1, 1, 1), (1, 1, 1, 1)).verdict == "no difference"
 
 
-def test_p_value_is_close_to_the_exact_test() -> None:
-    # Exact p-value: 2 of the 70 orders of 4 and 4 runs are as extreme as this one.
-    assert chance_of_noise((5, 6, 7, 8), (1, 2, 3, 4)) == pytest.approx(2 / 70, abs=0.003)
+RUNS = st.lists(st.integers(0, 4), min_size=1, max_size=6)
+
+
+@given(RUNS, RUNS)
+def test_p_value_is_that_of_the_exact_test_also_with_ties(before: list[int], after: list[int]) -> None:
+    every = [*before, *after]
+    ranks = [sum(other < value for other in every) + (every.count(value) + 1) / 2 for value in every]
+    mean = len(before) * (len(every) + 1) / 2
+    sums = [sum(chosen) for chosen in combinations(ranks, len(before))]
+    distance = abs(sum(ranks[: len(before)]) - mean)
+    expected = sum(abs(total - mean) >= distance for total in sums) / len(sums)
+    assert chance_of_noise(before, after) == pytest.approx(expected)
+
+
+def test_equal_values_do_not_lower_the_p_value() -> None:
+    # A normal approximation gives 3.6% here.
+    before, after = (1, 1, 1, 2), (2, 3, 3, 3)
+    assert chance_of_noise(before, after) == pytest.approx(4 / 70)
+    assert Difference(after, before).verdict == "no difference"
+
+
+def test_p_value_of_many_runs_is_close_to_the_exact_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = Random(1)
+    for shift in (0.0, 0.3, 1.0):
+        before = [round(random.gauss(0, 1), 1) for _ in range(26)]
+        after = [round(random.gauss(shift, 1), 1) for _ in range(26)]
+        approximate = chance_of_noise(before, after)
+        with monkeypatch.context() as patch:
+            patch.setattr(comparison, "MOST_EXACT", 60)
+            assert chance_of_noise(before, after) == pytest.approx(approximate, abs=0.005)
+    assert chance_of_noise([1] * 30, [1] * 30) == 1
 
 
 def _measured(table_ms: int, reader_ms: int, bucketed: bool) -> Measured:
@@ -60,11 +95,11 @@ def test_report_names_bucketed_models_without_readers() -> None:
 def test_report_suggests_nothing_for_buckets_that_other_queries_read() -> None:
     after = _measured(15_000, 9_000, bucketed=True)
     after.bucketed["s.t"].add(AD_HOC)
-    comparison = compare(_measured(10_000, 10_000, bucketed=False), after)
-    (costly,) = comparison.costly
+    compared = compare(_measured(10_000, 10_000, bucketed=False), after)
+    (costly,) = compared.costly
     assert costly.ad_hoc_readers and costly.saved_seconds == 1
     text = StringIO()
-    write_text(comparison, text)
+    write_text(compared, text)
     shown = " ".join(text.getvalue().split())
     assert "Queries outside dbt also read its buckets, and the report cannot compare them." in shown
     assert "materialized" not in shown
@@ -109,19 +144,19 @@ def test_total_and_savings_do_not_include_queries_of_models() -> None:
     for found in (plain, after):
         found.runs["model.p.t"]["app", "show"] = Run(0, 1, writes=False)
         found.runs["model.p.r"]["app", "show"] = Run(0, 1, writes=False)
-    comparison = compare(plain, after)
-    assert comparison.total and len(comparison.total.differences["seconds"].after) == 4
-    assert comparison.costly[0].cost_seconds == 5
+    compared = compare(plain, after)
+    assert compared.total and len(compared.total.differences["seconds"].after) == 4
+    assert compared.costly[0].cost_seconds == 5
 
 
 def test_report_shows_changes_and_omits_measures_that_are_zero_everywhere() -> None:
-    comparison = compare(_measured(10_000, 8_000, bucketed=False), _measured(20_000, 4_000, bucketed=True))
-    titles, reader, table, total = rows(comparison)
+    compared = compare(_measured(10_000, 8_000, bucketed=False), _measured(20_000, 4_000, bucketed=True))
+    titles, reader, table, total = rows(compared)
     assert titles == ["model", "runs", "seconds", "task seconds", "verdict on time"]
     assert reader == ["r", "4 -> 4", "8.0 -> 4.0", "8.0 -> 4.0", "gained 50%"]
     assert table[-1] == "lost 100%" and total[2] == "18.0 -> 24.0"
     text = StringIO()
-    write_text(comparison, text)
+    write_text(compared, text)
     assert "Each build of t costs 10.0 more task seconds, and saves its readers 4.0." in text.getvalue()
     assert "Set materialized='table' in this model." in text.getvalue()
 
@@ -137,3 +172,46 @@ def test_report_command_writes_every_format(tmp_path: Path) -> None:
     assert [model["shuffle_bytes"]["verdict"] for model in data["models"]] == ["no difference"] * 3
     page = (tmp_path / "html").read_text()
     assert "<svg" in page and "http" not in page
+
+
+def test_long_names_and_verdicts_stay_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "a_" + "very_" * 8 + "long_name_of_a_model"
+    before, after = _measured(10_000, 8_000, bucketed=False), _measured(10_000, 8_000, bucketed=True)
+    for found in (before, after):
+        found.runs[f"model.p.{name}"] = found.runs.pop("model.p.r")
+        for run in found.runs["model.p.t"].values():
+            run.work = Work(123 << 20, 45 << 20, 1e6, 900)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    for width in ("80", "200"):
+        monkeypatch.setenv("COLUMNS", width)
+        text = StringIO()
+        write_text(compare(before, after), text)
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", text.getvalue())
+        assert len(re.findall(r"no difference *\n", shown)) == 3 and name in shown
+        assert max(map(len, shown.splitlines())) <= int(width)
+    page = StringIO()
+    write_html(compare(before, after), page)
+    place = re.search(rf'<text x="(\d+)" y="\d+" text-anchor="end">{name}<', page.getvalue())
+    assert place and int(place[1]) >= 7 * len(name)
+
+
+def test_report_counts_the_runs_of_one_target(tmp_path: Path) -> None:
+    content = zstandard.ZstdDecompressor().stream_reader(CASE.read_bytes()).read()
+    for number, target in enumerate(("dev", "prod")):
+        about = rf"\"app\": \"dbt\", \"target_name\": \"{target}\"".encode()
+        log = content.replace(rb"\"app\": \"dbt\"", about).replace(b"local-1", f"local-{number}".encode())
+        (tmp_path / f"app-{number}").write_bytes(log)
+    both = ["report", "--before", str(tmp_path), "--after", str(tmp_path)]
+    failed = CliRunner().invoke(main, both)
+    assert failed.exit_code == 2 and "found:    dev, prod" in failed.output and "--target dev" in failed.output
+    done = CliRunner().invoke(main, [*both, "--target", "prod"])
+    assert done.exit_code == 0, done.output
+    assert done.output.count("15 runs in the target prod.") == 2
+    written = CliRunner().invoke(main, [*both, "--target", "prod", "--format", "json"])
+    assert {logs["target"] for logs in json.loads(written.stdout)["logs"].values()} == {"prod"}
+    # The logs before have no target.
+    mixed = ["report", "--before", str(CASE), "--after", str(tmp_path), "--target", "prod"]
+    failed = CliRunner().invoke(main, mixed)
+    assert failed.exit_code == 2 and "no run of the dbt target prod" in failed.output
+    assert "query comments without target_name" in failed.output

@@ -158,6 +158,18 @@ def test_proposed_rewrite_is_sufficient_and_minimal(
     assert not any(cures(chosen) for chosen in fewer)
 
 
+def test_partitions_with_another_hash_are_rewritten() -> None:
+    of_version_2 = replace(spec(8), bucket_hash="hive2")
+    found = table(part("ds=a", spec(8)), part("ds=b", of_version_2), part("ds=c", spec(4)))
+    assert (
+        "its bucket specs differ: hash hive in ds=a, hash hive2 in ds=b"
+        in compatible_read(found, found.partitions, MERGING).why
+    )
+    assert [one.name for one in smallest_rewrite(found, found.partitions, MERGING)] == ["ds=b"]
+    found = replace(found, spec=of_version_2)
+    assert [one.name for one in smallest_rewrite(found, found.partitions, MERGING)] == ["ds=a", "ds=c"]
+
+
 def test_table_without_buckets_has_no_rewrite() -> None:
     found = replace(table(part("ds=a", spec(8)), part("ds=b", None)), spec=None)
     assert smallest_rewrite(found, found.partitions, MERGING) == ()
@@ -280,8 +292,8 @@ def test_show_prints_ranges_and_readable_partitions() -> None:
     specs: dict[str, BucketSpec | str | None] = {"a": spec(8), "b": spec(8), "c": "", "d": None}
     text = shown(table(*(part(f"ds={d}", s) for d, s in specs.items()), own=spec(16)))
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert lines[0] == "db.t: 16 buckets by (k), sorted by (k), 4 partitions"
-    assert "ds=a .. ds=b 2 partitions 8 buckets by (k), sorted by (k)" in lines
+    assert lines[0] == "db.t: 16 buckets by (k), sorted by (k), hash hive, 4 partitions"
+    assert "ds=a .. ds=b 2 partitions 8 buckets by (k), sorted by (k), hash hive" in lines
     assert "ds=c 1 partition empty" in lines
     assert "ds=d 1 partition [not-sealed]" in lines
     assert "all partitions together: no, partition ds=d is not-sealed" in lines
@@ -291,7 +303,7 @@ def test_show_prints_ranges_and_readable_partitions() -> None:
 def test_table_without_partitions_is_shown() -> None:
     assert "0 partitions" in shown(table())
     assert specs_data(table(), MERGING)["all_partitions"] is None
-    assert words(None) == "no buckets" and words(spec(1, order=())) == "1 bucket by (k), not sorted"
+    assert words(None) == "no buckets" and words(spec(1, order=())) == "1 bucket by (k), not sorted, hash hive"
 
 
 SCAN = (

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_bucketing.spec import BucketSpec
+from spark_bucketing.spec import BucketHash, BucketSpec
 from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile
 from spark_bucketing.table.compatibility import Merging
 from spark_bucketing.table.file_statistics import FileStats, State
@@ -101,3 +101,45 @@ def test_stock_spark_reads_the_spark_layout_without_seals() -> None:
 def test_unreadable_table_is_unknown_and_does_not_pass() -> None:
     overview = replace(bucketed(part("a", Status.SEALED)), files=replace(FILES, files=(), unreadable="It is text."))
     assert (Verification(overview).state, Verification(overview).unknown) == ("unknown", "It is text.")
+
+
+def of_versions(stated: str | None, **hashes: BucketHash) -> Verification:
+    """Return the verification of a table with this property, and with partitions sealed with these hashes."""
+    properties = {} if stated is None else {"Table Properties": f"[bucketing_version={stated}]"}
+    parts = tuple(replace(part(ds, Status.SEALED), spec=replace(SPEC, bucket_hash=of)) for ds, of in hashes.items())
+    found = bucketed(*parts)
+    details = {"Provider": "hive", **properties}
+    return Verification(replace(found, table=replace(found.table, details=details)))
+
+
+SET = "set the table property (ALTER TABLE db.t SET TBLPROPERTIES ('bucketing_version' = '{}'))"
+REWRITE = "1 partition in buckets of version {}, such as ds={}, but other partitions have version {}: rewrite these"
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (of_versions("1", a="hive"), []),
+        (of_versions(None, a="hive"), []),
+        (of_versions("2", a="hive2", b="hive2"), []),
+        (of_versions("1", a="hive2"), [SET.format(2)]),
+        (of_versions(None, a="hive2"), ["has bucketing_version '1', but its rows are in buckets of version 2"]),
+        (of_versions("2", a="hive"), [SET.format(1)]),
+        (of_versions(" 2 ", a="hive2"), [SET.format(2)]),
+        (of_versions("3"), ["has bucketing_version '3', which neither Spark nor Trino supports"]),
+        (of_versions("1", a="hive", b="hive2"), [REWRITE.format(2, "b", 1)]),
+        (of_versions("2", a="hive", b="hive2"), [REWRITE.format(1, "a", 2)]),
+        (of_versions("1", a="hive", b="hive2", c="hive2"), [SET.format(2), REWRITE.format(1, "a", 2)]),
+    ],
+)
+def test_version_of_the_rows_is_compared_with_the_stated_version(found: Verification, said: list[str]) -> None:
+    assert len(found.findings) == len(said), found.findings
+    assert all(text in finding for text, finding in zip(said, found.findings, strict=True))
+    assert found.state == ("wrong" if said else "ok")
+
+
+def test_version_of_rows_that_were_read_is_compared_too() -> None:
+    unsealed = bucketed(part("a", Status.NOT_SEALED))
+    read = replace(part("a", Status.SEALED), spec=replace(SPEC, bucket_hash="hive2"))
+    found = Verification(unsealed, True, sealed=(read,)).findings
+    assert any(SET.format(2) in finding for finding in found)

@@ -14,5 +14,5 @@
 -#}
 {% macro stated_hash(bucketing_version) -%}
   {%- set names = dict(zip(spark_bucketing.bucketing_versions().values(), spark_bucketing.bucketing_versions())) -%}
-  {{ return(names.get(bucketing_version | trim, names['1'])) }}
+  {{ return(names.get(bucketing_version, names['1'])) }}
 {%- endmacro %}

@@ -16,7 +16,7 @@
   {%- if existing.buckets and existing.bucket_hash == 'spark' -%}
     {% do spark_bucketing.raise_config_error('on_bucket_change', found,
         'a table in the Hive layout or without buckets; in the Spark layout, stock Spark reads all partitions with the same number of buckets', instead) %}
-  {%- elif existing.bucketing_version | trim != version -%}
+  {%- elif existing.buckets and existing.bucketing_version != version -%}
     {% do spark_bucketing.raise_config_error('on_bucket_change', found ~ ', bucketing_version ' ~ existing.bucketing_version,
         "a table with bucketing_version " ~ version ~ ", the version of bucket_hash='" ~ layout.bucket_hash ~ "'; Spark cannot combine partitions of different versions", instead) %}
   {%- endif -%}

@@ -10,8 +10,12 @@
   {%- endif -%}
   {%- set cache = context.setdefault('__spark_bucketing_session', {}) if cache.hooks else cache -%}
   {%- if 'settings' not in cache -%}
-    {%- set settings = run_query('set') -%}
-    {%- do cache.update({'settings': dict(zip(settings.columns[0].values() | map('lower'), settings.rows))}) -%}
+    {#- run_query() adds the query comment. If `append` is true, the comment follows SET, which Spark rejects. -#}
+    {%- set settings = {} -%}
+    {%- for row in adapter.add_query('set', auto_begin=false)[1].fetchall() -%}
+      {%- do settings.update({row[0] | lower: row}) -%}
+    {%- endfor -%}
+    {%- do cache.update({'settings': settings}) -%}
   {%- endif -%}
   {{ return(cache.settings) }}
 {%- endmacro %}

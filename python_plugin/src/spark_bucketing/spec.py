@@ -111,9 +111,12 @@ def _stated_hash(details: Mapping[str, str]) -> BucketHash:
     """
     if details.get("Provider", "").lower() != "hive":
         return "spark"
-    return HASH_OF_VERSION.get(
-        listed_properties(details.get("Table Properties", "")).get(VERSION_PROPERTY, "1").strip(), "hive"
-    )
+    return HASH_OF_VERSION.get(stated_version(details), "hive")
+
+
+def stated_version(details: Mapping[str, str]) -> str:
+    """Return the bucketing version in the details of a table in the Hive layout; a table without the property has 1."""
+    return listed_properties(details.get("Table Properties", "")).get(VERSION_PROPERTY, "1")
 
 
 def hash_name(bucket_hash: BucketHash) -> str:

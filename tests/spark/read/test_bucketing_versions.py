@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 
 import pytest
 from bucketed_tables import VERSION_2, Sealed, Tables, assert_bucketed
@@ -84,7 +85,7 @@ def seal(tables: Tables) -> Sealed:
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-@pytest.mark.parametrize("stated", ["2", "1", "3", None])
+@pytest.mark.parametrize("stated", ["2", "1", "3", " 2 ", None])
 def test_seal_determines_the_version_from_the_rows(tables: Tables, stated: str | None, name: str) -> None:
     tables.make("t", "k int, v bigint", "k", 4, ROWS, stored=OF_VERSION_2, sealed=False)
     set_version(tables, "t", stated)
@@ -116,6 +117,119 @@ def test_rows_that_match_neither_version_are_refused(tables: Tables) -> None:
     tables.rename("t", r"9\1_0", r"^0(\d+)_0_part.*$")
     (outcome,) = tables.seal("t")
     assert outcome.status == "refused" and outcome.problem is not None and "spec has 4 buckets" in outcome.problem
+
+
+# Each of these rows is in the same bucket in both versions.
+FEW_ROWS = "select k, v from (select int(id) as k, id as v from range(90)) where hive_bucket(4, k) = hive2_bucket(4, k)"
+
+
+def add_file_of_trino(tables: Tables, version: str, rows: str = ROWS, partition: str = "") -> None:
+    """Add the files of another writer to the table `t`; they contain rows in the buckets of this version."""
+    tables.make(
+        "u", "k int, v bigint", "k", 4, stored=f"stored as parquet tblproperties ('bucketing_version' = '{version}')"
+    )
+    tables.sql(f"insert into u {rows}")
+    folder = tables.folder("t") / partition
+    for file in tables.files("u"):
+        shutil.copy(file, folder / f"{file.name[:5]}_0_2026_{version}_{len(list(folder.iterdir()))}")
+    tables.sql("refresh table t")
+
+
+def test_rows_that_match_both_versions_do_not_bind_later_files_to_a_version(tables: Tables) -> None:
+    for stated, other in (("1", "2"), ("2", "1")):
+        tables.make("t", "k int, v bigint", "k", 4)
+        set_version(tables, "t", stated)
+        add_file_of_trino(tables, stated, FEW_ROWS)
+        few = seal(tables)
+        assert (few.hash, few.problem) == ({"1": "hive", "2": "hive2"}[stated], None)
+        add_file_of_trino(tables, other)
+        all_rows = seal(tables)
+        assert (all_rows.status, all_rows.hash) == ("sealed", {"1": "hive", "2": "hive2"}[other])
+        assert all_rows.files_read == all_rows.files > few.files
+        assert (
+            all_rows.problem is not None
+            and f"Set the table property 'bucketing_version' = '{other}'" in all_rows.problem
+        )
+        assert (tables.seal("t")[0].status, tables.seal("t")[0].files_read) == ("unchanged", 0)
+        # A file in the other version's buckets matches neither.
+        add_file_of_trino(tables, stated)
+        (mixed,) = tables.seal("t")
+        assert mixed.status == "refused" and mixed.problem is not None
+        assert re.search(
+            r"a row of bucket .* in bucketing_version (1; version 2|2; version 1) does not match either", mixed.problem
+        )
+        assert "[seal-broken]" in tables.read(GROUP)
+
+
+def make_partitions(tables: Tables, *names: str) -> None:
+    """Create the table `t` with partitions of these names."""
+    tables.make("t", "k int, v bigint", "k", 4, rest="partitioned by (ds string)")
+    for name in names:
+        tables.sql(f"alter table t add partition (ds = '{name}')")
+
+
+@pytest.mark.parametrize("stated", ["1", "2"])
+@pytest.mark.parametrize("order", [("few", "many"), ("many", "few"), ("few, many",)], ids=str)
+def test_partition_that_matches_both_versions_gets_the_version_of_the_others(
+    tables: Tables, stated: str, order: tuple[str, ...]
+) -> None:
+    make_partitions(tables, "few", "many")
+    set_version(tables, "t", stated)
+    add_file_of_trino(tables, "2", FEW_ROWS, "ds=few")
+    add_file_of_trino(tables, "2", ROWS, "ds=many")
+    for names in order:
+        tables.seal("t", "where " + " or ".join(f"ds = '{name}'" for name in names.split(", ")))
+    found = tables.seal("t")
+    assert [(part.partition, part.hash) for part in found] == [("ds=few", "hive2"), ("ds=many", "hive2")]
+    assert (
+        [part.problem for part in found] == [None] * 2
+        if stated == "2"
+        else all(part.problem and "Set the table property 'bucketing_version' = '2'" in part.problem for part in found)
+    )
+    assert "4 Hive2 buckets" in tables.read(GROUP)
+    assert [(part.status, part.files_read) for part in tables.seal("t")] == [("unchanged", 0)] * 2
+
+
+def test_partitions_that_match_both_versions_get_the_stated_version(tables: Tables) -> None:
+    make_partitions(tables, "a", "b")
+    for name, stated in (("a", "1"), ("b", "2")):
+        set_version(tables, "t", stated)
+        add_file_of_trino(tables, stated, FEW_ROWS, f"ds={name}")
+        tables.seal("t", f"where ds = '{name}'")
+    # The seal of partition a has version 1, which partition b then follows.
+    assert [part.hash for part in tables.seal("t")] == ["hive"] * 2
+    tables.sql("alter table t partition (ds = 'a') not clustered")
+    tables.sql("alter table t partition (ds = 'b') not clustered")
+    assert [part.hash for part in tables.seal("t")] == ["hive2"] * 2
+
+
+def test_advice_for_partitions_of_both_versions_leads_to_one_version(tables: Tables) -> None:
+    make_partitions(tables, "a", "b", "c")
+    for name, version in (("a", "1"), ("b", "2"), ("c", "2")):
+        add_file_of_trino(tables, version, partition=f"ds={name}")
+    first, *others = tables.seal("t")
+    assert [first.hash, *(part.hash for part in others)] == ["hive", "hive2", "hive2"]
+    assert first.problem == (
+        "rows in buckets of bucketing_version 1, but other partitions have version 2. "
+        "Rewrite this partition with the table property 'bucketing_version' = '2'"
+    )
+    assert all(
+        part.problem and part.problem.endswith("Set the table property 'bucketing_version' = '2'") for part in others
+    )
+    assert "[mixed-specs]" in tables.read(GROUP)
+    set_version(tables, "t", "2")
+    tables.sql(f"insert overwrite table t partition (ds = 'a') {ROWS}")
+    assert [part.problem for part in tables.seal("t")] == [None] * 3
+    assert "4 Hive2 buckets" in tables.read(GROUP)
+
+
+@pytest.mark.parametrize("stated", [" 2 ", "02", "two"])
+def test_version_is_compared_exactly_as_trino_does(tables: Tables, stated: str) -> None:
+    tables.make("t", "k int, v bigint", "k", 4, stored=OF_VERSION_2)
+    set_version(tables, "t", stated)
+    refused(tables, f"insert into t {ROWS}", f"found bucketing_version '{stated}'. Expected 1 or 2")
+    refused(tables, "alter table t clustered by (k) into 8 buckets", f"found bucketing_version '{stated}'")
+    assert tables.files("t") == []
 
 
 def test_append_after_a_version_change_removes_the_seal(tables: Tables) -> None:

@@ -86,7 +86,7 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
                 for name in unknown_names(artifacts.manifest, runs)
             )
             sizes = merged(artifacts.manifest, catalog, given, request.assume_size)
-            measured = read_measured(request.event_logs, on_progress) if request.event_logs else None
+            measured = read_measured(request.event_logs, on_progress, target.name) if request.event_logs else None
             if measured and not runs:
                 runs = measured_runs(measured, _by_table(artifacts.manifest))
             around = ProjectContext(request, artifacts.manifest, settings, sizes, runs, measured)

@@ -38,7 +38,7 @@ def measured_runs(measured: Measured, nodes: Mapping[str, str]) -> dict[str, flo
 def unplanned_layouts(measured: Measured, models: Collection[str]) -> tuple[RequiredLayout, ...]:
     """Return the requirements of statements that are not models of the project, such as queries of BI tools."""
     return tuple(
-        RequiredLayout(node or "ad-hoc query", operator.kind, sides)
+        RequiredLayout(node or "ad-hoc query", operator.kind, sides, united=operator.kind != "join" and len(sides) > 1)
         for node, operators in measured.operators.items()
         if node not in models
         for operator, costs in operators.items()

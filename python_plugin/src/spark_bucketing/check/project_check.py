@@ -110,7 +110,8 @@ def _checked(
         about=about(project.target),
     )
     if project.request.event_logs:
-        measured = read_measured(project.request.event_logs, lambda text: on_progress(text, 0, 0))
+        logs, name = project.request.event_logs, project.target.name
+        measured = read_measured(logs, lambda text: on_progress(text, 0, 0), name)
         relations = {name: table_name(node.relation) for name, node in manifest.nodes.items() if node.relation}
         report = with_measured_costs(report, measured, relations)
     return accept(report, allowed, baseline)

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from spark_bucketing.config.schema import KEYS
-from spark_bucketing.event_log.files import find_logs
+from spark_bucketing.event_log.files import find_logs, is_remote
 from spark_bucketing.project.profile import Place
 from spark_bucketing.units import parse_size
 
@@ -66,7 +66,7 @@ def event_log(value: str) -> str:
         EventLogError: a local path does not exist or contains no event log.
     """
     path = unquote(urlsplit(value).path) if value.startswith("file:") else value
-    if "://" in path:
+    if is_remote(path):
         return path
     find_logs([path])
     return str(Path(path).absolute())

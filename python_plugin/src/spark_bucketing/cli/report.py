@@ -9,9 +9,9 @@ import click
 from spark_bucketing.cli.options import OUTPUT, event_log, format_of
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
-from spark_bucketing.errors import ProjectError
+from spark_bucketing.errors import EventLogError, ProjectError
 from spark_bucketing.event_log.comparison import compare
-from spark_bucketing.event_log.measured import read_measured
+from spark_bucketing.event_log.measured import Measured, read_measured
 from spark_bucketing.report.event_log_data import write_json, write_text
 from spark_bucketing.report.event_log_html import write_html
 
@@ -37,9 +37,10 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
     required=True,
     help="Event log, or directory of event logs, of runs with buckets.",
 )
+@click.option("--target", "-t", help="Count only the runs of this dbt target; required if the logs contain several.")
 @format_of(*_WRITERS)
 @OUTPUT
-def report(before: tuple[str, ...], after: tuple[str, ...], form: str, output: Path | None) -> None:
+def report(before: tuple[str, ...], after: tuple[str, ...], target: str | None, form: str, output: Path | None) -> None:
     """Compare the cost of building models before and after bucketing, from Spark event logs.
 
     For each dbt model, shows medians over all successful runs: time, shuffle bytes, spilled bytes, task time and write
@@ -52,7 +53,9 @@ def report(before: tuple[str, ...], after: tuple[str, ...], form: str, output: P
     Exit codes: 0 success, 2 the command could not run.
     """
     with progress_line() as line:
-        comparison = compare(read_measured(before, line.show), read_measured(after, line.show))
+        comparison = compare(
+            *(_of_target(read_measured(paths, line.show, target), target) for paths in (before, after))
+        )
     try:
         if output:
             with output.open("w", encoding="utf-8", errors="replace") as file:
@@ -61,3 +64,19 @@ def report(before: tuple[str, ...], after: tuple[str, ...], form: str, output: P
             _WRITERS[form](comparison, standard_output(form))
     except OSError as error:
         raise ProjectError(f"Cannot write the report to {output}: {error.strerror}.") from error
+
+
+def _of_target(measured: Measured, target: str | None) -> Measured:
+    """Return the runs of the requested target.
+
+    Raises:
+        EventLogError: the logs contain no such runs.
+    """
+    if target in (None, measured.target):
+        return measured
+    raise EventLogError(
+        f"The event logs contain no run of the dbt target {target}.\n"
+        f"  found:    {measured.target or 'query comments without target_name'}\n"
+        f"  expected: dbt's query comment with the target_name {target}\n"
+        "  instead:  choose another target, or omit --target"
+    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import erfc, sqrt
+from math import comb, erfc, sqrt
 from statistics import median
 from typing import Literal
 
@@ -13,9 +13,11 @@ from spark_bucketing.event_log.measured import AD_HOC, Invocation, Measured, Run
 Verdict = Literal["gained", "lost", "no difference", "too few runs"]
 LEAST_RUNS = 4
 MOST_CHANCE = 0.05
+MOST_EXACT = 50
 RULE = (
     f"A verdict needs at least {LEAST_RUNS} runs before and {LEAST_RUNS} runs after. It is `gained` or `lost` if the "
-    f"p-value of a two-sided Mann-Whitney test is at most {MOST_CHANCE:.0%}."
+    f"p-value of a two-sided Mann-Whitney test is at most {MOST_CHANCE:.0%}. The test is exact for up to {MOST_EXACT} "
+    "runs in total, also with equal values."
 )
 _NO_MODELS = ("test.", "unit_test.", "operation.")
 # The compared measures of a run.
@@ -175,15 +177,35 @@ def _certain(node: ComparedNode) -> float:
 def chance_of_noise(before: Sequence[float], after: Sequence[float]) -> float:
     """Return the two-sided p-value of the Mann-Whitney U test.
 
-    The function uses the normal approximation, with a correction for ties.
+    The function uses the exact distribution for up to MOST_EXACT runs, and otherwise the normal approximation, with a
+    correction for ties. Equal values share the mean of their ranks.
     """
     ordered = sorted([*before, *after])
-    # Equal values share the mean of their ranks.
-    ranks = {value: ordered.index(value) + (ordered.count(value) + 1) / 2 for value in set(ordered)}
+    # Twice the rank is an integer.
+    ranks = {value: 2 * ordered.index(value) + ordered.count(value) + 1 for value in set(ordered)}
     left, right, both = len(before), len(after), len(ordered)
-    wins = sum(ranks[value] for value in before) - left * (left + 1) / 2
+    distance = abs(sum(ranks[value] for value in before) - left * (both + 1))
+    if both <= MOST_EXACT:
+        sums = _rank_sums([ranks[value] for value in ordered], left)
+        extreme = sum(number for total, number in enumerate(sums) if abs(total - left * (both + 1)) >= distance)
+        return extreme / comb(both, left)
     ties = sum(number**3 - number for number in map(ordered.count, set(ordered)))
     variance = left * right / 12 * (both + 1 - ties / (both * (both - 1)))
-    if variance <= 0:
-        return 1.0
-    return erfc(max(abs(wins - left * right / 2) - 0.5, 0) / sqrt(2 * variance))
+    return erfc(max(distance / 2 - 0.5, 0) / sqrt(2 * variance)) if variance > 0 else 1.0
+
+
+def _rank_sums(ranks: Sequence[int], size: int) -> Iterator[int]:
+    """Yield for each sum, from 0, how many choices of `size` ranks have this sum.
+
+    A generating function counts the choices: the coefficient of x**sum. An integer contains all coefficients, each with
+    as many bits as the number of all choices.
+    """
+    bits = comb(len(ranks), size).bit_length()
+    choices = [1] + [0] * size
+    for rank in ranks:
+        for number in range(size, 0, -1):
+            choices[number] += choices[number - 1] << (rank * bits)
+    left, mask = choices[size], (1 << bits) - 1
+    while left:
+        yield left & mask
+        left >>= bits

@@ -18,6 +18,8 @@ from spark_bucketing.units import count
 # eventlog_v2_<application>/events_<number>_<application>
 _ROLLING = re.compile(r"events_(\d+)_(?P<application>.+?)(\.[a-z0-9]+)*$")
 _OTHER = re.compile(r"^[._]|^appstatus_|\.(crc|tmp)$")
+# hdfs:/logs, s3a://logs/ or file:/logs. A Windows drive has only one letter.
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/")
 # A longer line is damaged. This limit keeps memory use constant.
 _LONGEST_LINE = 64 << 20
 OnBytes = Callable[[int, int], None]
@@ -67,7 +69,7 @@ def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
     """
     logs: dict[str, list[LogFile]] = {}
     for path in paths:
-        files = _remote(path) if "://" in path else _local(path)
+        files = _remote(path) if is_remote(path) else _local(path)
         found = [file for file in files if not _OTHER.search(file.path.rsplit("/", 1)[-1])]
         if not found:
             raise EventLogError(
@@ -80,6 +82,12 @@ def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
             key = f"{file.path.rsplit('/', 1)[0]}/{rolling['application']}" if rolling else file.path
             logs.setdefault(key, []).append(file)
     return [sorted({one.path: one for one in files}.values(), key=_number) for _, files in sorted(logs.items())]
+
+
+def is_remote(path: str) -> bool:
+    """Return whether Spark reads a path, because it is a URI of a file system other than the local one."""
+    found = _SCHEME.match(path)
+    return found is not None and found["scheme"].lower() != "file"
 
 
 def _number(file: LogFile) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
+from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.files import ReadCounts, find_logs, read_lines
 from spark_bucketing.event_log.plan_costs import Cost, Keys, MeasuredOperator
 from spark_bucketing.event_log.statements import Statement, Work, statements
@@ -62,6 +63,17 @@ class Measured:
     bucketed: dict[str, set[str]] = field(default_factory=dict)  # by bucketed table: nodes that read it as bucketed
     writers: dict[str, str] = field(default_factory=dict)  # the node that writes each table
     ad_hoc: int = 0  # number of statements outside dbt that shuffled or sorted
+    target: str = ""  # the dbt target of the runs, if their query comments contain it
+
+    def add(self, other: Measured) -> None:
+        """Add the runs, operators and tables of other statements from the same logs."""
+        for node, runs in other.runs.items():
+            self.runs.setdefault(node, {}).update(runs)
+        for table, nodes in other.bucketed.items():
+            self.bucketed.setdefault(table, set()).update(nodes)
+        _add_operators(self.ad_hoc_operators, other.ad_hoc_operators.items())
+        self.writers |= other.writers
+        self.ad_hoc += other.ad_hoc
 
     def runs_of(self, node: str) -> list[Run]:
         """Return the successful runs of a node, oldest first."""
@@ -80,7 +92,8 @@ class Measured:
     @property
     def summary(self) -> str:
         """Summarize which logs were read, and which data is missing in them."""
-        read = f"{count(self.counts.files, 'file')}, {count(self.number_of_runs, 'run')} of models"
+        of_target = f" in the target {self.target}" if self.target else ""
+        read = f"{count(self.counts.files, 'file')}, {count(self.number_of_runs, 'run')} of models{of_target}"
         return " ".join([f"{read}, {self.ad_hoc:,} other statements that shuffle or sort.", *self.counts.warnings])
 
     @property
@@ -127,23 +140,48 @@ def _shared(value: _Value) -> _Value:
     return value
 
 
-def read_measured(paths: Sequence[str], on_progress: OnProgress = lambda _: None) -> Measured:
+def read_measured(
+    paths: Sequence[str], on_progress: OnProgress = lambda _: None, target: str | None = None
+) -> Measured:
     """Read all event logs below these paths.
 
+    Args:
+        paths: event logs, or directories of event logs.
+        on_progress: called with a progress bar.
+        target: the dbt target whose runs count, if the logs contain runs of several targets.
+
     Raises:
-        EventLogError: a path does not exist, contains no event log, or its codec is not supported.
+        EventLogError: a path does not exist, contains no event log, its codec is not supported, or the logs contain
+            runs of several other targets.
     """
-    found = Measured()
+    counts = ReadCounts()
+    of_targets: dict[str, Measured] = {}
     logs = find_logs(paths)
     total = sum(file.size_bytes for files in logs for file in files)
 
     def show(of_file: int, size: int) -> None:
         # A file counts as read as soon as reading starts.
-        done = found.counts.size_bytes - size + of_file
+        done = counts.size_bytes - size + of_file
         on_progress(f"reading event logs {_bar(done / max(total, 1))}")
 
     for files in logs:
-        _add(found, statements(read_lines(files, found.counts, show), found.counts))
+        _add(of_targets, statements(read_lines(files, counts, show), counts))
+    return _of_target(of_targets, counts, target)
+
+
+def _of_target(of_targets: Mapping[str, Measured], counts: ReadCounts, target: str | None) -> Measured:
+    """Return the runs of one target, and all statements without a target."""
+    names = sorted(filter(None, of_targets))
+    if len(names) > 1 and target not in names:
+        raise EventLogError(
+            "The event logs contain runs of several dbt targets, whose costs may differ.\n"
+            f"  found:    {', '.join(names)}\n"
+            f"  expected: runs of one target{f', or of {target}' if target else ''}\n"
+            f"  instead:  choose one of them with --target, such as --target {names[0]}"
+        )
+    found = Measured(counts, target=target if target in names else "".join(names))
+    for name in ("", found.target) if found.target else ("",):
+        found.add(of_targets.get(name, Measured()))
     return found
 
 
@@ -152,8 +190,8 @@ def _bar(share: float, width: int = 30) -> str:
     return f"{'━' * filled}{'╌' * (width - filled)} {min(share, 1):4.0%}"
 
 
-def _add(found: Measured, ended: Iterable[Statement]) -> None:
-    """Add the statements of one Spark application.
+def _add(of_targets: dict[str, Measured], ended: Iterable[Statement]) -> None:
+    """Add the statements of one Spark application, by dbt target.
 
     A query comment may lack dbt's invocation id. Without this id, the boundary between two dbt invocations is where
     statements without a node, such as the listing of schemas, follow statements with a node.
@@ -164,6 +202,7 @@ def _add(found: Measured, ended: Iterable[Statement]) -> None:
             number, in_nodes = number + in_nodes, False
         in_nodes |= bool(statement.node)
         node = statement.node or (statement.written and f"table.{statement.written}")
+        found = of_targets.setdefault(statement.target if statement.node else "", Measured())
         _add_tables(found, node if node else AD_HOC, statement)
         if node:
             invocation = statement.application, statement.invocation or str(number)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from spark_bucketing.event_log.unions import branch_columns, rows_of
 from spark_bucketing.units import size
 
 Plan = Mapping[str, Any]
@@ -30,7 +31,8 @@ class Cost:
 
     shuffle_bytes: int = 0  # bytes that Exchanges wrote
     spill_bytes: int = 0  # in-memory bytes of the rows that Sorts spilled
-    task_ms: float = 0.0  # time of tasks for writing shuffle files, waiting for them, and sorting
+    # Run time of the tasks that wrote shuffle files, without their scans, plus the time to fetch the files and to sort.
+    task_ms: float = 0.0
 
     def __str__(self) -> str:
         seconds = self.task_ms / 1000
@@ -41,6 +43,10 @@ class Cost:
         """Add another cost."""
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
+
+    def share(self, part: float) -> Cost:
+        """Return a part of this cost, from 0 to 1."""
+        return Cost(round(self.shuffle_bytes * part), round(self.spill_bytes * part), self.task_ms * part)
 
 
 @dataclass(frozen=True)
@@ -65,19 +71,34 @@ class _Consumer:
     costs: dict[Keys, Cost] = field(default_factory=dict)
 
 
-def operator_costs(plan: Plan, values: Mapping[int, int]) -> list[tuple[MeasuredOperator, dict[Keys, Cost]]]:
+@dataclass(frozen=True)
+class Accumulators:
+    """The measurements of a plan's metrics, by accumulator id."""
+
+    values: Mapping[int, int]
+    # Run time of the tasks in the stages that update the metric, in milliseconds.
+    run_ms: Mapping[int, int] = field(default_factory=dict)
+
+    def metrics(self, node: Plan) -> dict[str, int]:
+        """Return the measured metrics of a plan node by name."""
+        found = {metric["name"]: metric["accumulatorId"] for metric in node["metrics"]}
+        return {name: self.values[id_] for name, id_ in found.items() if id_ in self.values}
+
+
+def operator_costs(plan: Plan, measured: Accumulators) -> list[tuple[MeasuredOperator, dict[Keys, Cost]]]:
     """Return the operators for which Spark shuffled or sorted rows of tables.
 
     For each operator, return the costs by table and keys.
 
     Rows that another operator has already shuffled count for no table, because buckets cannot avoid a second shuffle.
+    The tables below a UNION share the cost by their rows.
 
     Args:
         plan: the final plan of the execution.
-        values: the values of Spark's accumulators, by accumulator id.
+        measured: the measurements of the plan.
     """
     found: list[_Consumer] = []
-    _walk(plan, _Consumer("other"), found, values, set())
+    _walk(plan, _Consumer("other"), found, measured, set())
     return [(MeasuredOperator(one.kind, tuple(one.costs)), one.costs) for one in found if one.costs]
 
 
@@ -86,22 +107,19 @@ def bucketed_tables(plan: Plan) -> set[str]:
     return {_table(node) for node in plan_nodes(plan) if _table(node) and _BUCKETED.search(node["simpleString"])}
 
 
-def _walk(node: Plan, consumer: _Consumer, found: list[_Consumer], values: Mapping[int, int], seen: set[int]) -> None:
+def _walk(node: Plan, consumer: _Consumer, found: list[_Consumer], measured: Accumulators, seen: set[int]) -> None:
     kind = _kind(node["nodeName"])
     if kind:
         consumer = _Consumer(kind)
         found.append(consumer)
-    metrics = {metric["name"]: metric["accumulatorId"] for metric in node["metrics"]}
+    ids = {metric["accumulatorId"] for metric in node["metrics"]}
     # A reused Exchange appears again with the same accumulators.
-    if node["nodeName"] in ("Exchange", "Sort") and seen.isdisjoint(metrics.values()):
-        seen.update(metrics.values())
-        keys = _keys(node)
-        if keys:
-            consumer.costs.setdefault(keys, Cost()).add(
-                _cost({name: values.get(id_, 0) for name, id_ in metrics.items()})
-            )
+    if node["nodeName"] in ("Exchange", "Sort") and seen.isdisjoint(ids):
+        seen.update(ids)
+        for keys, part in _keys(node, measured).items():
+            consumer.costs.setdefault(keys, Cost()).add(_cost(node, measured).share(part))
     for child in node["children"]:
-        _walk(child, consumer, found, values, seen)
+        _walk(child, consumer, found, measured, seen)
 
 
 def _kind(name: str) -> Kind | None:
@@ -112,31 +130,63 @@ def _kind(name: str) -> Kind | None:
     return "window" if name.startswith("Window") and "Group" not in name else None
 
 
-def _cost(values: Mapping[str, int]) -> Cost:
-    # Spark measures the time of shuffle writes in nanoseconds.
-    time = values.get("shuffle write time", 0) / 1e6 + values.get("fetch wait time", 0) + values.get("sort time", 0)
+def _cost(node: Plan, measured: Accumulators) -> Cost:
+    """Return the cost of an Exchange or Sort.
+
+    Spark does not measure the time that tasks spend on a shuffle: `shuffle write time` contains only writes to disk,
+    and no serialization. Each stage before a shuffle writes the files of one Exchange.
+    """
+    values = measured.metrics(node)
+    time = values.get("fetch wait time", 0) + values.get("sort time", 0)
+    written = [metric["accumulatorId"] for metric in node["metrics"] if metric["name"] == "shuffle bytes written"]
+    if written:
+        scans = sum(measured.metrics(one).get("scan time", 0) for one in _same_stage(node))
+        time += max(measured.run_ms.get(written[0], 0) - scans, 0)
     return Cost(values.get("shuffle bytes written", 0), values.get("spill size", 0), time)
 
 
-def _keys(node: Plan) -> Keys | None:
-    """Return the table whose rows reach an Exchange or Sort without an earlier shuffle, and its key columns."""
+def _same_stage(node: Plan) -> Iterator[Plan]:
+    """Yield the nodes below an Exchange whose tasks write its files."""
+    waiting = list(node["children"])
+    while waiting:
+        one = waiting.pop()
+        if not one["nodeName"].startswith(_BREAKS):
+            yield one
+            waiting += one["children"]
+
+
+def _keys(node: Plan, measured: Accumulators) -> dict[Keys, float]:
+    """Return the tables whose rows reach an Exchange or Sort without an earlier shuffle, and their shares of rows."""
     if node["nodeName"] == "Sort":
         below = _exchange_below(node)
         if below:
-            return _keys(below)
+            return _keys(below, measured)
         # Sort [a#1 ASC NULLS FIRST, b#2 ASC NULLS FIRST], false, 0
         text = node["simpleString"].split("]", 1)[0] if node["simpleString"].endswith("false, 0") else ""
     else:
         matched = _KEYS.search(node["simpleString"])
         text = matched[1] if matched else ""
-    keys = [number for number, _ in _attributes(text)]
-    scans, same = _reachable(node)
+    return _tables(node["children"], [number for number, _ in _attributes(text)], measured)
+
+
+def _tables(nodes: Sequence[Plan], keys: Sequence[int | None], measured: Accumulators) -> dict[Keys, float]:
+    """Return the table that contains keys in the output of nodes; for a UNION, several tables with their shares."""
+    scans, same, unions = _reachable(nodes)
     owners = {column: (table, name) for table, columns in scans for column, name in columns.items()}
-    columns = [owners.get(_origin(number, same)) for number in keys]
+    origins = [None if number is None else _origin(number, same) for number in keys]
+    columns = [None if number is None else owners.get(number) for number in origins]
     tables = {column[0] for column in columns if column}
-    if len(tables) != 1:
-        return None
-    return Keys(tables.pop(), tuple(column[1] if column else None for column in columns))
+    if len(tables) == 1:
+        return {Keys(tables.pop(), tuple(column[1] if column else None for column in columns)): 1.0}
+    found: dict[Keys, float] = {}
+    for union in [] if tables else unions:
+        rows = [rows_of(branch, measured.metrics) for branch in union["children"]]
+        total = sum(number or 0 for number in rows)
+        for branch, number, of_branch in zip(union["children"], rows, branch_columns(union, origins), strict=True):
+            part = 1 / len(rows) if None in rows or not total else (number or 0) / total
+            for one, inner in _tables([branch], of_branch, measured).items():
+                found[one] = found.get(one, 0.0) + part * inner
+    return found
 
 
 def _attributes(text: str) -> list[tuple[int, str]]:
@@ -155,17 +205,21 @@ def _exchange_below(node: Plan) -> Plan | None:
     return None
 
 
-def _reachable(node: Plan) -> tuple[list[tuple[str, dict[int, str]]], dict[int, int]]:
-    """Return the tables below a node, without tables below another shuffle.
+def _reachable(nodes: Sequence[Plan]) -> tuple[list[tuple[str, dict[int, str]]], dict[int, int], list[Plan]]:
+    """Return the tables in or below nodes, without tables below another shuffle or below a UNION.
 
-    Also return their columns, and all aliases of columns.
+    Also return their columns, all aliases of columns, and the UNIONs.
     """
     scans: list[tuple[str, dict[int, str]]] = []
     same: dict[int, int] = {}
-    waiting = list(node["children"])
+    unions: list[Plan] = []
+    waiting = list(nodes)
     while waiting:
         one = waiting.pop()
         if one["nodeName"].startswith(_BREAKS) or _kind(one["nodeName"]) == "join":
+            continue
+        if one["nodeName"] == "Union":
+            unions.append(one)
             continue
         table = _table(one)
         if table:
@@ -174,7 +228,7 @@ def _reachable(node: Plan) -> tuple[list[tuple[str, dict[int, str]]], dict[int, 
             scans.append((table, {number: name.lower() for number, name in _attributes(output)}))
         same |= {int(alias): int(number) for number, alias in _ALIAS.findall(one["simpleString"])}
         waiting += one["children"]
-    return scans, same
+    return scans, same, unions
 
 
 def _origin(number: int, same: Mapping[int, int]) -> int:

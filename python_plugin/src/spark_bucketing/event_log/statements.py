@@ -10,6 +10,7 @@ from typing import Any
 
 from spark_bucketing.event_log.files import ReadCounts
 from spark_bucketing.event_log.plan_costs import (
+    Accumulators,
     Cost,
     Keys,
     MeasuredOperator,
@@ -37,7 +38,11 @@ _WRITERS = re.compile(r"Insert|AsSelect|AppendData|Overwrite|ReplaceData|WriteDe
 _TARGET = re.compile(r"(?:`[^`]+`\.)?`([^`]+)`\.`([^`]+)`|\[Database: ([^,\]]+), TableName: ([^\]]+)\]")
 _INTERMEDIATE = re.compile(r"__dbt_(backup|staged|tmp|input|plan|files|touched|trash)$")
 _COMMENT = re.compile(r'"app": "dbt"')
-_NODE, _INVOCATION = re.compile(r'"node_id": "([^"]+)"'), re.compile(r'"invocation_id": "([^"]+)"')
+# The keys of dbt's query comment, by the field of a statement.
+_ABOUT = {
+    field: re.compile(rf'"{key}": "([^"]+)"')
+    for field, key in (("node", "node_id"), ("invocation", "invocation_id"), ("target", "target_name"))
+}
 _BUCKETED_WRITE = " buckets, bucket columns: ["
 _RUN_TIME, _SHUFFLED, _SPILLED, _OUTPUT = (
     f"internal.metrics.{name}"
@@ -61,6 +66,7 @@ class Statement:
     ended: int = 0
     node: str = ""  # dbt's unique id, from the query comment
     invocation: str = ""  # dbt's invocation id, if the query comment contains it
+    target: str = ""  # dbt's target, if the query comment contains it
     by_dbt: bool = False
     writes: bool = False  # whether it writes a table, even if the table is unknown
     written: str = ""  # the table that it writes
@@ -78,6 +84,7 @@ class _Execution:
     plan: Any  # the first plan
     update: bytes = b""  # the last line that changes the plan
     values: dict[int, int] = field(default_factory=dict)  # accumulators
+    run_ms: dict[int, int] = field(default_factory=dict)  # task time of the stages that update them
 
 
 @dataclass
@@ -131,9 +138,9 @@ class _Application:
         of = named & self.executions.keys()
         self.lost |= named - of
         about = line.decode(errors="replace").replace('\\"', '"')
-        node, invocation = _NODE.search(about), _INVOCATION.search(about)
-        if node and not of:
-            return Statement(self.id, 0, node=node[1], invocation=invocation[1] if invocation else "", failed=True)
+        found = _about(about)
+        if found["node"] and not of:
+            return Statement(self.id, 0, **found, failed=True)
         # It may belong to each running statement.
         for number in of or self.executions:
             self._fail(self.executions[number])
@@ -146,15 +153,13 @@ class _Application:
 
     def _start(self, data: Any) -> None:
         about = str(data.get("description") or "")
-        node, invocation = _NODE.search(about), _INVOCATION.search(about)
         write = _WRITE.search(str(data.get("physicalPlanDescription") or ""))
         arguments = write[1] if write else ""
         writes = any(_WRITERS.search(one["nodeName"]) for one in plan_nodes(data["sparkPlanInfo"]))
         statement = Statement(
             self.id,
             int(data["time"]),
-            node=node[1] if node else "",
-            invocation=invocation[1] if invocation else "",
+            **_about(about),
             by_dbt=_COMMENT.search(about) is not None,
             writes=writes or write is not None,
             written=_written(arguments),
@@ -182,9 +187,9 @@ class _Application:
         shuffled, spilled, time = (named.get(name, 0) for name in (_SHUFFLED, _SPILLED, _RUN_TIME))
         execution.statement.work.add(Work(shuffled, spilled, time, time if named.get(_OUTPUT) else 0))
         # The value of a plan's metric includes earlier stages.
-        execution.values |= {
-            int(one["ID"]): _number(one.get("Value")) for one in values if one.get("Metadata") == "sql"
-        }
+        metrics = {int(one["ID"]): _number(one.get("Value")) for one in values if one.get("Metadata") == "sql"}
+        execution.values |= metrics
+        execution.run_ms |= {number: execution.run_ms.get(number, 0) + time for number in metrics}
 
     def _end(self, data: Any) -> Statement | None:
         number, ended = int(data["executionId"]), int(data["time"])
@@ -196,7 +201,7 @@ class _Application:
         statement.failed |= bool(data.get("errorMessage"))
         try:
             plan = json.loads(execution.update)["sparkPlanInfo"] if execution.update else execution.plan
-            statement.operators += operator_costs(plan, execution.values)
+            statement.operators += operator_costs(plan, Accumulators(execution.values, execution.run_ms))
             statement.bucketed |= bucketed_tables(plan)
         except _BROKEN:
             self.counts.broken_lines += 1
@@ -207,6 +212,12 @@ class _Application:
             return statement
         _merge(parent.statement, statement)
         return None
+
+
+def _about(comment: str) -> dict[str, Any]:
+    """Return the fields of a statement that dbt's query comment contains."""
+    found = {name: pattern.search(comment) for name, pattern in _ABOUT.items()}
+    return {name: matched[1] if matched else "" for name, matched in found.items()}
 
 
 def _merge(into: Statement, part: Statement) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from rich.table import Table
+from rich.text import Text
 
 from spark_bucketing.event_log.comparison import RULE, ComparedNode, Comparison, CostlyTable, Difference
-from spark_bucketing.event_log.files import ReadCounts
 from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.report import output
 from spark_bucketing.report.formatting import size
-from spark_bucketing.report.output import console_on
+from spark_bucketing.report.output import console_on, print_rows
 from spark_bucketing.units import count
 
 SCHEMA_VERSION = 1
@@ -31,7 +30,7 @@ def write_json(comparison: Comparison, file: TextIO) -> None:
     data = {
         "schema_version": SCHEMA_VERSION,
         "rule": RULE,
-        "logs": {"before": _logs(comparison.before.counts), "after": _logs(comparison.after.counts)},
+        "logs": {"before": _logs(comparison.before), "after": _logs(comparison.after)},
         "total": _node(comparison.total) if comparison.total else None,
         "models": [_node(node) for node in comparison.nodes],
         "costly": [vars(one) for one in comparison.costly],
@@ -41,8 +40,9 @@ def write_json(comparison: Comparison, file: TextIO) -> None:
     output.write_json(data, file)
 
 
-def _logs(counts: ReadCounts) -> dict[str, Any]:
-    return {**vars(counts), "applications": len(counts.applications)}
+def _logs(measured: Measured) -> dict[str, Any]:
+    counts = measured.counts
+    return {"target": measured.target or None, **vars(counts), "applications": len(counts.applications)}
 
 
 def _node(node: ComparedNode) -> dict[str, Any]:
@@ -63,11 +63,9 @@ def write_text(comparison: Comparison, file: TextIO) -> None:
     """Write the comparison as a table."""
     console = console_on(file)
     titles, *found = rows(comparison)
-    table = Table(*titles, box=None)
-    for row in found:
-        table.add_row(*row[:-1], f"[{_STYLES.get(row[-1].split()[0], 'dim')}]{row[-1]}[/]")
-    if found:
-        console.print(table)
+    styled = [[*map(Text, row[:-1]), Text(row[-1], _STYLES.get(row[-1].split()[0], "dim"))] for row in found]
+    if styled:
+        print_rows(console, titles, styled, titles[1:-1])
     for line in lines(comparison):
         console.print(line, markup=False)
 
@@ -135,5 +133,6 @@ def costly_text(one: CostlyTable) -> str:
 def logs_text(measured: Measured) -> str:
     """Summarize which logs were read, and which data is missing in them."""
     counts = measured.counts
-    text = f"{count(counts.files, 'file')}, {size(counts.size_bytes)}, {count(measured.number_of_runs, 'run')}."
+    text = f"{count(counts.files, 'file')}, {size(counts.size_bytes)}, {count(measured.number_of_runs, 'run')}"
+    text += f" in the target {measured.target}." if measured.target else "."
     return " ".join([text, *counts.warnings])

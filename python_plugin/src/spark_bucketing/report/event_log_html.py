@@ -8,8 +8,8 @@ from spark_bucketing.event_log.comparison import RULE, ComparedNode, Comparison
 from spark_bucketing.report.event_log_data import costly_text, logs_text, medians_text, rows, short, verdict_text
 from spark_bucketing.report.output import pages
 
-# Pixels of a plot's bars.
-_WIDTH, _ROW = 420, 26
+# Pixels of a plot's bars, and of a letter in the widest font.
+_WIDTH, _ROW, _LETTER = 420, 26, 7.5
 
 
 def write_html(comparison: Comparison, file: TextIO) -> None:
@@ -20,7 +20,8 @@ def write_html(comparison: Comparison, file: TextIO) -> None:
         for measure, title in (("seconds", "Seconds"), ("shuffle_bytes", "Bytes shuffled"))
     ]
     titles, *found = rows(comparison)
-    sizes = {"width": _WIDTH, "row": _ROW, "rule": RULE.replace("`", "")}
+    longest = max((len(short(node.node)) for node in comparison.nodes), default=0)
+    sizes = {"width": _WIDTH, "row": _ROW, "names": round(longest * _LETTER) + 6, "rule": RULE.replace("`", "")}
     file.write(template.render(comparison=comparison, titles=titles, rows=found, plots=plots, **sizes) + "\n")
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from jinja2 import Environment, FileSystemLoader
+from rich import box
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 # This width exceeds every line, so that each message stays on one line in a pipe or file.
 _UNLIMITED = 1_000_000
@@ -20,6 +23,31 @@ def console_on(file: TextIO, plain: bool = False, soft_wrap: bool = False) -> Co
     if plain or not console.is_terminal:
         console = Console(file=file, highlight=False, width=_UNLIMITED, force_terminal=False if plain else None)
     return console
+
+
+def print_rows(console: Console, titles: Sequence[str], rows: Sequence[Sequence[Text]], right: Collection[str]) -> None:
+    """Print a grid, or one line per cell if the grid is wider than the console.
+
+    Args:
+        console: the console.
+        titles: the titles of the columns.
+        rows: the cells.
+        right: the titles of the columns that are right-aligned.
+    """
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for title in titles:
+        grid.add_column(title, justify="right" if title in right else "left")
+    for cells in rows:
+        grid.add_row(*cells)
+    if console.measure(grid, options=console.options.update(max_width=_UNLIMITED)).maximum <= console.width:
+        console.print(grid)
+        return
+    for cells in rows:
+        record = Table.grid(padding=(0, 2))
+        for title, cell in zip(titles, cells, strict=True):
+            record.add_row(Text(title, "bold"), cell)
+        record.add_row()
+        console.print(record)
 
 
 def pages(*functions: Callable[..., Any]) -> Environment:

@@ -9,21 +9,18 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from spark_bucketing.report.file_statistics import print_file_statistics
 from spark_bucketing.report.formatting import size, spec_data
-from spark_bucketing.report.output import console_on, write_json
+from spark_bucketing.report.output import console_on, print_rows, write_json
 from spark_bucketing.report.table_specs import print_specs, specs_data
 from spark_bucketing.table.bucketed_files import BucketedFiles, SpecFiles
 from spark_bucketing.table.file_statistics import State
 from spark_bucketing.table.model import Status
 from spark_bucketing.table.overview import Overview
 
-_WIDEST = 100_000
 _STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}
 _WORDS = ("table", "layout", "format", "bucket columns", "sort columns")
 _NUMBERS = ("buckets", "partitions", "files", "smallest", "median", "largest", "total", "rows", "skew")
@@ -50,16 +47,7 @@ def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file:
 
 
 def _print_grid(console: Console, overviews: Sequence[Overview]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for title in _TITLES:
-        table.add_column(title, justify="right" if title in _NUMBERS else "left")
-    for overview in overviews:
-        table.add_row(*_cells(overview))
-    if console.measure(table, options=console.options.update(max_width=_WIDEST)).maximum <= console.width:
-        console.print(table)
-    else:
-        for overview in overviews:
-            console.print(_record(overview))
+    print_rows(console, _TITLES, list(map(_cells, overviews)), _NUMBERS)
     for overview in overviews:
         for message in _messages(overview.files):
             console.print(Text.assemble((overview.table.name, _STYLES[overview.state]), ": ", message))
@@ -69,15 +57,6 @@ def _messages(files: BucketedFiles | None) -> Sequence[str]:
     if files is None:
         return ()
     return (files.unreadable,) if files.unreadable else files.findings
-
-
-def _record(overview: Overview) -> Table:
-    """Return a table with one line for each column of the grid, for terminals on which the grid does not fit."""
-    record = Table.grid(padding=(0, 2))
-    for title, cell in zip(_TITLES, _cells(overview), strict=True):
-        record.add_row(Text(title, "bold"), cell)
-    record.add_row()
-    return record
 
 
 def _cells(overview: Overview) -> list[Text]:

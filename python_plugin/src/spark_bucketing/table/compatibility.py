@@ -154,9 +154,13 @@ def smallest_rewrite(table: Table, selected: Sequence[Partition], merging: Mergi
     """
     if table.spec is None or compatible_read(table, selected, merging).spec:
         return ()
-    own, columns = table.spec.num_buckets, table.spec.bucket_columns
-    alike = [part.spec.num_buckets for part in selected if part.spec and part.spec.bucket_columns == columns]
-    numbers = Counter(alike)
+    own, target = table.spec.num_buckets, table.spec
+
+    def is_alike(part: Partition) -> bool:
+        keys = (target.bucket_columns, target.bucket_hash)
+        return part.spec is not None and (part.spec.bucket_columns, part.spec.bucket_hash) == keys
+
+    numbers = Counter(part.spec.num_buckets for part in selected if part.spec and is_alike(part))
     staying = (
         {number for number in numbers if number % few == 0 and number <= many}
         for few in range(1, own + 1)
@@ -166,7 +170,6 @@ def smallest_rewrite(table: Table, selected: Sequence[Partition], merging: Mergi
     best = max(staying, key=lambda stay: sum(numbers[number] for number in stay))
 
     def stays(part: Partition) -> bool:
-        fits = part.spec is not None and part.spec.bucket_columns == columns and part.spec.num_buckets in best
-        return fits or not part.has_files
+        return not part.has_files or (part.spec is not None and is_alike(part) and part.spec.num_buckets in best)
 
     return tuple(part for part in selected if not stays(part))

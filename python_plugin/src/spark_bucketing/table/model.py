@@ -141,9 +141,9 @@ def one_spelling(location: str) -> str:
 
 
 def words(spec: BucketSpec | None) -> str:
-    """Describe a spec in words: 8 buckets by (user_id), sorted by (user_id)."""
+    """Describe a spec in words: 8 buckets by (user_id), sorted by (user_id), hash hive."""
     if spec is None:
         return "no buckets"
     order = f", sorted by ({', '.join(spec.sort_columns)})" if spec.sort_columns else ", not sorted"
     number = f"{spec.num_buckets:,} bucket{'' if spec.num_buckets == 1 else 's'}"
-    return f"{number} by ({', '.join(spec.bucket_columns)}){order}"
+    return f"{number} by ({', '.join(spec.bucket_columns)}){order}, hash {spec.bucket_hash}"

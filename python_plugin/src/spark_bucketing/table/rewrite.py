@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_bucketing.errors import BucketingError, TableError
-from spark_bucketing.spec import HASH_OF_VERSION, VERSION_PROPERTY, BucketSpec
+from spark_bucketing.spec import HASH_OF_VERSION, VERSION_PROPERTY, BucketSpec, stated_version
 from spark_bucketing.table import sql, staging
 from spark_bucketing.table.metadata import read_partitions
 from spark_bucketing.table.model import Partition, Table, one_spelling, words
@@ -68,7 +68,7 @@ def target_of(table: Table) -> BucketSpec:
             f"Table {table.name} has no buckets now (it is NOT CLUSTERED). Expected a bucketed table. Run "
             f"ALTER TABLE {table.name} CLUSTERED BY (...) INTO n BUCKETS first."
         )
-    version = table.properties.get(VERSION_PROPERTY, "1").strip()
+    version = stated_version(table.details)
     if version not in HASH_OF_VERSION:
         raise TableError(
             f"Table {table.name} has {VERSION_PROPERTY} {version}, and nothing was changed. Expected "

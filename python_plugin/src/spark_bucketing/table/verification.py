@@ -5,11 +5,13 @@ The checks cover file names, seals, rows in their buckets, the sort order and fi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from spark_bucketing.errors import SparkError
+from spark_bucketing.spec import VERSION_OF_HASH, VERSION_PROPERTY, stated_version
 from spark_bucketing.table.file_statistics import FileStats, State, verify_file_statistics
 from spark_bucketing.table.metadata import seal_table
 from spark_bucketing.table.model import Partition, Status
@@ -57,6 +59,7 @@ class Verification:
         name, files = self.overview.table.name, self.overview.files
         yield from files.findings if files else ()
         yield from self._seals(name)
+        yield from self._versions(name)
         yield from self._statistics(name)
 
     def _seals(self, name: str) -> Iterator[str]:
@@ -77,6 +80,35 @@ class Verification:
             yield (
                 f"{others if loose[0].name else f'no valid seal {found}'}: queries use an ordinary scan; "
                 f"seal the files (spark-bucketing table seal {name})."
+            )
+
+    def _versions(self, name: str) -> Iterator[str]:
+        """Compare the bucketing version that the table states with the version of its rows, as Hive and Trino do."""
+        table = self.overview.table
+        if table.spec is None or not table.spec.in_hive_layout:
+            return
+        specs = {part.name: part.spec for part in (*table.partitions, *self.sealed) if part.spec}
+        versions = {part: VERSION_OF_HASH[spec.bucket_hash] for part, spec in specs.items() if spec.in_hive_layout}
+        stated = stated_version(table.details)
+        numbers = Counter(versions.values())
+        common = max(numbers, key=lambda version: (numbers[version], version == stated), default=None)
+        if common and stated != common:
+            yield (
+                f"The table has {VERSION_PROPERTY} '{stated}', but its rows are in buckets of version {common}, so "
+                "Hive and Trino look for rows in the wrong buckets: set the table property (ALTER TABLE "
+                f"{name} SET TBLPROPERTIES ('{VERSION_PROPERTY}' = '{common}'))."
+            )
+        elif stated not in VERSION_OF_HASH.values():
+            yield (
+                f"The table has {VERSION_PROPERTY} '{stated}', which neither Spark nor Trino supports: rewrite the "
+                f"table as a bucketed_table with version {' or '.join(VERSION_OF_HASH.values())}."
+            )
+        others = sorted(part for part, version in versions.items() if version != common)
+        if others:
+            yield (
+                f"{count(len(others), 'partition')} in buckets of version {versions[others[0]]}, such as {others[0]}, "
+                f"but other partitions have version {common}: rewrite these partitions (spark-bucketing table rewrite "
+                f"{name})."
             )
 
     def _statistics(self, name: str) -> Iterator[str]:

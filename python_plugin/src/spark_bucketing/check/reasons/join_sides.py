@@ -53,11 +53,14 @@ def hash_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     ```sql
     -- clicks: bucket_hash='hive'; users: bucket_hash='spark'
     select * from clicks join users using (user_id)
+
+    -- clicks: bucket_hash='hive' (version 1); visits of Trino: bucketing_version 2
+    select * from clicks join visits using (user_id)
     ```
 
     **Best practice**
 
-    Use the same `bucket_hash` in the whole project.
+    Use the same `bucket_hash` in the whole project. For joins with tables of Hive 3 or Trino, use `hive2`.
     """
     here, there = exchange_or_sort.closest or (None, None)
     if not here or not there or here.kind == there.kind or here.table is None or there.table is None:

@@ -57,9 +57,12 @@ object BucketHash {
   /** The supported values of this property, for messages. */
   def versions: String = HiveHashes.map(_.bucketingVersion).mkString(" or ")
 
-  /** Returns the hash that the properties of a Hive table state. A table without the property has version 1. */
+  /**
+   * Returns the hash that the properties of a Hive table state. A table without the property has version 1. None for other values,
+   * which Trino refuses, and most of which Hive takes for version 1.
+   */
   def stated(properties: collection.Map[String, String]): Option[HiveBucketHash] =
-    properties.get(VersionProperty).fold[Option[HiveBucketHash]](Some(Hive))(text => HiveHashes.find(_.bucketingVersion == text.trim))
+    properties.get(VersionProperty).fold[Option[HiveBucketHash]](Some(Hive))(text => HiveHashes.find(_.bucketingVersion == text))
 
   /**
    * Returns whether all engines assign equal keys of this type to the same bucket. Catalyst's HiveHash differs from Hive

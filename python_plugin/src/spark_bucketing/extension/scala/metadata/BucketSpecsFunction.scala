@@ -71,7 +71,7 @@ case class PlanPartitionSpecs(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case PartitionSpecs(name, output) =>
       val table = Compat.catalog(session).getTableMetadata(name)
-      SparkVersion.knownRows(output, PartitionFiles.list(session, table).map(PartitionSpecs.row(table, _))) :: Nil
+      SparkVersion.knownRows(output, PartitionFiles.list(session, table, PartitionStore.of(session).list(table)).map(PartitionSpecs.row(table, _))) :: Nil
     case _ => Nil
   }
 }

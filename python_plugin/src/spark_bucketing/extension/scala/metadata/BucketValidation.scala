@@ -42,7 +42,7 @@ object BucketValidation {
 
   /** Returns the hash that a table states, or throws an error if its bucketing version is unknown. An unbucketed table gets version 1. */
   private def statedHash(table: CatalogTable): HiveBucketHash = BucketHash.stated(table.properties).getOrElse(throw refused(table,
-    s"found bucketing_version ${table.properties(BucketHash.VersionProperty)}", s"version ${BucketHash.versions}",
+    s"found bucketing_version '${table.properties(BucketHash.VersionProperty)}'", s"version ${BucketHash.versions}",
     "change the buckets with the engine that created the table, or write the rows into a table of one of these versions"))
 
   /** Returns the bucket spec in a statement, with column names as the table spells them. */

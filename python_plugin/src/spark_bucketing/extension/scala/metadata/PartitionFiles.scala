@@ -71,19 +71,16 @@ object PartitionFiles {
   def digest(files: Seq[FileStatus]): FilesDigest = FilesDigest.sum(files.iterator.filter(BucketFiles.isData)
     .map(file => FilesDigest.of(file.getPath.getName, file.getLen, file.getModificationTime)))
 
-  /** Returns the selected partitions of a table with their current files. */
-  def list(session: SparkSession, table: CatalogTable, wanted: StoredPartition => Boolean = _ => true): Seq[PartitionFiles] = {
+  /** Returns partitions with their current files. Without partition columns, returns the table itself. */
+  def list(session: SparkSession, table: CatalogTable, partitions: => Seq[StoredPartition]): Seq[PartitionFiles] = {
     val conf = Compat.hadoopConf(session)
     if (table.partitionColumnNames.isEmpty) {
       val (files, folders) = children(new Path(table.location), conf)
       val described = BucketDescriptor.of(table.bucketSpec).bucketSpec
       Seq(PartitionFiles(None, table.location.toString, Seal.parse(table.properties), described, files, folders))
-    } else {
-      val partitions = PartitionStore.of(session).list(table).filter(wanted)
-      atOnce(partitions) { partition =>
-        val (files, folders) = children(new Path(partition.location), conf)
-        PartitionFiles(Some(partition), partition.location, partition.seal, partition.described.flatMap(_.bucketSpec), files, folders)
-      }
+    } else atOnce(partitions) { partition =>
+      val (files, folders) = children(new Path(partition.location), conf)
+      PartitionFiles(Some(partition), partition.location, partition.seal, partition.described.flatMap(_.bucketSpec), files, folders)
     }
   }
 

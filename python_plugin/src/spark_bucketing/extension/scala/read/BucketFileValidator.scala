@@ -23,7 +23,7 @@ case class FileValidation(misplaced: Option[String], unsorted: Option[String])
 /**
  * Validates files against bucket specs. A Spark job reads the bucket and sort columns of each file once.
  *
- * @param specs bucket specs that have the same hash, and whose columns match the relation
+ * @param specs bucket specs whose columns match the relation
  */
 class BucketFileValidator(relation: HadoopFsRelation, table: String, specs: Seq[SealedSpec]) {
 
@@ -71,7 +71,11 @@ private object BucketFileValidator {
 
   def validate(name: String, rows: Iterator[InternalRow], specs: Seq[SealedSpec], schema: StructType): Seq[FileValidation] = {
     val checks = specs.map(new FileCheck(name, _, schema))
-    rows.foreach(row => checks.foreach(_.check(row)))
+    // Stops at the first row that proves that the file matches no spec.
+    while (checks.exists(_.matches) && rows.hasNext) {
+      val row = rows.next()
+      checks.foreach(_.check(row))
+    }
     checks.map(_.result)
   }
 
@@ -96,7 +100,9 @@ private object BucketFileValidator {
     private val sortKey = UnsafeProjection.create(spec.sortColumns.map(column))
     private val ordering = RowOrdering.createNaturalAscendingOrdering(spec.sortColumns.map(column(_).dataType))
 
-    def check(row: InternalRow): Unit = if (misplaced.isEmpty) {
+    def matches: Boolean = misplaced.isEmpty
+
+    def check(row: InternalRow): Unit = if (matches) {
       val found = bucket.eval(row).asInstanceOf[Int]
       if (found != expected.get) misplaced = Some(s"a row of bucket $found in a file of bucket ${expected.get}: $name")
       else if (days.exists(SealedSpec.isBeforeGregorian(row, _)))

@@ -143,7 +143,7 @@ object BucketedWrites {
   private def hashOf(table: CatalogTable): HiveBucketHash = {
     val name = table.identifier.quotedString
     val hash = BucketHash.stated(table.properties).getOrElse(throw Compat.refusal(
-      s"Cannot write into $name: found bucketing_version ${table.properties(BucketHash.VersionProperty)}. Expected " +
+      s"Cannot write into $name: found bucketing_version '${table.properties(BucketHash.VersionProperty)}'. Expected " +
         s"${BucketHash.versions}. Hive and Trino would look for the rows in the wrong buckets. Instead: write the table with the " +
         "engine that created it, or create it with TBLPROPERTIES ('bucketing_version'='1')."))
     if (!hash.isWrittenByStockSpark && !SQLConf.get.plannedWriteEnabled) throw Compat.refusal(

@@ -1,0 +1,68 @@
+"""Follow columns from the output of a UNION in an event log's plan to its branches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Plan = Mapping[str, Any]
+# Nodes with the same columns as their first child.
+_SAME_COLUMNS = re.compile(
+    r"(Filter|ColumnarToRow|RowToColumnar|InputAdapter|WholeStageCodegen|LocalLimit|Sample|Sort|Coalesce|Union)\b"
+)
+# The attribute at the end of an item in a list: k#12L, or expression AS k#12L
+_NUMBER = re.compile(r"#(\d+)L?\s*$")
+# Rows that a node passes on, with the most reliable metric first.
+_ROWS = ("number of output rows", "shuffle records written")
+
+
+def branch_columns(union: Plan, keys: Sequence[int | None]) -> list[list[int | None]]:
+    """Return the numbers of columns of a UNION in each branch; None for unknown columns.
+
+    A UNION has the column numbers of its first branch. The columns of its other branches follow by position.
+    """
+    first, *others = (_output(branch) for branch in union["children"])
+    places = [first.index(key) if key in first else None for key in keys]
+    found = [
+        [None if place is None or place >= len(output) else output[place] for place in places] for output in others
+    ]
+    return [list(keys), *found]
+
+
+def rows_of(branch: Plan, metrics: Callable[[Plan], Mapping[str, int]]) -> int | None:
+    """Return the number of rows that a branch passes on; None if it is unknown."""
+    while True:
+        found = metrics(branch)
+        number = next((found[name] for name in _ROWS if name in found), None)
+        if number is not None or len(branch["children"]) != 1:
+            return number
+        (branch,) = branch["children"]
+
+
+def _output(node: Plan) -> list[int | None]:
+    """Return the numbers of a node's output columns; an empty list if they are unknown."""
+    while _SAME_COLUMNS.match(node["nodeName"]) and node["children"]:
+        node = node["children"][0]
+    if node["nodeName"] != "Project" and not node["nodeName"].startswith(("Scan", "BatchScan")):
+        return []
+    return [
+        int(matched[1]) if (matched := _NUMBER.search(item)) else None
+        for item in _items(node["simpleString"].partition("[")[2])
+    ]
+
+
+def _items(text: str) -> list[str]:
+    """Split a list at its commas, up to its closing bracket."""
+    items, start, depth = [], 0, 0
+    for number, letter in enumerate(text):
+        if letter in "([":
+            depth += 1
+        elif letter in ")]" and depth:
+            depth -= 1
+        elif letter == "]" or (letter == "," and not depth):
+            items.append(text[start:number])
+            start = number + 1
+            if letter == "]":
+                break
+    return items
