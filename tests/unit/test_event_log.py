@@ -89,7 +89,7 @@ def test_logs_of_other_spark_versions_are_read(version: str) -> None:
 
 def test_log_of_a_bucketed_project_names_bucketed_tables_and_their_readers() -> None:
     found = read_measured([str(CASE.with_name("spark_4.3_bucketed.zstd"))])
-    assert found.bucketed == dict.fromkeys(("shop.customers", "shop.orders"), {"model.shop.revenue"})
+    assert found.bucketed == {table: {"model.shop.revenue"} for table in ("shop.customers", "shop.orders")}
     assert found.writers == {f"shop.{name}": f"model.shop.{name}" for name in ("customers", "orders", "revenue")}
     assert found.target == "t" and found.counts.warnings == []
     revenue, orders = (found.runs_of(f"model.shop.{name}") for name in ("revenue", "orders"))
