@@ -180,7 +180,7 @@ def _run(project: Path) -> float:
 
 @contextmanager
 def _statements_of_second_model() -> Iterator[list[str]]:
-    """Yield a list that collects the second model's statements, without those that dbt sends once per run."""
+    """Yield a list that collects the second model's statements, without the statements that dbt sends once per run."""
     from dbt.adapters.spark.session import Cursor
 
     sent: list[str] = []

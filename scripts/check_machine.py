@@ -38,7 +38,7 @@ def java_version(command: str) -> "int | None":
 
 
 def missing() -> "str | None":
-    """Return a message that says what is missing and how to install it.
+    """Return a message that names the missing programs, and explains how to install them.
 
     Return None if nothing is missing.
     """

@@ -125,7 +125,7 @@ class Showcase:
                 print(error)
 
     def compare(self, name: str, query: str, selected: str) -> tuple[Answer, Answer]:
-        """Run a query over the table, and compare its rows with those of the same query over the CSV files.
+        """Run a query over the table, and compare its rows with the result of the same query over the CSV files.
 
         Returns:
             The results with the extension and on stock Spark.

@@ -1,5 +1,5 @@
 {#-
-  Returns the batches of a microbatch model as a list of {start, end} in UTC. The rules are those of dbt-core's MicrobatchBuilder.
+  Returns the batches of a microbatch model as a list of {start, end} in UTC. The rules are the same as in dbt-core's MicrobatchBuilder.
 
   The batches of the first run start at `begin`. The batches of later runs start `lookback` batches before the current time. The options
   --event-time-start and --event-time-end override these rules. dbt-core itself creates batches only for models with materialized='incremental'.

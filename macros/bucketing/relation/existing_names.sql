@@ -1,5 +1,5 @@
 {#-
-  Returns those of the given names that exist as tables or views in the schema. The macro queries the metastore, because dbt's cache may be stale.
+  Returns the given names that exist as tables or views in the schema. The macro queries the metastore, because dbt's cache may be stale.
 
   Afterwards, known_relation() returns the metadata of each relation, until a statement of this model mentions the relation.
 -#}

@@ -3,7 +3,7 @@
   that contains the count for each of the orders.
 
   rows: string, SQL of a relation or subquery
-  orders: list of SQL structs by which to compare the rows
+  orders: list of SQL structs to compare the rows by
 -#}
 {% macro unsorted_rows_sql(rows, orders) -%}
   select

@@ -114,7 +114,7 @@ def _scan(plan: Any) -> Any:
 
 
 def read(tables: Tables, query: str) -> Buckets:
-    """Return the buckets that a query reads from each partition, and check that its rows match those of stock Spark."""
+    """Return the buckets that a query reads from each partition, and check that stock Spark returns the same rows."""
     expected = tables.stock_rows(query)
     frame = tables.spark.sql(query)
     assert sorted(repr(tuple(row)) for row in frame.collect()) == expected != []

@@ -1,4 +1,4 @@
-"""Extract the requirements of queries: the keys by which Spark shuffles and sorts tables, and the tables' sizes."""
+"""Extract the requirements of queries: the keys that Spark shuffles and sorts tables by, and the tables' sizes."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def _requirements(op: Operator, side: Side, sizes: Mapping[int, float]) -> tuple
 
 
 def _order(op: Operator, branch: _Branch) -> tuple[str, ...]:
-    """Return the table columns by which the operator requires ascending order.
+    """Return the table columns that the operator requires in ascending order.
 
     The result is empty if the operator requires another order.
     """

@@ -139,7 +139,7 @@ class _Tests:
     place: int  # index of the operator
 
     def finding(self, finding: Finding, is_late: Callable[[], bool]) -> Finding:
-        """Return a finding, with those of its changes that fix the problem."""
+        """Return a finding, with only the changes that fix the problem."""
         fixes: list[Fix] = []
         part: Change | None = None
         for change in finding.changes:

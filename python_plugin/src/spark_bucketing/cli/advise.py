@@ -84,7 +84,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
     type=click.FloatRange(min=1),
     default=120.0,
     show_default=True,
-    help="Time limit for planning a query, in seconds. If planning takes longer, the report says so.",
+    help="Time limit for planning a query, in seconds. The report lists queries that take longer.",
 )
 @click.pass_context
 def advise(

@@ -159,7 +159,7 @@ KEYS: Mapping[str, Key] = {
         misspellings=("bucket", "num_buckets", "n_buckets", "bucket_count", "number_of_buckets", "into_buckets"),
     ),
     "sorted_by": Key(
-        "columns", "Columns by which each file is sorted, in ascending order. With `[]`, files are not sorted.",
+        "columns", "Columns that each file is sorted by, in ascending order. With `[]`, files are not sorted.",
         BUCKETED,
         shown_default="`clustered_by`", example=_COLUMNS,
         misspellings=("sort_by", "order_by", "ordered_by", "sort_columns", "sort_cols", "sort_keys", "sort_key"),
@@ -176,7 +176,7 @@ KEYS: Mapping[str, Key] = {
     ),
     **FILE_COUNTS,
     "range_by": Key(
-        "columns", "Column by which each file is sorted. A file contains one range of its values, and the ranges in a "
+        "columns", "Column that each file is sorted by. A file contains one range of its values, and the ranges in a "
         "partition do not overlap.", ORGANIZED, maximum=1, default=[], example="'event_time'",
         expects="one column; columns with few distinct values belong in implicit_partition_by",
         misspellings=("organized_by", "organize_by", "organised_by", "ranged_by", "zorder_by"),

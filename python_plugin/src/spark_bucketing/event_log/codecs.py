@@ -1,6 +1,6 @@
 """Decompress event logs as streams.
 
-Supported formats are those of `spark.eventLog.compression.codec`, and gzip.
+Supported formats are all values of `spark.eventLog.compression.codec`, and gzip.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Keys:
-    """The columns of one table by which an operator shuffles or sorts."""
+    """The columns of one table that an operator shuffles or sorts by."""
 
     table: str  # qualified name
     columns: tuple[str | None, ...]  # the column of each key; None if a key is not a column

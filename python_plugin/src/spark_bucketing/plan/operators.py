@@ -112,7 +112,7 @@ class Operator:
 
     @property
     def keyless(self) -> bool:
-        """Return whether the operator has no keys by which Spark could partition its rows."""
+        """Return whether the operator has no keys for partitioning its rows."""
         return any(side.keys == () for side in self.sides)
 
 

@@ -34,7 +34,7 @@ _HASH = re.compile(rf"^(?P<name>{'|'.join(_HASHES)})\((?P<keys>.*), (?P<n>\d+)\)
 
 @dataclass(frozen=True)
 class Shuffle:
-    """How an Exchange partitions its rows."""
+    """The partitioning that an Exchange gives its rows."""
 
     kind: str  # a bucket hash, range, round robin, single, or unknown
     keys: tuple[str, ...] = ()  # canonical expressions of a hash partitioning

@@ -156,7 +156,7 @@ class ExchangeOrSort:
         return tuple(key_text(key, text.rpartition(" AS ")[0] or text, self.side.entry) for key, text in pairs)
 
     def order_columns(self) -> tuple[str, ...] | None:
-        """Return the table columns by which the operator requires its rows to be sorted.
+        """Return the table columns that the operator requires its rows to be sorted by.
 
         Return None if files cannot have this order.
         """

@@ -46,7 +46,7 @@ def superset_keys(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Expl
 def hash_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     """The two tables use different bucket hashes, so rows with equal keys are in buckets with different numbers.
 
-    The Hive layout has one hash function for each bucketing version. The Spark layout has a hash function of its own.
+    The Hive layout has one hash function for each bucketing version. The Spark layout has a different hash function.
 
     **Anti-pattern**
 

@@ -60,7 +60,7 @@ trait PartitionStore {
   /** Returns the partitions that have these values, or all partitions if no values are given. */
   def list(table: CatalogTable, values: Map[String, String] = Map.empty): Seq[StoredPartition]
 
-  /** Returns those of the given partitions that exist. Each element of `values` has a value for every partition column. */
+  /** Returns the given partitions that exist. Each element of `values` has a value for every partition column. */
   def find(table: CatalogTable, values: Seq[Map[String, String]]): Seq[StoredPartition]
 
   /** Returns the name of a partition in Hive's format. */

@@ -19,7 +19,7 @@ case class CombinedPartition(index: Int, of: Seq[(Int, Partition)]) extends Part
  * Combines partitions of the parent RDDs without a shuffle. The RDD concatenates the partitions, or merges them by their ordering.
  *
  * @param from for each partition, pairs of a parent's index and the index of one of its partitions
- * @param order ordering by which to merge the partitions, or empty to concatenate them
+ * @param order sort order for merging the partitions, or empty to concatenate them
  */
 class CombinedPartitionsRDD(
     context: SparkContext,

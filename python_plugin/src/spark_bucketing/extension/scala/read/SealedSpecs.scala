@@ -50,7 +50,7 @@ object SealedSpecs {
     } yield read
 
   /**
-   * Returns a reason if a scan may return other values than those that were sealed. The values depend on the file format and on
+   * Returns a reason if a scan may return values that differ from the sealed values. The values depend on the file format and on
    * the session's settings, which a seal does not cover. A supported reader returns the values that were written, and can
    * read several files at the same time. A subclass of such a reader may behave differently, so it is not supported.
    */

@@ -43,7 +43,7 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
     else buckets
   }
 
-  // If the write commands of this Spark build differ from those of the release, the write continues without a seal.
+  // If the write commands of this Spark build differ from the release's commands, the write continues without a seal.
   private def sealedWrite(write: V1WriteCommand, table: Option[CatalogTable]): V1WriteCommand =
     try SealedCommands(write, table) catch { case error: LinkageError if SealedWrites.hashOf(write.options).isWrittenByStockSpark =>
       logWarning(s"The files written into ${table.fold("a new table")(_.identifier.quotedString)} are not sealed: " +
@@ -86,7 +86,7 @@ object BucketedWrites {
 
   private val CapOnRows = "maxRecordsPerFile"
 
-  /** The column by which this package's dbt macros shuffle the rows. */
+  /** The column that this package's dbt macros shuffle the rows by. */
   private val MacrosKey = "__spark_bucketing_key"
 
   private def columns(spec: BucketSpec, output: Seq[Attribute]): Option[Seq[Attribute]] = {
