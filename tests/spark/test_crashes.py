@@ -150,7 +150,7 @@ def test_orphaned_directories_of_a_crashed_run_are_removed(project: Project) -> 
     os.environ.update(OTHER)
     project.build(MOVES_A_ROW, **MERGE)
     schema_folder = project.location("m").parent
-    for role in ("tmp", "input", "staged", "plan", "files", "touched"):
+    for role in ("tmp", "input", "staged", "plan"):
         (schema_folder / f"m__dbt_{role}").mkdir()
         (schema_folder / f"m__dbt_{role}" / "left_behind").write_text("by a dead process")
     for command in (("run",), ("run", "--full-refresh")):

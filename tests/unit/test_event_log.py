@@ -366,6 +366,36 @@ BRANCHES = (
 
 
 @pytest.mark.parametrize(
+    ("key", "columns"),
+    [
+        ("k#1L, v#2", ("k", "v")),
+        ("lower(v#2)", None),
+        ("cast(k#1L as int)", None),
+        ("k#1L, lower(v#2)", ("k", None)),
+        ("(k#1L + 1), v#2", (None, "v")),
+    ],
+)
+@pytest.mark.parametrize("sorts", [False, True])
+def test_keys_are_columns_and_not_expressions(key: str, columns: tuple[str | None, ...] | None, sorts: bool) -> None:
+    below = exchange(key, scan("a", "k#1L,v#2"))
+    if sorts:
+        order = ", ".join(f"{one} ASC NULLS FIRST" for one in key.split(", "))
+        below = node("Sort", f"Sort [{order}], false, 0", below)
+    found = operator_costs(node("SortMergeJoin", "", below), Accumulators({1: 5}))
+    assert [keys.columns for _, costs in found for keys in costs] == ([columns] if columns else [])
+
+
+@pytest.mark.parametrize("plan", ["[" * 100_000, '{"time": 1e999}'])
+def test_plans_that_python_cannot_read_are_broken_lines(tmp_path: Path, plan: str) -> None:
+    content = _plain()
+    start = content.index(b'{"Event":"org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd"')
+    end = content.index(b"\n", start)
+    event = b'{"Event":"org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd","executionId":'
+    (tmp_path / "log").write_bytes(content[:start] + event + plan.encode() + b"}" + content[end:])
+    assert read_measured([str(tmp_path)]).counts.broken_lines == 1
+
+
+@pytest.mark.parametrize(
     ("rows", "shares"),
     [
         ({11: 100, 12: 300, 13: 600}, {"a": 0.1, "b": 0.3}),
@@ -483,7 +513,7 @@ def test_time_for_reading_a_plan_grows_with_its_length() -> None:
     for below in (columns, node("Union", "Union", columns, columns)):
         plan = exchange(f"c#3L, b#2, {word}", below)
         ((_, costs),) = operator_costs(node("HashAggregate", "", plan), Accumulators({1: 5}))
-    assert costs == {Keys("s.t", ("a", "b")): Cost(shuffle_bytes=5)}
+    assert costs == {Keys("s.t", ("a", "b", None)): Cost(shuffle_bytes=5)}
     assert time.process_time() - started < 2
 
 

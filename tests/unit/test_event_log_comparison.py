@@ -50,6 +50,13 @@ def test_p_value_is_that_of_the_exact_test_also_with_ties(before: list[int], aft
     assert chance_of_noise(before, after) == pytest.approx(expected)
 
 
+def test_verdict_requires_that_medians_and_most_runs_agree() -> None:
+    """The median decreases from 8 to 7, but most pairs of runs show an increase."""
+    before, after = (1.0,) * 4 + (8.0,) * 5, (2.0,) * 2 + (7.0,) * 3 + (9.0,) * 4
+    assert Difference(before, after).verdict == "no difference"
+    assert Difference((7.0,) + (8.0,) * 3, (8.0,) * 2 + (7.0,) * 4).verdict == "no difference"
+
+
 def test_equal_values_do_not_lower_the_p_value() -> None:
     # A normal approximation gives 3.6% here.
     before, after = (1, 1, 1, 2), (2, 3, 3, 3)
@@ -215,3 +222,6 @@ def test_report_counts_the_runs_of_one_target(tmp_path: Path) -> None:
     failed = CliRunner().invoke(main, mixed)
     assert failed.exit_code == 2 and "no run of the dbt target prod" in failed.output
     assert "query comments without target_name" in failed.output
+    different = ["report", "--before", str(tmp_path / "app-0"), "--after", str(tmp_path / "app-1")]
+    failed = CliRunner().invoke(main, different)
+    assert failed.exit_code == 2 and "found:    dev before, prod after" in failed.output

@@ -57,7 +57,7 @@ class StubTables:
         return None if node.relation is None else self._renamed.get(node.relation, node.relation)
 
     def create(self, node: Node) -> None:
-        """Create the stub table of a node after the stub tables of its parents; if this fails, add the reason to `missing`."""
+        """Create the stub table of a node after its parents; if this fails, add the reason to `missing`."""
         relation = self.relation(node)
         if relation is None or node.resource_type in _WITHOUT_TABLE or node.materialized in _WITHOUT_TABLE:
             return

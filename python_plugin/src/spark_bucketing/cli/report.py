@@ -53,9 +53,9 @@ def report(before: tuple[str, ...], after: tuple[str, ...], target: str | None, 
     Exit codes: 0 success, 2 the command could not run.
     """
     with progress_line() as line:
-        comparison = compare(
-            *(_of_target(read_measured(paths, line.show, target), target) for paths in (before, after))
-        )
+        measured = [_of_target(read_measured(paths, line.show, target), target) for paths in (before, after)]
+        _check_same_target(*measured)
+        comparison = compare(*measured)
     try:
         if output:
             with output.open("w", encoding="utf-8", errors="replace") as file:
@@ -80,3 +80,18 @@ def _of_target(measured: Measured, target: str | None) -> Measured:
         f"  expected: dbt's query comment with the target_name {target}\n"
         "  instead:  choose another target, or omit --target"
     )
+
+
+def _check_same_target(before: Measured, after: Measured) -> None:
+    """Reject logs whose runs have different dbt targets, because their sizes of data and machines may differ.
+
+    Raises:
+        EventLogError: the targets differ.
+    """
+    if before.target and after.target and before.target != after.target:
+        raise EventLogError(
+            "The event logs before and after bucketing are from different dbt targets.\n"
+            f"  found:    {before.target} before, {after.target} after\n"
+            "  expected: runs of one target\n"
+            "  instead:  choose event logs of the same target"
+        )

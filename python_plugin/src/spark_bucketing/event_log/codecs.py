@@ -85,6 +85,8 @@ def _lz4_blocks(stream: IO[bytes]) -> Iterator[bytes]:
         if len(header) < _LZ4_HEADER.size or not header.startswith(_LZ4_MAGIC):
             raise EOFError
         _, token, compressed, original, _ = _LZ4_HEADER.unpack(header)
+        if min(compressed, original) < 0:
+            raise EOFError
         block = stream.read(compressed)
         if len(block) < compressed or token & 0xF0 not in (_LZ4_RAW, _LZ4_COMPRESSED):
             raise EOFError

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from spark_bucketing.event_log.unions import branch_columns, rows_of
+from spark_bucketing.event_log.unions import branch_columns, list_items, rows_of
 from spark_bucketing.units import size
 
 Plan = Mapping[str, Any]
@@ -17,8 +17,11 @@ Kind = Literal["join", "aggregate", "window", "other"]
 # These expressions take linear time, even with long literals in a plan.
 # l_orderkey#12L, or a column in backticks; or other text, with an empty number
 _ATTRIBUTE = re.compile(r"([\w`. ()]+)(?:#(\d+)L?)?")
+# a#1, b#2L ASC NULLS FIRST
+_ONLY_ATTRIBUTE = re.compile(r"[\w`. ]+#(\d+)L?(?: (?:ASC|DESC) NULLS (?:FIRST|LAST))?")
 _ALIAS = re.compile(r"[\w`.]#(\d+)L? AS [^#,\]]+#(\d+)L?")
-_KEYS = re.compile(r"(?i:hash)\w*\((.*?),? \d+\)")
+# hashpartitioning(a#1, b#2L, 200)
+_PARTITIONING = re.compile(r"(?i:hash)\w*\(")
 _SCAN = re.compile(r"(?:Batch)?Scan\b.*?([\w`-]+\.[\w`.-]+)\s*$")
 # Nodes that do not preserve the partitioning of rows: a table below them needs another shuffle anyway.
 _BREAKS = ("Exchange", "ShuffleQueryStage", "ReusedExchange", "Subquery", "BroadcastExchange", "BroadcastQueryStage")
@@ -162,11 +165,12 @@ def _keys(node: Plan, measured: Accumulators) -> dict[Keys, float]:
         if below:
             return _keys(below, measured)
         # Sort [a#1 ASC NULLS FIRST, b#2 ASC NULLS FIRST], false, 0
-        text = node["simpleString"].split("]", 1)[0] if node["simpleString"].endswith("false, 0") else ""
+        text = node["simpleString"].partition("[")[2] if node["simpleString"].endswith("false, 0") else ""
+        keys = list_items(text)
     else:
-        matched = _KEYS.search(node["simpleString"])
-        text = matched[1] if matched else ""
-    return _tables(node["children"], [number for number, _ in _attributes(text)], measured)
+        matched = _PARTITIONING.search(node["simpleString"])
+        keys = list_items(node["simpleString"][matched.end() :])[:-1] if matched else []
+    return _tables(node["children"], list(map(_column, keys)), measured)
 
 
 def _tables(nodes: Sequence[Plan], keys: Sequence[int | None], measured: Accumulators) -> dict[Keys, float]:
@@ -187,6 +191,12 @@ def _tables(nodes: Sequence[Plan], keys: Sequence[int | None], measured: Accumul
             for one, inner in _tables([branch], of_branch, measured).items():
                 found[one] = found.get(one, 0.0) + part * inner
     return found
+
+
+def _column(key: str) -> int | None:
+    """Return the id of the attribute that a key consists of, or None for an expression, which buckets cannot serve."""
+    matched = _ONLY_ATTRIBUTE.fullmatch(key)
+    return int(matched[1]) if matched else None
 
 
 def _attributes(text: str) -> list[tuple[int, str]]:

@@ -27,7 +27,7 @@ _EVENT = re.compile(
 _EXECUTION = re.compile(rb'"executionId":(\d+)')
 _NAMED = re.compile(rb'"(?:executionId|rootExecutionId|spark\.sql\.execution\.id)":"?(\d+)\b')
 _STAGE = re.compile(rb'"Stage ID":(\d+)\b')
-_BROKEN = (ValueError, KeyError, TypeError, AttributeError)
+_BROKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 # (6) Execute InsertIntoHadoopFsRelationCommand, and its lines Input and Arguments
 _WRITE = re.compile(
     r"^\(\d+\) (?:Execute )?\w*(?:Insert|AsSelect)\w*\n(?:(?:In|Out)put[^\n]*\n)*Arguments: ([^\n]*)", re.M
@@ -36,7 +36,7 @@ _WRITE = re.compile(
 _WRITERS = re.compile(r"Insert|AsSelect|AppendData|Overwrite|ReplaceData|WriteDelta|MergeInto")
 # The first table of these arguments: `spark_catalog`.`db`.`table`, or [Database: db, TableName: table]
 _TARGET = re.compile(r"(?:`[^`]+`\.)?`([^`]+)`\.`([^`]+)`|\[Database: ([^,\]]+), TableName: ([^\]]+)\]")
-_INTERMEDIATE = re.compile(r"__dbt_(backup|staged|tmp|input|plan|files|touched|trash)$")
+_INTERMEDIATE = re.compile(r"__dbt_(backup|staged|tmp|input|plan|trash)$")
 _COMMENT = re.compile(r'"app": "dbt"')
 # The keys of dbt's query comment, by the field of a statement.
 _ABOUT = {

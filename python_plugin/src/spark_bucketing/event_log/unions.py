@@ -48,21 +48,21 @@ def _output(node: Plan) -> list[int | None]:
         return []
     return [
         int(matched[1]) if (matched := _NUMBER.search(item)) else None
-        for item in _items(node["simpleString"].partition("[")[2])
+        for item in list_items(node["simpleString"].partition("[")[2])
     ]
 
 
-def _items(text: str) -> list[str]:
-    """Split a list at its commas, up to its closing bracket."""
+def list_items(text: str) -> list[str]:
+    """Split the text after an opening bracket at its commas, up to the closing bracket."""
     items, start, depth = [], 0, 0
     for number, letter in enumerate(text):
         if letter in "([":
             depth += 1
         elif letter in ")]" and depth:
             depth -= 1
-        elif letter == "]" or (letter == "," and not depth):
-            items.append(text[start:number])
+        elif letter in ")]" or (letter == "," and not depth):
+            items.append(text[start:number].strip())
             start = number + 1
-            if letter == "]":
+            if letter != ",":
                 break
     return items
