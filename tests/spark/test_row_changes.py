@@ -202,3 +202,36 @@ def test_conditions_of_a_clause_apply_only_to_its_rows(spark: SparkSession) -> N
     for kind, clause in clauses.items():
         assert spark.sql(f"{merge} when {kind} and {clause}").collect()[0] == counts[kind]
     assert spark.sql("select count(*), count_if(o = 7) from changed").collect()[0] == (30, 10)
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update changed set o = thirteen(id) where id = 3",
+        "delete from changed where thirteen(id) = 13 and id < 6",
+        "update changed set o = 7 where _metadata.file_size > id",
+        MERGE.format(hint="", source="select 3 as id, 4 as o") + "when matched and thirteen(t.id) = 13 then delete",
+    ],
+)
+def test_columns_that_the_optimizer_adds_are_rejected(spark: SparkSession, statement: str) -> None:
+    """The rows to write would contain the result of a Python function, or file metadata."""
+    before = rows(spark)
+    spark.udf.register("thirteen", lambda _: 13, "int")
+    with pytest.raises(PySparkException, match=r"Cannot change rows of .*changed: found a Python function"):
+        spark.sql(statement).collect()
+    assert rows(spark) == before
+
+
+@pytest.mark.usefixtures("extension")
+def test_columns_whose_names_differ_only_in_case_are_rejected(spark: SparkSession) -> None:
+    with setting(spark, "spark.sql.caseSensitive", "true"):
+        spark.sql(
+            "create table cased (id bigint, o int, O int) using parquet"
+            """ tblproperties ('bucketing.range_by'='["id"]', 'bucketing.rows_per_file'='10')"""
+        )
+        spark.sql("insert into cased values (0, 0, 100), (1, 1, 101)")
+        with pytest.raises(PySparkException, match="found the columns o and O, whose names differ only in case"):
+            spark.sql("update cased set id = 77 where id = 1").collect()
+        assert sorted(map(tuple, spark.sql("select * from cased").collect())) == [(0, 0, 100), (1, 1, 101)]
+        spark.sql("drop table cased")

@@ -1,6 +1,8 @@
 package org.apache.spark.sql.bucketing
 package dml
 
+import java.util.Locale
+
 import scala.util.Try
 
 import org.apache.spark.sql.{Row, SparkSession}
@@ -114,8 +116,24 @@ object ResolveRowChanges {
 /** Plans the statements. */
 case class PlanRowChanges(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case statement: ChangeRows => ExecutedCommandExec(ChangeRowsCommand(statement, statement.output)(session)) :: Nil
+    case statement: ChangeRows =>
+      checkColumns(statement)
+      ExecutedCommandExec(ChangeRowsCommand(statement, statement.output)(session)) :: Nil
     case _ => Nil
+  }
+
+  /** Throws an error if the columns of the rows to read are not exactly the columns of the table. */
+  private def checkColumns(statement: ChangeRows): Unit = {
+    val names = statement.files.schema.fieldNames.toSeq
+    def refused(found: String, expected: String, instead: String) = Compat.refusal(
+      s"Cannot change rows of ${statement.table.identifier.unquotedString}: found $found. Expected $expected. Instead: $instead.")
+    names.groupBy(_.toLowerCase(Locale.ROOT)).values.find(_.size > 1).foreach { alike =>
+      throw refused(s"the columns ${alike.mkString(" and ")}, whose names differ only in case", "different names", "rewrite the table with other names")
+    }
+    // The optimizer adds the results of Python functions, and file metadata, to the columns of the table.
+    if (statement.target.output.size != names.size) throw refused(
+      "a Python function of the table's columns, or a column of _metadata", "conditions and values that Spark's own functions compute from columns",
+      "compute the values in a query first, and merge its rows")
   }
 }
 
