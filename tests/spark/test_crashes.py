@@ -98,20 +98,20 @@ def test_failed_rename_keeps_the_previous_table(project: Project, rename: str, i
     assert project.tables() == {"m"}
 
 
-def test_staged_rows_without_a_replacement_record_are_dropped(project: Project) -> None:
-    """A statement may continue after its client has crashed, and stage rows without a record."""
+def test_build_that_was_not_being_published_is_dropped(project: Project) -> None:
+    """A statement may continue after its client has crashed, and complete such a build."""
     project.build("select 1 as k, 2 as ds", **PARTITIONED)
-    made = "using parquet tblproperties ('bucketing.staging' = 'increment') as select 7 as k, 2 as ds"
-    project.spark.sql(f"create table {project.table('m__dbt_staged')} {made}")
+    made = "using parquet tblproperties ('bucketing.build' = 'build-1') as select 7 as k, 2 as ds"
+    project.spark.sql(f"create table {project.table('m__dbt_build')} {made}")
     project.dbt("run")
     assert content(project) == [("1", "2"), ("1", "2")]
     assert project.tables() == {"m"}
 
 
-def test_rows_staged_in_another_time_zone_are_not_written_to_the_table(project: Project) -> None:
+def test_build_of_another_time_zone_is_not_published(project: Project) -> None:
     sql = "select 1 as k, timestamp_seconds(3600 * id) as at from range(2)"
     project.build(sql, **PARTITIONED | {"partition_by": ["at"]})
-    crash_after_staging(project)
+    crash_while_publishing(project)
     with setting(project.spark, "spark.sql.session.timeZone", "Asia/Tokyo"):
         _, failure = project.attempt("run")
     assert "the table has changed since" in failure and "Asia/Tokyo" in failure
@@ -120,24 +120,22 @@ def test_rows_staged_in_another_time_zone_are_not_written_to_the_table(project: 
     assert len(content(project)) == 6
 
 
-def crash_after_staging(project: Project, **variables: str) -> None:
-    """Crash a run after it has staged its rows."""
-    with statements(crash_before="insert overwrite"):
+def crash_while_publishing(project: Project, **variables: str) -> None:
+    """Crash a run without the extension before it publishes the first partition."""
+    with statements(crash_before=" set location "):
         _, failure = project.attempt("run", **variables)
-    assert "the process crashed here" in failure and "m__dbt_staged" in project.tables()
+    assert "the process crashed here" in failure and "m__dbt_build" in project.tables()
 
 
-def test_staged_rows_of_another_build_stop_runs_until_a_full_refresh(project: Project) -> None:
+def test_build_for_another_table_stops_runs_until_a_full_refresh(project: Project) -> None:
     project.model("m", "select 1 as k, 2 as ds, '{{ var('v') }}' as v", **PARTITIONED)
     project.dbt("run", v="first")
-    crash_after_staging(project, v="third")
+    crash_while_publishing(project, v="third")
     project.spark.sql(f"alter table {project.table('m')} set tblproperties ('bucketing.build' = 'build-1')")
     project.spark.sql(f"insert overwrite table {project.table('m')} values (9, 'newer', 2)")
     _, failure = project.attempt("run", v="fourth")
     assert "the table has changed since" in failure and "build-1" in failure and "--full-refresh" in failure
-    assert (
-        f"if {project.schema}.m contains all rows that you need, drop table {project.schema}.m__dbt_staged" in failure
-    )
+    assert f"if {project.schema}.m contains all rows that you need, drop table {project.schema}.m__dbt_build" in failure
     assert content(project, "select k, v from {schema}.m") == [("9", "newer")]
     project.dbt("run", "--full-refresh", v="fifth")
     assert content(project, "select k, v from {schema}.m") == [("1", "fifth")]
@@ -150,7 +148,7 @@ def test_orphaned_directories_of_a_crashed_run_are_removed(project: Project) -> 
     os.environ.update(OTHER)
     project.build(MOVES_A_ROW, **MERGE)
     schema_folder = project.location("m").parent
-    for role in ("tmp", "input", "staged", "plan", "files", "touched"):
+    for role in ("tmp", "input", "build", "staged", "plan", "files", "touched"):
         (schema_folder / f"m__dbt_{role}").mkdir()
         (schema_folder / f"m__dbt_{role}" / "left_behind").write_text("by a dead process")
     for command in (("run",), ("run", "--full-refresh")):
@@ -284,7 +282,15 @@ def test_unbucketed_table_that_becomes_bucketed_survives_every_crash(new_project
 
 # Tests that crash the rewrite command before each statement.
 
-STEPS = ("create table", "alter table", "insert overwrite", "drop table")
+STEPS = (
+    " clean builds",
+    "create table",
+    " add partition",
+    " start build ",
+    "insert into",
+    " publish build ",
+    "drop table",
+)
 
 
 @pytest.mark.usefixtures("extension", "no_broadcast")
@@ -292,102 +298,63 @@ def test_rewrite_survives_a_crash_before_each_statement(tables: SpecEvolution) -
     rows, buckets = tables.evolved("mortal", {"a": 4, "b": 8}), 8
     with crashing(None) as sent:
         tables.said("rewrite", "mortal")
-    assert [statement[: len(step)] for statement, step in zip(sent, STEPS, strict=True)] == list(STEPS)
+    assert [step in statement for statement, step in zip(sent, STEPS, strict=True)] == [True] * len(STEPS)
     for step in STEPS:
-        places = tables.locations("mortal")
         buckets = {8: 16, 16: 8}[buckets]
         tables.alter("mortal", buckets)
         with crashing(step):
             tables.said("rewrite", "mortal", code=2)
         assert tables.sums("mortal") == rows, step
         dry = tables.said("rewrite", "mortal", "--dry-run")
-        assert ("an earlier run crashed" in dry) is (step != "create table"), dry
+        assert ("an earlier run crashed" in dry) is (step not in STEPS[:2]), dry
         tables.said("rewrite", "mortal", "--where", "ds >= 'a'")
-        assert tables.locations("mortal") == places
         tables.assert_whole("mortal", rows, a=buckets, b=buckets)
     tables.said("verify", "mortal", "--deep")
 
 
-@pytest.mark.usefixtures("extension", "no_broadcast")
-def test_crash_during_sparks_overwrite_loses_no_row(tables: SpecEvolution) -> None:
-    rows = tables.evolved("halved", {"a": 4, "b": 4, "c": 8})
-    # Spark deletes a partition's folder, then renames the new one to it.
-    with crashing("insert overwrite", lambda: shutil.rmtree(tables.locations("halved")["ds=a"])):
-        tables.said("rewrite", "halved", code=2)
-    assert tables.sums("halved") == rows[1:]
-    # The next command repairs this partition first, whatever partitions it selects.
-    tables.said("rewrite", "halved", "--where", "ds = 'c'")
-    tables.assert_whole("halved", rows, a=8, b=8, c=8)
+def written_before(tables: SpecEvolution, step: str, table: str) -> str:
+    """Rewrite a table, append to it before the first statement with this text, and return the error."""
+    real = Warehouse.change
+
+    def write_first(self: Warehouse, statement: str) -> list[dict[str, Any]]:
+        if step in statement:
+            tables.write(table, "a", how="into")
+        return real(self, statement)
+
+    with patch.object(Warehouse, "change", write_first):
+        return tables.said("rewrite", table, code=2)
 
 
 @pytest.mark.usefixtures("extension", "no_broadcast")
 @pytest.mark.parametrize(
-    ("since", "parts"),
+    ("step", "error"),
     [
-        pytest.param(
-            ["insert into table t partition (ds = 'b') select 1, 1"], ["has since written to the table"], id="newer"
-        ),
-        pytest.param(
-            [
-                "alter table t set tblproperties ('bucketing.build' = 'build-7')",
-                "insert overwrite table t partition (ds = 'a') select 1, 1",
-            ],
-            ["no longer match the table", "build-7", f"DROP TABLE `{DB}`.`t__dbt_staged`"],
-            id="different table",
-        ),
+        ("refresh table", "No partition was replaced"),
+        (" publish build ", "another statement has written to the partition ds=a since the build read it"),
     ],
 )
-def test_rows_added_after_a_crash_are_not_overwritten(
-    tables: SpecEvolution, since: list[str], parts: list[str]
-) -> None:
-    tables.evolved("t", {"a": 4, "b": 4, "c": 8})
-    with crashing("insert overwrite"):
-        tables.said("rewrite", "t", code=2)
-    for statement in since:
-        tables.sql(statement)
-    rows = tables.sums("t")
-    refused = tables.said("rewrite", "t", code=2)
-    assert all(part in refused for part in parts), refused
-    assert tables.sums("t") == rows
-    tables.sql("drop table t__dbt_staged")
-    tables.said("rewrite", "t")
-    tables.assert_whole("t", rows)
+def test_rows_added_during_a_rewrite_are_not_lost(tables: SpecEvolution, step: str, error: str) -> None:
+    name = f"changing_{'refresh' in step}".lower()
+    tables.evolved(name, {"a": 4, "b": 8})
+    assert error in written_before(tables, step, name)
+    rows = tables.sums(name)
+    assert tables.sql(f"select count(*) from {name} where ds = 'a'") == [(80,)]
+    tables.said("rewrite", name)
+    tables.assert_whole(name, rows, a=8, b=8)
 
 
-@pytest.mark.usefixtures("extension", "no_broadcast")
-def test_rows_changed_during_staging_are_not_overwritten(tables: SpecEvolution) -> None:
-    tables.evolved("changing", {"a": 4, "b": 8})
-    real = Warehouse.change
-
-    def change_and_add(self: Warehouse, statement: str) -> None:
-        real(self, statement)
-        if statement.startswith("create table"):
-            tables.write("changing", "a", how="into")
-
-    with patch.object(Warehouse, "change", change_and_add):
-        assert "No partition was replaced" in tables.said("rewrite", "changing", code=2)
-    rows = tables.sums("changing")
-    assert tables.sql("select count(*) from changing where ds = 'a'") == [(80,)]
-    tables.assert_whole("changing", rows)
-    left = tables.folder("changing").with_name("changing__dbt_staged")
-    left.mkdir()
-    (left / "left_behind").write_text("by a dead process")
-    tables.said("rewrite", "changing")
-    tables.assert_whole("changing", rows, a=8, b=8)
-
-
-# Tests that dbt and the rewrite command complete each other's interrupted work.
+# dbt and the rewrite command clean up after each other.
 
 
 @pytest.mark.usefixtures("extension")
-def test_dbt_run_completes_an_interrupted_rewrite(project: Project) -> None:
+def test_dbt_run_drops_the_build_of_an_interrupted_rewrite(project: Project) -> None:
     sql = "select id as k, id % 2 as ds from range(10) {% if is_incremental() %} where id < 0 {% endif %}"
     project.build(sql, **PARTITIONED)
     before = content(project)
     project.spark.sql(f"alter table {project.table('m')} clustered by (k) sorted by (k) into 4 buckets")
-    with crashing("insert overwrite", lambda: shutil.rmtree(next(iter(project.location("m").glob("ds=*"))))):
+    with crashing(" publish build "):
         assert table_commands(project)("rewrite", f"{project.schema}.m").exit_code == 2
-    assert len(content(project)) == 5
+    assert content(project) == before and "m__dbt_build" in project.tables()
     project.build(sql, **PARTITIONED | {"buckets": 4})
     assert content(project) == before
     assert project.tables() == {"m"}
@@ -398,13 +365,14 @@ def test_dbt_run_completes_an_interrupted_rewrite(project: Project) -> None:
 def test_rewrite_completes_an_interrupted_dbt_run(project: Project) -> None:
     os.environ.update(OTHER)
     project.build(MOVES_A_ROW, **MERGE)
-    crash_after_staging(project)
+    with setting(project.spark, "spark.bucketing.enabled", "false"):
+        crash_while_publishing(project)
     assert content(project) == [("1", "first", "0"), ("3", "first", "1"), ("5", "first", "2")]
     result = table_commands(project)("rewrite", f"{project.schema}.m")
     assert result.exit_code == 0, result.output
     after = [("1", "first", "0"), ("3", "other", "7"), ("5", "first", "2"), ("9", "other", "2")]
     assert content(project) == after
-    assert "m__dbt_staged" not in project.tables()
+    assert "m__dbt_build" not in project.tables()
 
 
 # Tests that interrupt and kill processes.
@@ -413,9 +381,9 @@ def test_rewrite_completes_an_interrupted_dbt_run(project: Project) -> None:
 MOMENTS = [
     ("rename to `s`.`t__dbt_backup`", 0.0),
     ("rename to `s`.`t__dbt_backup`", 0.3),
-    ("create table `s`.`m__dbt_staged`", 0.2),
-    ("insert overwrite table", 0.5),
-    ("insert overwrite table", 1.5),
+    ("insert into table `s`.`m__dbt_build`", 0.2),
+    (" set location ", 0.0),
+    (" set location ", 0.1),
 ]
 MODELS = {
     "m": """
@@ -460,6 +428,8 @@ def test_run_after_a_kill_has_all_rows_exactly_once(tmp_path: Path) -> None:
 ROWS = "select p, count(*), sum(k), sum(v) from s.t group by p order by p"
 SPECS = "select partition, num_buckets, location, status from bucket_specs('s.t')"
 TABLES = "show tables in s"
+# Directories that a run has replaced stay for one more run.
+CLEAN = "alter table s.t clean builds"
 
 
 def evolved_in_subprocess(folder: Path, rows: int) -> tuple[SparkSubprocess, list[Any]]:
@@ -475,17 +445,17 @@ def evolved_in_subprocess(folder: Path, rows: int) -> tuple[SparkSubprocess, lis
 
 
 def assert_no_leftovers(subprocess_spark: SparkSubprocess, specs: list[Any], tables: list[Any]) -> None:
-    """Check that no extra table and no orphaned data folder exist, except the folder of Spark's killed overwrite."""
+    """Check that no extra table and no orphaned data folder exists."""
     assert [table[1] for table in tables] == ["t"]
     used = {Path("/" + spec[2].removeprefix("file:").lstrip("/")) for spec in specs}
     data = {path.parent for path in data_files(subprocess_spark.folder / "warehouse" / "s.db")}
-    assert not {path for path in data - used if ".spark-staging-" not in str(path)}
+    assert not data - used
 
 
 def assert_rewritten(subprocess_spark: SparkSubprocess, rows: list[Any], buckets: int) -> str:
-    """Check that the next rewrite succeeds, and that all rows are then in this many buckets; return its output."""
-    found, done, specs, verified, again, tables = subprocess_spark.run(
-        ROWS, ("rewrite", "s.t"), SPECS, ("seal", "s.t", "--dry-run"), ROWS, TABLES
+    """Check that the next rewrite succeeds, and leaves all rows in this many buckets; return its output."""
+    found, done, _, specs, verified, again, tables = subprocess_spark.run(
+        ROWS, ("rewrite", "s.t"), CLEAN, SPECS, ("seal", "s.t", "--dry-run"), ROWS, TABLES
     )
     assert all(row in rows for row in found) and again == rows
     assert (done[0], verified[0]) == (0, 0), (done[1], verified[1])
@@ -498,7 +468,7 @@ def assert_rewritten(subprocess_spark: SparkSubprocess, rows: list[Any], buckets
 def test_ctrl_c_cancels_the_running_statement(tmp_path: Path) -> None:
     subprocess_spark, rows = evolved_in_subprocess(tmp_path, 3000000)
     assert "rewritten in the table's spec" not in "".join(interrupted(tmp_path / "warehouse", subprocess_spark.place))
-    assert not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/part-*")), "the statement was not canceled"
+    assert not list(tmp_path.glob("warehouse/s.db/t/build-*/p=*/0*")), "the statement was not canceled"
     assert subprocess_spark.run(ROWS) == [rows]
     assert "5 partitions rewritten in the table's spec" in assert_rewritten(subprocess_spark, rows, 8)
 
@@ -513,10 +483,9 @@ def test_rewrite_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
             [*COMMAND, "rewrite", "s.t", *subprocess_spark.place], lambda output: "[1/" in output, delay
         )
         found, specs, verified = subprocess_spark.run(ROWS, SPECS, ("seal", "s.t", "--dry-run"))
-        # During Spark's overwrite, a partition may be missing; the next run writes it.
-        assert all(row in rows for row in found), delay
-        if {spec[1] for spec in specs} == {buckets} and found == rows:
-            # The killed run had almost finished, so create new work for the next one.
+        assert found == rows, delay
+        if {spec[1] for spec in specs} == {buckets}:
+            # The killed run had almost finished; create new work for the next one.
             assert verified[0] == 0, verified[1]
             buckets = {8: 16, 16: 4, 4: 8}[buckets]
             subprocess_spark.run(f"alter table s.t clustered by (k) sorted by (k) into {buckets} buckets")
@@ -544,8 +513,8 @@ def test_evolving_dbt_run_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
     def complete(run: int, buckets: int) -> list[Any]:
         """Return the state between the killed run and the next run, which must succeed."""
         before = (ROWS, SPECS) if run else ()
-        *killed, done, found, specs, verified, tables = subprocess_spark.run(
-            *before, ("dbt", *command(run, buckets)), ROWS, SPECS, ("seal", "s.t", "--dry-run"), TABLES
+        *killed, done, found, _, specs, verified, tables = subprocess_spark.run(
+            *before, ("dbt", *command(run, buckets)), ROWS, CLEAN, SPECS, ("seal", "s.t", "--dry-run"), TABLES
         )
         assert (done[0], verified[0]) == (0, 0), (done[1], verified[1])
         assert found == expected(run)

@@ -135,21 +135,23 @@ def test_table_written_without_buckets_never_replaces_the_old_one(project: Proje
     assert {row.v for row in project.rows("select distinct v from {schema}.m")} == {"old"}
 
 
-def test_next_run_rewrites_rows_added_without_buckets(project: Project) -> None:
-    config = TABLE | {"materialized": "bucketed_incremental", "partition_by": ["p"]}
-    project.build("select id as k, 0 as p from range(100)", **config)
+def test_increment_written_without_buckets_is_never_published(project: Project) -> None:
+    config = {"materialized": "bucketed_incremental", "partition_by": ["p"], "incremental_strategy": "insert_overwrite"}
+    project.model("m", "select id as k, '{{ var('v') }}' as v, 0 as p from range(100)", **TABLE | config)
+    project.dbt("run", v="old")
 
-    def read_when_refreshed(execute: Callable[[str], None], sql: str) -> None:
+    def read_when_created(execute: Callable[[str], None], sql: str) -> None:
         execute(sql)
-        if "refresh table" in sql:
-            project.rows("select * from {schema}.m")
+        if "create table" in sql and "m__dbt_build" in sql:
+            project.rows("select * from {schema}.m__dbt_build")
 
-    with executing(read_when_refreshed):
-        _, failure = project.attempt("run")
-    assert f"also in {project.schema}.m__dbt_staged" in failure and "twice" in failure
-    assert "m__dbt_staged" in project.tables()
-    project.build("select id as k, 0 as p from range(0)", **config)
-    assert project.rows("select count(*) from {schema}.m") == [(200,)]
+    with executing(read_when_created):
+        _, failure = project.attempt("run", v="new")
+    assert "was not written as one file per bucket" in failure and "keeps its previous rows" in failure
+    assert {row.v for row in project.rows("select distinct v from {schema}.m")} == {"old"}
+    project.dbt("run", v="new")
+    assert {row.v for row in project.rows("select distinct v from {schema}.m")} == {"new"}
+    assert project.tables() == {"m"}
     assert_one_file_per_bucket(project, "m", "hive", 8)
 
 

@@ -105,7 +105,7 @@ KINDS = {
     "bucketed_table": Kind(PARTITIONED | {"materialized": "bucketed_table"}, BUILD, built),
     "bucketed append": Kind(PARTITIONED | {"incremental_strategy": "append"}, APPEND, appended),
     "bucketed append, unpartitioned": Kind(BUCKETED | {"incremental_strategy": "append"}, APPEND, appended),
-    "bucketed merge": Kind(PARTITIONED | {"incremental_strategy": "merge", "unique_key": "k"}, MERGE, merged, "partition"),
+    "bucketed merge": Kind(PARTITIONED | {"incremental_strategy": "merge", "unique_key": "k"}, MERGE, merged),
     "bucketed merge, unpartitioned": Kind(BUCKETED | {"incremental_strategy": "merge", "unique_key": "k"}, MERGE, merged),
     "bucketed insert_overwrite": Kind(PARTITIONED | {"incremental_strategy": "insert_overwrite"}, OVERWRITE, overwritten),
     "bucketed insert_overwrite, unpartitioned": Kind(
@@ -119,7 +119,7 @@ KINDS = {
     ),
     "bucketed evolve": Kind(
         PARTITIONED | {"incremental_strategy": "merge", "unique_key": "k", "on_bucket_change": "evolve"},
-        "{{ config(buckets=2 + 2 * (env_var('RUN') | int % 2)) }}" + MERGE, merged, "partition",
+        "{{ config(buckets=2 + 2 * (env_var('RUN') | int % 2)) }}" + MERGE, merged,
     ),
     "organized_table": Kind(ORGANIZED | {"materialized": "organized_table", "partition_by": ["p"]}, BUILD, built),
     "organized append": Kind(ORGANIZED | {"incremental_strategy": "append"}, APPEND, appended),
@@ -203,7 +203,8 @@ def test_runs_survive_kills_in_every_statement(new_project: Callable[..., Projec
 SAMPLE = {
     "organized merge": [("create table .*__dbt_touched`", WITHIN), ("replace files", AFTER)],
     "organized append": [("insert into", WITHIN)],
-    "bucketed merge": [("create table .*__dbt_staged`", WITHIN)],
+    "bucketed merge": [("create table .*__dbt_build`", WITHIN), ("publish build", AFTER)],
+    "bucketed append": [("insert into table .*__dbt_build`", WITHIN)],
 }
 
 

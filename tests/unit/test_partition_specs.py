@@ -19,6 +19,7 @@ from spark_bucketing.report.output import console_on
 from spark_bucketing.report.table_specs import print_specs, specs_data
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.table import sql
+from spark_bucketing.table.builds import build_name
 from spark_bucketing.table.compatibility import (
     Merging,
     compatible_read,
@@ -31,7 +32,6 @@ from spark_bucketing.table.metadata import partition_of
 from spark_bucketing.table.model import Column, Partition, Status, Table, words
 from spark_bucketing.table.partition_predicates import covering
 from spark_bucketing.table.rewrite import RewritePlan, plan_rewrite
-from spark_bucketing.table.staging import intermediate_name
 
 MERGING = Merging("auto", 2, 4)
 DS = (Column("ds", "string"),)
@@ -261,13 +261,10 @@ def test_staging_table_does_not_exceed_the_limit() -> None:
     assert [len(batch) for batch in many.batches()] == [1000, 1000, 1]
 
 
-def test_staging_table_has_the_name_that_the_macros_expect() -> None:
-    assert intermediate_name("db.t", "staged") == "`db`.`t__dbt_staged`"
+def test_build_has_the_name_that_the_macros_expect() -> None:
+    assert build_name("db.t") == "`db`.`t__dbt_build`"
     long = "t" * 120
-    assert (
-        intermediate_name(f"db.{long}", "staged")
-        == f"`db`.`{'t' * 80}_{hashlib.md5(long.encode()).hexdigest()}__dbt_staged`"
-    )
+    assert build_name(f"db.{long}") == f"`db`.`{'t' * 80}_{hashlib.md5(long.encode()).hexdigest()}__dbt_build`"
 
 
 def shown(seen: Table) -> str:

@@ -1,10 +1,8 @@
 {#-
   Runs one increment, or one batch, of an incremental model.
 
-    insert_overwrite, microbatch  partitioned: replaces the partitions of the new rows, in one INSERT OVERWRITE
-                                  unpartitioned: rebuilds the table
-    append, merge                 partitioned: rewrites the touched partitions through a staging table
-                                  unpartitioned: rebuilds the table, because stock Spark cannot replace less than a partition
+    partitioned    writes the new content of the touched partitions, and publishes it; see replace_partitions()
+    unpartitioned  rebuilds the table, because stock Spark cannot replace less than a partition
 
   If the layout changes, or if columns are dropped or change their type, it rewrites the whole table with the new rows. With
   on_bucket_change='evolve', a new bucket spec applies to the table and the written partitions only.
@@ -31,45 +29,28 @@
   {%- set rows = spark_bucketing.aligned_rows(relation, plain, existing_columns, layout.partition_by if rewrite else []) -%}
   {%- if overwrite and not layout.partition_by -%}
     {% do spark_bucketing.build_table(relation, [source], reconciled.columns, layout, existing) %}
-  {%- elif overwrite and not rewrite and not batch and not spark_bucketing.reads_relation(source, relation) -%}
-    {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
-    {% do spark_bucketing.overwrite_partitions(relation, source, reconciled.columns, layout) %}
   {%- elif not layout.partition_by and not increment.predicates and not spark_bucketing.converted_columns(reconciled.columns) -%}
     {#- The rebuild reads the table and the query only once, so it needs no input table. -#}
     {%- set new_rows = '(select ' ~ spark_bucketing.select_list(reconciled.columns, []) ~ ' from ' ~ source ~ ')' -%}
     {% do spark_bucketing.build_table(relation, [spark_bucketing.new_content(rows, new_rows, plain, increment, 'true')], plain, layout, existing) %}
   {%- else -%}
     {% do spark_bucketing.validate_merge_predicates(rows, source, increment) %}
+    {%- if layout.partition_by and not rewrite -%}
+      {% do spark_bucketing.replace_partitions(relation, source, rows, reconciled, layout, increment, existing, change, batch) %}
+      {{ return(none) }}
+    {%- endif -%}
     {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout) -%}
     {%- set new_rows = spark_bucketing.quote_relation(input) -%}
-    {%- set keys = spark_bucketing.columns_named(plain, layout.partition_by) -%}
     {%- if increment.strategy == 'merge' and increment.predicates -%}
       {% do spark_bucketing.validate_merge(rows, new_rows, plain, increment) %}
-    {%- elif batch -%}
-      {% do spark_bucketing.validate_batch(rows, input, plain, layout, batch) %}
     {%- endif -%}
-    {%- if rewrite or not layout.partition_by -%}
-      {#- If the new rows are rejected, the table stays unchanged. -#}
-      {%- set replaced = spark_bucketing.partition_values(layout.partition_by, new_rows) if overwrite else [] -%}
-      {%- set kept = 'not ' ~ spark_bucketing.partition_predicate(keys, replaced) -%}
-      {% do spark_bucketing.build_table(relation, [spark_bucketing.new_content(rows, new_rows, plain, increment, kept)], plain, layout, existing) %}
-      {% do spark_bucketing.drop_tables([input]) %}
-    {%- elif overwrite -%}
-      {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
-      {% do spark_bucketing.overwrite_partitions(relation, new_rows, plain, layout) %}
-      {% do spark_bucketing.drop_tables([input]) %}
-    {%- else -%}
-      {%- set touched = spark_bucketing.touched_partitions(rows, new_rows, layout, increment) -%}
-      {%- set staged = spark_bucketing.stage_partitions(relation, rows, input, plain, layout, increment, touched) if touched.partitions -%}
-      {#- Alters the table only after staging, because Spark may reject the new rows. -#}
-      {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
-      {%- if touched.partitions -%}
-        {% do spark_bucketing.complete_staging(staged, relation, layout, existing.identity) %}
-        {% do spark_bucketing.replace_touched_partitions(relation, touched.lose, [staged, input]) %}
-      {%- else -%}
-        {% call statement('main') -%} select 'no new rows' as message {%- endcall %}
-        {% do spark_bucketing.drop_tables([input]) %}
-      {%- endif -%}
+    {%- set replaced = spark_bucketing.partition_values(layout.partition_by, new_rows) if overwrite or batch else [] -%}
+    {%- if batch -%}
+      {% do spark_bucketing.validate_batch(rows, replaced, plain, layout, batch) %}
     {%- endif -%}
+    {#- If the new rows are rejected, the table stays unchanged. -#}
+    {%- set kept = 'not ' ~ spark_bucketing.partition_predicate(spark_bucketing.columns_named(plain, layout.partition_by), replaced) -%}
+    {% do spark_bucketing.build_table(relation, [spark_bucketing.new_content(rows, new_rows, plain, increment, kept)], plain, layout, existing) %}
+    {% do spark_bucketing.drop_tables([input]) %}
   {%- endif -%}
 {%- endmacro %}

@@ -2,16 +2,15 @@
   Raises an error if a batch would overwrite rows of other batches. A batch always replaces whole partitions.
 
   rows: string, SQL from aligned_rows()
-  input: relation that contains the batch's rows, from load_input()
+  touched: list of lists, the partitions of the batch's rows
 -#}
-{% macro validate_batch(rows, input, columns, layout, batch) -%}
+{% macro validate_batch(rows, touched, columns, layout, batch) -%}
   {%- set event_time = config.get('event_time') -%}
   {%- if event_time | lower not in columns | map(attribute='name') | map('lower') | list -%}
     {% do exceptions.warn("Model '" ~ model.name ~ "' does not select its `event_time` column " ~ event_time ~ '.'
         ~ ' The run cannot check whether it overwrites rows of other batches.') %}
     {{ return(none) }}
   {%- endif -%}
-  {%- set touched = spark_bucketing.partition_values(layout.partition_by, spark_bucketing.quote_relation(input)) -%}
   {%- set lost -%}
     select {{ spark_bucketing.quote_columns(layout.partition_by) }}, count(*) from {{ rows }}
     where {{ spark_bucketing.partition_predicate(spark_bucketing.columns_named(columns, layout.partition_by), touched) }}

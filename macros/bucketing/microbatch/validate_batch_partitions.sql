@@ -11,3 +11,9 @@
     {% do spark_bucketing.raise_coarse_partition(found[0][1] ~ ' batches write to ' ~ found[0][0], layout) %}
   {%- endif -%}
 {%- endmacro %}
+
+
+{#- Returns SQL for the id that Spark puts into the names of all files of one write; empty for other file names. -#}
+{% macro write_of_path(path) -%}
+  {{ return('regexp_extract(' ~ path ~ ", '([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})[^/]*$', 1)") }}
+{%- endmacro %}

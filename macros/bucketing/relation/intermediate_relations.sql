@@ -1,19 +1,19 @@
 {#-
   Returns the intermediate tables of a relation, which exist only during a run, as a dict keyed by role:
     tmp      the new table, until it is swapped in
-    staged   staging table with the complete new rows of the touched partitions. If a run crashes after it has completed this table, the next run
-             replaces the partitions with its rows (docs/explanation/replacing-rows.md)
+    build    external table with the new content of partitions, until it is published (docs/explanation/replacing-rows.md)
+    staged   the new files of an organized table during a merge
     input    the rows of one run
     plan     the file plan of an organized table
     files    the file statistics of an organized table during a merge
     touched  the files that a merge replaces
     backup   the previous table, between the two renames of a swap
-    trash    a table whose directory the run deletes by dropping the table
-  The next run drops leftover tables of all roles except staged and backup.
+    trash    a table on a directory that the run deletes
+  The next run drops leftovers of all roles except backup, and publishes the rest of a build that it finds half published.
 -#}
 {% macro intermediate_relations(relation) -%}
   {%- set relations = {} -%}
-  {%- for role in ['backup', 'staged', 'tmp', 'input', 'plan', 'files', 'touched', 'trash'] -%}
+  {%- for role in ['backup', 'build', 'staged', 'tmp', 'input', 'plan', 'files', 'touched', 'trash'] -%}
     {%- set suffix = '__dbt_' ~ role -%}
     {%- set name = relation.identifier -%}
     {#- The metastore's limit is 128 characters. -#}

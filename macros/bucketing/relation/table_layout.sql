@@ -24,9 +24,10 @@
   {%- set comment = modules.re.search('(?s)\nComment: (.*?)(?=' ~ after ~ ')', text) -%}
   {%- set properties = modules.re.findall('(?ms)^Table Properties: (\\[.*?\\])$', text) | last | default('') -%}
   {%- set property = {} -%}
-  {%- for key in ['bucketing.build', 'bucketing.replaces', 'bucketing.staging_empties', 'bucketing.written_as', 'bucketing.merged', 'bucketing_version'] -%}
+  {%- for key in ['bucketing.build', 'bucketing.replaces', 'bucketing.written_as', 'bucketing.merged', 'bucketing_version'] -%}
     {%- do property.update({key: modules.re.findall('(?:^\\[|, )' ~ modules.re.escape(key) ~ '=([^],]*)', properties) | first | default(none)}) -%}
   {%- endfor -%}
+  {%- set superseded = modules.re.findall('bucketing\\.superseded\\.[0-9]+=([^],]+)', properties) | join(':') | replace('%2C', ',') -%}
   {#- These properties contain JSON, because column names may contain commas. -#}
   {%- for setting in ['range_by', 'implicit_partition_by'] -%}
     {%- set names = modules.re.findall('bucketing\\.' ~ setting ~ '=(\\[.*?\\])(?=, |\\]$)', properties) | first -%}
@@ -42,10 +43,9 @@
       'build': property['bucketing.build'],
       'identity': property['bucketing.build'] or details['Created Time'],
       'replaces': property['bucketing.replaces'],
+      'superseded': superseded.split(':') if superseded else [],
       'written_as': property['bucketing.written_as'],
       'merged': property['bucketing.merged'],
-      'empties': property['bucketing.staging_empties'] == 'true',
-      'overwrites_dynamically': modules.re.search('(?m)^Storage Properties: .*partitionOverwriteMode=dynamic', text) is not none,
       'file_format': 'parquet' if 'parquet' in storage else ('orc' if 'orc' in storage else provider),
       'bucket_hash': spark_bucketing.stated_hash(property['bucketing_version'] or '1') if provider == 'hive' else 'spark',
       'bucketing_version': property['bucketing_version'] or '1',

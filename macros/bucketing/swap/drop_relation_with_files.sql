@@ -17,7 +17,7 @@
       {% do spark_bucketing.execute_sql(drop) %}
     {%- elif existing.build and existing.location.rstrip('/').endswith('/' ~ existing.build) -%}
       {% do spark_bucketing.execute_sql('drop table if exists ' ~ spark_bucketing.quote_relation(spark_bucketing.intermediate_relation(this, 'trash'))) %}
-      {%- for statement in spark_bucketing.delete_directory(existing.location, and_first=[drop]) -%}
+      {%- for statement in spark_bucketing.delete_directories([existing.location], and_first=[drop]) -%}
         {% do spark_bucketing.execute_sql(statement) %}
       {%- endfor -%}
     {%- else -%}

@@ -25,8 +25,11 @@
     {%- else -%}
       {% do spark_bucketing.swap_by_statements(finished, relation, backup, existing) %}
     {%- endif -%}
-    {#- Staged rows belong to the previous table. After a crash here, the backup identifies them as outdated, so it is dropped last. -#}
-    {% do spark_bucketing.drop_relation_with_files(spark_bucketing.intermediate_relation(relation, 'staged')) %}
+    {#- A half published build belongs to the previous table. After a crash here, the backup identifies it as outdated, so it is dropped last. -#}
+    {%- set build = spark_bucketing.intermediate_relation(relation, 'build') -%}
+    {%- if spark_bucketing.known_relation(build) is not false -%}
+      {% do spark_bucketing.drop_tables([build]) %}
+    {%- endif -%}
     {% do spark_bucketing.drop_relation_with_files(backup, existing) %}
   {%- endif -%}
 {%- endmacro %}

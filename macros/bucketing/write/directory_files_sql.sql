@@ -1,7 +1,6 @@
-{#- Returns a query that lists the files below a directory, with the column `path`. The query opens no files. -#}
-{% macro directory_files_sql(location, since=0) -%}
+{#- Returns a query for the files below a directory, as `path`. Opens none of the files. -#}
+{% macro directory_files_sql(location) -%}
   select input_file_name() as path from {{ spark_bucketing.files_source(location) }}
-  where modificationTime >= timestamp_micros({{ since }})
 {%- endmacro %}
 
 

@@ -5,24 +5,19 @@
   partition columns already have the table's types, so that the shuffle and the writer hash the same values. With the session extension, Spark itself
   shuffles the rows by bucket.
 
-  relation: relation of the bucketed table
+  relation: bucketed table that this run created
   source: string, SQL of a relation or of a query in parentheses
   columns: list of {name, type, expression} for the table's columns; `expression` is SQL that refers to the source's columns
   layout: dict, from resolve_layout()
-  overwrite: bool, whether to replace the partitions for which the source has rows
 -#}
-{% macro insert_bucketed(relation, source, columns, layout, overwrite=false) -%}
+{% macro insert_bucketed(relation, source, columns, layout) -%}
   {%- set ordered = spark_bucketing.order_columns(columns, layout.partition_by) -%}
   {%- set names = ordered | map(attribute='name') | list -%}
   {%- set distributed = spark_bucketing.distributes_writes(layout) -%}
   {%- set hive_hash = spark_bucketing.hive_hash_function(layout.bucket_hash) if layout.bucket_hash != 'spark' and not distributed else none -%}
   {%- set bucket = spark_bucketing.bucket_id(spark_bucketing.columns_named(columns, layout.clustered_by), layout.buckets, layout.bucket_hash, hive_hash) -%}
   {%- set tasks = spark_bucketing.write_tasks(layout) -%}
-  {%- if not distributed and spark_bucketing.quote_relation(relation) not in context.get('__spark_bucketing_made', {}) -%}
-    {#- A SELECT from a table in the Hive layout makes Spark cache a relation without buckets, which the next INSERT would use. -#}
-    {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
-  {%- endif -%}
-  {%- set insert = spark_bucketing.insert_clause(relation, layout, overwrite) -%}
+  {%- set insert = spark_bucketing.insert_clause(relation, layout) -%}
   {% call statement('main') -%}
     {{ insert }}
     {%- if distributed %}

@@ -1,37 +1,24 @@
 {#-
-  Raises an error unless every bucket has at most one file in each partition. The macro runs before a new table replaces the old table. The macro
-  checks the names of the files without opening them. With the session extension, a single query reads the seals, and the macro lists only unsealed
-  files.
+  Raises an error unless every bucket has at most one file. Checks file names without opening files, before readers see the files. If the session
+  extension is enabled, a single query reads the seals, and only unsealed files are listed.
 
-  before: dict from before_write(), to check only newer files, or none to check all files
-  source: string, SQL for the new rows, to check only their partitions, or none to check all partitions
-  staged: relation of the staging table that contains the same rows, or none if the next run replaces all rows
-  build: string, id of this run's build, which the table must still have, or none if the run did not build the table
+  relation: relation with the files of this run only
+  build: string, id of this run's build, which the relation must still have
 -#}
-{% macro verify_buckets(relation, layout, before=none, source=none, staged=none, build=none) -%}
-  {%- set conditions = [] -%}
+{% macro verify_buckets(relation, layout, build) -%}
+  {%- set loose = [] -%}
   {%- if spark_bucketing.extension_enabled() -%}
-    {%- set loose = [] -%}
-    {%- set unsealed = run_query(spark_bucketing.unsealed_sql(relation, several=not before, build=build)).rows -%}
-    {%- for row in unsealed if build -%}
-      {% do spark_bucketing.validate_build(relation, row[2], build) %}
-    {%- endfor -%}
-    {%- set written = spark_bucketing.partition_values(layout.partition_by, source) if source and unsealed else none -%}
-    {%- for row in unsealed if written is none or spark_bucketing.values_of_partition(row[1]) in written -%}
+    {%- for row in run_query(spark_bucketing.unsealed_sql(relation, build)).rows -%}
+      {% do spark_bucketing.validate_build(relation, row[1], build) %}
       {%- do loose.append(spark_bucketing.directory_of_location(spark_bucketing.string_literal(row[0]))) -%}
     {%- endfor -%}
     {%- if not loose -%}
       {{ return(none) }}
     {%- endif -%}
-    {%- do conditions.append(spark_bucketing.directory_of_file('path') ~ ' in (' ~ loose | join(', ') ~ ')') -%}
   {%- endif -%}
-  {%- if before and before.writes -%}
-    {%- set others = spark_bucketing.literal_rows([before.writes])[0] | join(', ') -%}
-    {%- do conditions.append(spark_bucketing.write_of_path('path') ~ ' not in (' ~ others ~ ')') -%}
-  {%- endif -%}
-  {%- set files = spark_bucketing.directory_files_sql(spark_bucketing.table_location(relation, layout), before.since if before else 0) -%}
-  {%- if conditions -%}
-    {%- set files = 'select path from (' ~ files ~ ') where ' ~ conditions | join(' and ') -%}
+  {%- set files = spark_bucketing.directory_files_sql(spark_bucketing.table_location(relation, layout)) -%}
+  {%- if loose -%}
+    {%- set files = 'select path from (' ~ files ~ ') where ' ~ spark_bucketing.directory_of_file('path') ~ ' in (' ~ loose | join(', ') ~ ')' -%}
   {%- endif -%}
   {%- set found = [] -%}
   {%- for row in run_query(spark_bucketing.misplaced_files_sql(files, layout.bucket_hash, layout.buckets) ~ ' limit 3').rows -%}
@@ -40,26 +27,24 @@
   {%- if found -%}
     {% do exceptions.raise_compiler_error(
         "Model '" ~ model.name ~ "' was not written as one file per bucket:\n  " ~ found | join('\n  ')
-        ~ "\nThe table has all of its rows, but its files do not match its bucket spec. A known cause is another statement in the same"
-        ~ ' session that read ' ~ relation ~ ' during the write. ' ~ ('The rows are also in ' ~ staged ~ ', from which the next run writes them again.'
-        ~ ' An `append` model that does not filter existing rows then adds its new rows twice; `spark-bucketing table rewrite` adds no rows.'
-        if staged else 'Run the model again.')) %}
+        ~ '\n' ~ this ~ ' keeps its previous rows. A known cause is another statement of the same session that read ' ~ relation
+        ~ ' during the write. Run the model again.') %}
   {%- endif -%}
 {%- endmacro %}
 
 
 {#-
-  Returns a query that finds partitions that are not sealed, have several files in a bucket, or belong to another build. The columns are location,
-  name and build. An unpartitioned table counts as one partition.
+  Returns a query for the partitions that are not sealed, have several files in a bucket, or belong to another build: location and build. An
+  unpartitioned table counts as one partition.
 -#}
-{% macro unsealed_sql(relation, several=true, build=none) -%}
-  select location, partition{{ ', build' if build }} from bucket_specs({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
-  where status not in ('sealed', 'empty'){{ ' or max_files_per_bucket > 1' if several }}{{ ' or not build <=> ' ~ spark_bucketing.string_literal(build) if build }}
+{% macro unsealed_sql(relation, build) -%}
+  select location, build from bucket_specs({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
+  where status not in ('sealed', 'empty') or max_files_per_bucket > 1 or not build <=> {{ spark_bucketing.string_literal(build) }}
 {%- endmacro %}
 
 
-{#- Returns the location of a table, without a query if this run created the table. -#}
+{#- Returns the location of a table. For a managed table that this run created, no query is necessary. -#}
 {% macro table_location(relation, layout) -%}
-  {%- set made = not layout.location_root and spark_bucketing.quote_relation(relation) in context.get('__spark_bucketing_made', {}) -%}
-  {{ return(spark_bucketing.default_location(relation) if made else spark_bucketing.table_layout(relation).location) }}
+  {%- set managed = context.get('__spark_bucketing_made', {}).get(spark_bucketing.quote_relation(relation)) -%}
+  {{ return(spark_bucketing.default_location(relation) if managed else spark_bucketing.table_layout(relation).location) }}
 {%- endmacro %}

@@ -7,12 +7,11 @@
 
   input: relation from load_input(), sorted by the partition columns; with `range_by`, it can also be a SQL query in parentheses
   plan: dict, from plan_files()
-  overwrite: bool, whether to replace each partition for which the input has rows
 -#}
-{% macro insert_organized(relation, input, plan, columns, layout, overwrite=false) -%}
+{% macro insert_organized(relation, input, plan, columns, layout) -%}
   {%- set names = spark_bucketing.order_columns(columns, layout.partition_by) | map(attribute='name') | list -%}
   {%- set spread = spark_bucketing.write_distribution(plan, layout) -%}
-  {%- set insert = spark_bucketing.insert_clause(relation, layout, overwrite) -%}
+  {%- set insert = spark_bucketing.insert_clause(relation, layout) -%}
   {% call statement('main') -%}
     {{ insert }}
     select /*+ {{ spread.hint }} */ {{ spark_bucketing.quote_columns(names) }}

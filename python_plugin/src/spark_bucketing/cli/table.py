@@ -15,13 +15,13 @@ from spark_bucketing.report.formatting import size
 from spark_bucketing.report.table_overview import write_overviews
 from spark_bucketing.report.table_specs import write_plan, write_sealed
 from spark_bucketing.report.table_verification import write_verifications
+from spark_bucketing.table.builds import clean_builds, find_build, is_half_published
 from spark_bucketing.table.file_statistics import organized_table, read_file_statistics, repair_file_statistics
-from spark_bucketing.table.metadata import read_table, seal_table
+from spark_bucketing.table.metadata import read_table, require_table, seal_table
 from spark_bucketing.table.model import Status, total_size
 from spark_bucketing.table.overview import qualified, read_overviews
 from spark_bucketing.table.partition_predicates import select_partitions
 from spark_bucketing.table.rewrite import RewritePlan, Rewriter, plan_rewrite
-from spark_bucketing.table.staging import find_staging, is_complete
 from spark_bucketing.table.verification import verify_table
 from spark_bucketing.table.warehouse import Warehouse
 from spark_bucketing.units import count
@@ -114,9 +114,9 @@ def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -
 def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
     """Rewrite partitions of TABLE with the table's current bucket spec and one file per bucket.
 
-    Skips partitions that are already sealed with this spec. Copies the other partitions to a staging table, compares
-    the row counts, and overwrites the partitions from the staging table. If the command is interrupted or killed, run
-    it again. The next run continues from a complete staging table, or drops an incomplete one.
+    Skips partitions that are already sealed with this spec. Writes the other partitions to a build, compares row
+    counts, and publishes the build: readers see the old files of all these partitions or the new ones. If the command
+    is interrupted or killed, run it again.
 
     No other job may write to these partitions, and no other rewrite of the table may run at the same time.
     """
@@ -142,6 +142,22 @@ def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
 
 
 @table.command()
+@table_command
+def clean(name: str, place: Place) -> None:
+    """Delete directories of TABLE that earlier runs replaced and that no partition of any table uses.
+
+    A run of the model or of `table rewrite` does this before it writes. Run this command after the last one, or after
+    runs without the extension. Queries that were planned before the last run fail if they still read these directories.
+    """
+    with progress_line() as line, opened(place, line) as (warehouse, target):
+        name = qualified(name, target.schema)
+        found = require_table(warehouse, name)
+        line.show(f"listing directories of {name}")
+        deleted = clean_builds(warehouse, found)
+        line.echo(f"{name}: {count(deleted, 'directory')} deleted.")
+
+
+@table.command()
 @click.option("--repair", is_flag=True, help="Read all rows once, and write new statistics.")
 @FORMAT
 @table_command
@@ -162,12 +178,10 @@ def stats(name: str, repair: bool, form: str, place: Place) -> None:
 
 
 def _show_recovery(warehouse: Warehouse, name: str, line: ProgressLine) -> None:
-    staging = find_staging(warehouse, name)
-    if staging:
-        what = "completed" if is_complete(staging) else "dropped"
-        line.echo(
-            f"{staging.name}: an earlier run crashed or is still running; this staging table would be {what} first."
-        )
+    build = find_build(warehouse, name)
+    if build:
+        what = "published" if is_half_published(build) else "dropped"
+        line.echo(f"{build.name}: an earlier run crashed or is still running; this build would be {what} first.")
 
 
 def _rewrite(warehouse: Warehouse, plan: RewritePlan, line: ProgressLine) -> None:

@@ -37,9 +37,9 @@ class Warehouse:
         """Return the rows of a query, or of a statement that changes nothing."""
         return self._run(query)
 
-    def change(self, statement: str) -> None:
-        """Run a statement that changes data, metadata or settings."""
-        self._run(statement)
+    def change(self, statement: str) -> list[dict[str, Any]]:
+        """Run a statement that changes data, metadata or settings, and return its rows."""
+        return self._run(statement)
 
     def settings(self) -> dict[str, str]:
         """Return the settings that are set explicitly in the session."""

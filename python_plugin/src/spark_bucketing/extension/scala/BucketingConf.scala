@@ -60,6 +60,12 @@ object BucketingConf {
       "disk.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("256m")
 
+  val CLEAN_ALL_TABLES: ConfigEntry[Boolean] = conf("clean.checkAllTables",
+    "When true, the extension deletes an old directory of a table only if no partition of any table uses it. This check " +
+      "reads all partitions in the metastore. When false, it reads the locations of all tables, and the partitions of " +
+      "this table and of tables whose location contains or is in the table's directory.")
+    .booleanConf.createWithDefault(true)
+
   def enabled: Boolean = SQLConf.get.getConf(ENABLED)
   def mergeBytes: Long = SQLConf.get.getConf(MERGE_BYTES)
   def partitionBytes: Long = SQLConf.get.getConf(PARTITION_BYTES)
@@ -69,4 +75,5 @@ object BucketingConf {
   def unitesBuckets: Boolean = SQLConf.get.getConf(UNION)
   def readsSparkLayout: Boolean = SQLConf.get.getConf(SPARK_LAYOUT)
   def distributesWrites: Boolean = SQLConf.get.getConf(WRITE_DISTRIBUTE)
+  def checksAllTables: Boolean = SQLConf.get.getConf(CLEAN_ALL_TABLES)
 }

@@ -29,6 +29,8 @@ object ResolveBucketDdl extends Rule[LogicalPlan] {
     case ReplaceFiles(ResolvedTable(_, _, found: V1Table, _), Some((listed, staged))) =>
       ReplaceFilesCommand(found.v1Table.identifier, listed, staged)
     case ReplaceFiles(ResolvedTable(_, _, found: V1Table, _), None) => RecoverFilesCommand(found.v1Table.identifier)
+    case AlterBuilds(ResolvedTable(_, _, found: V1Table, _), action) => AlterBuildsCommand(found.v1Table.identifier, action)
+    case AlterBuilds(table: ResolvedTable, _) => throw refused(table)
     case ReplaceFiles(table: ResolvedTable, _) => throw refused(table)
     case AlterBuckets(table: ResolvedTable, _, _) => throw refused(table)
     case SealBuckets(table: ResolvedTable, _, _) => throw refused(table)

@@ -32,6 +32,12 @@ import org.apache.spark.sql.types.{DataType, StructType}
  *   ALTER TABLE t REPLACE FILES LISTED IN u WITH v
  *   ALTER TABLE t RECOVER FILES
  * }}}
+ * Three more statements replace the rows of partitions; see [[Publication]]:
+ * {{{
+ *   ALTER TABLE t START BUILD IN b
+ *   ALTER TABLE t PUBLISH BUILD FROM b
+ *   ALTER TABLE t CLEAN BUILDS
+ * }}}
  * These statements also work in EXPLAIN. A SQL script (BEGIN ... END) cannot contain them, because Spark parses a script as a whole.
  */
 case class BucketDdlParser(spark: ParserInterface) extends ForwardingParser {
@@ -103,6 +109,9 @@ private object BucketStatement extends SparkSqlParser {
         else if (word("SEAL") && take(BUCKETS)) Some(SealBuckets(table("SEAL BUCKETS"), partition, seal()))
         else if (partition.isEmpty && word("REPLACE") && word("FILES")) Some(ReplaceFiles(table("REPLACE FILES"), Some(listed() -> staged())))
         else if (partition.isEmpty && word("RECOVER") && word("FILES")) Some(ReplaceFiles(table("RECOVER FILES"), None))
+        else if (partition.isEmpty && word("START") && word("BUILD")) Some(AlterBuilds(table("START BUILD"), StartBuild(after("IN"))))
+        else if (partition.isEmpty && word("PUBLISH") && word("BUILD")) Some(AlterBuilds(table("PUBLISH BUILD"), PublishBuild(after("FROM"))))
+        else if (partition.isEmpty && word("CLEAN") && word("BUILDS")) Some(AlterBuilds(table("CLEAN BUILDS"), CleanBuilds))
         else None
       if (found.isDefined) {
         while (take(SEMICOLON)) ()
@@ -131,8 +140,10 @@ private object BucketStatement extends SparkSqlParser {
       tableName()
     }
 
-    private def staged(): String = {
-      expect(word("WITH"), "WITH and the name of a table")
+    private def staged(): String = after("WITH")
+
+    private def after(keyword: String): String = {
+      expect(word(keyword), s"$keyword and the name of a table")
       tableName()
     }
 

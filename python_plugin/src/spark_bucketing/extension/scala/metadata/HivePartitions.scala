@@ -63,6 +63,17 @@ class HivePartitions(client: HiveClientImpl) extends PartitionStore {
     }
   }
 
+  override def locations(except: CatalogTable, lists: String => Boolean): Iterator[String] = for {
+    database <- call(_.getAllDatabases).asScala.iterator
+    names <- call(_.getAllTables(database)).asScala.grouped(PartitionStore.AtATime)
+    table <- call(_.getTableObjectsByName(database, names.asJava)).asScala.iterator
+    isOther = database != except.database || !table.getTableName.equalsIgnoreCase(except.identifier.table)
+    isListed = table.getPartitionKeysSize > 0 && Option(table.getSd.getLocation).forall(lists)
+    parts = if (!isListed) Nil else call(_.listPartitions(database, table.getTableName, All)).asScala
+    location <- (if (isOther) Iterator(table.getSd.getLocation) else Iterator.empty) ++ parts.iterator.map(_.getSd.getLocation)
+    if location != null
+  } yield location
+
   override def check(table: CatalogTable, toHiveLayout: Boolean): Unit = if (toHiveLayout)
     HiveTableChange.checkHiveLayout(call(_.getTable(table.database, table.identifier.table)), table)
 
@@ -101,7 +112,8 @@ object HivePartitions {
 
   private def changed(change: PartitionChange): Partition = {
     val partition = change.partition.raw.asInstanceOf[Partition]
-    partition.setParameters(new HashMap(PartitionStore.withSeal(partition.getParameters.asScala.toMap, change.seal).asJava))
+    partition.setParameters(new HashMap(change.newParameters.asJava))
+    change.location.foreach(partition.getSd.setLocation)
     change.described.foreach(describe(partition.getSd, _))
     partition
   }

@@ -5,6 +5,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.catalyst.catalog._
+import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.hive.bucketing.HivePartitions
@@ -45,13 +46,30 @@ case class StoredPartition(
 /**
  * A change to a partition.
  *
- * @param seal the new seal, or None to remove the seal
- * @param described the new buckets in the descriptor, or None to keep the descriptor
+ * @param seal the new seal; None to remove it
+ * @param described the new buckets in the descriptor; None to keep the descriptor
+ * @param location the new directory, whose files the statistics in the metastore do not describe; None to keep the directory
+ * @param parameters parameters to set besides the seal
  */
-case class PartitionChange(partition: StoredPartition, seal: Option[Seal], described: Option[BucketDescriptor]) {
+case class PartitionChange(
+    partition: StoredPartition, seal: Option[Seal], described: Option[BucketDescriptor], location: Option[String] = None,
+    parameters: Map[String, String] = Map.empty) {
 
   /** Returns whether the partition already has this seal and this descriptor. */
-  def isDone: Boolean = partition.seal == seal.map(Right(_)) && described.forall(wanted => partition.described.forall(_ == wanted))
+  def isDone: Boolean = partition.seal == seal.map(Right(_)) && described.forall(wanted => partition.described.forall(_ == wanted)) &&
+    location.forall(_ == partition.location) && parameters.forall { case (key, value) => partition.parameters.get(key).contains(value) }
+
+  /** Returns the new parameters. */
+  def newParameters: Map[String, String] = {
+    val kept = if (location.isDefined) partition.parameters.filterNot { case (key, _) => PartitionChange.isStatistic(key) } else partition.parameters
+    PartitionStore.withSeal(kept, seal) ++ parameters
+  }
+}
+
+object PartitionChange {
+  private val Statistics = Set("COLUMN_STATS_ACCURATE", "numFiles", "numRows", "rawDataSize", "totalSize", "numFilesErasureCoded")
+
+  private def isStatistic(key: String): Boolean = Statistics(key) || key.startsWith("spark.sql.statistics.")
 }
 
 /** Reads and changes tables, partitions and their seals. Each method makes one metastore call, or one call per 1,000 partitions. */
@@ -81,6 +99,13 @@ trait PartitionStore {
   /** Sets or removes the seal of a table. */
   def sealTable(table: CatalogTable, seal: Option[Seal]): Unit
 
+  /**
+   * Returns the directories of all tables in the metastore except for one, and the directories of partitions.
+   *
+   * @param lists whether to return the partitions of a table with this directory
+   */
+  def locations(except: CatalogTable, lists: String => Boolean): Iterator[String]
+
   /** Throws an error if the bucket spec of a table cannot be changed, or if the table cannot be converted to the Hive layout. */
   def check(table: CatalogTable, toHiveLayout: Boolean): Unit
 
@@ -105,6 +130,12 @@ object PartitionStore {
   def of(session: SparkSession): PartitionStore = {
     val catalog = Compat.externalCatalog(session)
     HivePartitions.of(catalog).getOrElse(new CatalogPartitions(catalog))
+  }
+
+  /** Returns the partition values in a name in Hive's format. */
+  def valuesOf(table: CatalogTable, name: String): TablePartitionSpec = {
+    val values = name.split("/").map(part => ExternalCatalogUtils.unescapePathName(part.substring(part.indexOf('=') + 1)))
+    table.partitionColumnNames.zip(values).toMap
   }
 
   /** Returns properties in which this seal replaces the existing seal. If the seal is None, the existing seal is removed. */
@@ -139,10 +170,20 @@ class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore with Lo
     changes.grouped(PartitionStore.AtATime).foreach { some =>
       catalog.alterPartitions(table.database, table.identifier.table, some.map { change =>
         val found = change.partition.raw.asInstanceOf[CatalogTablePartition]
-        found.copy(parameters = PartitionStore.withSeal(found.parameters, change.seal))
+        val storage = change.location.fold(found.storage)(to => found.storage.copy(locationUri = Some(CatalogUtils.stringToURI(to))))
+        found.copy(parameters = change.newParameters, storage = storage)
       })
     }
   }
+
+  override def locations(except: CatalogTable, lists: String => Boolean): Iterator[String] = for {
+    database <- catalog.listDatabases().iterator
+    table <- catalog.getTablesByName(database, catalog.listTables(database)).iterator
+    own = Some(table.identifier).filter(_ != except.identifier).flatMap(_ => table.storage.locationUri)
+    isListed = table.partitionColumnNames.nonEmpty && table.storage.locationUri.forall(found => lists(CatalogUtils.URIToString(found)))
+    parts = if (!isListed) Nil else catalog.listPartitions(database, table.identifier.table)
+    location <- own.iterator ++ parts.iterator.flatMap(_.storage.locationUri)
+  } yield CatalogUtils.URIToString(location)
 
   override def sealTable(table: CatalogTable, seal: Option[Seal]): Unit = {
     val found = catalog.getTable(table.database, table.identifier.table)
