@@ -22,7 +22,7 @@ import org.apache.spark.sql.types.LongType
 
 /**
  * A MERGE INTO, UPDATE or DELETE statement on an organized table. An UPDATE or DELETE is a merge without a source, whose
- * condition is the WHERE clause. All assignments have a value for each column of the target. 
+ * condition is the WHERE clause. All assignments have a value for each column of the target.
  *
  * @param source the rows of a merge; an empty relation of one row for UPDATE and DELETE
  * @param checks the checks of [[MergeChecks]]
