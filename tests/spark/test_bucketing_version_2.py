@@ -105,6 +105,34 @@ def test_doctor_names_keys_and_versions_that_trino_does_not_support(built: Proje
     assert "Trino: cannot read later, because bucketing_version is ' 2 ' instead of '1' or '2'" in result.stdout
 
 
+def test_doctor_names_partitions_that_trino_does_not_read(built: Project) -> None:
+    table = built.table("mixed")
+
+    def insert(*days: int) -> None:
+        with setting(built.spark, "hive.exec.dynamic.partition.mode", "nonstrict"):
+            for day in days:
+                built.rows(f"insert overwrite {table} partition (day) select id, {day} from range(40)")
+
+    def doctor_names(found: str, instead: str) -> None:
+        """Check the finding of doctor, and that the suggested command corrects it."""
+        result = command(built, "doctor")
+        fails = "fails with HIVE_PARTITION_SCHEMA_MISMATCH if a query reads 1 partition of mixed, such as day=0"
+        assert result.exit_code == 1 and f"{fails}: {found}" in result.stdout, result.output
+        assert f"run `spark-bucketing table {instead} {built.schema}.mixed`" in result.stdout
+        assert command(built, "table", instead, "mixed").exit_code == 0
+        assert command(built, "doctor").exit_code == 0
+
+    columns = "(k bigint) partitioned by (day int)"
+    built.rows(f"create table {table} {columns} clustered by (k) into 4 buckets stored as parquet")
+    insert(0, 1)
+    built.rows(f"analyze table {table} partition (day = 0) compute statistics")
+    doctor_names("no buckets in the metastore", "seal")
+    built.rows(f"alter table {table} clustered by (k) into 6 buckets")
+    insert(1)
+    doctor_names("4 buckets by (k)", "rewrite")
+    built.rows(f"drop table {table}")
+
+
 def test_tables_in_the_hive_layout_do_not_have_sparks_provider(built: Project) -> None:
     """Spark hides this property, so the test reads it from the metastore, as Trino does."""
     built.rows(f"create table {built.table('turned')} using parquet as select 1 as user_id")
