@@ -105,6 +105,34 @@ def test_doctor_names_keys_and_versions_that_trino_does_not_support(built: Proje
     assert "Trino: cannot read later, because bucketing_version is ' 2 ' instead of '1' or '2'" in result.stdout
 
 
+def test_doctor_names_partitions_that_trino_does_not_read(built: Project) -> None:
+    table = built.table("mixed")
+
+    def insert(*days: int) -> None:
+        with setting(built.spark, "hive.exec.dynamic.partition.mode", "nonstrict"):
+            for day in days:
+                built.rows(f"insert overwrite {table} partition (day) select id, {day} from range(40)")
+
+    def doctor_names(found: str, instead: str) -> None:
+        """Check the finding of doctor, and that the suggested command corrects it."""
+        result = command(built, "doctor")
+        fails = "fails with HIVE_PARTITION_SCHEMA_MISMATCH if a query reads 1 partition of mixed, such as day=0"
+        assert result.exit_code == 1 and f"{fails}: {found}" in result.stdout, result.output
+        assert f"run `spark-bucketing table {instead} {built.schema}.mixed`" in result.stdout
+        assert command(built, "table", instead, "mixed").exit_code == 0
+        assert command(built, "doctor").exit_code == 0
+
+    columns = "(k bigint) partitioned by (day int)"
+    built.rows(f"create table {table} {columns} clustered by (k) into 4 buckets stored as parquet")
+    insert(0, 1)
+    built.rows(f"analyze table {table} partition (day = 0) compute statistics")
+    doctor_names("no buckets in the metastore", "seal")
+    built.rows(f"alter table {table} clustered by (k) into 6 buckets")
+    insert(1)
+    doctor_names("4 buckets by (k)", "rewrite")
+    built.rows(f"drop table {table}")
+
+
 def test_tables_in_the_hive_layout_do_not_have_sparks_provider(built: Project) -> None:
     """Spark hides this property, so the test reads it from the metastore, as Trino does."""
     built.rows(f"create table {built.table('turned')} using parquet as select 1 as user_id")
@@ -138,6 +166,33 @@ def test_verify_finds_a_wrong_stated_version(built: Project) -> None:
     assert " ".join(result.stdout.split()).count(found) == 2, result.stdout
 
 
+def test_verify_and_seal_agree_about_rows_that_match_both_versions(built: Project) -> None:
+    """The table property changed between two writes, and each seal has the version that the table stated."""
+    table = built.table("both")
+    ddl = "(k int) partitioned by (day int) clustered by (k) into 4 buckets stored as parquet"
+    built.rows(f"create table {table} {ddl}")
+    few = "select k from (select int(id) as k from range(90)) where hive_bucket(4, k) = hive2_bucket(4, k)"
+    with setting(built.spark, "spark.bucketing.enabled", "true"):
+        for version in ("1", "2"):
+            set_version(built, "both", version)
+            built.rows(f"insert into {table} partition (day = {version}) {few}")
+
+    def said(*arguments: str, code: int) -> str:
+        result = command(built, "table", *arguments, "both")
+        assert result.exit_code == code, result.output
+        return " ".join(result.stdout.split())
+
+    assert f"sealed with version 1 and 2: seal the table (spark-bucketing table seal {built.schema}.both)" in said(
+        "verify", code=1
+    )
+    again = "1 partition sealed with version 1, such as day=1, whose rows also match version 2: seal the table"
+    assert again in said("verify", "--deep", code=1)
+    assert "bucketing_version" not in said("seal", code=0)
+    said("verify", code=0)
+    said("verify", "--deep", code=0)
+    built.rows(f"drop table {table}")
+
+
 def test_advise_buckets_an_unbucketed_table_in_the_version_of_the_others(built: Project) -> None:
     plain = {"materialized": "table", "file_format": "parquet"}
     built.model("plain", "select id as user_id, 'n' || id as name from range(5000)", **plain)
@@ -161,7 +216,7 @@ def test_seal_command_reports_the_version_of_the_rows(built: Project) -> None:
     result = command(built, "table", "seal", "users")
     set_version(built, "users", "2")
     assert result.exit_code == 0, result.output
-    assert "bucketing_version 2, but the table states 1" in " ".join(result.stdout.split())
+    assert "bucketing_version 2, but the table states '1'" in " ".join(result.stdout.split())
 
 
 def test_changed_buckets_keep_the_version(built: Project) -> None:
@@ -220,3 +275,49 @@ def test_unbucketed_table_evolves_to_the_version_of_the_config(built: Project) -
     result = command(built, "table", "rewrite", "plain_merge")
     assert result.exit_code == 0, result.output
     assert command(built, "table", "verify", "plain_merge").exit_code == 0
+
+
+def test_table_with_sealed_partitions_does_not_evolve_to_the_other_version(built: Project) -> None:
+    config = DAYS | {"bucket_hash": "hive", "buckets": 4}
+    built.model("reversed", ROWS_OF_DAYS, **config)
+    built.dbt("run", "--select", "reversed")
+    built.rows(f"alter table {built.table('reversed')} not clustered")
+    files = built.files("reversed")
+    built.model("reversed", ROWS_OF_DAYS, **config | {"bucket_hash": "hive2"})
+    _, failure = built.attempt("run", "--select", "reversed")
+    failure = " ".join(failure.split())
+    assert "evolve, and the table is no buckets, parquet, partitioned by (day), with 3 sealed partition(s)" in failure
+    assert "of the layout hive, such as day=0" in failure
+    assert "expected: partitions with 'bucketing_version' = '2', the version of bucket_hash='hive2'" in failure
+    assert "on_bucket_change='rebuild'" in failure
+    assert built.files("reversed") == files
+    built.model("reversed", ROWS_OF_DAYS, **config)
+    built.dbt("run", "--select", "reversed")
+    hashes = built.rows(f"select distinct status, hash from bucket_specs('{built.schema}.reversed')")
+    assert list(map(tuple, hashes)) == [("sealed", "hive")]
+
+
+@pytest.mark.parametrize("version", ["3", "02", " 2 "])
+def test_messages_name_the_table_the_value_and_the_supported_versions(built: Project, version: str) -> None:
+    """A run, a generic test and the commands name what they found in the table property."""
+    built.model("odd", ROWS_OF_DAYS, buckets=4, **DAYS | {"on_bucket_change": "fail", "bucket_hash": "hive2"})
+    built.describe({"name": "odd", "data_tests": ["spark_bucketing.rows_in_their_buckets"]})
+    built.dbt("build", "--select", "odd", "--full-refresh")
+    # The test computes the buckets only of unsealed rows.
+    built.rows(f"alter table {built.table('odd')} partition (day = 1) not clustered")
+    set_version(built, "odd", version)
+    _, run = built.attempt("run", "--select", "odd")
+    assert "Model 'odd' has an invalid `on_bucket_change`" in run
+    assert f"hive layout with 'bucketing_version' = '{version}', which is neither '1' nor '2'" in run
+    _, test = built.attempt("test", "--select", "odd")
+    assert f"on {built.schema}.odd." in test and f"the table property 'bucketing_version' = '{version}'" in test
+    assert "exactly '1' or '2'" in test
+    rewrite = " ".join(command(built, "table", "rewrite", "odd").output.split())
+    assert (
+        f"Table {built.schema}.odd has the table property 'bucketing_version' = '{' '.join(version.split(' '))}'"
+        in rewrite
+    )
+    assert "Expected exactly '1' or '2'. Run spark-bucketing table seal" in rewrite
+    assert command(built, "table", "verify", "odd").exit_code == 1
+    built.rows(f"drop table {built.table('odd')}")
+    (built.folder / "models" / "odd.sql").unlink()

@@ -129,7 +129,11 @@ REFUSED = [
     ("no predicate", ("rewrite", f"{DB}.refused", "--where", "ds ="), OF_PARTITIONS),
     ("no condition", ("rewrite", f"{DB}.refused", "--where", "ds"), OF_PARTITIONS),
     ("format", ("show", f"{DB}.texts"), "TextInputFormat"),
-    ("version", ("rewrite", f"{DB}.version_3"), "has bucketing_version 3, and nothing was changed"),
+    (
+        "version",
+        ("rewrite", f"{DB}.version_3"),
+        "'bucketing_version' = '3', and nothing was changed. Expected exactly '1'",
+    ),
     ("lenient", ("rewrite", f"{DB}.lenient"), "SET SERDEPROPERTIES ('IgnoreCorruptFiles' = 'false')"),
     ("no target", ("rewrite", f"{DB}.unclustered"), "has no buckets now"),
 ]

@@ -12,7 +12,7 @@ import pytest
 from spark_bucketing.doctor.diagnosis import Diagnosis
 from spark_bucketing.doctor.installed import examine_installed
 from spark_bucketing.doctor.server import SETTINGS, examine_server
-from spark_bucketing.doctor.trino import examine_tables
+from spark_bucketing.doctor.trino import SPECS, examine_tables
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.table.warehouse import Warehouse
 
@@ -142,6 +142,8 @@ class Listed(NamedTuple):
     key: str = "bigint"
     version: str | None = None
     buckets: int = 8
+    # Rows of bucket_specs(): number of buckets and columns in the descriptor and in the seal, and number of partitions.
+    specs: tuple[tuple[int | None, str | None, int | None, str | None, int], ...] | None = None
 
     @property
     def information(self) -> str:
@@ -158,17 +160,28 @@ class Listed(NamedTuple):
             "K": self.key, "": "", "# Detailed Table Information": "", "Provider": self.provider,
             "Num Buckets": str(self.buckets), "Bucket Columns": "[`k`]", "Table Properties": properties,
         }  # fmt: skip
+        if self.specs is not None:
+            rows = {"K": self.key, "# Partition Information": "", "ds": "string"} | rows
         return [{"col_name": name, "data_type": value} for name, value in rows.items()]
 
 
-def listed_tables(**tables: Listed) -> list[Diagnosis]:
+def listed_tables(extension: bool = True, /, **tables: Listed) -> list[Diagnosis]:
     """Return the diagnoses of a schema with these tables."""
+    names = ("buckets", "columns", "sealed_buckets", "sealed_columns", "partitions")
     answers: dict[str, list[dict[str, Any]]] = {
         "show schemas like 'shop'": [{"namespace": "shop"}],
         "show table extended in `shop` like '*'": [
             {"tableName": name, "information": table.information} for name, table in tables.items()
         ],
         "show schemas like 'none'": [],
+        "show user functions like 'bucket_specs'": [{"function": "bucket_specs"}] if extension else [],
+        **{
+            SPECS.format(f"'`shop`.`{name}`'"): [
+                {**dict(zip(names, spec, strict=True)), "first": f"ds={number}"}
+                for number, spec in enumerate(table.specs or ())
+            ]
+            for name, table in tables.items()
+        },
         **{f"describe table extended `shop`.`{name}`": table.description for name, table in tables.items()},
     }
     assert not list(examine_tables(Warehouse(answers.__getitem__), "none"))
@@ -205,3 +218,52 @@ def test_doctor_names_tables_with_a_version_that_trino_refuses(version: str) -> 
     assert (read.found, refused.state) == ("reads 1 table of shop as bucketed", "wrong")
     assert refused.found == f"cannot read a, because bucketing_version is '{version}' instead of '1' or '2'"
     assert "spark-bucketing table seal" in refused.instead
+
+
+K, V = '["k"]', '["v"]'
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 4, 8, 16, 64])
+def test_trino_reads_partitions_whose_buckets_differ_by_a_power_of_two(buckets: int) -> None:
+    (found,) = listed_tables(a=Listed(specs=((8, K, 8, K, 3), (buckets, K, None, None, 1))), empty=Listed(specs=()))
+    assert (found.state, found.found) == ("ok", "reads 2 tables of shop as bucketed")
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ((None, None, None, None), "no buckets"),
+        ((6, K, 6, K), "6 buckets by (k)"),
+        ((24, K, None, None), "24 buckets by (k)"),
+        ((8, V, 8, V), "8 buckets by (v)"),
+        ((8, '["k","v"]', None, None), "8 buckets by (k, v)"),
+        # ANALYZE removes the buckets from the descriptor.
+        ((None, None, 8, K), "no buckets"),
+        ((8, V, 4, K), "8 buckets by (v)"),
+    ],
+)
+def test_doctor_names_tables_with_partitions_that_trino_does_not_read(spec: Any, said: str) -> None:
+    read, mixed = listed_tables(a=Listed(specs=((8, K, 8, K, 3), (*spec, 2))), b=Listed())
+    assert (read.found, mixed.state) == ("reads 1 table of shop as bucketed", "wrong")
+    assert mixed.found == (
+        "fails with HIVE_PARTITION_SCHEMA_MISMATCH if a query reads 2 partitions of a, such as ds=1: "
+        f"{said} in the metastore, but the table has 8 buckets by (k)"
+    )
+    command = "seal" if spec[3] == K and spec[2] in (4, 8) else "rewrite"
+    assert mixed.instead.startswith(f"run `spark-bucketing table {command} shop.a`, ")
+
+
+def test_doctor_reads_partitions_only_of_tables_that_trino_reads_as_bucketed() -> None:
+    unbucketed = ((None, None, None, None, 1),)
+    tables = {"a": Listed(key="binary"), "b": Listed(version="3"), "c": Listed("parquet"), "d": Listed(buckets=0)}
+    found = listed_tables(**{name: table._replace(specs=unbucketed) for name, table in tables.items()})
+    assert not any("HIVE_PARTITION_SCHEMA_MISMATCH" in one.found for one in found)
+
+
+def test_doctor_says_that_it_cannot_check_partitions_without_the_extension() -> None:
+    (found,) = listed_tables(False, a=Listed(specs=((None, None, None, None, 1),)))
+    assert (found.state, found.found) == (
+        "ok", "reads 1 table of shop as bucketed; without the session extension, partitions are not checked"
+    )  # fmt: skip
+    (found,) = listed_tables(False, a=Listed())
+    assert found.found == "reads 1 table of shop as bucketed"

@@ -103,16 +103,23 @@ def test_unreadable_table_is_unknown_and_does_not_pass() -> None:
     assert (Verification(overview).state, Verification(overview).unknown) == ("unknown", "It is text.")
 
 
-def of_versions(stated: str | None, **hashes: BucketHash) -> Verification:
+def sealed_as(ds: str, bucket_hash: BucketHash | None) -> Partition:
+    """Return a partition that is sealed with this hash, or an unsealed partition."""
+    if bucket_hash is None:
+        return part(ds, Status.NOT_SEALED)
+    return replace(part(ds, Status.SEALED), spec=replace(SPEC, bucket_hash=bucket_hash))
+
+
+def of_versions(stated: str | None, **hashes: BucketHash | None) -> Verification:
     """Return the verification of a table with this property, and with partitions sealed with these hashes."""
     properties = {} if stated is None else {"Table Properties": f"[bucketing_version={stated}]"}
-    parts = tuple(replace(part(ds, Status.SEALED), spec=replace(SPEC, bucket_hash=of)) for ds, of in hashes.items())
-    found = bucketed(*parts)
+    found = bucketed(*(sealed_as(ds, bucket_hash) for ds, bucket_hash in hashes.items()))
     details = {"Provider": "hive", **properties}
     return Verification(replace(found, table=replace(found.table, details=details)))
 
 
 SET = "set the table property (ALTER TABLE db.t SET TBLPROPERTIES ('bucketing_version' = '{}'))"
+SEAL = "has bucketing_version '{}', and its partitions are sealed with version {}: seal the table (spark-bucketing"
 REWRITE = "1 partition in buckets of version {}, such as ds={}, but other partitions have version {}: rewrite these"
 
 
@@ -126,10 +133,16 @@ REWRITE = "1 partition in buckets of version {}, such as ds={}, but other partit
         (of_versions(None, a="hive2"), ["has bucketing_version '1', but its rows are in buckets of version 2"]),
         (of_versions("2", a="hive"), [SET.format(1)]),
         (of_versions(" 2 ", a="hive2"), [SET.format(2)]),
-        (of_versions("3"), ["has bucketing_version '3', which neither Spark nor Trino supports"]),
-        (of_versions("1", a="hive", b="hive2"), [REWRITE.format(2, "b", 1)]),
-        (of_versions("2", a="hive", b="hive2"), [REWRITE.format(1, "a", 2)]),
-        (of_versions("1", a="hive", b="hive2", c="hive2"), [SET.format(2), REWRITE.format(1, "a", 2)]),
+        (of_versions("3"), ["has bucketing_version '3', but Spark and Trino support only '1' or '2': seal the table"]),
+        (
+            of_versions("02"),
+            ["has bucketing_version '02', but Spark and Trino support only '1' or '2': seal the table"],
+        ),
+        # Rows that match both versions may get the other version with the next seal.
+        (of_versions("1", a="hive", b="hive2"), [SEAL.format(1, "1 and 2")]),
+        (of_versions("1", a="hive", b="hive2", c="hive2"), [SEAL.format(1, "1 and 2")]),
+        (of_versions("2", a="hive", b=None), ["1 partition without a valid seal", SEAL.format(2, "1")]),
+        (of_versions("1", a="hive", b=None), ["1 partition without a valid seal"]),
     ],
 )
 def test_version_of_the_rows_is_compared_with_the_stated_version(found: Verification, said: list[str]) -> None:
@@ -138,8 +151,27 @@ def test_version_of_the_rows_is_compared_with_the_stated_version(found: Verifica
     assert found.state == ("wrong" if said else "ok")
 
 
-def test_version_of_rows_that_were_read_is_compared_too() -> None:
-    unsealed = bucketed(part("a", Status.NOT_SEALED))
-    read = replace(part("a", Status.SEALED), spec=replace(SPEC, bucket_hash="hive2"))
-    found = Verification(unsealed, True, sealed=(read,)).findings
-    assert any(SET.format(2) in finding for finding in found)
+AGAIN = "1 partition sealed with version {}, such as ds={}, whose rows also match version {}: seal the table"
+
+
+@pytest.mark.parametrize(
+    ("found", "read", "said"),
+    [
+        (of_versions("1", a=None), {"a": "hive2"}, ["1 partition without a valid seal", SET.format(2)]),
+        (of_versions("1", a="hive", b="hive2"), {"a": "hive", "b": "hive2"}, [REWRITE.format(2, "b", 1)]),
+        (of_versions("2", a="hive", b="hive2"), {"a": "hive", "b": "hive2"}, [REWRITE.format(1, "a", 2)]),
+        (
+            of_versions("1", a="hive", b="hive2", c="hive2"),
+            {"a": "hive", "b": "hive2", "c": "hive2"},
+            [SET.format(2), REWRITE.format(1, "a", 2)],
+        ),
+        (of_versions("2", a="hive", b="hive2"), {"a": "hive2", "b": "hive2"}, [AGAIN.format(1, "a", 2)]),
+        (of_versions("2", a="hive", b=None), {"a": "hive2", "b": "hive2"}, ["1 partition", AGAIN.format(1, "a", 2)]),
+    ],
+)
+def test_version_of_rows_that_were_read_is_compared_too(
+    found: Verification, read: dict[str, BucketHash], said: list[str]
+) -> None:
+    deep = replace(found, is_deep=True, sealed=tuple(sealed_as(ds, bucket_hash) for ds, bucket_hash in read.items()))
+    assert len(deep.findings) == len(said), deep.findings
+    assert all(text in finding for text, finding in zip(said, deep.findings, strict=True))

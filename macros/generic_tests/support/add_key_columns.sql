@@ -8,8 +8,9 @@
   {%- set relation, layout = tested.relation, tested.layout -%}
   {%- set versions = spark_bucketing.bucketing_versions() -%}
   {%- if layout.bucket_hash != 'spark' and layout.bucketing_version not in versions.values() -%}
-    {{ return(spark_bucketing.test_problem(relation, 'bucketing_version ' ~ layout.bucketing_version ~ ', whose hash Spark does not compute',
-        "'bucketing_version' = " ~ versions.values() | join(' or ') ~ ', or no such property', 'rewrite the table as a bucketed_table')) }}
+    {{ return(spark_bucketing.test_problem(relation, "the table property 'bucketing_version' = '" ~ layout.bucketing_version ~ "'",
+        "exactly '" ~ versions.values() | join("' or '") ~ "', the versions whose hash Spark computes, or no such property",
+        'find the version of the rows with spark-bucketing table seal, and set the property to it')) }}
   {%- elif layout.bucket_hash != 'spark' and spark_bucketing.hive_hash_function(layout.bucket_hash) is none -%}
     {{ return(spark_bucketing.test_problem(relation, 'bucketing_version ' ~ layout.bucketing_version ~ ' in a session without the session extension',
         'the session extension, which computes its hash', 'load the extension (spark-bucketing extension conf)')) }}

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from bucketed_tables import Tables
 from partition_specs import metastore_calls
+from py4j.protocol import Py4JJavaError
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
@@ -99,3 +100,26 @@ def test_sides_with_different_files_do_not_share_a_listing(tables: Tables, left:
     # Try both orders, because the sides could share the first listing.
     for first, second in (("one_side", "other_side"), ("other_side", "one_side")):
         tables.read(f"select * from {first} a full join {second} b using (k)")
+
+
+def test_bucket_specs_lists_no_files_for_columns_of_the_metastore(tables: Tables) -> None:
+    tables.make("moved", "k bigint", "k", 4, rest="partitioned by (p bigint)")
+    tables.sql("insert into moved values (1, 0), (2, 1)")
+    described = (
+        "select max(partition), descriptor_num_buckets from bucket_specs('moved') where num_buckets = 4 group by 2"
+    )
+    with_files = "select partition from bucket_specs('moved') where status = 'sealed'"
+    assert tables.sql(described) == [("p=1", 4)] and len(tables.sql(with_files)) == 2
+    # Nothing can be listed there.
+    tables.sql("alter table moved partition (p = 1) set location 'unknown://host/p=1'")
+    # SET LOCATION clears the descriptor.
+    assert {row[0] for row in tables.sql("select partition from bucket_specs('moved') where num_buckets = 4")} == {
+        "p=0",
+        "p=1",
+    }
+    assert sorted(map(repr, tables.sql("select descriptor_num_buckets from bucket_specs('moved')"))) == [
+        "(4,)",
+        "(None,)",
+    ]
+    with pytest.raises(Py4JJavaError, match='No FileSystem for scheme "unknown"'):
+        tables.sql(with_files)

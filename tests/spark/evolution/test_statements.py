@@ -91,6 +91,9 @@ CASES = {
         ("!cp {folder}/p=0 {folder}/.stage", "load data inpath '{folder}/.stage' into table t partition (p = 1)"),
         {"p=1": BROKEN_SIX}, {"p=1": BROKEN},
     ),
+    "SEAL BUCKETS repairs the descriptor": Case(
+        ("analyze table t partition (p) compute statistics", "alter table t seal buckets"), {},
+    ),
     "INSERT with the extension repairs the descriptor": Case(
         ("analyze table t partition (p) compute statistics", "insert overwrite table t partition (p) select k, v, p from both"),
         {"p=0": SIX, "p=1": SIX}, {"p=0": BY_SIX}, BY_SIX,
@@ -145,7 +148,7 @@ QUERIES = (
 
 
 # The other statements exercise similar code and take a long time.
-QUICK = ("ANALYZE of a partition", "SET LOCATION leaves", "DROP PARTITION", "INSERT", "LOAD")
+QUICK = ("ANALYZE of a partition", "SET LOCATION leaves", "DROP PARTITION", "INSERT", "LOAD", "SEAL")
 
 
 @pytest.mark.parametrize("name", all_long_but(tuple(name for name in CASES if name.startswith(QUICK)), CASES))

@@ -96,7 +96,8 @@ def test_seal_determines_the_version_from_the_rows(tables: Tables, stated: str |
         assert found.problem is None
     else:
         assert found.problem == (
-            f"rows in buckets of bucketing_version 2, but the table states {stated or 'none, which means 1'}. "
+            "rows in buckets of bucketing_version 2, but the table states "
+            f"{'none, which means 1' if stated is None else repr(stated)}. "
             "Set the table property 'bucketing_version' = '2'"
         )
 
@@ -108,7 +109,7 @@ def test_seal_determines_version_1_in_a_table_that_states_version_2(tables: Tabl
     assert "[not-sealed]" in tables.plan(GROUP)
     found = seal(tables)
     assert found.hash == "hive"
-    assert found.problem is not None and "bucketing_version 1, but the table states 2" in found.problem
+    assert found.problem is not None and "bucketing_version 1, but the table states '2'" in found.problem
     assert "4 Hive buckets" in tables.plan(GROUP)
 
 
@@ -190,6 +191,21 @@ def test_partition_that_matches_both_versions_gets_the_version_of_the_others(
     assert [(part.status, part.files_read) for part in tables.seal("t")] == [("unchanged", 0)] * 2
 
 
+@pytest.mark.parametrize("sealed_before", [False, True])
+def test_partition_that_matches_both_versions_gets_the_version_of_most_partitions(
+    tables: Tables, sealed_before: bool
+) -> None:
+    """The statement does not select most of the partitions, and selects one in the other version."""
+    versions = {"few": "2", "old": "1", "new1": "2", "new2": "2"}
+    make_partitions(tables, *versions)
+    for name, version in versions.items():
+        add_file_of_trino(tables, version, FEW_ROWS if name == "few" else ROWS, f"ds={name}")
+    tables.seal("t", "where ds like 'new%'" + (" or ds = 'few'" if sealed_before else ""))
+    outcomes = tables.seal("t", "where ds in ('few', 'old')")
+    assert {outcome.partition: outcome.hash for outcome in outcomes} == {"ds=few": "hive2", "ds=old": "hive"}
+    assert "4 Hive2 buckets" in tables.read("select k, count(*) from t where ds <> 'old' group by k")
+
+
 def test_partitions_that_match_both_versions_get_the_stated_version(tables: Tables) -> None:
     make_partitions(tables, "a", "b")
     for name, stated in (("a", "1"), ("b", "2")):
@@ -227,9 +243,17 @@ def test_advice_for_partitions_of_both_versions_leads_to_one_version(tables: Tab
 def test_version_is_compared_exactly_as_trino_does(tables: Tables, stated: str) -> None:
     tables.make("t", "k int, v bigint", "k", 4, stored=OF_VERSION_2)
     set_version(tables, "t", stated)
-    refused(tables, f"insert into t {ROWS}", f"found bucketing_version '{stated}'. Expected 1 or 2")
-    refused(tables, "alter table t clustered by (k) into 8 buckets", f"found bucketing_version '{stated}'")
+    found = f"`t`: found the table property 'bucketing_version' = '{stated}'. Expected exactly '1' or '2'"
+    version_of_rows = "the version of the rows, which ALTER TABLE .*`t` SEAL BUCKETS DRY RUN finds"
+    for statement in (f"insert into t {ROWS}", "alter table t clustered by (k) into 8 buckets"):
+        refused(tables, statement, f"{found}. Instead: set the property to {version_of_rows}")
     assert tables.files("t") == []
+    tables.sql("alter table t set tblproperties ('bucketing_version' = '1')")
+    tables.sql("alter table t not clustered")
+    set_version(tables, "t", stated)
+    refused(
+        tables, "alter table t clustered by (k) into 8 buckets", f"{found}. Instead: set the property to one of these"
+    )
 
 
 def test_append_after_a_version_change_removes_the_seal(tables: Tables) -> None:

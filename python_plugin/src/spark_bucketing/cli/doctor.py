@@ -24,7 +24,7 @@ def doctor(form: str, place: Place) -> None:
 
     Checks the versions of dbt, the dbt package and Spark. Also checks the session extension, the metastore, and
     settings that prevent Spark from writing or using buckets. Lists the tables in the target's schema whose buckets
-    Trino ignores. Changes nothing.
+    Trino ignores, and tables or partitions that Trino cannot read. Changes nothing.
 
     Exit codes: 0 no findings, 1 findings, 2 the command could not run, or a check is inconclusive.
     """

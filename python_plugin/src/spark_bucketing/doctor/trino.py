@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from spark_bucketing.doctor.diagnosis import Diagnosis, wrong
-from spark_bucketing.spec import HASH_OF_VERSION, VERSION_PROPERTY, stated_version
+from spark_bucketing.spec import (
+    HASH_OF_VERSION,
+    STATED_VERSIONS,
+    VERSION_PROPERTY,
+    are_compatible,
+    stated_version,
+)
 from spark_bucketing.table import sql
 from spark_bucketing.table.metadata import describe_table
 from spark_bucketing.table.model import Table
@@ -20,6 +28,14 @@ PROVIDER_PROPERTY = "spark.sql.sources.provider"
 # table with another bucket column (trinodb/trino#8986).
 _HASHED = re.compile(r"(array<)*(boolean|tinyint|smallint|int|bigint|float|double|string|varchar\(\d+\)|date)>*")
 _BUCKETS = re.compile(r"^Num Buckets: [1-9]", re.MULTILINE)
+# The bucket specs of partitions in their descriptors, which Trino reads, and in their seals. Spark lists no files for
+# these columns.
+SPECS = """
+select descriptor_num_buckets as buckets, to_json(descriptor_bucket_columns) as columns,
+  num_buckets as sealed_buckets, to_json(bucket_columns) as sealed_columns,
+  count(*) as partitions, min(partition) as first
+from bucket_specs({}) group by all
+"""
 
 
 def examine_tables(warehouse: Warehouse, schema: str) -> Iterator[Diagnosis]:
@@ -37,8 +53,14 @@ def examine_tables(warehouse: Warehouse, schema: str) -> Iterator[Diagnosis]:
     of_hive = [table for table in tables if table.spec and table.spec.in_hive_layout]
     refused = [table for table in of_hive if stated_version(table.details) not in HASH_OF_VERSION]
     unhashed = [table for table in of_hive if table not in refused and _unhashed(table)]
-    read = len(of_hive) - len(refused) - len(unhashed)
-    yield Diagnosis("Trino", f"reads {count(read, 'table')} of {schema} as bucketed")
+    others = [table for table in of_hive if table not in refused and table not in unhashed]
+    partitioned = [table for table in others if table.columns]
+    is_checked = not partitioned or warehouse.has_extension()
+    mixed = [found for table in partitioned if is_checked for found in _incompatible(warehouse, table)]
+    read = len(others) - len({found.table.name for found in mixed})
+    limit = "" if is_checked else "; without the session extension, partitions are not checked"
+    yield Diagnosis("Trino", f"reads {count(read, 'table')} of {schema} as bucketed{limit}")
+    yield from (_mismatch(found) for found in mixed)
     if of_spark:
         yield Diagnosis(
             "Trino",
@@ -54,13 +76,68 @@ def examine_tables(warehouse: Warehouse, schema: str) -> Iterator[Diagnosis]:
             instead="a bucket column of another type, such as bigint, string or date",
         )
     if refused:
-        versions = " or ".join(f"'{version}'" for version in HASH_OF_VERSION)
         yield wrong(
             "Trino",
             f"cannot read {_names(refused)}, because {VERSION_PROPERTY} is '{stated_version(refused[0].details)}' "
-            f"instead of {versions}",
+            f"instead of {STATED_VERSIONS}",
             f"run `spark-bucketing table seal` to find the version of the rows, and set {VERSION_PROPERTY} to it",
         )
+
+
+class _Buckets(NamedTuple):
+    """Bucket columns and a number of buckets; 0 if unbucketed."""
+
+    number: int
+    columns: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{count(self.number, 'bucket')} by ({', '.join(self.columns)})" if self.number else "no buckets"
+
+    def is_read_with(self, other: _Buckets) -> bool:
+        """Return whether Trino reads partitions with these buckets in a table with the other buckets."""
+        few, many = sorted((self.number, other.number))
+        return (
+            few > 0 and self.columns == other.columns and are_compatible(few, many) and (many // few).bit_count() == 1
+        )
+
+
+class _Incompatible(NamedTuple):
+    """Partitions with the same buckets, which Trino does not read in a table with other buckets."""
+
+    table: Table
+    described: _Buckets
+    of_table: _Buckets
+    is_sealed: bool  # whether Trino would read these partitions with the buckets in their seals
+    partitions: int
+    first: str
+
+
+def _incompatible(warehouse: Warehouse, table: Table) -> Iterator[_Incompatible]:
+    """Yield the partitions that Trino refuses to read, with the first of them in the order of their names."""
+    if table.spec is None:
+        return
+    of_table = _Buckets(table.spec.num_buckets, table.spec.bucket_columns)
+    for row in warehouse.rows(SPECS.format(sql.text(sql.table(table.name)))):
+        described, sealed = (
+            _Buckets(row[f"{of}buckets"] or 0, tuple(json.loads(row[f"{of}columns"] or "[]"))) for of in ("", "sealed_")
+        )
+        if not described.is_read_with(of_table):
+            yield _Incompatible(
+                table, described, of_table, sealed.is_read_with(of_table), row["partitions"], row["first"]
+            )
+
+
+def _mismatch(found: _Incompatible) -> Diagnosis:
+    name = ".".join(sql.parts(found.table.name))
+    return wrong(
+        "Trino",
+        f"fails with HIVE_PARTITION_SCHEMA_MISMATCH if a query reads {count(found.partitions, 'partition')} of "
+        f"{_names([found.table])}, such as {found.first}: {found.described} in the metastore, but the table has "
+        f"{found.of_table}",
+        f"run `spark-bucketing table seal {name}`, which writes the sealed buckets of a partition to the metastore"
+        if found.is_sealed
+        else f"run `spark-bucketing table rewrite {name}`, which rewrites partitions with the table's buckets",
+    )
 
 
 def _bucketed_tables(warehouse: Warehouse, schema: str) -> Iterator[Table]:
@@ -82,7 +159,7 @@ def _unhashed(table: Table) -> str:
     return next((f"{name} {of_type}" for name, of_type in found if not _HASHED.fullmatch(of_type)), "")
 
 
-def _names(tables: list[Table]) -> str:
+def _names(tables: Sequence[Table]) -> str:
     """List the names of up to three tables, without their schema."""
     names = sorted(sql.parts(table.name)[-1] for table in tables)
     return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")

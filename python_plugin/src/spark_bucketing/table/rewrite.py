@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_bucketing.errors import BucketingError, TableError
-from spark_bucketing.spec import HASH_OF_VERSION, VERSION_PROPERTY, BucketSpec, stated_version
+from spark_bucketing.spec import HASH_OF_VERSION, STATED_VERSIONS, VERSION_PROPERTY, BucketSpec, stated_version
 from spark_bucketing.table import sql, staging
 from spark_bucketing.table.metadata import read_partitions
 from spark_bucketing.table.model import Partition, Table, one_spelling, words
@@ -71,9 +71,9 @@ def target_of(table: Table) -> BucketSpec:
     version = stated_version(table.details)
     if version not in HASH_OF_VERSION:
         raise TableError(
-            f"Table {table.name} has {VERSION_PROPERTY} {version}, and nothing was changed. Expected "
-            f"{' or '.join(HASH_OF_VERSION)}, the versions whose hash Spark computes. Rewrite the table with the "
-            "engine that created it, or copy its rows to a table of one of these versions."
+            f"Table {table.name} has the table property '{VERSION_PROPERTY}' = '{version}', and nothing was changed. "
+            f"Expected exactly {STATED_VERSIONS}. Run spark-bucketing table seal {table.name}, which finds the version "
+            "of the rows, and set the property to this version."
         )
     lenient = [key for key, value in table.options.items() if key.lower() in _LENIENT and value.lower() == "true"]
     if lenient:

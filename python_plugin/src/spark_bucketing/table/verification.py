@@ -6,12 +6,12 @@ The checks cover file names, seals, rows in their buckets, the sort order and fi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from spark_bucketing.errors import SparkError
-from spark_bucketing.spec import VERSION_OF_HASH, VERSION_PROPERTY, stated_version
+from spark_bucketing.spec import HASH_OF_VERSION, STATED_VERSIONS, VERSION_OF_HASH, VERSION_PROPERTY, stated_version
 from spark_bucketing.table.file_statistics import FileStats, State, verify_file_statistics
 from spark_bucketing.table.metadata import seal_table
 from spark_bucketing.table.model import Partition, Status
@@ -87,28 +87,45 @@ class Verification:
         table = self.overview.table
         if table.spec is None or not table.spec.in_hive_layout:
             return
-        specs = {part.name: part.spec for part in (*table.partitions, *self.sealed) if part.spec}
-        versions = {part: VERSION_OF_HASH[spec.bucket_hash] for part, spec in specs.items() if spec.in_hive_layout}
+        before = _versions_of(table.partitions)
+        versions = before | _versions_of(self.sealed)
         stated = stated_version(table.details)
         numbers = Counter(versions.values())
         common = max(numbers, key=lambda version: (numbers[version], version == stated), default=None)
+        others = sorted(part for part, version in versions.items() if version != common)
+        seal = f"seal the table (spark-bucketing table seal {name})"
+        is_whole = all(part.spec or not part.has_files for part in table.partitions)
+        if common and not self.is_deep and (others or (stated != common and not is_whole)):
+            # Few rows match both versions, so a partition may get another version with its next seal.
+            found = " and ".join(sorted(numbers))
+            yield (
+                f"The table has {VERSION_PROPERTY} '{stated}', and its partitions are sealed with version {found}: "
+                f"{seal}. The command compares the rows with both versions, and reports the partitions to rewrite and "
+                "the property to set."
+            )
+            return
         if common and stated != common:
             yield (
                 f"The table has {VERSION_PROPERTY} '{stated}', but its rows are in buckets of version {common}, so "
                 "Hive and Trino look for rows in the wrong buckets: set the table property (ALTER TABLE "
                 f"{name} SET TBLPROPERTIES ('{VERSION_PROPERTY}' = '{common}'))."
             )
-        elif stated not in VERSION_OF_HASH.values():
+        elif stated not in HASH_OF_VERSION:
             yield (
-                f"The table has {VERSION_PROPERTY} '{stated}', which neither Spark nor Trino supports: rewrite the "
-                f"table as a bucketed_table with version {' or '.join(VERSION_OF_HASH.values())}."
+                f"The table has {VERSION_PROPERTY} '{stated}', but Spark and Trino support only {STATED_VERSIONS}: "
+                f"{seal}, and set the property to the version that the command finds."
             )
-        others = sorted(part for part, version in versions.items() if version != common)
         if others:
             yield (
                 f"{count(len(others), 'partition')} in buckets of version {versions[others[0]]}, such as {others[0]}, "
                 f"but other partitions have version {common}: rewrite these partitions (spark-bucketing table rewrite "
                 f"{name})."
+            )
+        again = sorted(part for part, version in before.items() if version != versions[part])
+        if again:
+            yield (
+                f"{count(len(again), 'partition')} sealed with version {before[again[0]]}, such as {again[0]}, whose "
+                f"rows also match version {versions[again[0]]}: {seal}."
             )
 
     def _statistics(self, name: str) -> Iterator[str]:
@@ -125,6 +142,15 @@ class Verification:
                 f"{count(len(overlapping), 'file')} whose range overlaps the range of another file, such as "
                 f"{overlapping[0].name}: queries read both files; rebuild the table (dbt run --full-refresh)."
             )
+
+
+def _versions_of(partitions: Iterable[Partition]) -> dict[str, str]:
+    """Return the bucketing versions of sealed partitions in the Hive layout, by the name of the partition."""
+    return {
+        part.name: VERSION_OF_HASH[part.spec.bucket_hash]
+        for part in partitions
+        if part.spec and part.spec.in_hive_layout
+    }
 
 
 def verify_table(

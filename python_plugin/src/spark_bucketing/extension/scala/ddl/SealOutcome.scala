@@ -50,10 +50,16 @@ private object SealOutcome {
       case None => refused(mismatch(evidence.validated))
       case Some(ValidatedSpec(spec, _, unsorted)) =>
         val seal = Seal(if (unsorted.isEmpty) spec else spec.unsorted, PartitionFiles.digest(part.files))
-        val status = if (part.seal.contains(Right(seal))) Unchanged else NewlySealed
+        val status = if (part.seal.contains(Right(seal)) && isDescribed(part, seal.spec)) Unchanged else NewlySealed
         val problems = spec.hash.asHiveHash.flatMap(otherVersion(_, mostCommon, properties)) ++ unsorted.headOption
         SealOutcome(part, status, Some(seal), evidence.read, Some(problems.mkString("; ")).filter(_.nonEmpty))
     }
+  }
+
+  /** Returns whether Hive and Trino find this spec in the partition's descriptor. Some statements of Spark remove it. */
+  private def isDescribed(part: PartitionFiles, spec: SealedSpec): Boolean = {
+    val stored = if (spec.hash.inHiveLayout) part.partition.flatMap(_.described) else None
+    stored.forall(_ == BucketDescriptor.of(Some(spec.bucketSpec)))
   }
 
   /** Returns why files match no spec: the violations of the spec that most files match. */
@@ -77,7 +83,7 @@ private object SealOutcome {
       case Some(other) => Some(s"$rows, but other partitions have version ${other.bucketingVersion}. Rewrite this partition with ${property(other)}")
       case None if BucketHash.stated(properties).contains(found) => None
       case None =>
-        val stated = properties.getOrElse(BucketHash.VersionProperty, "none, which means 1")
+        val stated = properties.get(BucketHash.VersionProperty).fold("none, which means 1")(version => s"'$version'")
         Some(s"$rows, but the table states $stated. Set ${property(found)}")
     }
   }

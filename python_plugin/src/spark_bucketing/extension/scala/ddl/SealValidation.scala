@@ -47,7 +47,7 @@ private class SealValidation(table: CatalogTable, relation: HadoopFsRelation, ha
 
   /**
    * Returns the evidence of each partition. Its first matching spec has the hash to seal the partition with: the hash that
-   * other partitions prove, or the hash of their seals, or else the stated hash.
+   * most other partitions prove or are sealed with, or else the stated hash.
    *
    * A seal only proves that its files match one hash. If the other partitions have another hash, or if later files do not match
    * the seal, this method compares all files with the other specs.
@@ -60,8 +60,7 @@ private class SealValidation(table: CatalogTable, relation: HadoopFsRelation, ha
     val doubtful = first.filter(of => of.sealedAs.isDefined && (of.matching.isEmpty || differ))
     val again = read(doubtful.map(otherSpecs)).map(of => of.part -> of).toMap
     val evidence = first.map(of => again.get(of.part).fold(of)(of.and))
-    val proven = evidence.map(_.hashes).collect { case Seq(hash) => hash }
-    val votes = if (proven.nonEmpty) proven else others
+    val votes = evidence.map(_.hashes).collect { case Seq(hash) => hash } ++ others
     val preferred = hashes.maxBy(hash => votes.count(_ == hash))
     evidence.map(of => of.copy(validated = of.validated.sortBy(_.spec.hash != preferred)))
   }

@@ -55,7 +55,7 @@ object BucketHash {
   def named(name: String): Option[BucketHash] = All.find(_.name == name)
 
   /** The supported values of this property, for messages. */
-  def versions: String = HiveHashes.map(_.bucketingVersion).mkString(" or ")
+  def versions: String = HiveHashes.map(hash => s"'${hash.bucketingVersion}'").mkString(" or ")
 
   /**
    * Returns the hash that the properties of a Hive table state. A table without the property has version 1. None for other values,

@@ -6,10 +6,11 @@ import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
 import org.apache.spark.sql.catalyst.{InternalRow, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.expressions.{And, Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
 import org.apache.spark.sql.catalyst.util.GenericArrayData
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.{FilterExec, ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -49,6 +50,12 @@ object PartitionSpecs {
     ("descriptor_num_buckets", IntegerType, true), ("descriptor_bucket_columns", Names, true),
     ("descriptor_sort_columns", Names, true), ("build", StringType, true))
 
+  /** The columns that need no list of files. */
+  private val OfMetastore = Set("partition", "location", "num_buckets", "bucket_columns", "sort_columns", "hash",
+    "descriptor_num_buckets", "descriptor_bucket_columns", "descriptor_sort_columns", "build")
+
+  def needFiles(columns: Iterable[Attribute]): Boolean = columns.exists(column => !OfMetastore(column.name))
+
   def row(table: CatalogTable, part: PartitionFiles): InternalRow = {
     val hash = PartitionFiles.hashesOf(table).head
     val (status, problem) = part.status(hash, table.dataSchema)
@@ -69,9 +76,12 @@ object PartitionSpecs {
 
 case class PlanPartitionSpecs(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case PartitionSpecs(name, output) =>
+    case PhysicalOperation(columns, conditions, PartitionSpecs(name, output)) =>
       val table = Compat.catalog(session).getTableMetadata(name)
-      SparkVersion.knownRows(output, PartitionFiles.list(session, table, PartitionStore.of(session).list(table)).map(PartitionSpecs.row(table, _))) :: Nil
+      val listed = PartitionSpecs.needFiles((columns ++ conditions).flatMap(_.references))
+      val parts = PartitionFiles.list(session, table, PartitionStore.of(session).list(table), listed)
+      val rows = SparkVersion.knownRows(output, parts.map(PartitionSpecs.row(table, _)))
+      ProjectExec(columns, conditions.reduceOption(And).fold(rows)(FilterExec(_, rows))) :: Nil
     case _ => Nil
   }
 }

@@ -16,9 +16,10 @@ import org.apache.spark.sql.util.PartitioningUtils
 /** Validates changes to the buckets of a table. */
 object BucketValidation {
 
-  def refused(table: CatalogTable, found: String, expected: String, instead: String): AnalysisException =
-    Compat.refusal(s"Cannot change the buckets of ${table.identifier.quotedString}: $found. Expected $expected. " +
-      s"Instead: $instead.")
+  def refused(
+      table: CatalogTable, found: String, expected: String, instead: String,
+      statement: String = "change the buckets of"): AnalysisException =
+    Compat.refusal(s"Cannot $statement ${table.identifier.quotedString}: $found. Expected $expected. Instead: $instead.")
 
   /** Returns whether a table is an unbucketed data source table, which can be converted to the Hive layout. */
   def isPlainOfSpark(table: CatalogTable): Boolean =
@@ -37,18 +38,26 @@ object BucketValidation {
     else if (table.partitionColumnNames.nonEmpty && !table.tracksPartitionsInCatalog) throw refused(table,
       "found partitions that are not in the metastore", "partitions in the metastore",
       s"run MSCK REPAIR TABLE ${table.identifier.quotedString}, and then this statement again")
-    statedHash(table)
+    statedHash(table, "change the buckets of")
   }
 
-  /** Returns the hash that a table states, or throws an error if its bucketing version is unknown. An unbucketed table gets version 1. */
-  private def statedHash(table: CatalogTable): HiveBucketHash = BucketHash.stated(table.properties).getOrElse(throw refused(table,
-    s"found bucketing_version '${table.properties(BucketHash.VersionProperty)}'", s"version ${BucketHash.versions}",
-    "change the buckets with the engine that created the table, or write the rows into a table of one of these versions"))
+  /**
+   * Returns the hash that a table states, or throws an error if its bucketing version is unknown. An unbucketed table gets version 1.
+   *
+   * @param statement the beginning of the error message: what the statement would do with the table
+   */
+  def statedHash(table: CatalogTable, statement: String): HiveBucketHash = BucketHash.stated(table.properties).getOrElse {
+    val property = BucketHash.VersionProperty
+    val version = if (table.bucketSpec.isEmpty) "one of these values"
+      else s"the version of the rows, which ALTER TABLE ${table.identifier.quotedString} SEAL BUCKETS DRY RUN finds"
+    throw refused(table, s"found the table property '$property' = '${table.properties(property)}'", s"exactly ${BucketHash.versions}",
+      s"set the property to $version", statement)
+  }
 
   /** Returns the bucket spec in a statement, with column names as the table spells them. */
   def spec(table: CatalogTable, asked: BucketSpec): BucketSpec = {
     val keys = asked.bucketColumnNames.map(column(table, _))
-    val hash = statedHash(table)
+    val hash = statedHash(table, "change the buckets of")
     unlikeHive(table, hash, keys.map(_.name)).foreach { key =>
       throw refused(table, s"found the bucket column ${key.name} of type ${key.dataType.sql}",
         s"a type that Spark hashes as Hive does: ${hash.types}",

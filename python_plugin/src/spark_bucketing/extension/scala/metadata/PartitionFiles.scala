@@ -71,15 +71,21 @@ object PartitionFiles {
   def digest(files: Seq[FileStatus]): FilesDigest = FilesDigest.sum(files.iterator.filter(BucketFiles.isData)
     .map(file => FilesDigest.of(file.getPath.getName, file.getLen, file.getModificationTime)))
 
-  /** Returns partitions with their current files. Without partition columns, returns the table itself. */
-  def list(session: SparkSession, table: CatalogTable, partitions: => Seq[StoredPartition]): Seq[PartitionFiles] = {
+  /**
+   * Returns partitions with their current files. Without partition columns, returns the table itself.
+   *
+   * @param listed whether to list the files. Otherwise, the metadata comes from the metastore alone, and no partition has files
+   */
+  def list(
+      session: SparkSession, table: CatalogTable, partitions: => Seq[StoredPartition], listed: Boolean = true): Seq[PartitionFiles] = {
     val conf = Compat.hadoopConf(session)
+    def content(folder: Path) = if (listed) children(folder, conf) else (Nil, Nil)
     if (table.partitionColumnNames.isEmpty) {
-      val (files, folders) = children(new Path(table.location), conf)
+      val (files, folders) = content(new Path(table.location))
       val described = BucketDescriptor.of(table.bucketSpec).bucketSpec
       Seq(PartitionFiles(None, table.location.toString, Seal.parse(table.properties), described, files, folders))
     } else atOnce(partitions) { partition =>
-      val (files, folders) = children(new Path(partition.location), conf)
+      val (files, folders) = content(new Path(partition.location))
       PartitionFiles(Some(partition), partition.location, partition.seal, partition.described.flatMap(_.bucketSpec), files, folders)
     }
   }

@@ -141,13 +141,9 @@ object BucketedWrites {
 
   /** Returns the hash that a table states. Throws an error if this session cannot write buckets with this hash. */
   private def hashOf(table: CatalogTable): HiveBucketHash = {
-    val name = table.identifier.quotedString
-    val hash = BucketHash.stated(table.properties).getOrElse(throw Compat.refusal(
-      s"Cannot write into $name: found bucketing_version '${table.properties(BucketHash.VersionProperty)}'. Expected " +
-        s"${BucketHash.versions}. Hive and Trino would look for the rows in the wrong buckets. Instead: write the table with the " +
-        "engine that created it, or create it with TBLPROPERTIES ('bucketing_version'='1')."))
+    val hash = BucketValidation.statedHash(table, "write into")
     if (!hash.isWrittenByStockSpark && !SQLConf.get.plannedWriteEnabled) throw Compat.refusal(
-      s"Cannot write into $name: found ${SQLConf.PLANNED_WRITE_ENABLED.key}=false. Expected true, because Spark's own writer does " +
+      s"Cannot write into ${table.identifier.quotedString}: found ${SQLConf.PLANNED_WRITE_ENABLED.key}=false. Expected true, because Spark's own writer does " +
         s"not support bucketing_version ${hash.bucketingVersion}. Instead: set ${SQLConf.PLANNED_WRITE_ENABLED.key} to true.")
     hash
   }
