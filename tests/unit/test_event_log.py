@@ -693,6 +693,11 @@ def test_time_for_reading_a_plan_grows_with_its_length() -> None:
     assert time.process_time() - started < 2
 
 
+@pytest.mark.parametrize("cost", [Cost(1), Cost(0, 1), Cost(task_ms=49), Cost(task_ms=51)])
+def test_costs_that_the_text_shows_as_zero_are_not_notable(cost: Cost) -> None:
+    assert cost.is_notable == (str(cost) != str(Cost()))
+
+
 def test_extension_conf_prints_the_settings_of_event_logs() -> None:
     assert as_profile(event_log_settings("file:///logs")).splitlines()[1:] == [
         '  spark.eventLog.enabled: "true"',

@@ -44,6 +44,11 @@ class Cost:
         time = f"{seconds / 3600:,.1f} task hours" if seconds >= 3600 else f"{seconds:,.1f} task seconds"
         return f"{size(self.shuffle_bytes)} shuffled, {size(self.spill_bytes)} spilled, {time}"
 
+    @property
+    def is_notable(self) -> bool:
+        """Return whether the text shows any number other than zero."""
+        return bool(self.shuffle_bytes or self.spill_bytes or self.task_ms >= 50)
+
     def add(self, other: Cost) -> None:
         """Add another cost."""
         for name, value in vars(other).items():
