@@ -67,6 +67,31 @@ def test_live_advice_matches_the_tables_built_after_apply(
     assert command(project, "advise", "--explain", "clicks", *SMALL).exit_code == 0
 
 
+def test_incremental_models_that_read_their_own_tables_and_files_are_planned(
+    new_project: Callable[..., Project], extension: None, spark: SparkSession, tmp_path: Path
+) -> None:
+    spark.range(100).write.parquet(str(tmp_path / "numbers"))
+    project = new_project()
+    project.keeps_artifacts = True
+    later = "{% if is_incremental() %}where id > (select max(at) from {{ this }}){% endif %}"
+    table = {
+        "name": "numbers",
+        "identifier": f"`{tmp_path}/numbers`",
+        "columns": [{"name": "id", "data_type": "bigint"}],
+    }
+    sources = {"sources": [{"name": "raw", "schema": "parquet", "tables": [table]}]}
+    project.write("models/sources.yml", json.dumps(sources))
+    numbers = "select id as k, id as at from {{ source('raw', 'numbers') }}"
+    project.model("events", f"{numbers} {later}", materialized="incremental",
+                  incremental_strategy="append", file_format="parquet")  # fmt: skip
+    project.model("latest", "select k, max(at) as at from {{ ref('events') }} group by k", materialized="table")
+    project.dbt("run")
+    report = advise(project)
+    assert [one["error"] for one in report["models"]] == [None, None]
+    # The report uses dbt's name of the source, not the name of a stub table.
+    assert "raw.numbers" in {one["table"] for one in report["left_out"]}
+
+
 def test_run_after_apply_writes_new_partitions_in_buckets_and_rebuilds_other_tables(
     new_project: Callable[..., Project], extension: None, no_broadcast: None, spark: SparkSession
 ) -> None:

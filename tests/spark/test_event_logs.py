@@ -118,6 +118,42 @@ def test_tables_of_a_union_share_the_cost_of_its_exchange(clicks: Project, spark
     assert found.target == "t"
 
 
+def test_first_branch_of_a_union_can_be_a_broadcast_join_or_an_aggregate(
+    clicks: Project, spark: SparkSession, tmp_path: Path
+) -> None:
+    clicks.model("buyers", "select 'b' || id as label, id * 2 as buyer from range(1000)", materialized="table")
+    visits = "select id as visitor, 'p' || id as page, 'm' as tag, id * 3 as other from range(2000)"
+    clicks.model("visits", visits, materialized="table")
+    clicks.model("groups", "select id as visitor, id as number from range(3000)", materialized="table")
+    branches = {
+        "joined_first": "select /*+ broadcast(b) */ * from {{ ref('clicks') }} join {{ ref('buyers') }} as b "
+        "on user_id = buyer union all select * from {{ ref('visits') }}",
+        "grouped_first": "select user_id, count(*) as n from {{ ref('clicks') }} group by user_id "
+        "union all select * from {{ ref('groups') }}",
+    }
+    for name, union in branches.items():
+        window = f"select *, row_number() over (partition by user_id order by user_id) as place from ({union})"
+        clicks.model(name, window, materialized="table")
+    with event_log(spark, tmp_path / "logs"):
+        clicks.dbt("run")
+    found, schema = read_measured([str(tmp_path / "logs")]), clicks.schema
+    (run,) = found.runs_of("model.t.joined_first")
+    costs = found.costs("model.t.joined_first")
+    # The users with even numbers bought something.
+    assert {keys: cost.shuffle_bytes / run.work.shuffle_bytes for keys, cost in costs.items()} == {
+        Keys(f"{schema}.clicks", ("user_id",)): pytest.approx(2500 / 4500, abs=0.001),
+        Keys(f"{schema}.visits", ("visitor",)): pytest.approx(2000 / 4500, abs=0.001),
+    }
+    (run,) = found.runs_of("model.t.grouped_first")
+    costs = found.costs("model.t.grouped_first")
+    grouping, rest = (
+        Keys(f"{schema}.{table}", (key,)) for table, key in (("clicks", "user_id"), ("groups", "visitor"))
+    )
+    assert set(costs) == {grouping, rest}
+    shuffled_by_window = run.work.shuffle_bytes - costs[grouping].shuffle_bytes
+    assert costs[rest].shuffle_bytes / shuffled_by_window == pytest.approx(3000 / 3500, abs=0.001)
+
+
 @pytest.mark.parametrize("append", [True, False])
 def test_runs_are_attributed_with_the_comment_before_or_after_the_statements(
     new_project: Callable[..., Project], extension: None, spark: SparkSession, tmp_path: Path, append: bool

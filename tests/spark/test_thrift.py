@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,12 +16,21 @@ from spark_servers import asking, thrift_server
 from spark_subprocess import CREATE, interrupted
 
 from conftest import Project
+from spark_bucketing.event_log.measured import read_measured
+from spark_bucketing.event_log.plan_costs import Keys
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Start a stock Spark server, and return its port."""
-    with thrift_server(tmp_path_factory.mktemp("thrift")) as port:
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of the server's event log."""
+    return tmp_path_factory.mktemp("logs")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, logs: Path) -> Iterator[int]:
+    """Start a stock Spark server that writes an event log, and return its port."""
+    settings = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": logs.as_uri()}
+    with thrift_server(tmp_path_factory.mktemp("thrift"), settings) as port:
         yield port
 
 
@@ -105,6 +114,25 @@ def test_check_works_over_thrift(server: int, project: Project) -> None:
     connect(project, 1, "checked")
     away = command(project, "check")
     assert away.exit_code == 2 and "connect" in away.output and "Traceback" not in away.output
+
+
+@pytest.mark.parametrize("append", [True, False])
+def test_event_logs_attribute_statements_by_the_comment_over_thrift(
+    server: int, new_project: Callable[..., Project], logs: Path, append: bool
+) -> None:
+    project = new_project(**{"query-comment": {"append": append}})
+    schema, name = f"logged_{append}".lower(), f"named_{append}".lower()
+    connect(project, server, schema)
+    project.model("pages", "select id % 50 as k, 'p' || id as page from range(1000)", materialized="table")
+    like = '/* {"app": "dbt", "node_id": "model.t.other"} */'
+    sql = f"select k, max(page) as page, '{like}' as text from {{{{ ref('pages') }}}} group by k {like}"
+    project.model(name, sql, materialized="table")
+    project.dbt("run")
+    found = read_measured([str(logs)])
+    (run,) = found.runs_of(f"model.t.{name}")
+    assert found.writers[f"{schema}.{name}"] == f"model.t.{name}" and "model.t.other" not in found.runs
+    ((keys, cost),) = found.costs(f"model.t.{name}").items()
+    assert keys == Keys(f"{schema}.pages", ("k",)) and cost.shuffle_bytes == run.work.shuffle_bytes > 0
 
 
 def test_advise_over_thrift_reads_statistics_from_the_server_and_plans_locally(server: int, project: Project) -> None:

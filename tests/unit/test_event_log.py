@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import struct
 import time
 from functools import partial
@@ -26,6 +27,8 @@ from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log import files
 from spark_bucketing.event_log.measured import Measured, Run, read_measured
 from spark_bucketing.event_log.plan_costs import Accumulators, Cost, Keys, MeasuredOperator, Plan, operator_costs
+from spark_bucketing.event_log.query_comment import query_comment
+from spark_bucketing.event_log.unions import add_results
 from spark_bucketing.extension.settings import as_profile, event_log_settings
 from spark_bucketing.spec import BucketSpec
 
@@ -187,16 +190,49 @@ def test_attempts_of_an_application_are_different_runs(tmp_path: Path, other: by
 
 def test_queries_of_a_model_are_not_runs(tmp_path: Path) -> None:
     lines = _plain().splitlines(keepends=True)
-    about = r"{\"app\": \"dbt\", \"invocation_id\": \"show\", \"node_id\": \"model.tpch.q04\"}"
-    plan = '{"nodeName":"CollectLimit","simpleString":"","children":[],"metadata":{},"metrics":[]}'
-    name = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
-    start = f'{{"Event":"{name}Start","executionId":900,"description":"{about}","sparkPlanInfo":{plan},"time":1}}\n'
-    end = f'{{"Event":"{name}End","executionId":900,"time":2,"errorMessage":""}}\n'
-    (tmp_path / "app-1").write_bytes(b"".join([*lines, start.encode(), end.encode()]))
+    (tmp_path / "app-1").write_bytes(b"".join([*lines, _statement(900, "model.tpch.q04", "CollectLimit")]))
     found = read_measured([str(tmp_path)])
-    assert "show" in {invocation for _, invocation in found.runs["model.tpch.q04"]}
+    assert "one" in {invocation for _, invocation in found.runs["model.tpch.q04"]}
     assert len(found.runs_of("model.tpch.q04")) == 5 and found.number_of_runs == 15
     assert found.costs() == read_measured([str(CASE)]).costs() and found.counts.warnings == []
+
+
+DBT = '{"app": "dbt", "node_id": "model.p.m"}'
+LIKE = '{"app": "dbt", "node_id": "model.p.other"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "comment"),
+    [
+        (DBT, DBT),
+        (f"/* {DBT} */\nselect 1", DBT),
+        (f"select 1\n/* {DBT} */", DBT),
+        (f"select 1\n/* {DBT} */;\n", DBT),
+        (f"/* {DBT} */ select '{LIKE}' /* {LIKE} */ as a", DBT),
+        (f"/* {DBT} */ select 1 /* {LIKE} */", DBT),
+        (f"select '{LIKE}' /* {LIKE} */ as a\n/* {DBT} */", DBT),
+        (f"select '{LIKE}', '/*' as a\n/* {DBT} */", DBT),
+        (f"/* old: {LIKE} */ select 1\n/* {DBT} */", DBT),
+        ('/* {"node_id": "model.p.other"} */ select 1', ""),
+        (f"select 1 /* {LIKE} */ as a", ""),
+        (f"select '{LIKE}'", ""),
+        ("", ""),
+    ],
+)
+def test_comment_of_dbt_is_at_the_start_or_at_the_end_of_a_statement(text: str, comment: str) -> None:
+    assert query_comment(text).strip() == comment
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_text_like_a_comment_does_not_attribute_a_statement(tmp_path: Path, whole: bool) -> None:
+    """A Thrift Server logs the whole statement, here with dbt's comment at its end."""
+    sql = f"create table t as select '{LIKE}'\n/* {DBT} */".replace('"', r"\"").replace("\n", r"\n")
+    line = _statement(1, "", "Execute CreateDataSourceTableAsSelectCommand")
+    content = re.sub(rb'description":"(?:[^"\\]|\\.)*', lambda _: f'description":"{sql}'.encode(), line)
+    start, end = content.splitlines(keepends=True)
+    (tmp_path / "app").write_bytes(start + end if whole else start[:-20] + b"\n" + end)
+    found = read_measured([str(tmp_path)])
+    assert list(found.runs) == ["model.p.m"] and found.nodes() == (["model.p.m"] if whole else [])
 
 
 def test_runs_with_an_unfinished_statement_do_not_count(tmp_path: Path) -> None:
@@ -247,16 +283,98 @@ def test_missing_log_is_an_error_before_spark_plans_queries(tmp_path: Path) -> N
         assert done.exit_code == 2 and "The event log none does not exist." in done.output
 
 
-def test_rolling_log_is_read_in_order(tmp_path: Path) -> None:
+def _rolling(folder: Path, number: int) -> list[Path]:
+    """Write the log as a rolling log of this number of files."""
+    log = folder / "eventlog_v2_local-1"
+    log.mkdir()
+    (log / "appstatus_local-1").write_bytes(b"")
     lines = _plain().splitlines(keepends=True)
-    folder = tmp_path / "eventlog_v2_local-1"
-    folder.mkdir()
-    (folder / "appstatus_local-1").write_bytes(b"")
-    size = len(lines) // 11 + 1
-    for number in range(11):
-        (folder / f"events_{number + 1}_local-1").write_bytes(b"".join(lines[number * size : (number + 1) * size]))
+    size = len(lines) // number + 1
+    files = [log / f"events_{one + 1}_local-1" for one in range(number)]
+    for one, file in enumerate(files):
+        file.write_bytes(b"".join(lines[one * size : (one + 1) * size]))
+    return files
+
+
+def test_rolling_log_is_read_in_order(tmp_path: Path) -> None:
+    _rolling(tmp_path, 11)
     found = read_measured([str(tmp_path)])
-    assert found.number_of_runs == 15 and found.counts.files == 11 and found.counts.unfinished == 0
+    assert found.number_of_runs == 15 and found.counts.files == 11 and found.counts.warnings == []
+
+
+@pytest.mark.parametrize("missing", range(1, 11))
+def test_runs_next_to_a_missing_rolling_file_do_not_count(tmp_path: Path, missing: int) -> None:
+    _rolling(tmp_path, 11)[missing - 1].unlink()
+    found, whole = read_measured([str(tmp_path)]), read_measured([str(CASE)])
+    assert found.counts.missing_files == 1
+    assert "Rolling logs lack 1 file, so the runs next to a gap do not count." in found.counts.warnings
+    every, counted = (
+        [(node, run.seconds, run.work) for node in of.nodes() for run in of.runs_of(node)] for of in (whole, found)
+    )
+    assert 10 <= len(counted) < len(every) == 15
+    assert all(run in every for run in counted)
+
+
+def _statement(number: int, node: str, name: str) -> bytes:
+    """Return the events of a statement of a model."""
+    event = '{"Event":"org.apache.spark.sql.execution.ui.SparkListenerSQLExecution'
+    about = rf"{{\"app\": \"dbt\", \"invocation_id\": \"one\", \"node_id\": \"{node}\"}}"
+    plan = f'{{"nodeName":"{name}","simpleString":"","children":[],"metadata":{{}},"metrics":[]}}'
+    start = f'Start","executionId":{number},"description":"{about}","sparkPlanInfo":{plan},"time":{number}}}\n'
+    return f'{event}{start}{event}End","executionId":{number},"time":{number},"errorMessage":""}}\n'.encode()
+
+
+def test_runs_of_parallel_models_do_not_continue_after_a_gap(tmp_path: Path) -> None:
+    command = "Execute InsertIntoHadoopFsRelationCommand"
+    before = [_statement(number, f"model.p.{node}", command) for number, node in enumerate("abc")]
+    after = [_statement(number, f"model.p.{node}", command) for number, node in enumerate("dbe", 3)]
+    (tmp_path / "events_1_app").write_bytes(b"".join(before))
+    (tmp_path / "events_4_app").write_bytes(b"".join(after))
+    found = read_measured([str(tmp_path)])
+    # Statements of c, b and d may be in the missing files.
+    assert found.nodes() == ["model.p.a", "model.p.e"] and found.counts.missing_files == 2
+
+
+def test_statements_that_run_during_a_gap_fail(tmp_path: Path) -> None:
+    command = "Execute InsertIntoHadoopFsRelationCommand"
+    lines = [
+        _statement(number, f"model.p.{node}", command).splitlines(keepends=True) for number, node in enumerate("abc")
+    ]
+    starts, ends = zip(*lines, strict=True)
+    (tmp_path / "events_1_app").write_bytes(b"".join(starts))
+    (tmp_path / "events_3_app").write_bytes(b"".join(ends))
+    assert read_measured([str(tmp_path)]).nodes() == []
+
+
+def test_logs_without_the_start_of_the_application_are_different_runs(tmp_path: Path) -> None:
+    _, content = _plain().replace(b"invocation_id", b"no").split(b"\n", 1)
+    (tmp_path / "app-1").write_bytes(content)
+    one = read_measured([str(tmp_path)]).number_of_runs
+    (tmp_path / "app-2").write_bytes(content)
+    assert read_measured([str(tmp_path)]).number_of_runs == 2 * one > 0
+
+
+def test_events_after_a_truncated_rolling_file_do_not_complete_a_run(tmp_path: Path) -> None:
+    file = _rolling(tmp_path, 11)[4]
+    file.write_bytes(file.read_bytes()[:-300])
+    found = read_measured([str(tmp_path)])
+    assert found.counts.truncated_files == 1 and found.counts.missing_files == 0
+    assert sum(len(found.runs_of(node)) for node in found.nodes()) < 15
+
+
+def test_compacted_rolling_file_replaces_the_files_before_it(tmp_path: Path) -> None:
+    files = _rolling(tmp_path, 11)
+    complete = read_measured([str(tmp_path)])
+    compacted = files[3].with_name(f"{files[3].name}.compact")
+    compacted.write_bytes(files[0].read_bytes().splitlines(keepends=True)[0])
+    # Spark deletes the complete files only after it has written the compacted file.
+    found = read_measured([str(tmp_path)])
+    assert found.runs == complete.runs and found.counts.warnings == []
+    for file in files[:4]:
+        file.unlink()
+    found = read_measured([str(tmp_path)])
+    assert found.counts.missing_files == 0 and 0 < found.number_of_runs < 15
+    assert "Spark's History Server deleted finished statements from 1 compacted file." in found.counts.warnings
 
 
 def test_unsupported_codec_is_an_error(tmp_path: Path) -> None:
@@ -423,6 +541,64 @@ def test_tables_below_a_union_share_the_cost_by_their_rows(
     }
 
 
+BUILT = node("BroadcastExchange", "", node("Project", "Project [id#4L, name#5]", scan("small", "id#4L,name#5")))
+OTHER = scan("b", "x#6,y#7,z#8,k#9L", number_of_output_rows=12)
+
+
+@pytest.mark.parametrize(
+    ("join", "key", "columns"),
+    [
+        ("BroadcastHashJoin [k#1L], [id#4L], Inner, BuildRight, false", "k#1L", {"a": "k", "b": "x"}),
+        # Rows with equal keys of the broadcast table are in the same bucket of the other table.
+        ("BroadcastHashJoin [k#1L], [id#4L], Inner, BuildRight, false", "id#4L", {"a": "k", "b": "z"}),
+        ("BroadcastHashJoin [k#1L], [id#4L], LeftOuter, BuildRight, false", "id#4L", {"b": "z"}),
+        ("BroadcastHashJoin [k#1L], [id#4L], LeftSemi, BuildRight, false", "k#1L", {"a": "k", "b": "x"}),
+        ("BroadcastHashJoin [k#1L], [id#4L], LeftAnti, BuildRight, false", "id#4L", {}),
+        ("BroadcastNestedLoopJoin BuildRight, Cross", "id#4L", {"b": "z"}),
+    ],
+)
+def test_join_in_the_first_branch_of_a_union_leaves_the_other_tables_their_share(
+    join: str, key: str, columns: dict[str, str]
+) -> None:
+    first = node(join.split()[0], join, scan("a", "k#1L,v#2"), BUILT, number_of_output_rows=11)
+    plan = exchange(key, node("Union", "Union", first, OTHER))
+    found = operator_costs(node("HashAggregate", "", plan), Accumulators({1: 1000, 11: 100, 12: 300}))
+    shares = {"a": 250, "b": 750}
+    expected = {Keys(f"s.{table}", (column,)): shares[table] for table, column in columns.items()}
+    assert {keys: cost.shuffle_bytes for _, costs in found for keys, cost in costs.items()} == expected
+
+
+def test_broadcast_table_on_the_left_side_comes_first() -> None:
+    join = "BroadcastHashJoin [id#4L], [k#1L], Inner, BuildLeft, false"
+    first = node("BroadcastHashJoin", join, BUILT, scan("a", "k#1L,v#2"), number_of_output_rows=11)
+    plan = exchange("id#4L, v#2", node("Union", "Union", first, OTHER))
+    ((_, costs),) = operator_costs(node("HashAggregate", "", plan), Accumulators({1: 1000, 11: 100, 12: 300}))
+    assert set(costs) == {Keys("s.a", ("k", "v")), Keys("s.b", ("x", "k"))}
+
+
+@pytest.mark.parametrize("kind", ["HashAggregate(keys", "SortAggregate(key"])
+def test_aggregate_in_the_first_branch_of_a_union_leaves_the_other_tables_their_share(kind: str) -> None:
+    text = f"{kind}=[k#1L], functions=[sum(v#2)])"
+    first = node(kind.split("(")[0], text, scan("a", "k#1L,v#2"), number_of_output_rows=11)
+    plan = node("HashAggregate", "", exchange("k#1L", node("Union", "Union", first, OTHER)))
+    description = """\
+(3) Union
+
+(2) HashAggregate [codegen id : 1]
+Input [2]: [k#1L, v#2]
+Keys [1]: [k#1L]
+Functions [1]: [sum(v#2)]
+Aggregate Attributes [1]: [sum(v#2)#10]
+Results [2]: [sum(v#2)#10 AS total#11, k#1L]
+"""
+    add_results(plan, description)
+    found = operator_costs(plan, Accumulators({1: 1000, 11: 100, 12: 300}))
+    assert {keys: cost.shuffle_bytes for _, costs in found for keys, cost in costs.items()} == {
+        Keys("s.a", ("k",)): 250,
+        Keys("s.b", ("y",)): 750,
+    }
+
+
 def test_nested_unions_and_unions_of_one_table_are_followed() -> None:
     inner = node(
         "Union", "Union", scan("b", "k#5", number_of_output_rows=12), scan("a", "k#6", number_of_output_rows=13)
@@ -515,6 +691,11 @@ def test_time_for_reading_a_plan_grows_with_its_length() -> None:
         ((_, costs),) = operator_costs(node("HashAggregate", "", plan), Accumulators({1: 5}))
     assert costs == {Keys("s.t", ("a", "b", None)): Cost(shuffle_bytes=5)}
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("cost", [Cost(1), Cost(0, 1), Cost(task_ms=49), Cost(task_ms=51)])
+def test_costs_that_the_text_shows_as_zero_are_not_notable(cost: Cost) -> None:
+    assert cost.is_notable == (str(cost) != str(Cost()))
 
 
 def test_extension_conf_prints_the_settings_of_event_logs() -> None:

@@ -133,6 +133,24 @@ def test_logs_with_and_without_a_query_comment_are_runs_of_the_same_models(tmp_p
     assert runs == {f"model.shop.{name}": 3 for name in SHOP} and found.only_before == ()
 
 
+def test_logs_of_the_demo_show_what_its_buckets_save() -> None:
+    before, after = (read_measured([str(CASE.with_name(f"demo_{name}.zstd"))]) for name in ("plain", "bucketed"))
+    assert before.bucketed == {} and before.target == after.target == "demo"
+    assert before.counts.warnings == after.counts.warnings == []
+    models = [f"model.spark_bucketing.{name}" for name in ("delays_by_visibility", "plane_usage")]
+    tables = [{table for table, nodes in after.bucketed.items() if node in nodes} for node in models]
+    schema = "nycflights13"
+    assert tables == [
+        {f"{schema}.flights_by_hour", f"{schema}.weather_by_hour"},
+        {f"{schema}.flights_with_planes"},
+    ]
+    compared = compare(before, after)
+    assert sorted(one.node for one in compared.nodes) == models
+    for one in compared.nodes:
+        assert [len(runs) for runs in (one.differences["seconds"].before, one.differences["seconds"].after)] == [5, 5]
+        assert one.differences["shuffle_bytes"].verdict == "gained"
+
+
 def test_tests_and_hooks_are_not_compared() -> None:
     after = _measured(10_000, 10_000, bucketed=False)
     after.runs |= {"test.p.unique": after.runs["model.p.t"], "operation.p.hook": after.runs["model.p.t"]}
@@ -159,13 +177,28 @@ def test_total_and_savings_do_not_include_queries_of_models() -> None:
 def test_report_shows_changes_and_omits_measures_that_are_zero_everywhere() -> None:
     compared = compare(_measured(10_000, 8_000, bucketed=False), _measured(20_000, 4_000, bucketed=True))
     titles, reader, table, total = rows(compared)
-    assert titles == ["model", "runs", "seconds", "task seconds", "verdict on time"]
+    assert titles == ["model", "runs", "seconds", "task seconds", "time verdict"]
     assert reader == ["r", "4 -> 4", "8.0 -> 4.0", "8.0 -> 4.0", "gained 50%"]
     assert table[-1] == "lost 100%" and total[2] == "18.0 -> 24.0"
     text = StringIO()
     write_text(compared, text)
     assert "Each build of t costs 10.0 more task seconds, and saves its readers 4.0." in text.getvalue()
     assert "Set materialized='table' in this model." in text.getvalue()
+
+
+def test_report_shows_the_verdict_on_shuffles_beside_the_verdict_on_time() -> None:
+    before, after = _measured(10_000, 8_000, bucketed=False), _measured(10_000, 8_000, bucketed=True)
+    for found, shuffled in ((before, 2_600_000), (after, 900)):
+        for run in found.runs["model.p.r"].values():
+            run.work.shuffle_bytes = shuffled
+    titles, reader, table, _ = rows(compare(before, after))
+    assert titles[-2:] == ["time verdict", "shuffle verdict"]
+    assert reader[-2:] == ["no difference", "gained 99.9%"] and table[-2:] == ["no difference", "no difference"]
+    page, text = StringIO(), StringIO()
+    write_html(compare(before, after), page)
+    assert re.search(r'<td class="no">no difference</td><td class="gained">gained 99.9%</td></tr>', page.getvalue())
+    write_text(compare(before, after), text)
+    assert text.getvalue().startswith("Medians of all successful runs, before -> after:\n\nmodel ")
 
 
 def test_report_command_writes_every_format(tmp_path: Path) -> None:
@@ -195,7 +228,7 @@ def test_long_names_and_verdicts_stay_on_one_line(monkeypatch: pytest.MonkeyPatc
         text = StringIO()
         write_text(compare(before, after), text)
         shown = re.sub(r"\x1b\[[0-9;]*m", "", text.getvalue())
-        assert len(re.findall(r"no difference *\n", shown)) == 3 and name in shown
+        assert shown.count("no difference") == 6 and name in shown
         assert max(map(len, shown.splitlines())) <= int(width)
     page = StringIO()
     write_html(compare(before, after), page)
@@ -214,7 +247,7 @@ def test_report_counts_the_runs_of_one_target(tmp_path: Path) -> None:
     assert failed.exit_code == 2 and "found:    dev, prod" in failed.output and "--target dev" in failed.output
     done = CliRunner().invoke(main, [*both, "--target", "prod"])
     assert done.exit_code == 0, done.output
-    assert done.output.count("15 runs in the target prod.") == 2
+    assert done.output.count("15 runs of models in the target prod.") == 2
     written = CliRunner().invoke(main, [*both, "--target", "prod", "--format", "json"])
     assert {logs["target"] for logs in json.loads(written.stdout)["logs"].values()} == {"prod"}
     # The logs before have no target.

@@ -46,7 +46,7 @@ class Plans:
     def plan_all(self, on_progress: Callable[[str], None]) -> None:
         """Plan every query with the current specs.
 
-        The stub tables of a model's parents are created first.
+        The stub tables of a model's parents are created first, and also its own stub table if it reads its own table.
         """
         queries = selectable(self.manifest)
         names, done = set(queries), 0
@@ -54,11 +54,14 @@ class Plans:
             node = self.manifest.nodes[name]
             if node.resource_type == "test":
                 continue
+            reads_itself = node.relation is not None and node.relation in (node.sql or "")
+            if reads_itself and self.limit.is_free():
+                self.stub.create(node)
             if name in names:
                 done += 1
                 on_progress(f"planning {done:,} of {len(queries):,} models ({node.name})")
                 self._plan(node)
-            if self.limit.is_free():
+            if not reads_itself and self.limit.is_free():
                 self.stub.create(node)
 
     def _plan(self, node: Node) -> None:

@@ -102,7 +102,9 @@ def subjects_of(
         written = around.runs_of(node) * _written(node, facts)
         subject = Subject(table, facts, written, given or default, evolves)
         if why := _objection(node, subject, around.request.smallest):
-            left_out.append(RejectedTable(name, why))
+            # A source that consists of files has a stub table with a made-up name.
+            in_files = node.source_name and relations[unique_id] != node.relation
+            left_out.append(RejectedTable(f"{node.source_name}.{node.name}" if in_files else name, why))
         elif node.resource_type == "source":
             sources[name] = subject
         else:

@@ -15,9 +15,9 @@ LEAST_RUNS = 4
 MOST_CHANCE = 0.05
 MOST_EXACT = 50
 RULE = (
-    f"A verdict needs at least {LEAST_RUNS} runs before and {LEAST_RUNS} runs after. It is `gained` or `lost` if the "
-    f"p-value of a two-sided Mann-Whitney test is at most {MOST_CHANCE:.0%}. The test is exact for up to {MOST_EXACT} "
-    "runs in total, also with equal values."
+    "`gained` and `lost` mean that the difference is larger than the noise between runs: the p-value of a two-sided "
+    f"Mann-Whitney test is at most {MOST_CHANCE:.0%}. A verdict needs at least {LEAST_RUNS} runs before and "
+    f"{LEAST_RUNS} runs after. The test is exact for up to {MOST_EXACT} runs in total, also with equal values."
 )
 _NO_MODELS = ("test.", "unit_test.", "operation.")
 # The compared measures of a run.

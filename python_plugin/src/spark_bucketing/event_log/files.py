@@ -17,11 +17,14 @@ from spark_bucketing.units import count
 
 # eventlog_v2_<application>/events_<number>_<application>
 _ROLLING = re.compile(r"events_(\d+)_(?P<application>.+?)(\.[a-z0-9]+)*$")
+_COMPACTED = ".compact"
 _OTHER = re.compile(r"^[._]|^appstatus_|\.(crc|tmp)$")
 # hdfs:/logs, s3a://logs/ or file:/logs. A Windows drive has only one letter.
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/")
 # A longer line is damaged. This limit keeps memory use constant.
 _LONGEST_LINE = 64 << 20
+GAP = b""
+"""Takes the place of lines that are missing within an event log."""
 OnBytes = Callable[[int, int], None]
 
 
@@ -43,6 +46,8 @@ class ReadCounts:
     lines: int = 0
     broken_lines: int = 0
     truncated_files: int = 0
+    missing_files: int = 0  # numbers of rolling logs without a file
+    compacted_files: int = 0
     unfinished: int = 0  # statements without an end
     copies: int = 0  # logs of an application that another log contains
     applications: set[str] = field(default_factory=set)
@@ -53,6 +58,8 @@ class ReadCounts:
         skipped = [
             (self.broken_lines, "Skipped {}.", "broken line"),
             (self.truncated_files, "Read {} up to a damaged or missing end.", "file"),
+            (self.missing_files, "Rolling logs lack {}, so the runs next to a gap do not count.", "file"),
+            (self.compacted_files, "Spark's History Server deleted finished statements from {}.", "compacted file"),
             (self.copies, "Skipped {} of another log.", "copy"),
             (self.unfinished, "Ignored {} without an end.", "statement"),
         ]
@@ -81,7 +88,14 @@ def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
             rolling = _ROLLING.match(file.path.rsplit("/", 1)[-1])
             key = f"{file.path.rsplit('/', 1)[0]}/{rolling['application']}" if rolling else file.path
             logs.setdefault(key, []).append(file)
-    return [sorted({one.path: one for one in files}.values(), key=_number) for _, files in sorted(logs.items())]
+    return [_in_order(files) for _, files in sorted(logs.items())]
+
+
+def _in_order(files: Sequence[LogFile]) -> list[LogFile]:
+    """Return each file once, by number, without compacted files whose complete files still exist."""
+    # The name of a compacted file is longer than that of the complete file.
+    of_numbers = {_number(one): one for one in sorted(files, key=lambda one: one.path, reverse=True)}
+    return [one for _, one in sorted(of_numbers.items())]
 
 
 def is_remote(path: str) -> bool:
@@ -111,7 +125,9 @@ def _remote(path: str) -> list[LogFile]:
 
 
 def read_lines(files: Sequence[LogFile], counts: ReadCounts, on_bytes: OnBytes = lambda *_: None) -> Iterator[bytes]:
-    """Yield the lines of one event log, and count files that end early.
+    """Yield the lines of one event log, and count files that end early or are missing.
+
+    Where lines are missing between other lines, the function yields GAP.
 
     Args:
         files: the files of the log, in order.
@@ -123,7 +139,13 @@ def read_lines(files: Sequence[LogFile], counts: ReadCounts, on_bytes: OnBytes =
     from zstandard import ZstdError
 
     damaged: tuple[type[Exception], ...] = (EOFError, zlib.error, BadGzipFile, ZstdError)
-    for file in files:
+    truncated = counts.truncated_files
+    for file, missing in zip(files, _missing_before(files), strict=True):
+        if missing or counts.truncated_files > truncated:
+            yield GAP
+        truncated = counts.truncated_files
+        counts.missing_files += missing
+        counts.compacted_files += file.path.endswith(_COMPACTED)
         counts.files += 1
         counts.size_bytes += file.size_bytes
         try:
@@ -133,6 +155,15 @@ def read_lines(files: Sequence[LogFile], counts: ReadCounts, on_bytes: OnBytes =
             counts.truncated_files += 1
         except OSError as error:
             raise EventLogError(f"Cannot read the event log {file.path}: {error.strerror or error}.") from error
+
+
+def _missing_before(files: Sequence[LogFile]) -> list[int]:
+    """Return for each file of a log how many files are missing between it and the previous file."""
+    numbers = [_number(file) for file in files]
+    # The numbers of a rolling log start at 1. A compacted file replaces all files with lower numbers.
+    is_first = numbers[0] == 0 or files[0].path.endswith(_COMPACTED)
+    before = [numbers[0] - 1 if is_first else 0, *numbers[:-1]]
+    return [number - previous - 1 for previous, number in zip(before, numbers, strict=True)]
 
 
 def _lines(stream: Any, raw: Any, size: int, counts: ReadCounts, on_bytes: OnBytes) -> Iterator[bytes]:

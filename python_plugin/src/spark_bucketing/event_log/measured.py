@@ -33,6 +33,7 @@ class Run:
     writes: bool = True  # False for queries of a node without a build, such as `dbt show`
     work: Work = field(default_factory=Work)
     operators: Operators = field(default_factory=dict)
+    gaps: int = 0  # gaps in the log before the first statement
 
     @property
     def counts(self) -> bool:
@@ -47,7 +48,7 @@ class Run:
     def add(self, statement: Statement) -> None:
         """Add a statement to the run."""
         self.started, self.ended = min(self.started, statement.started), max(self.ended, statement.ended)
-        self.failed |= statement.failed
+        self.failed |= statement.failed or statement.gaps != self.gaps
         self.writes |= statement.writes
         self.work.add(statement.work)
         _add_operators(self.operators, statement.operators)
@@ -195,8 +196,11 @@ def _add(of_targets: dict[str, Measured], ended: Iterable[Statement]) -> None:
 
     A query comment may lack dbt's invocation id. Without this id, the boundary between two dbt invocations is where
     statements without a node, such as the listing of schemas, follow statements with a node.
+
+    A gap in the log may contain statements of the runs before and after it, so these runs fail.
     """
-    number, in_nodes = 0, False
+    number, in_nodes, gaps = 0, False, 0
+    last: Run | None = None
     for statement in ended:
         if statement.by_dbt and not statement.node:
             number, in_nodes = number + in_nodes, False
@@ -206,8 +210,14 @@ def _add(of_targets: dict[str, Measured], ended: Iterable[Statement]) -> None:
         _add_tables(found, node if node else AD_HOC, statement)
         if node:
             invocation = statement.application, statement.invocation or str(number)
-            run = Run(statement.started, statement.ended, writes=statement.writes)
-            found.runs.setdefault(node, {}).setdefault(invocation, run).add(statement)
+            run = Run(statement.started, statement.ended, writes=statement.writes, gaps=statement.gaps)
+            run = found.runs.setdefault(node, {}).setdefault(invocation, run)
+            run.add(statement)
+            if statement.gaps > gaps:
+                gaps, run.failed = statement.gaps, True
+                if last:
+                    last.failed = True
+            last = run
         else:
             _add_operators(found.ad_hoc_operators, statement.operators)
             found.ad_hoc += bool(statement.operators)

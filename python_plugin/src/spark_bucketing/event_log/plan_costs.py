@@ -25,6 +25,8 @@ _PARTITIONING = re.compile(r"(?i:hash)\w*\(")
 _SCAN = re.compile(r"(?:Batch)?Scan\b.*?([\w`-]+\.[\w`.-]+)\s*$")
 # Nodes that do not preserve the partitioning of rows: a table below them needs another shuffle anyway.
 _BREAKS = ("Exchange", "ShuffleQueryStage", "ReusedExchange", "Subquery", "BroadcastExchange", "BroadcastQueryStage")
+# The keys of both sides; an inner join passes on only rows with equal keys.
+_BROADCAST = re.compile(r"BroadcastHashJoin \[(.*?\]), \[(.*?\]), Inner, Build(Left|Right)\b")
 _BUCKETED = re.compile(r"\bBucketed: true\b")
 
 
@@ -41,6 +43,11 @@ class Cost:
         seconds = self.task_ms / 1000
         time = f"{seconds / 3600:,.1f} task hours" if seconds >= 3600 else f"{seconds:,.1f} task seconds"
         return f"{size(self.shuffle_bytes)} shuffled, {size(self.spill_bytes)} spilled, {time}"
+
+    @property
+    def is_notable(self) -> bool:
+        """Return whether the text shows any number other than zero."""
+        return bool(self.shuffle_bytes or self.spill_bytes or self.task_ms >= 50)
 
     def add(self, other: Cost) -> None:
         """Add another cost."""
@@ -237,8 +244,20 @@ def _reachable(nodes: Sequence[Plan]) -> tuple[list[tuple[str, dict[int, str]]],
             output = one["simpleString"].partition("[")[2].partition("]")[0]
             scans.append((table, {number: name.lower() for number, name in _attributes(output)}))
         same |= {int(alias): int(number) for number, alias in _ALIAS.findall(one["simpleString"])}
+        same |= _broadcast_columns(one["simpleString"])
         waiting += one["children"]
     return scans, same, unions
+
+
+def _broadcast_columns(text: str) -> dict[int, int]:
+    """Return for each key of the broadcast side of a join the equal key of the other side."""
+    matched = _BROADCAST.match(text)
+    if not matched:
+        return {}
+    sides = [list(map(_column, list_items(matched[side]))) for side in (1, 2)]
+    built, streamed = sides if matched[3] == "Left" else reversed(sides)
+    pairs = zip(built, streamed, strict=True)
+    return {one: other for one, other in pairs if one is not None and other is not None}
 
 
 def _origin(number: int, same: Mapping[int, int]) -> int:

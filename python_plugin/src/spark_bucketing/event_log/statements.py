@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spark_bucketing.event_log.files import ReadCounts
+from spark_bucketing.event_log.files import GAP, ReadCounts
 from spark_bucketing.event_log.plan_costs import (
     Accumulators,
     Cost,
@@ -18,6 +18,8 @@ from spark_bucketing.event_log.plan_costs import (
     operator_costs,
     plan_nodes,
 )
+from spark_bucketing.event_log.query_comment import comment_fields, comment_of_line, query_comment
+from spark_bucketing.event_log.unions import add_results
 
 # The relevant events, by the start of their lines. Most lines contain other events, such as SparkListenerTaskEnd.
 _EVENT = re.compile(
@@ -37,12 +39,6 @@ _WRITERS = re.compile(r"Insert|AsSelect|AppendData|Overwrite|ReplaceData|WriteDe
 # The first table of these arguments: `spark_catalog`.`db`.`table`, or [Database: db, TableName: table]
 _TARGET = re.compile(r"(?:`[^`]+`\.)?`([^`]+)`\.`([^`]+)`|\[Database: ([^,\]]+), TableName: ([^\]]+)\]")
 _INTERMEDIATE = re.compile(r"__dbt_(backup|staged|tmp|input|plan|trash)$")
-_COMMENT = re.compile(r'"app": "dbt"')
-# The keys of dbt's query comment, by the field of a statement.
-_ABOUT = {
-    field: re.compile(rf'"{key}": "([^"]+)"')
-    for field, key in (("node", "node_id"), ("invocation", "invocation_id"), ("target", "target_name"))
-}
 _BUCKETED_WRITE = " buckets, bucket columns: ["
 _RUN_TIME, _SHUFFLED, _SPILLED, _OUTPUT = (
     f"internal.metrics.{name}"
@@ -75,13 +71,14 @@ class Statement:
     operators: list[tuple[MeasuredOperator, dict[Keys, Cost]]] = field(default_factory=list)
     bucketed: set[str] = field(default_factory=set)  # tables that it reads as bucketed
     writes_buckets: bool = False
+    gaps: int = 0  # gaps in the log before the end of the statement
 
 
 @dataclass
 class _Execution:
     root: int
     statement: Statement
-    plan: Any  # the first plan
+    start: Any  # the event with the first plan
     update: bytes = b""  # the last line that changes the plan
     values: dict[int, int] = field(default_factory=dict)  # accumulators
     run_ms: dict[int, int] = field(default_factory=dict)  # task time of the stages that update them
@@ -90,11 +87,12 @@ class _Execution:
 @dataclass
 class _Application:
     counts: ReadCounts
-    id: str = ""
+    id: str
     is_copy: bool = False  # whether another log has the same application
     executions: dict[int, _Execution] = field(default_factory=dict)
     stages: dict[int, int] = field(default_factory=dict)  # execution of each stage that has not completed
     lost: set[int] = field(default_factory=set)  # executions whose start may be a broken line
+    gaps: int = 0
 
     def fold(self, event: str, line: bytes) -> Statement | None:
         """Apply an event, and return the statement that ended with it, if any."""
@@ -137,8 +135,7 @@ class _Application:
         named |= {self.stages.get(int(number), -1) for number in _STAGE.findall(line)}
         of = named & self.executions.keys()
         self.lost |= named - of
-        about = line.decode(errors="replace").replace('\\"', '"')
-        found = _about(about)
+        found = comment_fields(comment_of_line(line))
         if found["node"] and not of:
             return Statement(self.id, 0, **found, failed=True)
         # It may belong to each running statement.
@@ -146,28 +143,34 @@ class _Application:
             self._fail(self.executions[number])
         return None
 
+    def gap(self) -> None:
+        """Mark all running statements as failed, because some of their events are missing."""
+        self.gaps += 1
+        for execution in self.executions.values():
+            self._fail(execution)
+
     def _fail(self, execution: _Execution) -> None:
         execution.statement.failed = True
         if execution.root in self.executions:
             self.executions[execution.root].statement.failed = True
 
     def _start(self, data: Any) -> None:
-        about = str(data.get("description") or "")
+        comment = query_comment(str(data.get("description") or ""))
         write = _WRITE.search(str(data.get("physicalPlanDescription") or ""))
         arguments = write[1] if write else ""
         writes = any(_WRITERS.search(one["nodeName"]) for one in plan_nodes(data["sparkPlanInfo"]))
         statement = Statement(
             self.id,
             int(data["time"]),
-            **_about(about),
-            by_dbt=_COMMENT.search(about) is not None,
+            **comment_fields(comment),
+            by_dbt=bool(comment),
             writes=writes or write is not None,
             written=_written(arguments),
             writes_buckets=_BUCKETED_WRITE in arguments,
         )
         number = int(data["executionId"])
         root = data.get("rootExecutionId")
-        execution = _Execution(number if root is None else int(root), statement, data["sparkPlanInfo"])
+        execution = _Execution(number if root is None else int(root), statement, data)
         self.executions[number] = execution
         statement.failed = execution.root in self.lost
 
@@ -197,10 +200,12 @@ class _Application:
         if execution is None:
             return None
         statement = execution.statement
-        statement.ended = ended
+        statement.ended, statement.gaps = ended, self.gaps
         statement.failed |= bool(data.get("errorMessage"))
         try:
-            plan = json.loads(execution.update)["sparkPlanInfo"] if execution.update else execution.plan
+            last = json.loads(execution.update) if execution.update else execution.start
+            plan = last["sparkPlanInfo"]
+            add_results(plan, str(last.get("physicalPlanDescription") or ""))
             statement.operators += operator_costs(plan, Accumulators(execution.values, execution.run_ms))
             statement.bucketed |= bucketed_tables(plan)
         except _BROKEN:
@@ -212,12 +217,6 @@ class _Application:
             return statement
         _merge(parent.statement, statement)
         return None
-
-
-def _about(comment: str) -> dict[str, Any]:
-    """Return the fields of a statement that dbt's query comment contains."""
-    found = {name: pattern.search(comment) for name, pattern in _ABOUT.items()}
-    return {name: matched[1] if matched else "" for name, matched in found.items()}
 
 
 def _merge(into: Statement, part: Statement) -> None:
@@ -251,8 +250,12 @@ def statements(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[Statement
     The function counts broken lines. The function skips the log of an application for which another log has already
     been read.
     """
-    application = _Application(counts)
+    # If the start of the application is missing, the number of the log distinguishes its runs from those of other logs.
+    application = _Application(counts, f"log {counts.files}")
     for line in lines:
+        if line == GAP:
+            application.gap()
+            continue
         matched = _EVENT.match(line)
         try:
             if matched:

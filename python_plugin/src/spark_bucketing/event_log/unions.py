@@ -9,7 +9,19 @@ from typing import Any
 Plan = Mapping[str, Any]
 # Nodes with the same columns as their first child.
 _SAME_COLUMNS = re.compile(
-    r"(Filter|ColumnarToRow|RowToColumnar|InputAdapter|WholeStageCodegen|LocalLimit|Sample|Sort|Coalesce|Union)\b"
+    r"(Filter|ColumnarToRow|RowToColumnar|InputAdapter|WholeStageCodegen|LocalLimit|Sample|Sort|Coalesce|Union|"
+    r"Exchange|BroadcastExchange|ShuffleQueryStage|BroadcastQueryStage|AQEShuffleRead)\b"
+)
+# Nodes that list their columns between the first brackets.
+_LISTED = re.compile(r"(Project|Scan|BatchScan|ReusedExchange)\b")
+_JOIN = re.compile(r"\w*Join$|CartesianProduct$")
+# Joins that pass on no columns of their right side.
+_LEFT_ONLY = re.compile(r"\b(?:LeftSemi|LeftAnti|ExistenceJoin)\b")
+# The lines of an aggregate in a formatted plan.
+_RESULTS = re.compile(
+    r"^Keys(?: \[\d+\])?: (\[.*\])\nFunctions(?: \[\d+\])?: (\[.*\])\nAggregate Attributes.*\n"
+    r"Results(?: \[\d+\])?: \[(.*\])$",
+    re.M,
 )
 # The attribute at the end of an item in a list: k#12L, or expression AS k#12L
 _NUMBER = re.compile(r"#(\d+)L?\s*$")
@@ -30,6 +42,26 @@ def branch_columns(union: Plan, keys: Sequence[int | None]) -> list[list[int | N
     return [list(keys), *found]
 
 
+def add_results(plan: Plan, description: str) -> None:
+    """Add to each aggregate of a plan with a UNION its output columns, which only the plan's description contains.
+
+    Args:
+        plan: the plan; its nodes get the key `results`.
+        description: the same plan as text, in the format of EXPLAIN FORMATTED.
+    """
+    if "Union" not in description:
+        return
+    results = {f"{keys}, functions={functions})": found for keys, functions, found in _RESULTS.findall(description)}
+    waiting: list[Any] = [plan]
+    while waiting:
+        node = waiting.pop()
+        waiting += node["children"]
+        # HashAggregate(keys=[k#1], functions=[sum(v#2)]), or SortAggregate(key=[k#1], ...
+        text = node["simpleString"].partition("=")[2]
+        if text in results:
+            node["results"] = results[text]
+
+
 def rows_of(branch: Plan, metrics: Callable[[Plan], Mapping[str, int]]) -> int | None:
     """Return the number of rows that a branch passes on; None if it is unknown."""
     while True:
@@ -42,14 +74,20 @@ def rows_of(branch: Plan, metrics: Callable[[Plan], Mapping[str, int]]) -> int |
 
 def _output(node: Plan) -> list[int | None]:
     """Return the numbers of a node's output columns; an empty list if they are unknown."""
-    while _SAME_COLUMNS.match(node["nodeName"]) and node["children"]:
-        node = node["children"][0]
-    if node["nodeName"] != "Project" and not node["nodeName"].startswith(("Scan", "BatchScan")):
-        return []
-    return [
-        int(matched[1]) if (matched := _NUMBER.search(item)) else None
-        for item in list_items(node["simpleString"].partition("[")[2])
-    ]
+    name, children = node["nodeName"], node["children"]
+    if "results" in node:
+        return _numbers(node["results"])
+    if _LISTED.match(name):
+        return _numbers(node["simpleString"].partition("[")[2])
+    if _JOIN.match(name) and len(children) > 1:
+        left = _output(children[0])
+        return left if not left or _LEFT_ONLY.search(node["simpleString"]) else [*left, *_output(children[1])]
+    return _output(children[0]) if _SAME_COLUMNS.match(name) and children else []
+
+
+def _numbers(columns: str) -> list[int | None]:
+    """Return the numbers of the columns in a list."""
+    return [int(matched[1]) if (matched := _NUMBER.search(item)) else None for item in list_items(columns)]
 
 
 def list_items(text: str) -> list[str]:

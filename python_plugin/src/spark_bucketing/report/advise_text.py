@@ -72,8 +72,9 @@ def _models(advice: Advice) -> Iterator[str]:
 
 def _measured(advice: Advice) -> Iterator[str]:
     if advice.event_logs:
-        yield "\nMeasured by Spark over all runs:"
-        for one in advice.measured[:_MOST_LEFT_OUT]:
+        yield "\nMeasured by Spark in models, tests and other queries, over all runs:"
+        notable = [one for one in advice.measured if one.cost.is_notable]
+        for one in notable[:_MOST_LEFT_OUT]:
             yield f"  {one.table} by {', '.join(one.columns) or 'expressions'}: {one.cost}"
         yield f"  Event logs: {advice.event_logs}"
 

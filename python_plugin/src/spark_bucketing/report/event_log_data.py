@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import floor
 from typing import Any, TextIO
 
 from rich.text import Text
@@ -15,6 +16,7 @@ from spark_bucketing.report.output import console_on, print_rows
 from spark_bucketing.units import count
 
 SCHEMA_VERSION = 1
+MEDIANS = "Medians of all successful runs, before -> after"
 _TITLES = {
     "seconds": "seconds",
     "shuffle_bytes": "shuffled",
@@ -22,6 +24,8 @@ _TITLES = {
     "task_seconds": "task seconds",
     "write_seconds": "write seconds",
 }
+# The measures whose verdicts the text and HTML reports show, and the titles of these columns.
+_JUDGED = {"seconds": "time verdict", "shuffle_bytes": "shuffle verdict"}
 _STYLES = {"gained": "green", "lost": "red"}
 
 
@@ -63,9 +67,18 @@ def write_text(comparison: Comparison, file: TextIO) -> None:
     """Write the comparison as a table."""
     console = console_on(file)
     titles, *found = rows(comparison)
-    styled = [[*map(Text, row[:-1]), Text(row[-1], _STYLES.get(row[-1].split()[0], "dim"))] for row in found]
+    verdicts = [title for title in titles if title in _JUDGED.values()]
+    styled = [
+        [
+            Text(cell, _STYLES.get(cell.split()[0], "dim") if title in verdicts else "")
+            for title, cell in zip(titles, row, strict=True)
+        ]
+        for row in found
+    ]
     if styled:
-        print_rows(console, titles, styled, titles[1:-1])
+        console.print(f"{MEDIANS}:\n", markup=False)
+        print_rows(console, titles, styled, titles[1 : -len(verdicts)])
+        console.print()
     for line in lines(comparison):
         console.print(line, markup=False)
 
@@ -73,15 +86,17 @@ def write_text(comparison: Comparison, file: TextIO) -> None:
 def rows(comparison: Comparison) -> Iterator[list[str]]:
     """Yield the rows of the table for each node.
 
-    A row has a title and cells. Measures that are zero for all nodes are left out.
+    A row has a title, measures and verdicts. Measures that are zero for all nodes are left out.
     """
     nodes = [*comparison.nodes, *filter(None, [comparison.total])]
     shown = [name for name in _TITLES if any(any(node.differences[name].medians) for node in nodes)]
-    yield ["model", "runs", *(_TITLES[name] for name in shown), "verdict on time"]
+    judged = [name for name in _JUDGED if name in ("seconds", *shown)]
+    yield ["model", "runs", *(_TITLES[name] for name in shown), *(_JUDGED[name] for name in judged)]
     for node in nodes:
         time = node.differences["seconds"]
         medians = (medians_text(name, node.differences[name]) for name in shown)
-        yield [short(node.node), f"{len(time.before)} -> {len(time.after)}", *medians, verdict_text(time)]
+        verdicts = (verdict_text(node.differences[name]) for name in judged)
+        yield [short(node.node), f"{len(time.before)} -> {len(time.after)}", *medians, *verdicts]
 
 
 def medians_text(measure: str, difference: Difference) -> str:
@@ -93,7 +108,15 @@ def medians_text(measure: str, difference: Difference) -> str:
 def verdict_text(difference: Difference) -> str:
     """Return the verdict on a measure, with its relative change."""
     verdict, (before, _) = difference.verdict, difference.medians
-    return f"{verdict} {abs(difference.saved) / before:.0%}" if verdict in _STYLES and before else verdict
+    if verdict not in _STYLES or not before:
+        return verdict
+    change = abs(difference.saved) / before
+    # A gain of 100% leaves nothing.
+    return (
+        f"{verdict} {floor(change * 1000) / 10}%"
+        if difference.saved > 0 and 0.99 <= change < 1
+        else f"{verdict} {change:.0%}"
+    )
 
 
 def short(node: str) -> str:
@@ -133,6 +156,8 @@ def costly_text(one: CostlyTable) -> str:
 def logs_text(measured: Measured) -> str:
     """Summarize which logs were read, and which data is missing in them."""
     counts = measured.counts
-    text = f"{count(counts.files, 'file')}, {size(counts.size_bytes)}, {count(measured.number_of_runs, 'run')}"
+    text = (
+        f"{count(counts.files, 'file')}, {size(counts.size_bytes)}, {count(measured.number_of_runs, 'run')} of models"
+    )
     text += f" in the target {measured.target}." if measured.target else "."
     return " ".join([text, *counts.warnings])

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any, TextIO
 
 from spark_bucketing.event_log.comparison import RULE, ComparedNode, Comparison
-from spark_bucketing.report.event_log_data import costly_text, logs_text, medians_text, rows, short, verdict_text
+from spark_bucketing.report.event_log_data import (
+    MEDIANS,
+    costly_text,
+    logs_text,
+    medians_text,
+    rows,
+    short,
+    verdict_text,
+)
 from spark_bucketing.report.output import pages
 
 # Pixels of a plot's bars, and of a letter in the widest font.
@@ -21,8 +29,9 @@ def write_html(comparison: Comparison, file: TextIO) -> None:
     ]
     titles, *found = rows(comparison)
     longest = max((len(short(node.node)) for node in comparison.nodes), default=0)
-    sizes = {"width": _WIDTH, "row": _ROW, "names": round(longest * _LETTER) + 6, "rule": RULE.replace("`", "")}
-    file.write(template.render(comparison=comparison, titles=titles, rows=found, plots=plots, **sizes) + "\n")
+    texts = {"medians": MEDIANS, "rule": RULE.replace("`", "")}
+    sizes = {"width": _WIDTH, "row": _ROW, "names": round(longest * _LETTER) + 6}
+    file.write(template.render(comparison=comparison, titles=titles, rows=found, plots=plots, **sizes, **texts) + "\n")
 
 
 def _plot(comparison: Comparison, measure: str) -> list[dict[str, Any]]:
