@@ -39,7 +39,7 @@ def test_error_names_a_damaged_record_of_an_unfinished_replacement(table: Organi
         for last in ("moved", "half-deleted"):
             expected = merged(before, upserts, [1, 2]) if last == "half-deleted" else before
             table.crash(table.stage(upserts, [1, 2]), last, how)
-            is_refused(table, r"/(begun|committed) is damaged: ")
+            is_refused(table, r"/(started|committed) is damaged: ")
             table.mend()
             assert table.read() == expected
             table.recover()
