@@ -243,7 +243,7 @@ def test_statement_starts_again_if_another_writer_changes_a_file(
     assert (
         (failure is None)
         if changes < 3
-        else re.search("was changed or deleted since it was read.*run it again", str(failure))
+        else re.search("(?s)was changed or deleted since it was read.*run it again", str(failure))
     )
     assert rows_of(project) == (MERGED if changes < 3 else OLD)
 
@@ -423,7 +423,7 @@ def test_two_partitions_in_one_folder_are_refused(project: Project, extension: N
     project.spark.sql(f"alter table {project.table('m')} add partition (ds='b') location '{folder}'")
     before = data_files(project, "m")
     write(project.spark, project.table("delta"), [(2, 2, 0, "y", "b", "U")], f"{COLUMNS}, op string")
-    with pytest.raises(Failed, match=r"2 partitions in the directory .*ds=a.*nothing has been replaced"):
+    with pytest.raises(Failed, match=r"(?s)2 partitions in the directory .*ds=a.*nothing has been replaced"):
         project.dbt("run")
     assert data_files(project, "m") == before
 

@@ -115,12 +115,12 @@ def test_unpartitioned_table_is_sealed(tables: SpecEvolution) -> None:
 
 OF_PARTITIONS = "partition columns only, which are ds"
 REFUSED = [
-    ("nowhere", ("show", f"{DB}.nowhere"), f"Table {DB}.nowhere does not exist"),
+    ("nowhere", ("show", f"{DB}.nowhere"), f"Table `{DB}.nowhere` does not exist"),
     ("view", ("show", f"{DB}.a_view"), "is a view"),
     ("unpartitioned", ("rewrite", f"{DB}.one"), "has no partitions"),
     ("spark layout", ("rewrite", f"{DB}.spark"), "4 buckets in the Spark layout"),
-    ("nothing to seal", ("seal", f"{DB}.nowhere"), f"Table {DB}.nowhere does not exist"),
-    ("seal plain", ("seal", f"{DB}.plain"), "found a table without buckets"),
+    ("nothing to seal", ("seal", f"{DB}.nowhere"), f"Table `{DB}.nowhere` does not exist"),
+    ("seal plain", ("seal", f"{DB}.plain"), "found:    a table without buckets"),
     ("seal other column", ("verify", f"{DB}.refused", "--deep", "--where", "k = 1"), "partition columns ds"),
     ("plain", ("rewrite", f"{DB}.plain"), "on_bucket_change='evolve'"),
     ("name", ("show", "a.b.c"), "is not a table name"),
@@ -129,7 +129,11 @@ REFUSED = [
     ("no predicate", ("rewrite", f"{DB}.refused", "--where", "ds ="), OF_PARTITIONS),
     ("no condition", ("rewrite", f"{DB}.refused", "--where", "ds"), OF_PARTITIONS),
     ("format", ("show", f"{DB}.texts"), "TextInputFormat"),
-    ("version", ("rewrite", f"{DB}.version_3"), "has bucketing_version 3, and nothing was changed"),
+    (
+        "version",
+        ("rewrite", f"{DB}.version_3"),
+        "has an unknown `bucketing_version`. Nothing was changed.\n  found:    3",
+    ),
     ("lenient", ("rewrite", f"{DB}.lenient"), "SET SERDEPROPERTIES ('IgnoreCorruptFiles' = 'false')"),
     ("no target", ("rewrite", f"{DB}.unclustered"), "has no buckets now"),
 ]

@@ -347,7 +347,7 @@ def test_unknown_names_are_rejected_with_the_nearest_name() -> None:
     node = Node("model.p.orders", "orders", "model", "", "`s`.`orders`")
     manifest = Manifest({node.unique_id: node})
     refuse_unknown(manifest, None, ["Orders", "s.orders", "model.p.orders"])
-    with pytest.raises(ProjectError, match=r"(?s)f.yml .*found:    ordrs\n.*instead:  orders"):
+    with pytest.raises(ProjectError, match=r"(?s)`f.yml` .*found:    ordrs\n.*instead:  orders"):
         refuse_unknown(manifest, Path("f.yml"), ["ordrs"])
 
 

@@ -227,8 +227,8 @@ def test_advice_for_partitions_of_both_versions_leads_to_one_version(tables: Tab
 def test_version_is_compared_exactly_as_trino_does(tables: Tables, stated: str) -> None:
     tables.make("t", "k int, v bigint", "k", 4, stored=OF_VERSION_2)
     set_version(tables, "t", stated)
-    refused(tables, f"insert into t {ROWS}", f"found bucketing_version '{stated}'. Expected 1 or 2")
-    refused(tables, "alter table t clustered by (k) into 8 buckets", f"found bucketing_version '{stated}'")
+    refused(tables, f"insert into t {ROWS}", f"found:    bucketing_version '{stated}'\n  expected: 1 or 2")
+    refused(tables, "alter table t clustered by (k) into 8 buckets", f"found:    bucketing_version '{stated}'")
     assert tables.files("t") == []
 
 
@@ -286,7 +286,7 @@ def test_write_gives_one_sorted_file_per_bucket(tables: Tables) -> None:
 @pytest.mark.parametrize("sql_type", ["double", "timestamp", "varchar(9)"])
 def test_write_of_an_unsupported_key_type_is_refused(tables: Tables, sql_type: str) -> None:
     tables.make("t", f"k {sql_type}", "k", 4, stored=OF_VERSION_2)
-    refused(tables, f"insert into t select cast(null as {sql_type})", "hashes differently.*found k of type")
+    refused(tables, f"insert into t select cast(null as {sql_type})", "hashes differently.*found:    k of type")
     assert tables.files("t") == []
 
 

@@ -110,13 +110,13 @@ def test_table_of_an_unknown_bucketing_version_is_refused(
     tables.sql("alter table two set tblproperties ('bucketing_version' = '3')")
     tables.sql("select * from two")
     if write is WRITES["explain"]:
-        assert "found bucketing_version '3'" in str(write(tables))
+        assert "found:    bucketing_version '3'" in str(write(tables))
         return
     with pytest.raises(AnalysisException) as error:
         write(tables)
     message = str(error.value)
-    assert "Cannot write into `spark_catalog`.`write_plans`.`two`: found bucketing_version '3'" in message
-    assert "Expected 1 or 2" in message
+    assert "Cannot write into `spark_catalog`.`write_plans`.`two`.\n  found:    bucketing_version '3'" in message
+    assert "expected: 1 or 2" in message
     assert "TBLPROPERTIES ('bucketing_version'='1')" in message
     assert tables.files("two") == []
     tables.sql("alter table two set tblproperties ('bucketing_version' = '1')")

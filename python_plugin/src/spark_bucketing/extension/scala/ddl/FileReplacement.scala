@@ -113,7 +113,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def begin(folder: Path, going: Seq[FileStatus], coming: Seq[Move]): Replacement = {
     val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
     created.map(defaultLocation).find(children(_).exists(BucketFiles.isData)).foreach { found =>
-      throw refused(s"found files in $found, which is not a partition of the table", "an empty directory for the new partition",
+      throw refused(s"files in $found, which is not a partition of the table", "an empty directory for the new partition",
         "move the files away, or restore the partition with ALTER TABLE ... ADD PARTITION, and run it again; nothing has been replaced")
     }
     Replacement.begin(fs, Replacement(folder, coming.map(move => files.nameOf(move.to)).toSet,
@@ -194,7 +194,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def refused(found: String, expected: String, instead: String) = Compat.refusal(message(found, expected, instead))
 
   private def message(found: String, expected: String, instead: String) =
-    s"Cannot replace files of ${table.identifier.quotedString}: $found. Expected $expected. Instead: $instead."
+    Compat.message(s"Cannot replace files of ${table.identifier.quotedString}.", found, expected, instead)
 
   private def rename(from: Path, to: Path): Unit = {
     fs.mkdirs(to.getParent)

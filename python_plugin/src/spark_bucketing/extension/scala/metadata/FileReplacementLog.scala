@@ -57,8 +57,8 @@ case class Replacement(
     def parent(name: String) = name.take(name.lastIndexOf('/') + 1)
     val old = removed.filter(found).map(parent)
     added.find(name => old(parent(name)) && !found(name)).foreach { missing =>
-      throw Compat.refusal(s"Cannot determine the current files of the table: the replacement $folder is not finished, and its new file " +
-        s"$missing is missing in a directory with old files. Expected all new files of the replacement. ${Replacement.Instead}")
+      throw Compat.refusal(s"Cannot determine the current files of the table, because the replacement $folder is not finished.",
+        s"no file $missing, in a directory with old files", "all new files of the replacement", Replacement.Instead)
     }
   }
 }
@@ -76,7 +76,7 @@ object Replacement {
   private val Done = "done"
   private val Merged = "merged"
   private val Instead =
-    s"Instead: restore the whole directory of the table, including $Folder, from one backup, or rebuild the table with dbt run --full-refresh."
+    s"restore the whole directory of the table, including $Folder, from one backup, or rebuild the table with `dbt run --full-refresh`"
   private val Stamp = DateTimeFormatter.ofPattern("yyyyMMddHHmmssSSSSSS")
 
   private case class Lists(added: Set[String], removed: Set[String], created: Seq[Map[String, String]])
@@ -206,7 +206,7 @@ object Replacement {
   }
 
   private def damaged(file: Path, found: String) =
-    Compat.refusal(s"Cannot determine the current files of the table: $file is damaged: $found. Expected a record of replaced files. $Instead")
+    Compat.refusal(s"Cannot determine the current files of the table, because $file is damaged.", found, "a record of replaced files", Instead)
 
   private def children(folder: Path, fs: FileSystem): Seq[FileStatus] =
     try fs.listStatus(folder).toSeq catch { case _: FileNotFoundException => Nil }
