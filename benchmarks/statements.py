@@ -2,9 +2,9 @@
 
 Each variant is a dbt project with two identical models. The benchmark runs each project several times. The first run
 creates the tables, and later runs replace or extend them. The benchmark counts only the statements of the second model,
-because dbt sends some queries only once per run. The variants run alternately, so that neither a warm JVM nor other
-load on the machine favors one of them. The times are medians over all runs except the first two. The statements are
-those of the last run.
+because dbt sends some queries only once per run. The variants run alternately, so a warm JVM or other load
+on the machine favors none of them. The times are medians over all runs except the first two. The printed statements
+come from the last run.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ def test_meta_allows_findings_and_a_baseline_accepts_them(shop: Project, tmp_pat
     assert check(shop, "--select", "bad").exit_code == 0
     shop.describe({"name": "bad", "config": {"meta": {"bucketing": {"allow": ["bucket-count"]}}}})
     wrong = check(shop, "--select", "bad")
-    assert wrong.exit_code == 2 and "'bad'" in wrong.output and "bucket-count-mismatch" in wrong.output
+    assert wrong.exit_code == 2 and "`bad`" in wrong.output and "bucket-count-mismatch" in wrong.output
 
 
 def test_ctrl_c_leaves_a_report_of_the_checked_models(spark: SparkSession) -> None:

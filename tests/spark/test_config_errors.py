@@ -42,7 +42,7 @@ def messages(new_project: Callable[..., Project]) -> dict[str, str]:
 @pytest.mark.parametrize("name", CASES)
 def test_config_error_names_model_value_and_remedy(messages: dict[str, str], name: str) -> None:
     message = messages[name]
-    assert re.search(rf"[Mm]odel '{name}'", message)
+    assert re.search(rf"[Mm]odel `{name}`", message)
     for part in ["found:", "expected:", "instead:", *CASES[name]["message"]]:
         assert part in message, message
 
@@ -67,6 +67,6 @@ def test_reading_statements_are_recognized() -> None:
 )
 def test_session_that_cannot_write_buckets_is_an_error(project: Project, key: str, value: str) -> None:
     project.model("m", SQL, **TABLE)
-    message = rf"'m' cannot be built in this session.\s+found: +{key} = {value}"
+    message = rf"`m` cannot be built in this session.\s+found: +{key} = {value}"
     with setting(project.spark, key, value), pytest.raises(Failed, match=message):
         project.dbt("run")

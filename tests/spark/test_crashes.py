@@ -136,7 +136,8 @@ def test_staged_rows_of_another_build_stop_runs_until_a_full_refresh(project: Pr
     _, failure = project.attempt("run", v="fourth")
     assert "the table has changed since" in failure and "build-1" in failure and "--full-refresh" in failure
     assert (
-        f"if {project.schema}.m contains all rows that you need, drop table {project.schema}.m__dbt_staged" in failure
+        f"if {project.schema}.m contains all rows that you need, run `DROP TABLE {project.schema}.m__dbt_staged`"
+        in failure
     )
     assert content(project, "select k, v from {schema}.m") == [("9", "newer")]
     project.dbt("run", "--full-refresh", v="fifth")
@@ -173,7 +174,7 @@ def test_table_of_another_node_is_never_treated_as_a_leftover_table(project: Pro
     project.model("other", "select 'precious' as v", materialized="table", file_format="parquet", alias="m__dbt_input")
     project.dbt("run", "--select", "other")
     _, failure = project.attempt("run", "--select", "m")
-    assert "Model 'm' has an invalid `alias`" in failure and "another alias for 'other'" in failure
+    assert "Model `m` has an invalid `alias`" in failure and "another alias for `other`" in failure
     assert [row.v for row in project.rows("select v from {schema}.m__dbt_input")] == ["precious"]
 
 
@@ -184,7 +185,7 @@ FIRST, SECOND = [("m", "m__dbt_backup")], [("m", "m__dbt_backup"), ("m__dbt_tmp"
 CUT_RENAMES: dict[str, tuple[list[tuple[str, str]], str, str]] = {
     "first rename, directory moved": (FIRST, "m__dbt_backup", "move the files to the directory m "),
     "first rename, name stored": (FIRST, "m", "move the files to the directory m__dbt_backup "),
-    "second rename, directory moved": (SECOND, "m", "Otherwise, delete the directory"),
+    "second rename, directory moved": (SECOND, "m", "otherwise, delete the directory"),
     "second rename, name stored": (SECOND, "m__dbt_tmp", ""),
 }
 
@@ -365,7 +366,8 @@ def test_rows_changed_during_staging_are_not_overwritten(tables: SpecEvolution) 
             tables.write("changing", "a", how="into")
 
     with patch.object(Warehouse, "change", change_and_add):
-        assert "No partition was replaced" in tables.said("rewrite", "changing", code=2)
+        said = tables.said("rewrite", "changing", code=2)
+    assert "No partition of table `" in said and ".changing` was replaced" in said
     rows = tables.sums("changing")
     assert tables.sql("select count(*) from changing where ds = 'a'") == [(80,)]
     tables.assert_whole("changing", rows)

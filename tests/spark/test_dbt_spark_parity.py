@@ -42,7 +42,7 @@ def test_comment_too_long_for_the_metastore_is_truncated_with_a_warning(project:
         project.model(name, "select 1 as k, 2 as p", **config, persist_docs={"relation": True, "columns": True})
     document(LONG)
     found = warnings(project)
-    assert all(f"'{name}'" in found for name in DOCUMENTED) and found.count("at most 256 characters") == len(DOCUMENTED)
+    assert all(f"`{name}`" in found for name in DOCUMENTED) and found.count("at most 256 characters") == len(DOCUMENTED)
     assert project.tables() == set()
     project.dbt("run")
     document("\U0001f600" + LONG)
@@ -60,7 +60,7 @@ def test_warning_names_documented_columns_that_do_not_exist(project: Project) ->
     for _ in range(2):
         found = warnings(project)
         assert all(
-            re.search(f"'{name}': The following columns .* not present in the database: gone", found) for name in "ti"
+            re.search(f"`{name}`: The following columns .* not present in the database: gone", found) for name in "ti"
         )
         project.dbt("run")
 
@@ -75,7 +75,7 @@ def test_quoted_column_is_documented_only_in_its_exact_case(project: Project) ->
     for _ in range(2):
         found = warnings(project)
         assert all(
-            re.search(f"'{name}': The following columns .* not present in the database: MyCol", found)
+            re.search(f"`{name}`: The following columns .* not present in the database: MyCol", found)
             for name in models
         )
         project.dbt("run")
@@ -125,7 +125,7 @@ def test_empty_constraints_are_config_errors(
     describe(project, **contract, constraints=[constraint])
     project.model("m", "select 1 as k", **TABLE)
     _, failure = project.attempt("run")
-    assert "Model 'm' has an invalid `constraints`" in failure and missing in failure and instead in failure, failure
+    assert "Model `m` has an invalid `constraints`" in failure and missing in failure and instead in failure, failure
     assert project.tables() == set()
 
 
@@ -151,7 +151,7 @@ def test_missing_key_column_fails_the_run_and_leaves_nothing_behind(project: Pro
     project.build("select 1 as k", **MERGE, unique_key="k")
     # The query returns the column, but the model ignores new columns.
     project.model("m", "select 1 as k, 2 as nk", **MERGE, unique_key="nk")
-    with pytest.raises(Failed, match=r"Model 'm' has an invalid `unique_key`[^$]*found: +nk"):
+    with pytest.raises(Failed, match=r"Model `m` has an invalid `unique_key`[^$]*found: +nk"):
         project.dbt("run")
     assert project.tables() == {"m"}
 

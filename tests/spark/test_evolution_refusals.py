@@ -40,7 +40,7 @@ def test_other_layout_changes_do_not_evolve(new_project: Callable[..., Project])
         results, _ = project.attempt("run", run=1, days=days(1))
     for name, (_, _, parts) in REFUSED.items():
         message = str(results[name].message)
-        title = f"Model '{name}' has an invalid `on_bucket_change`"
+        title = f"Model `{name}` has an invalid `on_bucket_change`"
         for part in [title, "found:    evolve", "on_bucket_change='rebuild'", *parts]:
             assert part in message, message
         assert files_of(project, name) == before[name]
@@ -58,7 +58,7 @@ def test_unsupported_session_fails_before_anything_changes(project: Project) -> 
     def refused(*parts: str) -> None:
         with statements() as sent, pytest.raises(Failed) as failure:
             project.dbt("run", run=1, days=days(1))
-        for part in ["Model 'm' has an invalid `on_bucket_change`", "expected: the session extension, enabled", *parts]:
+        for part in ["Model `m` has an invalid `on_bucket_change`", "expected: the session extension, enabled", *parts]:
             assert part in str(failure.value), failure.value
         assert not [statement for statement in sent if statement.startswith(("alter", "insert"))]
         assert files_of(project, "m") == before and project.tables() == {"m", "rows"}

@@ -76,7 +76,7 @@ def begin(
         "removed": [str(path.relative_to(project.location("m"))) for path in old_files],
         "created": [{"ds": "c"}],
     }
-    (record / "begun").write_text(json.dumps(lists))
+    (record / "started").write_text(json.dumps(lists))
     return record
 
 
@@ -98,7 +98,7 @@ def take_step(
         for part in (project.location("m").with_name("staged") / "_file_statistics").glob("[0-9]*"):
             part.rename(project.location("m") / "_file_statistics" / part.name)
     elif step in ("committed", "undone"):
-        (record / "begun").rename(record / step)
+        (record / "started").rename(record / step)
     else:
         paths = {
             "half-undone": [to for _, to in new_files[::2]],
@@ -111,7 +111,7 @@ def take_step(
 
 FORWARD = ["half-moved", "moved", "committed", "half-deleted", "deleted"]
 STEPS = {
-    "begun": [],
+    "started": [],
     **{step: FORWARD[: number + 1] for number, step in enumerate(FORWARD)},
     "half-undone": ["half-moved", "moved", "undone", "half-undone"],
 }
@@ -121,7 +121,7 @@ LONG = pytest.mark.long
 @pytest.mark.parametrize(
     "state",
     [
-        pytest.param("begun", marks=LONG),
+        pytest.param("started", marks=LONG),
         "half-moved",
         pytest.param("moved", marks=LONG),
         pytest.param("half-undone", marks=LONG),
@@ -188,7 +188,7 @@ def test_failed_replacement_is_undone(project: Project, extension: None) -> None
 @pytest.mark.parametrize(
     ("held_operation", "recovered"),
     [
-        pytest.param("rename .*/_replaced/[^/]*/begun", "undone", id="before the commit"),
+        pytest.param("rename .*/_replaced/[^/]*/started", "undone", id="before the commit"),
         pytest.param("delete .*/m/(?:[^/]*/)?ds=[^/]*/part-.*", "completed", id="after the commit"),
     ],
 )
@@ -220,7 +220,7 @@ def test_committed_replacement_cannot_be_undone(project: Project, extension: Non
     fs = path.getFileSystem(conf)
     started = records.Replacement.records(path, conf).last()
     assert records.Replacement.commit(started, fs) and not records.Replacement.undo(started, fs)
-    (record / "committed").rename(record / "begun")
+    (record / "committed").rename(record / "started")
     assert records.Replacement.undo(started, fs) and records.Replacement.undo(started, fs)
     assert not records.Replacement.commit(started, fs) and (record / "undone").exists()
 
@@ -232,7 +232,7 @@ def test_statement_starts_again_if_another_writer_changes_a_file(
     """After three attempts, it fails and changes nothing."""
     start_with_delta(project)
     path = project.location("m") / next(path for path in data_files(project, "m") if "ds=b" in str(path))
-    waits = r"rename .*/_replaced/[^/]*/\.begun"
+    waits = r"rename .*/_replaced/[^/]*/\.started"
     with ThreadPoolExecutor(1) as pool, held(project.spark, waits) as operation:
         statement = pool.submit(merge, project)
         for number in range(changes):
@@ -243,7 +243,7 @@ def test_statement_starts_again_if_another_writer_changes_a_file(
     assert (
         (failure is None)
         if changes < 3
-        else re.search("was changed or deleted since it was read.*run it again", str(failure))
+        else re.search("(?s)was changed or deleted since it was read.*run it again", str(failure))
     )
     assert rows_of(project) == (MERGED if changes < 3 else OLD)
 
@@ -423,7 +423,7 @@ def test_two_partitions_in_one_folder_are_refused(project: Project, extension: N
     project.spark.sql(f"alter table {project.table('m')} add partition (ds='b') location '{folder}'")
     before = data_files(project, "m")
     write(project.spark, project.table("delta"), [(2, 2, 0, "y", "b", "U")], f"{COLUMNS}, op string")
-    with pytest.raises(Failed, match=r"2 partitions in the directory .*ds=a.*nothing has been replaced"):
+    with pytest.raises(Failed, match=r"(?s)2 partitions in the directory .*ds=a.*nothing has been replaced"):
         project.dbt("run")
     assert data_files(project, "m") == before
 

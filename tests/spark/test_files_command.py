@@ -60,10 +60,10 @@ def test_plan_explains_the_numbers_of_files_of_any_model(project: Project) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["m"], "Model 'm' has an invalid `target_file_size`"),
+        (["m"], "Model `m` has an invalid `target_file_size`"),
         (["m", "--num-files", "2", "--rows-per-file", "3"], "rows_per_file and num_files"),
         (["m", "--target-file-size", "1MiB"], "--bytes-per-row"),
-        (["nope", "--num-files", "2"], "The project has no model 'nope'"),
+        (["nope", "--num-files", "2"], "The project has no model `nope`"),
         (["broken", "--num-files", "2"], "nowhere"),
     ],
 )

@@ -210,7 +210,7 @@ def test_unresolvable_predicate_is_named_and_leaves_no_table_behind(project: Pro
     project.model("m", "select 1 as k, '{{ var('v') }}' as v", **INCREMENTAL | merging)
     project.dbt("run", v="first")
     _, failure = project.attempt("run", v="second")
-    assert "Model 'm' has an invalid `incremental_predicates`" in failure, failure
+    assert "Model `m` has an invalid `incremental_predicates`" in failure, failure
     assert "[UNRESOLVED_COLUMN" in failure and "DBT_INTERNAL_SOURCE (the new rows)" in failure, failure
     assert project.tables() == {"m"} and [row.v for row in project.rows("select v from {schema}.m")] == ["first"]
 

@@ -162,7 +162,7 @@ def test_run_with_only_empty_batches_creates_and_keeps_the_table(events: Project
 # A config change and the error; dbt-core itself requires the first four.
 WRONG: list[tuple[dict[str, Any], str]] = [
     *(
-        ({key: None}, f"Model 'm' has an invalid `{key}`")
+        ({key: None}, f"Model `m` has an invalid `{key}`")
         for key in ("event_time", "begin", "batch_size", "partition_by")
     ),
     *(({"begin": begin}, "begin") for begin in ("2024-13-01", "2024-01-41", "yesterday", "2024-01-01T25")),

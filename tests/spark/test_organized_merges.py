@@ -378,7 +378,7 @@ def test_wrong_new_files_are_not_committed(
     )
     wrong.drop(damaged).withColumnRenamed("wrong", damaged).write.parquet(str(part.with_name("2")))
     shutil.rmtree(part)
-    with pytest.raises(Failed, match=rf"(?s)found 1 {found}.*the table is unchanged.*table stats --repair"):
+    with pytest.raises(Failed, match=rf"(?s)found:    1 {found}.*the table is unchanged.*table stats --repair"):
         merge(project, [(i, i, 0, "y", "a", "U") for i in range(105, 110)])
     assert (rows_of(project), data_files(project, "m")) == before
     assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0

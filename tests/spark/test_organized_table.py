@@ -250,7 +250,7 @@ def test_partitions_of_every_type_are_written(project: Project, extension: None)
 def test_reserved_column_name_is_refused(project: Project) -> None:
     project.model("m", "select 1 as `_Metadata`, 2 as k", **TABLE, num_files=2)
     _, failure = project.attempt("run")
-    assert "Model 'm' has an invalid column." in failure and "_Metadata" in failure and project.tables() == set()
+    assert "Model `m` has an invalid column." in failure and "_Metadata" in failure and project.tables() == set()
 
 
 def test_more_files_than_tasks_are_refused(project: Project) -> None:
@@ -258,7 +258,7 @@ def test_more_files_than_tasks_are_refused(project: Project) -> None:
     project.model("m", "select id from range(100001)", **TABLE, rows_per_file=1)
     _, failure = project.attempt("run")
     for part in (
-        "Model 'm' has an invalid `rows_per_file`",
+        "Model `m` has an invalid `rows_per_file`",
         "1, which results in 100,001 files for 100,001 rows",
         "at most 100,000",
     ):

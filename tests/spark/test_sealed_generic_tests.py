@@ -85,7 +85,7 @@ def test_partitions_without_buckets_are_skipped_and_reported(shop: Shop) -> None
     for name in TESTS:
         for table, counted in (("plain", "1 of 1 partition(s)"), ("plain_and_more", "1 of 2 partition(s)")):
             assert (
-                f"Test '{table}__{name}' skips {counted} of {shop.project.schema}.{table}, which have no buckets" in log
+                f"Test `{table}__{name}` skips {counted} of {shop.project.schema}.{table}, which have no buckets" in log
             )
 
 

@@ -107,7 +107,10 @@ def test_value_that_does_not_fit_the_new_type_fails_the_run_and_keeps_the_rows(p
     project.build(sql, **BASE, on_schema_change="sync_all_columns")
     with (
         setting(project.spark, "spark.sql.ansi.enabled", ansi),
-        pytest.raises(Failed, match="column n has a value that Spark cannot convert to int: x"),
+        pytest.raises(
+            Failed,
+            match=r"Column `n` of model `m` has a value that Spark cannot convert\.\n *found: +x\n *expected: values of type int",
+        ),
     ):
         project.dbt("run")
     assert {row.n for row in project.rows("select n from {schema}.m")} == {"x"}

@@ -102,7 +102,7 @@ def test_unreadable_file_prevents_the_rewrite_of_its_partition(tables: SpecEvolu
     tables.sql("alter table corrupt set serdeproperties ('ignoreCorruptFiles' = 'true')")
     with tables.settings({"spark.sql.files.ignoreCorruptFiles": "true"}):
         rows = tables.sums("corrupt")
-        assert "has the option ignoreCorruptFiles=true" in tables.said("rewrite", "corrupt", code=2)
+        assert "found:    ignoreCorruptFiles=true" in tables.said("rewrite", "corrupt", code=2)
         tables.sql("alter table corrupt set serdeproperties ('ignoreCorruptFiles' = 'false')")
         assert path.name in tables.said("rewrite", "corrupt", code=2)
         assert path.read_bytes() == b"broken"

@@ -115,12 +115,12 @@ def test_unpartitioned_table_is_sealed(tables: SpecEvolution) -> None:
 
 OF_PARTITIONS = "partition columns only, which are ds"
 REFUSED = [
-    ("nowhere", ("show", f"{DB}.nowhere"), f"Table {DB}.nowhere does not exist"),
+    ("nowhere", ("show", f"{DB}.nowhere"), f"Table `{DB}.nowhere` does not exist"),
     ("view", ("show", f"{DB}.a_view"), "is a view"),
     ("unpartitioned", ("rewrite", f"{DB}.one"), "has no partitions"),
     ("spark layout", ("rewrite", f"{DB}.spark"), "4 buckets in the Spark layout"),
-    ("nothing to seal", ("seal", f"{DB}.nowhere"), f"Table {DB}.nowhere does not exist"),
-    ("seal plain", ("seal", f"{DB}.plain"), "found a table without buckets"),
+    ("nothing to seal", ("seal", f"{DB}.nowhere"), f"Table `{DB}.nowhere` does not exist"),
+    ("seal plain", ("seal", f"{DB}.plain"), "found:    a table without buckets"),
     ("seal other column", ("verify", f"{DB}.refused", "--deep", "--where", "k = 1"), "partition columns ds"),
     ("plain", ("rewrite", f"{DB}.plain"), "on_bucket_change='evolve'"),
     ("name", ("show", "a.b.c"), "is not a table name"),
@@ -132,7 +132,7 @@ REFUSED = [
     (
         "version",
         ("rewrite", f"{DB}.version_3"),
-        "'bucketing_version' = '3', and nothing was changed. Expected exactly '1'",
+        "found:    the table property 'bucketing_version' = '3'\n  expected: exactly '1'",
     ),
     ("lenient", ("rewrite", f"{DB}.lenient"), "SET SERDEPROPERTIES ('IgnoreCorruptFiles' = 'false')"),
     ("no target", ("rewrite", f"{DB}.unclustered"), "has no buckets now"),

@@ -94,9 +94,9 @@ def test_layout_and_state_are_read_from_files(shop: Project, layouts: dict[str, 
 
 def test_only_bucketed_tables_are_listed(shop: Project, layouts: dict[str, BucketedFiles]) -> None:
     assert list(layouts) == sorted(CASES)
-    with pytest.raises(TableError, match=r"plain has no buckets"):
+    with pytest.raises(TableError, match=r"plain` has no buckets"):
         read(shop, "plain")
-    with pytest.raises(TableError, match=r"missing does not exist"):
+    with pytest.raises(TableError, match=r"missing` does not exist"):
         read(shop, "missing")
 
 

@@ -197,4 +197,4 @@ def test_evolution_commands_work_over_thrift(tmp_path: Path, project: Project) -
         states = {one["subject"]: one["state"] for one in examined}
         assert (states["session extension"], states["metastore"], states["Spark"]) == ("ok", "ok", "ok"), examined
         missing = command(project, "table", "seal", "s.nowhere")
-        assert missing.exit_code == 2 and "Table s.nowhere does not exist" in missing.output, missing.output
+        assert missing.exit_code == 2 and "Table `s.nowhere` does not exist" in missing.output, missing.output

@@ -29,7 +29,7 @@ object ManyFiles {
     }
   }
 
-  /** Returns the files of the snapshot, those that a condition leaves, and the bins for changes in each third file. */
+  /** Returns the files of the snapshot, the files that a condition selects, and the bins for changes in each third file. */
   private def planned(known: Seq[FileStats]): Seq[Seq[Any]] = {
     val groups = known.indices.map(i => GroupKey.of(Seq[Any](i / filesOfPartition)))
     val ranges = FileRanges(Some(column), groups.zip(known))

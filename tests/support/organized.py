@@ -29,7 +29,7 @@ DAMAGES = {
     "garbage": bytes(range(256)),
 }
 # Steps of a file replacement; from `committed` on, the table has the new rows.
-STEPS = ("begun", "half-moved", "moved", "committed", "half-deleted", "deleted", "done")
+STEPS = ("started", "half-moved", "moved", "committed", "half-deleted", "deleted", "done")
 
 
 class Backup(NamedTuple):
@@ -192,7 +192,7 @@ class OrganizedTable:
             "removed": staged.going,
             "created": [{"ds": name.removeprefix("ds=")} for name in sorted(new)],
         }
-        (record / "begun").write_text(json.dumps(lists))
+        (record / "started").write_text(json.dumps(lists))
         (record / "lists").write_text(json.dumps(lists))
         self.pending = record
         for name in new:
@@ -204,14 +204,14 @@ class OrganizedTable:
                     (self.location / name).parent.mkdir(exist_ok=True)
                     path.rename(self.location / name)
             elif step == "committed":
-                (record / "begun").rename(record / "committed")
+                (record / "started").rename(record / "committed")
             elif step == "done":
                 (record / "done").write_text("")
             else:
                 for name in staged.going[::2] if step == "half-deleted" else staged.going[1::2]:
                     (self.location / name).unlink()
         if damage:
-            self.damage(next(path for path in record.iterdir() if path.name in ("begun", "committed")), damage)
+            self.damage(next(path for path in record.iterdir() if path.name in ("started", "committed")), damage)
         if last == "done":
             self.pending = None
         self.learn()
@@ -231,7 +231,7 @@ class OrganizedTable:
     def mend(self) -> None:
         """Restore the damaged file of a record, as if from a backup."""
         assert self.pending
-        file = next(path for path in self.pending.iterdir() if path.name in ("begun", "committed"))
+        file = next(path for path in self.pending.iterdir() if path.name in ("started", "committed"))
         shutil.rmtree(file) if file.is_dir() else file.unlink()
         file.write_text((self.pending / "lists").read_text())
 

@@ -34,6 +34,7 @@ from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
+from spark_bucketing.event_log.plan_costs import Cost
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.project.catalog import CatalogTable
@@ -346,7 +347,7 @@ def test_unknown_names_are_rejected_with_the_nearest_name() -> None:
     node = Node("model.p.orders", "orders", "model", "", "`s`.`orders`")
     manifest = Manifest({node.unique_id: node})
     refuse_unknown(manifest, None, ["Orders", "s.orders", "model.p.orders"])
-    with pytest.raises(ProjectError, match=r"(?s)f.yml .*found:    ordrs\n.*instead:  orders"):
+    with pytest.raises(ProjectError, match=r"(?s)`f.yml` .*found:    ordrs\n.*instead:  orders"):
         refuse_unknown(manifest, Path("f.yml"), ["ordrs"])
 
 
@@ -376,7 +377,7 @@ ADVICE = Advice(
     left_out=(RejectedTable("s.u", "it is small"), RejectedTable("s.t", "too few values", ("j",))),
     suggestions=(Suggestion("raw.s", SPEC, 1e9),),
     planner="offline",
-    about={"project": "p"},
+    about={"project": "p", "target": "p.dev"},
 )  # fmt: skip
 
 
@@ -391,6 +392,19 @@ def test_text_report_starts_with_worse_models_and_excludes_unplanned_ones() -> N
     write_html(ADVICE, page)
     assert "Spark says &lt;no&gt;" in page.getvalue()
     assert page.getvalue().index("Worse") < page.getvalue().index("Changes")
+    assert "<p>project p · target p.dev · planned by Spark: offline</p>" in page.getvalue()
+
+
+def test_html_page_has_as_many_cells_as_titles() -> None:
+    lost, measured = ADVICE.changes[0], replace(ADVICE.changes[0], lost=(), measured=Cost(shuffle_bytes=1))
+    for changes, logs, titles in (((lost,), "", 7), ((measured,), "a log", 7), ((lost, measured), "a log", 8)):
+        page = StringIO()
+        write_html(replace(ADVICE, changes=changes, event_logs=logs), page)
+        table = page.getvalue().split("<h2>Changes</h2>")[1].split("</table>")[0]
+        assert [row.count("<th>") + row.count("<td>") for row in table.split("<tr>")[1:]] == [titles] * (
+            1 + len(changes)
+        )
+    assert "<td>2</td>" in page.getvalue(), "a whole number of runs has no decimals"
 
 
 def test_html_page_shows_the_effect_on_each_model_by_color() -> None:

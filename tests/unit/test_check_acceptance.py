@@ -92,7 +92,7 @@ def test_unreadable_baseline_is_an_error(text: str | None, said: str, tmp_path: 
 
 
 def test_unwritable_baseline_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ProjectError, match="Cannot write"):
+    with pytest.raises(ProjectError, match="cannot be written"):
         write_baseline(RAW, tmp_path / "missing" / "b")
 
 
@@ -123,7 +123,7 @@ def test_meta_allows_reasons(meta: dict[str, object], allowed: set[str]) -> None
     ],
 )
 def test_invalid_meta_is_an_error_that_shows_the_valid_form(bucketing: object, found: str) -> None:
-    with pytest.raises(ProjectError, match=rf"'orders'[\s\S]*found:    {found}[\s\S]*instead:"):
+    with pytest.raises(ProjectError, match=rf"`orders`[\s\S]*found:    {found}[\s\S]*instead:"):
         allowed_reasons({"bucketing": bucketing}, "orders", SLUGS)
 
 

@@ -152,7 +152,7 @@ NO_FOLDER = ("--output none/file", "--write-baseline none/file")
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [*((given, "requires an argument") for given in NO_VALUES), *((given, "Cannot write") for given in NO_FOLDER)],
+    [*((given, "requires an argument") for given in NO_VALUES), *((given, "cannot be written") for given in NO_FOLDER)],
 )
 def test_invalid_arguments_are_rejected_before_anything_runs(arguments: str, said: str, asked: Asked) -> None:
     requests = asked(CLEAN)

@@ -230,7 +230,7 @@ def test_only_whole_names_are_replaced() -> None:
 
 @pytest.mark.parametrize("config", [{"clustered_by": "k"}, {"buckets": 4}])
 def test_incomplete_layout_is_an_error_that_names_the_model(config: dict[str, Any]) -> None:
-    with pytest.raises(ProjectError, match=r"'orders'[\s\S]*expected"):
+    with pytest.raises(ProjectError, match=r"`orders`[\s\S]*expected"):
         configured_layout(config, "bucketed_table", "orders")
 
 
@@ -240,7 +240,7 @@ def test_incomplete_layout_is_an_error_that_names_the_model(config: dict[str, An
      {"clustered_by": ["k"], "buckets": 8, "sorted_by": [1]}, {"clustered_by": "k", "buckets": "many"}],
 )  # fmt: skip
 def test_invalid_config_affects_only_its_own_table(config: dict[str, Any]) -> None:
-    with pytest.raises(ProjectError, match=r"'m'[\s\S]*expected[\s\S]*instead"):
+    with pytest.raises(ProjectError, match=r"`m`[\s\S]*expected[\s\S]*instead"):
         configured_layout(config, "table", "m")
     node = source("source.p.a", "s.a", bucketing=config)
     stub, _ = stub_of(node)

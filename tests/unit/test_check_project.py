@@ -30,7 +30,7 @@ def test_file_with_invalid_utf_8_is_an_error(name: str, project: Path) -> None:
     with pytest.raises(ProfileError, match="UTF-8"):
         read_target(Place(project, project))
     if name == "dbt_project.yml":
-        with pytest.raises(ProjectError, match="Cannot read"):
+        with pytest.raises(ProjectError, match="cannot be read"):
             read_project(project)
 
 
@@ -81,7 +81,7 @@ def test_manifest_of_another_target_run_or_variables_is_stale(project: Path) -> 
             {"metadata": VERSION, "nodes": {"a": {"unique_id": "a", "name": "a", "resource_type": "x", "meta": ["x"]}}},
             "invalid node",
         ),
-        (None, "m.json: No such file"),
+        (None, "m.json` cannot be read.\n  found:    No such file"),
     ],
 )
 def test_unreadable_manifest_is_an_error(data: object, said: str, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_catalog_returns_columns_in_order_and_sizes(tmp_path: Path) -> None:
     assert catalog == {"x": CatalogTable({"a": "date", "b": "int"}, 12), "y": CatalogTable({}, None)}
     assert list(catalog["x"].columns) == ["a", "b"]
     file.write_text("{")
-    with pytest.raises(ProjectError, match="Cannot read"):
+    with pytest.raises(ProjectError, match="cannot be read"):
         read_catalog(file)
 
 
@@ -220,7 +220,7 @@ def test_seed_columns_match_the_columns_that_dbt_loads(tmp_path: Path) -> None:
     assert seed_columns(file, {"delimiter": ";", "column_types": {"code": "string"}}) == {
         "k": "bigint", "price": "double", "day": "date", "at": "timestamp", "name": "string", "code": "string",
     }  # fmt: skip
-    with pytest.raises(ProjectError, match="Cannot read"):
+    with pytest.raises(ProjectError, match="cannot be read"):
         seed_columns(tmp_path / "none.csv", {})
 
 

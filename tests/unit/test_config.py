@@ -52,7 +52,7 @@ def test_macros_and_python_agree_with_the_case(name: str) -> None:
         return
     for part in ["found:", "expected:", "instead:", *case["message"]]:
         assert part in str(found)
-    assert "model 'm'" in str(found).lower()
+    assert "model `m`" in str(found).lower()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -125,7 +125,7 @@ def test_every_key_and_every_rule_has_a_case() -> None:
 @pytest.mark.parametrize("wrong", [{"buckets": "8"}, {"bucket_hash": "md5"}, {"sorted_by": [1]}])
 def test_check_rejects_the_same_configs_as_a_run(wrong: dict[str, Any]) -> None:
     config = {"clustered_by": ["k"], "buckets": 8, **wrong}
-    with pytest.raises(ProjectError, match="Model 'm' has an invalid") as error:
+    with pytest.raises(ProjectError, match="Model `m` has an invalid") as error:
         configured_layout(config, "bucketed_table", "m")
     assert str(error.value) == of_macros({**config, "materialized": "bucketed_table"})
 

@@ -263,7 +263,7 @@ def test_changed_file_stops_all_edits(project: Project) -> None:
     edits = several(project)
     project.write("models/separator.sql", "select 2")
     with pytest.raises(
-        ProjectError, match=r"models/separator.sql has changed since the command read it. No config has been changed"
+        ProjectError, match=r"`models/separator.sql` has changed since the command read it. No config has been changed"
     ):
         apply(project.folder, edits)
     assert project.read("models/crlf.sql") == edits[0].before
@@ -272,7 +272,7 @@ def test_changed_file_stops_all_edits(project: Project) -> None:
 def test_missing_file_stops_all_edits(project: Project) -> None:
     edits = several(project)
     (project.folder / "models/separator.sql").unlink()
-    with pytest.raises(ProjectError, match=r"Cannot read models/separator.sql"):
+    with pytest.raises(ProjectError, match=r"`models/separator.sql` cannot be read"):
         apply(project.folder, edits)
     assert project.read("models/crlf.sql") == edits[0].before
 

@@ -87,7 +87,7 @@ def test_settings_for_a_server_are_printed_as_a_note(shop: Path) -> None:
     ("arguments", "message"),
     [
         (("--model", "orders"), "--model and --clustered-by must be used together"),
-        (("--model", "order", "--clustered-by", "a"), "The project has no model 'order'."),
+        (("--model", "order", "--clustered-by", "a"), "The project has no model `order`."),
         (("--target", "none"), "does not have a target named 'none'"),
     ],
 )
@@ -101,7 +101,7 @@ def test_invalid_request_changes_nothing(shop: Path, arguments: tuple[str, ...],
 def test_missing_table_requires_a_size(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "_size", lambda *_: None)
     asked = ("--model", "orders", "--clustered-by", "customer_id")
-    assert "The size of model 'orders' is unknown." in run(shop, *asked).output
+    assert "The size of model `orders` is unknown." in run(shop, *asked).output
     assert "smaller than 256 MiB" in run(shop, *asked, "--size", "1MiB").output
     assert "buckets=7" in run(shop, *asked, "--buckets", "7").output
     assert "buckets=200" in run(shop, *asked, "--size", "50GiB", "--buckets", "200").output
@@ -136,7 +136,7 @@ def test_packages_file_keeps_its_comments_and_style() -> None:
 
 @pytest.mark.parametrize("text", ["packages: 3\n", "- a\n", "packages: [\n"])
 def test_file_without_packages_is_an_error_that_names_it(text: str) -> None:
-    with pytest.raises(ProjectError, match=r"^packages.yml"):
+    with pytest.raises(ProjectError, match=r"^The file `packages.yml`"):
         add_package(text, {"local": "x"})
 
 
@@ -150,7 +150,7 @@ def test_existing_jars_and_extensions_are_kept() -> None:
 
 
 def test_missing_target_is_an_error() -> None:
-    with pytest.raises(ProfileError, match="no target 'qa' in profile 'shop'"):
+    with pytest.raises(ProfileError, match="no target `qa` in profile `shop`"):
         add_settings(PROFILE, "shop", "qa", SETTINGS)
 
 

@@ -56,7 +56,7 @@ def test_project_of_this_repository_has_the_showcase(tmp_path: Path) -> None:
         (True, "bucket=4", "found:    bucket=4"),
         (True, "buckets=4, materialized='bucketed_incremental', on_schema_change='append'", "`on_schema_change`"),
         (False, "bucket=4", None),
-        (True, "materialized='organized_table', num_files=4", "Model 'm' has an invalid `clustered_by`"),
+        (True, "materialized='organized_table', num_files=4", "Model `m` has an invalid `clustered_by`"),
         (
             True,
             "materialized='organized_incremental', clustered_by=none, num_files=4, target_file_size=7",

@@ -55,7 +55,7 @@ def test_table_without_partitions_has_no_files() -> None:
 def test_invalid_file_count_is_an_error_that_names_the_model(
     given: dict[str, object], partition_by: list[str], message: str
 ) -> None:
-    with pytest.raises(ProjectError, match="Model 'm' has an invalid") as error:
+    with pytest.raises(ProjectError, match="Model `m` has an invalid") as error:
         file_config({"partition_by": partition_by, **given}, {}, "m")
     assert message in str(error.value)
 

@@ -34,7 +34,7 @@ def test_run_refuses_other_types_of_bucket_columns(case: dict[str, Any], bucket_
     if case["spark" if bucket_hash == "spark" else "hive"]:
         validate(column, bucket_hash)
         return
-    with pytest.raises(CompilerError, match=r"Model 'm' has an invalid `clustered_by`\.\n  found:    k ") as error:
+    with pytest.raises(CompilerError, match=r"Model `m` has an invalid `clustered_by`\.\n  found:    k ") as error:
         validate(column, bucket_hash)
     # The Spark layout is a remedy only where it accepts the type.
     assert ("or bucket_hash='spark'" in str(error.value)) == case["spark"]

@@ -55,7 +55,7 @@
     {%- if name is not string or not name | trim -%}
       {% do spark_bucketing.raise_config_error(key, names, 'column names, each a non-empty string', instead, node=node) %}
     {%- elif name | lower in distinct and not spec.lenient -%}
-      {% do spark_bucketing.raise_config_error(key, names, 'each column once', "remove the second '" ~ name ~ "'", node=node) %}
+      {% do spark_bucketing.raise_config_error(key, names, 'each column once', 'remove the second `' ~ name ~ '`', node=node) %}
     {%- endif -%}
     {%- do distinct.setdefault(name | lower, name) -%}
   {%- endfor -%}

@@ -49,8 +49,9 @@
     {%- set meant = known.key or spark_bucketing.nearest_name(key, names, within=1) -%}
     {%- if meant -%}
       {%- set text = "'" ~ value ~ "'" if value is string else value -%}
-      {% do exceptions.raise_compiler_error('Unknown key `' ~ key ~ "` in the config of model '" ~ node.name ~ "'; did you mean `" ~ meant ~ '`?\n  found:    ' ~ key ~ '=' ~ text
-          ~ '\n  expected: a config key of dbt or of this package\n  instead:  ' ~ meant ~ '=' ~ text) %}
+      {% do exceptions.raise_compiler_error(spark_bucketing.error_message(
+          'Unknown key `' ~ key ~ '` in the config of model `' ~ node.name ~ '`; did you mean `' ~ meant ~ '`?',
+          key ~ '=' ~ text, 'a config key of dbt or of this package', meant ~ '=' ~ text)) %}
     {%- endif -%}
   {%- endfor -%}
 {%- endmacro %}
@@ -69,7 +70,7 @@
     {%- for name in values[rule.key] if name | lower in taken -%}
       {% do spark_bucketing.raise_config_error(rule.key, name, 'columns that are not in `' ~ rule.other ~ '`'
           ~ (': data files do not contain partition columns' if rule.other == 'partition_by' else ''),
-          "remove '" ~ name ~ "' from `" ~ rule.key ~ '` or from `' ~ rule.other ~ '`', node=node) %}
+          'remove `' ~ name ~ '` from `' ~ rule.key ~ '` or from `' ~ rule.other ~ '`', node=node) %}
     {%- endfor -%}
   {%- endfor -%}
   {%- for rule in schema.rules -%}

@@ -1,3 +1,3 @@
 {% macro raise_column_error(found, expected, instead) -%}
-  {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "' has an invalid column.\n  found:    " ~ found ~ '\n  expected: ' ~ expected ~ '\n  instead:  ' ~ instead) %}
+  {% do exceptions.raise_compiler_error(spark_bucketing.error_message('Model `' ~ model.name ~ '` has an invalid column.', found, expected, instead)) %}
 {%- endmacro %}

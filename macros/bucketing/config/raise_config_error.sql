@@ -4,5 +4,5 @@
 
 
 {% macro config_error(setting, found, expected, instead, node=model) -%}
-  {{ return("Model '" ~ node.name ~ "' has an invalid `" ~ setting ~ '`.\n  found:    ' ~ found ~ '\n  expected: ' ~ expected ~ '\n  instead:  ' ~ instead) }}
+  {{ return(spark_bucketing.error_message('Model `' ~ node.name ~ '` has an invalid `' ~ setting ~ '`.', found, expected, instead)) }}
 {%- endmacro %}

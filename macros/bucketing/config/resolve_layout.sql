@@ -9,7 +9,7 @@
     {#- Stock Spark always computes the bucket of a row with Hive's hash of version 1. No SQL expression can change this. -#}
     {% do spark_bucketing.raise_config_error('bucket_hash', layout.bucket_hash ~ ', in a session without the session extension',
         'the session extension, loaded and enabled: stock Spark writes only the buckets of bucketing version 1',
-        "load the extension (spark-bucketing extension conf), or bucket_hash='hive'") %}
+        "load the extension (`spark-bucketing extension conf`), or bucket_hash='hive'") %}
   {%- endif -%}
   {%- set by_name = dict(zip(columns | map(attribute='name') | map('lower'), columns)) -%}
   {%- set resolved = dict(layout) -%}

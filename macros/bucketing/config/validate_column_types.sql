@@ -10,7 +10,7 @@
   {%- for column in columns -%}
     {%- set found = column.name ~ ' ' ~ column.type -%}
     {%- set type = column.type | lower -%}
-    {%- set cast = 'cast(' ~ column.name ~ ' as ' ~ spark_bucketing.hive_type(column.type) ~ ') in the model' -%}
+    {%- set cast = '`cast(' ~ column.name ~ ' as ' ~ spark_bucketing.hive_type(column.type) ~ ')` in the model' -%}
     {%- if modules.re.search(spark_bucketing.type_pattern(unstorable), type) or (orc and ' collate ' in type) -%}
       {% do spark_bucketing.raise_column_error(found, 'a type that ' ~ layout.file_format ~ ' tables' ~ (" with bucket_hash='" ~ layout.bucket_hash ~ "'" if layout.clustered_by else '') ~ ' can store',
           cast ~ (", or bucket_hash='spark'" if hive and not orc and not modules.re.search(spark_bucketing.type_pattern(['interval', 'time']), type) else '')) %}
@@ -26,7 +26,7 @@
     {%- endfor -%}
     {%- if modules.re.search(':[^<>,()]*:|struct<[^:<>]*,', type) -%}
       {% do spark_bucketing.raise_column_error(found, "names of struct fields without ':' and ',', which separate fields in Spark's type strings",
-          'cast(' ~ column.name ~ ' as struct<...>) with other field names in the model') %}
+          '`cast(' ~ column.name ~ ' as struct<...>)` with other field names in the model') %}
     {%- endif -%}
     {%- if hive and spark_bucketing.without_void(column.type) != column.type -%}
       {#- A bare null in a query has the type void, which the Hive metastore cannot store. -#}

@@ -13,10 +13,10 @@
       {%- endif -%}
     {%- endfor -%}
     {%- if missing -%}
-      {% do exceptions.warn("Model '" ~ model.name ~ "': The following columns are specified in the schema but are not present in the database: " ~ missing | join(', ')) %}
+      {% do exceptions.warn("Model `" ~ model.name ~ "`: The following columns are specified in the schema but are not present in the database: " ~ missing | join(', ')) %}
     {%- endif -%}
     {%- if long -%}
-      {% do exceptions.warn("Model '" ~ model.name ~ "': The metastore stores at most 256 characters of a column description. The run truncates the descriptions of these columns: "
+      {% do exceptions.warn("Model `" ~ model.name ~ "`: The metastore stores at most 256 characters of a column description. The run truncates the descriptions of these columns: "
           ~ long | join(', ')) %}
     {%- endif -%}
   {%- endif -%}

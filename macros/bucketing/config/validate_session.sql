@@ -35,6 +35,5 @@
 
 
 {% macro raise_session_error(found, expected, instead) -%}
-  {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "' cannot be built in this session.\n  found:    " ~ found
-      ~ '\n  expected: ' ~ expected ~ '\n  instead:  ' ~ instead) %}
+  {% do exceptions.raise_compiler_error(spark_bucketing.error_message('Model `' ~ model.name ~ '` cannot be built in this session.', found, expected, instead)) %}
 {%- endmacro %}

@@ -11,7 +11,7 @@
     {%- set bytes = (size.group(1) | float * 1024 ** ' KMGTPE'.index(size.group(2) or ' ')) | int if size else none -%}
     {%- if bytes is not none and bytes < layout.buckets * 131072 -%}
       {%- set suggested = [bytes // 134217728, 1] | max -%}
-      {% do exceptions.warn("Model '" ~ model.name ~ "': buckets=" ~ layout.buckets ~ ' writes very small files: Spark estimates '
+      {% do exceptions.warn("Model `" ~ model.name ~ "`: buckets=" ~ layout.buckets ~ ' writes very small files: Spark estimates '
           ~ '{:,}'.format(bytes) ~ ' bytes for the result of the query. Each file needs its own write task, and readers must open each file. Try buckets=' ~ suggested ~ '.') %}
     {%- endif -%}
   {%- endif -%}

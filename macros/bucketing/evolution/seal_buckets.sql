@@ -11,8 +11,8 @@
     {%- set table = relation if relation is string else spark_bucketing.quote_relation(relation) -%}
     {%- set missing = spark_bucketing.missing_bucket_specs() -%}
     {%- if missing -%}
-      {% do exceptions.raise_compiler_error('The files of ' ~ relation ~ ' cannot be sealed.\n  found:    ' ~ missing.found
-          ~ '\n  expected: the session extension, which adds the statement SEAL BUCKETS\n  instead:  ' ~ missing.instead) %}
+      {% do exceptions.raise_compiler_error(spark_bucketing.error_message('The files of table `' ~ relation ~ '` cannot be sealed.', missing.found,
+          'the session extension, which adds the statement SEAL BUCKETS', missing.instead)) %}
     {%- endif -%}
     {%- set statement = 'alter table ' ~ table ~ ' seal buckets' ~ (' where ' ~ where ~ '\n' if where else '') -%}
     {%- for row in run_query(statement).rows -%}

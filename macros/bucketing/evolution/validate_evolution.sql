@@ -5,8 +5,8 @@
   existing: dict, table_layout() of the table
 -#}
 {% macro validate_evolution(layout, existing) -%}
-  {%- set instead = "on_bucket_change='rebuild' to rewrite the table's rows in the new layout, or dbt run --full-refresh" -%}
-  {%- set found = 'evolve, and the table is\n              ' ~ spark_bucketing.describe_layout(existing) -%}
+  {%- set instead = "on_bucket_change='rebuild' to rewrite the table's rows in the new layout, or `dbt run --full-refresh`" -%}
+  {%- set found = 'evolve, and the table is\n  ' ~ spark_bucketing.describe_layout(existing) -%}
   {%- for setting in ['file_format', 'partition_by'] if spark_bucketing.property_text(layout[setting]) != spark_bucketing.property_text(existing[setting]) -%}
     {% do spark_bucketing.raise_config_error('on_bucket_change', found, 'a table with ' ~ setting ~ '='
         ~ (layout[setting] if setting == 'file_format' else '[' ~ layout[setting] | join(', ') ~ ']')

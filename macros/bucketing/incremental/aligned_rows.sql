@@ -15,9 +15,10 @@
       {%- set value = 'cast(null as ' ~ type ~ ')' -%}
     {%- elif types[column.name] != column.type -%}
       {#- Without ANSI mode, a failing cast returns NULL and would lose the value. -#}
-      {%- set error = spark_bucketing.string_literal('column ' ~ column.name ~ ' has a value that Spark cannot convert to ' ~ column.type ~ ': ') -%}
-      {%- set value = 'if(' ~ name ~ ' is null, null, coalesce(try_cast(' ~ name ~ ' as ' ~ type ~ '), raise_error('
-          ~ error ~ ' || cast(' ~ name ~ ' as string))))' -%}
+      {%- set error = spark_bucketing.error_message('Column `' ~ column.name ~ '` of model `' ~ model.name ~ '` has a value that Spark cannot convert.',
+          '{value}', 'values of type ' ~ column.type, 'convert or filter such values in the model') -%}
+      {%- set value = 'if(' ~ name ~ ' is null, null, coalesce(try_cast(' ~ name ~ ' as ' ~ type ~ '), raise_error(replace('
+          ~ spark_bucketing.string_literal(error) ~ ", '{value}', cast(" ~ name ~ ' as string)))))' -%}
     {%- else -%}
       {%- set value = name -%}
     {%- endif -%}

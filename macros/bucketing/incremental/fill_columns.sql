@@ -20,7 +20,7 @@
         {%- else -%}
           {% do spark_bucketing.raise_config_error('clustered_by' if column.name | lower in layout.clustered_by | map('lower') | list else 'partition_by',
               column.name ~ ' ' ~ column.from.type ~ ' in the query', column.type ~ ', the type of the column in the table',
-              'cast(' ~ column.from.name ~ ' as ' ~ column.type ~ ') in the model, or dbt run --full-refresh') %}
+              '`cast(' ~ column.from.name ~ ' as ' ~ column.type ~ ')` in the model, or `dbt run --full-refresh`') %}
         {%- endif -%}
       {%- endif -%}
     {%- endif -%}

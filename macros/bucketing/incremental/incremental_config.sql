@@ -9,10 +9,10 @@
 {% macro incremental_config(layout, node=model) -%}
   {%- set strategy = layout.incremental_strategy -%}
   {%- if strategy == 'append' and node.config.get('incremental_strategy') | lower == 'merge' -%}
-    {% do exceptions.warn("Model '" ~ node.name ~ "': incremental_strategy='merge' without `unique_key` appends all rows. Set unique_key=['id'], or incremental_strategy='append'.") %}
+    {% do exceptions.warn("Model `" ~ node.name ~ "`: incremental_strategy='merge' without `unique_key` appends all rows. Set unique_key=['id'], or incremental_strategy='append'.") %}
   {%- elif strategy != 'merge' -%}
     {%- for setting in ['unique_key', 'merge_update_columns', 'merge_exclude_columns', 'incremental_predicates'] if node.config.get(setting) -%}
-      {% do exceptions.warn("Model '" ~ node.name ~ "': `" ~ setting ~ "` has no effect with incremental_strategy='" ~ strategy ~ "'; it applies to 'merge' only.") %}
+      {% do exceptions.warn("Model `" ~ node.name ~ "`: `" ~ setting ~ "` has no effect with incremental_strategy='" ~ strategy ~ "'; it applies to 'merge' only.") %}
     {%- endfor -%}
   {%- endif -%}
   {%- set predicates = node.config.get('predicates') or layout.incremental_predicates -%}

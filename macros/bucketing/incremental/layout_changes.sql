@@ -12,7 +12,7 @@
   {%- elif layout.on_bucket_change == 'rebuild' -%}
     {{ return('rewrite') }}
   {%- endif -%}
-  {% do spark_bucketing.raise_config_error('on_bucket_change', 'fail, and the config defines\n              ' ~ spark_bucketing.describe_layout(layout),
-      'the layout of the table:\n              ' ~ spark_bucketing.describe_layout(existing),
-      "on_bucket_change='rebuild' to rewrite the table in the new layout, 'evolve' to use it for new partitions only, or dbt run --full-refresh") %}
+  {% do spark_bucketing.raise_config_error('on_bucket_change', 'fail, and the config defines\n  ' ~ spark_bucketing.describe_layout(layout),
+      'the layout of the table:\n  ' ~ spark_bucketing.describe_layout(existing),
+      "on_bucket_change='rebuild' to rewrite the table in the new layout, 'evolve' to use it for new partitions only, or `dbt run --full-refresh`") %}
 {%- endmacro %}

@@ -29,10 +29,10 @@
       ~ '; missing in the query: ' ~ (missing | join(', ') or 'none') ~ '; changed type: ' ~ (retyped | join(', ') or 'none') -%}
   {%- if on_schema_change == 'fail' and (added or missing or retyped) -%}
     {% do spark_bucketing.raise_config_error('on_schema_change', 'fail, and ' ~ differences, 'the same columns in the query and in the table',
-        "on_schema_change='append_new_columns'" ~ (" or 'sync_all_columns'" if syncs else '') ~ ', or dbt run --full-refresh') %}
+        "on_schema_change='append_new_columns'" ~ (" or 'sync_all_columns'" if syncs else '') ~ ', or `dbt run --full-refresh`') %}
   {%- elif on_schema_change == 'ignore' and missing -%}
     {% do spark_bucketing.raise_config_error('on_schema_change', 'ignore, and ' ~ differences, 'every column of the table in the query',
-        "select the missing columns, on_schema_change='append_new_columns' to fill them with NULL, or " ~ ("'sync_all_columns'" if syncs else 'dbt run --full-refresh') ~ ' to drop them') %}
+        "select the missing columns, on_schema_change='append_new_columns' to fill them with NULL, or " ~ ("'sync_all_columns'" if syncs else '`dbt run --full-refresh`') ~ ' to drop them') %}
   {%- endif -%}
 
   {%- set sync = on_schema_change == 'sync_all_columns' -%}

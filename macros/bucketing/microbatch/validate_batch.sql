@@ -7,7 +7,7 @@
 {% macro validate_batch(rows, input, columns, layout, batch) -%}
   {%- set event_time = config.get('event_time') -%}
   {%- if event_time | lower not in columns | map(attribute='name') | map('lower') | list -%}
-    {% do exceptions.warn("Model '" ~ model.name ~ "' does not select its `event_time` column " ~ event_time ~ '.'
+    {% do exceptions.warn("Model `" ~ model.name ~ "` does not select its `event_time` column " ~ event_time ~ '.'
         ~ ' The run cannot check whether it overwrites rows of other batches.') %}
     {{ return(none) }}
   {%- endif -%}

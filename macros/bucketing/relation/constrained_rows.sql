@@ -19,7 +19,7 @@
     {%- set name = "constraint '" ~ (constraint.name or constraint.type) ~ "'" ~ (' of ' ~ columns | join(', ') if columns else '') -%}
     {%- if not config.get('contract').enforced or constraint.type not in ['not_null', 'check'] -%}
       {%- if constraint.warn_unenforced is not false and constraint.warn_unsupported is not false -%}
-        {% do exceptions.warn("Model '" ~ model.name ~ "': " ~ name ~ ' is not enforced. ' ~ ('Spark does not support constraints of this type for Parquet and ORC tables. Use data_tests instead.'
+        {% do exceptions.warn("Model `" ~ model.name ~ "`: " ~ name ~ ' is not enforced. ' ~ ('Spark does not support constraints of this type for Parquet and ORC tables. Use data_tests instead.'
             if config.get('contract').enforced else 'Set contract: {enforced: true}.')) %}
       {%- endif -%}
     {%- elif not (columns if constraint.type == 'not_null' else constraint.expression) -%}
@@ -40,7 +40,8 @@
 {{ sql }}
   ) where case
     {%- for broken, name in conditions %}
-    when {{ broken }} then raise_error({{ spark_bucketing.string_literal("Model '" ~ model.name ~ "': a row violates the " ~ name ~ '.') }}) is null
+    when {{ broken }} then raise_error({{ spark_bucketing.string_literal(spark_bucketing.error_message(
+        'Model `' ~ model.name ~ '` cannot be built, because a row violates the ' ~ name ~ '.', none, none, 'filter or correct such rows in the model')) }}) is null
     {%- endfor %}
     else true end
 {%- endmacro %}

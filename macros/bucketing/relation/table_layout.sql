@@ -10,7 +10,8 @@
   {%- endif -%}
   {%- set text = spark_bucketing.known_relation(relation) -%}
   {%- if not text -%}
-    {% do exceptions.raise_compiler_error('The table or view ' ~ relation ~ ' does not exist any more.') %}
+    {% do exceptions.raise_compiler_error(spark_bucketing.error_message('The table or view `' ~ relation ~ '` does not exist any more.', none,
+        'no other statement that drops it during the run', 'run the model again')) %}
   {%- endif -%}
   {%- set before = modules.re.split('\n(?:Comment|View Text|Table Properties): ', text, maxsplit=1)[0] -%}
   {%- set details = {} -%}

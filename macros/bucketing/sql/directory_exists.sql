@@ -5,8 +5,8 @@
   {%- set error = spark_bucketing.planning_error(query) -%}
   {%- if error and 'PATH_NOT_FOUND' not in error and 'Conflicting' not in error -%}
     {#- If the error is about 'conflicting' names, partition directories exist, but Spark cannot read them as one table. -#}
-    {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "': Spark cannot list the directory " ~ location ~ '.\n  found:    ' ~ error
-        ~ '\n  expected: a directory that Spark can list\n  instead:  grant Spark access to the directory, and run the model again') %}
+    {% do exceptions.raise_compiler_error(spark_bucketing.error_message('Model `' ~ model.name ~ '` cannot be built, because Spark cannot list the directory `' ~ location ~ '`.',
+        error, 'a directory that Spark can list', 'grant Spark access to the directory, and run the model again')) %}
   {%- endif -%}
   {{ return('PATH_NOT_FOUND' not in error) }}
 {%- endmacro %}

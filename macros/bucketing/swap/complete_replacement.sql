@@ -15,11 +15,10 @@
   {%- endif -%}
   {%- set expected = spark_bucketing.replaced_table(relation, existing, existing.identity) -%}
   {%- if finished.replaces != expected -%}
-    {% do exceptions.raise_compiler_error(
-        "Model '" ~ model.name ~ "': an earlier run crashed while it replaced partitions, and the table has changed since.\n"
-        ~ '  found:    ' ~ staged ~ ' for ' ~ finished.replaces ~ '\n  expected: ' ~ expected
-        ~ '\n  instead:  if ' ~ relation ~ ' contains all rows that you need, drop table ' ~ staged ~ ', which may contain others. Otherwise, dbt run --full-refresh'
-    ) %}
+    {% do exceptions.raise_compiler_error(spark_bucketing.error_message(
+        'Model `' ~ model.name ~ '` cannot be built, because an earlier run crashed while it replaced partitions, and the table has changed since.',
+        staged ~ ' for ' ~ finished.replaces, expected, 'if ' ~ relation ~ ' contains all rows that you need, run `DROP TABLE ' ~ staged ~ '`, which deletes its rows; otherwise, run `dbt run --full-refresh`'
+    )) %}
   {%- endif -%}
   {% do log('Completing an earlier run of ' ~ relation ~ ' that crashed while it replaced partitions.', info=true) %}
   {% do spark_bucketing.replace_touched_partitions(relation, finished.empties, [staged]) %}

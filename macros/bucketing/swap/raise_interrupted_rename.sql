@@ -6,8 +6,9 @@
   stray: relation that does not exist, but whose directory does
 -#}
 {% macro raise_interrupted_rename(table, stray) -%}
-  {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "': an earlier run crashed while it renamed a table. This run changed nothing.\n"
-      ~ '  found:    a directory ' ~ stray.identifier ~ ' without a table, and the table ' ~ table ~ '\n  expected: a directory with the name of its table\n'
-      ~ '  instead:  if the table is empty, its rows are in that directory; move the files to the directory ' ~ table.identifier
-      ~ ' of the same schema. Otherwise, delete the directory. Then run the model again.') %}
+  {% do exceptions.raise_compiler_error(spark_bucketing.error_message(
+      'Model `' ~ model.name ~ '` cannot be built, because an earlier run crashed while it renamed a table. This run changed nothing.',
+      'a directory ' ~ stray.identifier ~ ' without a table, and the table ' ~ table, 'a directory with the name of its table',
+      'if the table is empty, its rows are in that directory; move the files to the directory ' ~ table.identifier
+      ~ ' of the same schema; otherwise, delete the directory; then run the model again')) %}
 {%- endmacro %}

@@ -48,7 +48,8 @@
         begin
           declare exit handler for PATH_NOT_FOUND begin drop table if exists {{ spark_bucketing.quote_relation(relation) }}; end;
           {{ spark_bucketing.validate_directory(existing.location) }};
-          select raise_error({{ spark_bucketing.string_literal('Spark could not rename ' ~ relation ~ ', which is unchanged. The new table is ' ~ finished ~ '.') }});
+          select raise_error({{ spark_bucketing.string_literal(spark_bucketing.error_message('Table `' ~ relation ~ '` could not be renamed, and is unchanged.', none, none,
+              'check that Spark may rename the table, and run the model again; the new table is ' ~ finished)) }});
         end;
       end;
       {%- endif %}
@@ -63,8 +64,9 @@
           {%- endif %}
           {{ spark_bucketing.rename_sql(backup, relation, existing.type) }};
         end;
-        select raise_error({{ spark_bucketing.string_literal('Spark could not rename the new table to ' ~ relation ~ '. The previous one is restored'
-            ~ (', unless it was a view of a missing table' if existing.type == 'view' else '') ~ '. The new table is ' ~ finished ~ '.') }});
+        select raise_error({{ spark_bucketing.string_literal(spark_bucketing.error_message('The new table could not be renamed to `' ~ relation ~ '`. The previous one is restored'
+            ~ (', unless it was a view of a missing table' if existing.type == 'view' else '') ~ '.', none, none,
+            'check that Spark may rename the table, and run the model again; the new table is ' ~ finished)) }});
       end;
       {{ spark_bucketing.rename_sql(finished, relation) }};
     end;

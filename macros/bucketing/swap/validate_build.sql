@@ -7,9 +7,9 @@
 -#}
 {% macro validate_build(finished, found, expected) -%}
   {%- if found != expected -%}
-    {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "': another run of the model is active, and has dropped the new table of this run.\n"
-        ~ '  found:    ' ~ finished ~ ': ' ~ found ~ '\n  expected: ' ~ expected
-        ~ '\n  instead:  wait for the other run, and run a model only once at a time. This run did not change ' ~ this ~ '.') %}
+    {% do exceptions.raise_compiler_error(spark_bucketing.error_message(
+        'Model `' ~ model.name ~ '` cannot be built, because another run of the model is active, and has dropped the new table of this run.',
+        finished ~ ': ' ~ found, expected, 'wait for the other run, and run a model only once at a time; this run did not change ' ~ this)) %}
   {%- endif -%}
 {%- endmacro %}
 

@@ -38,12 +38,11 @@
     {%- do found.append(row[2] ~ ' file(s) of bucket ' ~ (row[1] if row[1] is not none else '(no bucket id in the name)') ~ ' in ' ~ row[0]) -%}
   {%- endfor -%}
   {%- if found -%}
-    {% do exceptions.raise_compiler_error(
-        "Model '" ~ model.name ~ "' was not written as one file per bucket:\n  " ~ found | join('\n  ')
-        ~ "\nThe table has all of its rows, but its files do not match its bucket spec. A known cause is another statement in the same"
-        ~ ' session that read ' ~ relation ~ ' during the write. ' ~ ('The rows are also in ' ~ staged ~ ', from which the next run writes them again.'
-        ~ ' An `append` model that does not filter existing rows then adds its new rows twice; `spark-bucketing table rewrite` adds no rows.'
-        if staged else 'Run the model again.')) %}
+    {% do exceptions.raise_compiler_error(spark_bucketing.error_message(
+        'Model `' ~ model.name ~ '` was not written as one file per bucket. The table has all of its rows.', found | join('\n'),
+        'one file per bucket, and no other statement in the same session that reads ' ~ relation ~ ' during the write',
+        'run the model again' ~ ('; the rows are also in ' ~ staged ~ ', from which the next run writes them again, and an `append` model that does not filter existing rows adds its new rows twice; '
+        ~ '`spark-bucketing table rewrite` adds no rows' if staged else ''))) %}
   {%- endif -%}
 {%- endmacro %}
 

@@ -13,7 +13,7 @@
         'find the version of the rows with spark-bucketing table seal, and set the property to it')) }}
   {%- elif layout.bucket_hash != 'spark' and spark_bucketing.hive_hash_function(layout.bucket_hash) is none -%}
     {{ return(spark_bucketing.test_problem(relation, 'bucketing_version ' ~ layout.bucketing_version ~ ' in a session without the session extension',
-        'the session extension, which computes its hash', 'load the extension (spark-bucketing extension conf)')) }}
+        'the session extension, which computes its hash', 'load the extension (`spark-bucketing extension conf`)')) }}
   {%- endif -%}
   {%- set types = spark_bucketing.hashed_types(layout.bucket_hash) -%}
   {%- set columns = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}

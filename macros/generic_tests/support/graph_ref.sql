@@ -17,7 +17,8 @@
   {%- set ranked = candidates | selectattr('package_name', 'equalto', project_name) | list
       + candidates | selectattr('package_name', 'equalto', model.package_name) | list + candidates -%}
   {%- if not ranked -%}
-    {% do exceptions.raise_compiler_error("'" ~ model.name ~ "' refers to '" ~ name ~ "', which is not in the project.") %}
+    {% do exceptions.raise_compiler_error(spark_bucketing.error_message('Test `' ~ model.name ~ '` reads a query that refers to `' ~ name ~ '`, which is not in the project.',
+        none, 'a model, seed or snapshot', 'correct the name, or enable the node')) %}
   {%- elif ranked[0].config.materialized == 'ephemeral' -%}
     {{ return('(\n' ~ spark_bucketing.render_node(ranked[0]) ~ '\n)') }}
   {%- endif -%}
@@ -30,5 +31,7 @@
   {%- for source in graph.sources.values() if source.source_name == source_name and source.name == table_name -%}
     {{ return(api.Relation.create(schema=source.schema, identifier=source.identifier)) }}
   {%- endfor -%}
-  {% do exceptions.raise_compiler_error("'" ~ model.name ~ "' refers to the source '" ~ source_name ~ '.' ~ table_name ~ "', which is not in the project.") %}
+  {% do exceptions.raise_compiler_error(spark_bucketing.error_message(
+      'Test `' ~ model.name ~ '` reads a query that refers to the source `' ~ source_name ~ '.' ~ table_name ~ '`, which is not in the project.',
+      none, 'a source of the project', 'correct the name, or enable the source')) %}
 {%- endmacro %}

@@ -16,16 +16,14 @@
 
 
 {% macro test_problem(relation, found, expected, instead) -%}
-  {{ return(
-      "Cannot run test '" ~ model.name ~ "' on " ~ relation.schema ~ '.' ~ relation.identifier
-      ~ '.\n  found:    ' ~ found ~ '\n  expected: ' ~ expected ~ '\n  instead:  ' ~ instead ~ '\n'
-  ) }}
+  {{ return(spark_bucketing.error_message(
+      'Cannot run test `' ~ model.name ~ '` on table `' ~ relation.schema ~ '.' ~ relation.identifier ~ '`.', found, expected, instead
+  ) ~ '\n') }}
 {%- endmacro %}
 
 
 {% macro raise_argument_error(test, argument, found, expected, instead) -%}
-  {% do exceptions.raise_compiler_error(
-      "Test '" ~ model.name ~ "' has an invalid argument `" ~ argument ~ '` for ' ~ test ~ '.'
-      ~ '\n  found:    ' ~ found ~ '\n  expected: ' ~ expected ~ '\n  instead:  ' ~ instead
-  ) %}
+  {% do exceptions.raise_compiler_error(spark_bucketing.error_message(
+      'Test `' ~ model.name ~ '` has an invalid argument `' ~ argument ~ '` for ' ~ test ~ '.', found, expected, instead
+  )) %}
 {%- endmacro %}

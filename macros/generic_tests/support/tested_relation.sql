@@ -10,9 +10,9 @@
   {%- elif model.sources -%}
     {{ return(spark_bucketing.graph_source(model.sources[0][0], model.sources[0][1])) }}
   {%- endif -%}
-  {% do exceptions.raise_compiler_error(
-      "Test '" ~ model.name ~ "' received the query " ~ tested ~ ' instead of a table. Attach it to a model, snapshot, seed or source.'
-  ) %}
+  {% do exceptions.raise_compiler_error(spark_bucketing.error_message(
+      'Test `' ~ model.name ~ '` received a query instead of a table.', tested, 'a table', 'attach the test to a model, snapshot, seed or source'
+  )) %}
 {%- endmacro %}
 
 

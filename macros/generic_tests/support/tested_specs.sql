@@ -37,7 +37,7 @@
     {%- endif -%}
   {%- endfor -%}
   {%- if state.unbucketed -%}
-    {% do log("Test '" ~ model.name ~ "' skips " ~ state.unbucketed ~ ' of ' ~ (state.unbucketed + sealed | length + loose | length)
+    {% do log("Test `" ~ model.name ~ "` skips " ~ state.unbucketed ~ ' of ' ~ (state.unbucketed + sealed | length + loose | length)
         ~ ' partition(s) of ' ~ relation ~ ', which have no buckets.', info=true) %}
   {%- endif -%}
   {%- set groups = [] -%}

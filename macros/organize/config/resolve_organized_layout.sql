@@ -14,7 +14,7 @@
     {%- for column in columns if column.name | lower in layout[setting] | map('lower') | list and column.type | lower == 'timestamp' and layout.file_format == 'orc' -%}
       {% do spark_bucketing.raise_config_error(setting, column.name ~ ' timestamp, in ORC',
           "a type that does not depend on the time zone; ORC stores timestamps in the writer's local time",
-          "file_format='parquet', or cast(" ~ column.name ~ ' as timestamp_ntz) as ' ~ column.name ~ ' in the model') %}
+          "file_format='parquet', or `cast(" ~ column.name ~ ' as timestamp_ntz) as ' ~ column.name ~ '` in the model') %}
     {%- endfor -%}
   {%- endfor -%}
   {{ return(spark_bucketing.resolve_layout(layout, columns)) }}

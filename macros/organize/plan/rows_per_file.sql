@@ -56,7 +56,7 @@
 {#-
   Returns {rows, bytes} of a sample of about a million rows, which the macro writes with the model's format and options.
 
-  The sample consists of blocks of contiguous rows from the whole input, because the compression of a row depends on its neighbours.
+  The sample consists of blocks of contiguous rows from the whole input, because the compression of a row depends on its neighbors.
 -#}
 {% macro measured_sample(input, columns, layout, sample) -%}
   {%- set names = columns | map(attribute='name') | reject('in', layout.partition_by) | list -%}

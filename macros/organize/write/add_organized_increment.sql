@@ -44,10 +44,10 @@
 {% macro validate_organized_layout(layout, existing) -%}
   {%- if spark_bucketing.describe_layout(layout) != spark_bucketing.describe_layout(existing) -%}
     {% do spark_bucketing.raise_config_error('partition_by' if layout.file_format == existing.file_format else 'file_format', spark_bucketing.describe_layout(layout),
-        'the layout of the table: ' ~ spark_bucketing.describe_layout(existing), 'dbt run --full-refresh, which rebuilds the table') %}
+        'the layout of the table: ' ~ spark_bucketing.describe_layout(existing), 'run `dbt run --full-refresh`, which rebuilds the table') %}
   {%- endif -%}
   {%- for setting in ['range_by', 'implicit_partition_by'] if layout[setting] | map('lower') | list != existing[setting] | map('lower') | list -%}
     {% do spark_bucketing.raise_config_error(setting, layout[setting] | join(', ') or 'none', 'the `' ~ setting ~ '` of the table: ' ~ (existing[setting] | join(', ') or 'none'),
-        'dbt run --full-refresh, which rebuilds the table') %}
+        'run `dbt run --full-refresh`, which rebuilds the table') %}
   {%- endfor -%}
 {%- endmacro %}

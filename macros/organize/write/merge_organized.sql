@@ -107,7 +107,7 @@
   {%- set name = spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) -%}
   {%- set files = run_query('select count(*) from file_statistics(' ~ name ~ ') where rows is null').rows[0][0] | int -%}
   {%- if files -%}
-    {% do exceptions.warn("Model '" ~ model.name ~ "': the file statistics do not cover " ~ '{:,}'.format(files) ~ ' files of ' ~ relation
+    {% do exceptions.warn("Model `" ~ model.name ~ "`: the file statistics do not cover " ~ '{:,}'.format(files) ~ ' files of ' ~ relation
         ~ '. Another writer added these files, or the statistics are damaged. Every merge reads them, and new files may overlap with them. Rebuild the statistics with '
         ~ '`spark-bucketing table stats --repair ' ~ relation.schema ~ '.' ~ relation.identifier ~ '`.') %}
   {%- endif -%}

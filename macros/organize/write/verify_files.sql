@@ -8,6 +8,6 @@
   {%- endif -%}
   {%- set found = run_query('select count(*) from ' ~ spark_bucketing.files_source(spark_bucketing.table_location(relation, layout))).rows[0][0] | int -%}
   {%- if found != plan.files -%}
-    {% do exceptions.warn("Model '" ~ model.name ~ "': Spark wrote " ~ '{:,}'.format(found) ~ ' files instead of the planned ' ~ '{:,}'.format(plan.files) ~ '.') %}
+    {% do exceptions.warn("Model `" ~ model.name ~ "`: Spark wrote " ~ '{:,}'.format(found) ~ ' files instead of the planned ' ~ '{:,}'.format(plan.files) ~ '.') %}
   {%- endif -%}
 {%- endmacro %}

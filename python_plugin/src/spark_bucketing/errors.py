@@ -1,7 +1,6 @@
-"""Define exit codes and errors.
+"""Define exit codes, errors, and the form of error messages."""
 
-The message of an error states the problem, the expected state and the remedy.
-"""
+from itertools import takewhile
 
 # Exit codes of all commands. 2 also means that part of the result is unknown. 130 is the shell's code for SIGINT.
 CLEAN, FINDINGS, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
@@ -17,8 +16,39 @@ def exit_code(states: set[str]) -> int:
     return COULD_NOT_RUN if "unknown" in states else CLEAN
 
 
+def error_message(sentence: str, found: object = None, expected: object = None, instead: object = None) -> str:
+    """Return the message of an error, in the form that CONTRIBUTING.md describes.
+
+    Args:
+        sentence: names the object and its problem.
+        found: the value or state that was found, if the sentence does not say it.
+        expected: the accepted values or states.
+        instead: the value to use, or the action to take.
+    """
+    labels = {"found:    ": found, "expected: ": expected, "instead:  ": instead}
+    # The indentation of further lines shows that they belong to the same label.
+    lines = {
+        label: str(text).rstrip("\n").replace("\n", "\n" + " " * 12)
+        for label, text in labels.items()
+        if text is not None
+    }
+    return "\n".join([sentence, *(f"  {label}{text or repr('')}" for label, text in lines.items())])
+
+
+def headline(text: str) -> str:
+    """Return the first line of Spark's error message, and the labeled lines that follow in errors of the extension."""
+    first, *others = text.strip().splitlines() or [""]
+    is_labeled = bool(others) and others[0].startswith(("  found: ", "  expected: ", "  instead: "))
+    labeled = takewhile(lambda line: line.startswith("  "), others) if is_labeled else ()
+    return "\n".join([first.strip(), *labeled])
+
+
 class BucketingError(Exception):
     """Base class of all errors that this package raises deliberately."""
+
+    def __init__(self, sentence: str, *, found: object = None, expected: object = None, instead: object = None) -> None:
+        """Compose the message from the arguments of error_message()."""
+        super().__init__(error_message(sentence, found, expected, instead))
 
 
 class ProfileError(BucketingError):

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from spark_bucketing.errors import SparkError
+from spark_bucketing.errors import SparkError, headline
 from spark_bucketing.interrupts import noted_interrupts
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession
                 # An event log of these statements would count as a workload.
                 session = builder.config(map={**settings, "spark.eventLog.enabled": "false"}).getOrCreate()
         except Exception as error:
-            raise SparkError(f"Spark did not start. {_reason(error)}\n{_tail(log)}".rstrip()) from error
+            raise SparkError("Spark did not start.", found=f"{_reason(error)}\n{_tail(log)}") from error
     with spark_call("The metastore does not answer."):
         session.sql("show databases").collect()
     return session
@@ -281,7 +281,7 @@ def _reason(error: Exception) -> str:
             "Another process, such as a running dbt, has the embedded metastore open. Wait until it ends, then "
             "try again."
         )
-    return next((line for line in messages[0].splitlines() if line.strip()), type(error).__name__)
+    return headline(messages[0]) or type(error).__name__
 
 
 def _java_messages(error: Exception) -> Iterator[str]:

@@ -58,7 +58,7 @@ def test_not_clustered_leaves_an_unbucketed_table_unchanged(tables: Tables) -> N
 def test_types_without_a_hive_equivalent_are_refused(tables: Tables) -> None:
     tables.create("p (k int, at timestamp_ntz, ds string) using parquet partitioned by (ds)")
     tables.sql("insert into p values (1, timestamp_ntz'2024-01-01', 'x')")
-    refused(tables, CLUSTERED, r"`p`: found columns that Spark could not store .*: k, at")
+    refused(tables, CLUSTERED, r"`p`\.\n  found:    columns that Spark could not store .*: k, at")
     assert ("Provider", "parquet", "") in tables.sql("describe formatted p")
     assert kept(tables, "p") == {"ds=x": StoredSpec(None, 0)}
     assert tables.sql("select k, ds from p") == [(1, "x")]
@@ -66,7 +66,7 @@ def test_types_without_a_hive_equivalent_are_refused(tables: Tables) -> None:
 
 def test_names_that_hive_cannot_read_are_refused(tables: Tables) -> None:
     tables.create("p (k int, `a,b` string) using orc")
-    refused(tables, CLUSTERED, "`p`: found the column name a,b with a comma")
+    refused(tables, CLUSTERED, r"`p`\.\n  found:    the column name a,b with a comma")
 
 
 def test_table_with_partitions_unknown_to_the_metastore_is_refused(tables: Tables, tmp_path: Path) -> None:

@@ -51,7 +51,9 @@ def test_other_formats_are_left_to_stock_spark(tables: Tables, file_format: str)
         assert "Spark buckets" not in tables.read(query)
     assert seal_of(tables, "t") == {}
     refused(
-        tables, "alter table t seal buckets", f"format {file_format}. Expected PARQUET or ORC.*Instead: write its rows"
+        tables,
+        "alter table t seal buckets",
+        f"format {file_format}\n  expected: PARQUET or ORC.*instead:  write its rows",
     )
 
 

@@ -155,7 +155,7 @@ def test_query_fails_with_a_clear_error_if_a_file_is_replaced(replaceable: Table
     tables, frame = replaceable, planned_frame(replaceable, query)
     first, second, *_ = tables.files("r")
     put(second, (first if other else second).read_bytes())
-    with pytest.raises(ERRORS, match=r"r was replaced while the query ran.*REFRESH TABLE"):
+    with pytest.raises(ERRORS, match=r"(?s)r was replaced while the query ran.*REFRESH TABLE"):
         frame.collect()
     tables.sql("refresh table r")
     assert "Bucketed: false [seal-broken]" in tables.read(query)

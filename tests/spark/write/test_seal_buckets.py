@@ -190,7 +190,7 @@ REFUSED = [
     ("refused seal buckets now", "'now': expected the end"),
     ("refused seal buckets dry", "expected RUN"),
     ("refused seal buckets where p = 1 dry now", "'now': expected RUN"),
-    ("whole seal buckets where k = 1", "found no partitions"),
+    ("whole seal buckets where k = 1", "found:    no partitions"),
     ("a_view seal buckets", "(EXPECT_TABLE_NOT_VIEW|is a view).*ALTER TABLE ... SEAL BUCKETS"),
     ("new_rows seal buckets", "new_rows"),
     ("nothing seal buckets", "TABLE_OR_VIEW_NOT_FOUND"),

@@ -110,16 +110,16 @@ def test_table_of_an_unknown_bucketing_version_is_refused(
     tables.sql("alter table two set tblproperties ('bucketing_version' = '3')")
     tables.sql("select * from two")
     if write is WRITES["explain"]:
-        assert "found the table property 'bucketing_version' = '3'" in str(write(tables))
+        assert "found:    the table property 'bucketing_version' = '3'" in str(write(tables))
         return
     with pytest.raises(AnalysisException) as error:
         write(tables)
     message = str(error.value)
     assert (
-        "Cannot write into `spark_catalog`.`write_plans`.`two`: found the table property 'bucketing_version' = '3'"
-        in message
+        "Cannot write into `spark_catalog`.`write_plans`.`two`.\n"
+        "  found:    the table property 'bucketing_version' = '3'" in message
     )
-    assert "Expected exactly '1' or '2'" in message
+    assert "expected: exactly '1' or '2'" in message
     assert "ALTER TABLE `spark_catalog`.`write_plans`.`two` SEAL BUCKETS DRY RUN" in message
     assert tables.files("two") == []
     tables.sql("alter table two set tblproperties ('bucketing_version' = '1')")

@@ -52,6 +52,15 @@ def test_each_partition_has_one_file_per_bucket(tables: Tables, layout: str) -> 
     assert tables.rows("select k, v, p from t") == tables.rows("select * from scattered")
 
 
+def has_labels(error: Exception) -> bool:
+    """Return whether a message has its labeled lines, and no other lines after the first."""
+    return [line[:12] for line in str(error).strip().splitlines()[1:]] == [
+        "  found:    ",
+        "  expected: ",
+        "  instead:  ",
+    ]
+
+
 def assert_sealed(tables: Tables, name: str, layout: str) -> None:
     """Check that all partitions are sealed with 8 buckets."""
     assert_bucketed(tables, name, layout)
@@ -237,8 +246,8 @@ def test_full_disk_gives_an_error_of_one_line(tables: Tables) -> None:
             tables.sql("insert into t select id, sha2(cast(id as string), 256) from range(400000)")
     finally:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
-    assert str(caught.value).startswith("Files of `spark_catalog`.") and "found File too large." in str(caught.value)
-    assert "\n" not in str(caught.value).strip() and condition_of(caught.value)
+    assert str(caught.value).startswith("Files of `spark_catalog`.") and "found:    File too large" in str(caught.value)
+    assert has_labels(caught.value) and condition_of(caught.value)
     tables.sql("refresh table t")
     assert tables.sql("select v from t") == [("before",)]
 
@@ -259,8 +268,8 @@ def test_append_interrupted_by_another_append_fails_with_a_clear_error(tables: T
         with pytest.raises(PySparkException) as caught:
             first.result()
     failure = str(caught.value).strip()
-    assert failure.startswith("Files of `spark_catalog`.") and "\n" not in failure, failure
-    assert "Another statement wrote to the table at the same time" in failure and "space" not in failure, failure
+    assert failure.startswith("Files of `spark_catalog`.") and has_labels(caught.value), failure
+    assert "another statement wrote to the table at the same time" in failure and "space" not in failure, failure
 
 
 @pytest.mark.parametrize("partition", ["", "partition (p = 1)"])
@@ -278,13 +287,13 @@ def test_append_fails_if_another_append_deletes_its_files(tables: Tables, stored
             assert monotonic() < end
         found[0].rename(folder / "_deleted")
 
-    missing = r"Files of .*`t` are missing after the commit\. Another statement wrote to the table"
+    missing = r"Files of .*`t` are missing after the commit\.\n  found:    another statement, which wrote to the table"
     with ThreadPoolExecutor(1) as pool:
         deleted = pool.submit(delete_a_committed_task)
         with pytest.raises(PySparkException, match=missing) as caught:
             tables.sql(f"insert into t {partition} select id, sha2(cast(id as string), 256) from range(100000)")
         deleted.result()
-    assert "\n" not in str(caught.value).strip()
+    assert has_labels(caught.value)
     # A later overwrite may delete the files of an earlier one, so this is not an error.
     tables.sql(f"insert overwrite t {partition} values (1, 'a')")
     assert tables.sql("select k, v from t") == [(1, "a")]
@@ -300,7 +309,7 @@ def test_append_with_an_interrupted_commit_fails_with_a_clear_error(tables: Tabl
         "Mkdirs failed to create file:/w/t/_temporary/0/_temporary/a",
     ):
         said = of_storage(session, jvm.java.io.FileNotFoundException(gone), no_table)
-        assert "Another statement wrote to the table" in said.get().getMessage()
+        assert "another statement wrote to the table" in said.get().getMessage()
     other = "File file:/w/source/part-0 does not exist"
     assert of_storage(session, jvm.java.io.FileNotFoundException(other), no_table).isEmpty()
 
@@ -311,5 +320,5 @@ def test_unwritable_folder_is_reported(tables: Tables, layout: str) -> None:
     tables.make("t", "k bigint, v bigint", "k", 4, stored=f"{layout} location '/proc/self/fd'")
     with pytest.raises(PySparkException) as caught:
         tables.sql("insert into t select id, id from range(200)")
-    assert "found Mkdirs failed to create" in str(caught.value) and "_temporary" in str(caught.value)
-    assert "Expected free space and write permission." in str(caught.value) and "\n" not in str(caught.value).strip()
+    assert "found:    Mkdirs failed to create" in str(caught.value) and "_temporary" in str(caught.value)
+    assert "expected: free space and write permission" in str(caught.value) and has_labels(caught.value)

@@ -60,13 +60,15 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
     runs = read_runs(request.runs) if request.runs else {}
     if request.explain and request.apply:
         raise ProjectError(
-            "--explain and --apply cannot be combined.\n  found:    --explain and --apply\n"
-            "  expected: at most one of them\n  instead:  run --explain first, then --apply"
+            "The options `--explain` and `--apply` cannot be combined.",
+            expected="at most one of them",
+            instead="run `--explain` first, then `--apply`",
         )
     if request.profile and request.check.offline:
         raise ProjectError(
-            "--profile needs a warehouse, which --offline does not use.\n  found:    --profile and --offline\n"
-            "  expected: at most one of them\n  instead:  --sizes FILE with `distinct` and `largest` for the columns"
+            "The option `--profile` needs a warehouse, which `--offline` does not use.",
+            expected="at most one of them",
+            instead="`--sizes FILE` with `distinct` and `largest` for the columns",
         )
     target = read_target(request.check.place, request.check.variables)
     project = Project(target, request.check)
@@ -214,8 +216,10 @@ def _explained(
     if not names:
         near = get_close_matches(asked.lower(), [node.name for node in by_table.values()], 1, 0) or ["model"]
         raise ProjectError(
-            f"Unknown table {asked!r}.\n  found:    no model or source with this name among {len(by_table):,}\n"
-            f"  expected: the name of a model or source\n  instead:  --explain {near[0]}"
+            f"The project has no table `{asked}`.",
+            found=f"no model or source with this name among {len(by_table):,}",
+            expected="the name of a model or source",
+            instead=f"--explain {near[0]}",
         )
     return explained(names[0], options.get(names[0]), proposal, required, compatibility, left_out)
 

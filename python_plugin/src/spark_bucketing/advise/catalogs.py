@@ -120,9 +120,10 @@ def refuse_unknown(manifest: Manifest, path: Path | None, given: Iterable[str]) 
     if unknown := unknown_names(manifest, given):
         near = get_close_matches(unknown[0].lower(), sorted(_names(manifest)), 1)
         raise ProjectError(
-            f"{path} contains names that do not exist in the project.\n  found:    {', '.join(unknown[:5])}\n"
-            "  expected: names of models, of sources (source.table) or of tables (schema.table)\n"
-            f"  instead:  {near[0] if near else 'remove them'}"
+            f"The file `{path}` contains names that do not exist in the project.",
+            found=", ".join(unknown[:5]),
+            expected="names of models, of sources (`source.table`) or of tables (`schema.table`)",
+            instead=near[0] if near else "remove them",
         )
 
 

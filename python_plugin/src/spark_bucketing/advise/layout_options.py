@@ -181,7 +181,7 @@ def orders_of(required: Sequence[RequiredLayout]) -> dict[str, dict[tuple[str, .
 def numbers_beside(
     tables: Mapping[str, Subject], required: Sequence[RequiredLayout], target_file_size: int
 ) -> dict[str, set[int]]:
-    """For each table, return the bucket counts that suit the tables with which it shares an operator."""
+    """For each table, return the bucket counts that suit the other tables of its operators."""
     numbers = {name: number_of_buckets(one.per_partition, target_file_size) for name, one in tables.items()}
     beside: dict[str, set[int]] = {}
     for requirement in required:

@@ -49,10 +49,11 @@ def read_sizes(path: Path) -> Mapping[str, TableSize]:
         return _once((str(name).lower(), _facts(entry)) for name, entry in data.items())
     except (AttributeError, TypeError, ValueError) as error:
         raise ProjectError(
-            f"{path} contains invalid sizes.\n  found:    {error}\n"
-            "  expected: for each model or table, its bytes, or a mapping with bytes, partitions and columns\n"
-            '  instead:  {"orders": "120GiB", "clicks": {"bytes": "2TiB", "partitions": 365, '
-            '"columns": {"user_id": {"distinct": 1000000, "largest": 0.001}}}}'
+            f"The file `{path}` contains invalid sizes.",
+            found=error,
+            expected="for each model or table, its bytes, or a mapping with bytes, partitions and columns",
+            instead='{"orders": "120GiB", "clicks": {"bytes": "2TiB", "partitions": 365, '
+            '"columns": {"user_id": {"distinct": 1000000, "largest": 0.001}}}}',
         ) from error
 
 
@@ -81,9 +82,10 @@ def read_runs(path: Path) -> Mapping[str, float]:
             raise ValueError("a number of runs that is negative or not a number" if counted else "no run of any model")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ProjectError(
-            f"{path} contains invalid numbers of runs.\n  found:    {error}\n"
-            "  expected: dbt's run_results.json, a directory of such files, or a mapping of models to numbers\n"
-            '  instead:  {"orders": 24, "daily_report": 1}'
+            f"The file `{path}` contains invalid numbers of runs.",
+            found=error,
+            expected="dbt's `run_results.json`, a directory of such files, or a mapping of models to numbers",
+            instead='{"orders": 24, "daily_report": 1}',
         ) from error
     return {name.lower(): float(number) for name, number in counted.items()}
 
@@ -92,11 +94,18 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         data = _parsed(path.read_text(encoding="utf-8"), path.suffix)
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ProjectError(f"Cannot read {path}: {error}.") from error
+        raise ProjectError(
+            f"The file `{path}` cannot be read.",
+            found=error,
+            expected="a JSON or YAML file",
+            instead="check the path and the content of the file",
+        ) from error
     if not isinstance(data, dict):
         raise ProjectError(
-            f"{path} does not contain a mapping.\n  found:    {type(data).__name__}\n"
-            "  expected: a mapping of names to values"
+            f"The file `{path}` does not contain a mapping.",
+            found=type(data).__name__,
+            expected="a mapping of names to values",
+            instead='write the values as in `{"orders": 24}`',
         )
     return data
 

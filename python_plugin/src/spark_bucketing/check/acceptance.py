@@ -41,15 +41,17 @@ def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str])
     others = [str(key) for key in bucketing if key != "allow"] if isinstance(bucketing, Mapping) else []
     if others or not isinstance(bucketing, Mapping) or not isinstance(slugs, list):
         raise ProjectError(
-            f"Model {model!r} has an invalid `meta.bucketing`.\n  found:    {others[0] if others else bucketing}\n"
-            "  expected: only the key `allow`, with a list of reasons\n"
-            "  instead:  bucketing: {allow: [bucket-count-mismatch]}"
+            f"Model `{model}` has an invalid `meta.bucketing`.",
+            found=others[0] if others else bucketing,
+            expected="only the key `allow`, with a list of reasons",
+            instead="bucketing: {allow: [bucket-count-mismatch]}",
         )
     if unknown := [str(slug) for slug in slugs if not isinstance(slug, str) or slug not in known]:
         raise ProjectError(
-            f"Model {model!r} has an invalid `meta.bucketing.allow`.\n  found:    {unknown[0]}\n"
-            f"  expected: reasons that check can report: {', '.join(sorted(known))}\n"
-            "  instead:  choose one of them; `spark-bucketing explain` describes each reason"
+            f"Model `{model}` has an invalid `meta.bucketing.allow`.",
+            found=unknown[0],
+            expected=f"reasons that check can report: {', '.join(sorted(known))}",
+            instead="choose one of them; `spark-bucketing explain` describes each reason",
         )
     return frozenset(slugs)
 
@@ -141,7 +143,10 @@ def write_baseline(report: Report, path: Path, part: bool = False) -> int:
         ProjectError: the run was interrupted, the file cannot be written, or the existing file is not a baseline.
     """
     if report.unfinished:
-        raise ProjectError(f"The run was interrupted, so the baseline {path} was not changed.")
+        raise ProjectError(
+            f"The baseline `{path}` was not changed, because the run was interrupted.",
+            instead="run the command again",
+        )
     entries = list(_entries(report))
     if part and path.exists():
         checked, new = {model.key for model in report.models}, {entry["fingerprint"] for entry in entries}
@@ -156,7 +161,12 @@ def write_baseline(report: Report, path: Path, part: bool = False) -> int:
     try:
         path.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
-        raise ProjectError(f"Cannot write the baseline {path}: {error.strerror}.") from error
+        raise ProjectError(
+            f"The baseline `{path}` cannot be written.",
+            found=error.strerror,
+            expected="a path that this user can write",
+            instead="grant access to the path, or choose another path",
+        ) from error
     return len(entries)
 
 
@@ -187,18 +197,25 @@ def _read(path: Path) -> list[dict[str, Any]]:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["version"] != BASELINE_VERSION:
             raise ProjectError(
-                f"The baseline {path} has version {data['version']}, but this version of spark-bucketing supports "
-                "version "
-                f"{BASELINE_VERSION}. Run with --write-baseline to write it again."
+                f"The baseline `{path}` has the format of another version of spark-bucketing.",
+                found=f"version {data['version']}",
+                expected=f"version {BASELINE_VERSION}",
+                instead="run with `--write-baseline` to write it again",
             )
         return [_checked(entry) for entry in data["findings"]]
     except OSError as error:
         raise ProjectError(
-            f"Cannot read the baseline {path}: {error.strerror}. Run with --write-baseline to create it."
+            f"The baseline `{path}` cannot be read.",
+            found=error.strerror,
+            expected="a file that `--write-baseline` wrote",
+            instead="run with `--write-baseline` to create it",
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise ProjectError(
-            f"{path} is not a baseline ({error!r}). Run with --write-baseline to write it again."
+            f"The file `{path}` is not a baseline.",
+            found=repr(error),
+            expected="a file that `--write-baseline` wrote",
+            instead="run with `--write-baseline` to write it again",
         ) from error
 
 

@@ -113,7 +113,7 @@ class LiveHypotheticalTables:
             return
         facts = self._facts.of([name]).get(name)
         if facts is None or whatif.table(name):
-            raise SparkError(f"Spark cannot describe {name}.")
+            raise SparkError(f"Spark cannot describe the table `{name}`.")
         whatif.define(facts)
 
 

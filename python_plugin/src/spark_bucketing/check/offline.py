@@ -72,8 +72,10 @@ def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[Wh
     _refuse_old_spark()
     if is_open():
         raise SparkError(
-            "This process already has a Spark session, but planning without a warehouse requires a separate one. Run "
-            "spark-bucketing check in a separate process."
+            "Planning without a warehouse requires a separate Spark session.",
+            found="a Spark session in this process",
+            expected="a process without a session",
+            instead="run `spark-bucketing check` in a separate process",
         )
     jar = _built(extension)
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
@@ -105,9 +107,11 @@ def whatif_beside(session: SparkSession, extension: bool) -> Iterator[WhatIf]:
 def _refuse_old_spark() -> None:
     if pyspark_version() < (4, 0):
         raise SparkError(
-            f"PySpark {'.'.join(map(str, pyspark_version()))} cannot plan over hypothetical tables. Install pyspark "
-            "4.0 or newer to run spark-bucketing check. With --offline, it can also check a project whose warehouse "
-            "has an older Spark version."
+            "This version of PySpark cannot plan over hypothetical tables.",
+            found=f"PySpark {'.'.join(map(str, pyspark_version()))}",
+            expected="PySpark 4.0 or newer",
+            instead="install a newer `pyspark` to run `spark-bucketing check`; with `--offline`, it can also "
+            "check a project whose warehouse has an older Spark version",
         )
 
 

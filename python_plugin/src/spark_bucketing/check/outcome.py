@@ -45,7 +45,7 @@ def open_findings(report: Report) -> list[Found]:
 
 
 def alike_findings(found: Iterable[Found]) -> list[Found]:
-    """Merge findings of one operator that have the same reason and the same fixes, such as those of a join's two sides.
+    """Merge findings of one operator with the same reason and fixes, such as the findings of both sides of a join.
 
     The merged finding has all messages, one per line, and the total number of bytes.
     """

@@ -154,9 +154,10 @@ def _subjects(project: Project, artifacts: Artifacts) -> Sequence[Subject]:
         names = tuple(name for name in names if name in chosen)
         if not names and not files:
             raise ProjectError(
-                "No model or snapshot matches the options --select and --exclude.\n  found:    no node with a query\n"
-                "  expected: at least one model or snapshot\n"
-                "  instead:  use other selectors; `dbt ls` lists the nodes that they select"
+                "No model or snapshot matches the options `--select` and `--exclude`.",
+                found="no node with a query",
+                expected="at least one model or snapshot",
+                instead="use other selectors; `dbt ls` lists the nodes that they select",
             )
     return [*(model_subject(manifest.nodes[name], folder, errors.get(name)) for name in names), *files]
 
@@ -231,10 +232,10 @@ def _use(planner: Planner, project: Project) -> None:
     except BucketingError as error:
         if project.request.files:
             raise ProfileError(
-                f"Cannot use the schema {target.schema!r} of target {target.name!r}: {error}. Expected the schema of "
-                f"the tables that {project.request.files[0].name} reads. Run `dbt run` to create it, or choose "
-                "another "
-                "--target."
+                f"The schema `{target.schema}` of target `{target.name}` cannot be used.",
+                found=error,
+                expected=f"the schema of the tables that `{project.request.files[0].name}` reads",
+                instead="run `dbt run` to create it, or choose another `--target`",
             ) from error
 
 

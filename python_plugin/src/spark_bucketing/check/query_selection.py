@@ -25,7 +25,7 @@ def selectable(manifest: Manifest) -> tuple[str, ...]:
 def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Subject:
     """Return the query to check for a model, snapshot or analysis."""
     if error is None and node.language != "sql":
-        error = f"Model {node.name!r} is a {node.language.capitalize()} model, which has no SQL to plan."
+        error = f"Model `{node.name}` is a {node.language.capitalize()} model, which has no SQL to plan."
     file = project_dir / node.path
     try:
         # The manifest omits blank lines at the top of the file.
@@ -53,13 +53,18 @@ def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapp
         # The file may start with a byte order mark, which Spark would parse as part of a word.
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ProjectError(f"Cannot read {file}: {error}.") from error
+        raise ProjectError(
+            f"The file `{file}` cannot be read.",
+            found=error,
+            expected="a text file with a query",
+            instead="check the path and the encoding of the file",
+        ) from error
     if _JINJA.search(text):
         raise ProjectError(
-            f"{path} contains Jinja that dbt does not compile.\n"
-            f"  found:    a file that is not a model or analysis of the project in {project_dir}\n"
-            "  expected: plain SQL, or a file of the project\n"
-            "  instead:  move the file to a directory of analysis-paths"
+            f"The file `{path}` contains Jinja that dbt does not compile.",
+            found=f"a file that is not a model or analysis of the project in `{project_dir}`",
+            expected="plain SQL, or a file of the project",
+            instead="move the file to a directory of `analysis-paths`",
         )
     return Subject(path, path, one_statement(text), text)
 

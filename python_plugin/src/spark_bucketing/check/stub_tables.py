@@ -28,7 +28,8 @@ from spark_bucketing.project.manifest import Manifest, Node, relation_parts, tab
 from spark_bucketing.project.seeds import seed_columns
 
 _WITHOUT_TABLE = ("ephemeral", "analysis", "test")
-_EXPECTED = "  expected: a catalog.json with the table (dbt docs generate), or columns with a data_type in its YAML"
+_KNOWN = "the table in `catalog.json`, or columns with a `data_type` in its YAML"
+_DESCRIBE = "run `dbt docs generate`, or add the `data_type` of each column"
 _SNAPSHOT_COLUMNS = {
     "dbt_scd_id": "string",
     "dbt_updated_at": "timestamp",
@@ -73,11 +74,11 @@ class StubTables:
             size = known.size_bytes if known else None
             self._whatif.define(replace(layout, name=name, columns=self._columns(node), size_bytes=size))
         except BucketingError as error:
-            self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {error}"
+            self.missing[table_name(relation)] = f"{node.resource_type} `{node.name}`: {error}"
         # An unexpected error must prevent planning only for the readers of this table.
         except Exception as error:
             why = f"{type(error).__name__}: {error}; this is a bug in spark-bucketing"
-            self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {why}"
+            self.missing[table_name(relation)] = f"{node.resource_type} `{node.name}`: {why}"
 
     def why(self, error: str) -> str:
         """Return a planner error, extended by the reasons why stub tables are missing."""
@@ -95,7 +96,7 @@ class StubTables:
                 return columns
             if node.resource_type == "seed":
                 return seed_columns(self._project_dir / node.path, node.config)
-            raise ProjectError(f"its columns are unknown.\n{_EXPECTED}")
+            raise ProjectError("its columns are unknown.", expected=_KNOWN, instead=_DESCRIBE)
         if node.contracted and in_yaml:
             return in_yaml
         try:
@@ -107,7 +108,9 @@ class StubTables:
 
     def _planned(self, node: Node) -> Mapping[str, str]:
         if node.sql is None:
-            raise ProjectError(f"its columns are unknown, because it has no compiled SQL.\n{_EXPECTED}")
+            raise ProjectError(
+                "its columns are unknown, because it has no compiled SQL.", expected=_KNOWN, instead=_DESCRIBE
+            )
         columns = self._whatif.columns(self.rewritten(node.sql))
         if node.resource_type != "snapshot":
             return columns

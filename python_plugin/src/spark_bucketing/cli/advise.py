@@ -126,6 +126,11 @@ def advise(
         else:
             _WRITERS[form](advice, standard_output(form))
     except OSError as error:
-        raise ProjectError(f"Cannot write the report to {output}: {error.strerror}.") from error
+        raise ProjectError(
+            f"The report cannot be written to `{output}`.",
+            found=error.strerror,
+            expected="a path that this user can write",
+            instead="choose another path with `--output`",
+        ) from error
     if any(one.error for one in advice.proof):
         ctx.exit(COULD_NOT_RUN)

@@ -224,7 +224,12 @@ def _check_writable(path: Path) -> None:
     place = path if path.exists() else path.absolute().parent
     if not place.exists() or not os.access(place, os.W_OK):
         why = "permission denied" if place.exists() else "its directory does not exist"
-        raise ProjectError(f"Cannot write {path}: {why}.")
+        raise ProjectError(
+            f"The file `{path}` cannot be written.",
+            found=why,
+            expected="a path that this user can write",
+            instead="choose another path",
+        )
 
 
 def _write(report: Report, form: str, output: Path, fail_on: FailOn, verbose: bool) -> None:
@@ -232,4 +237,9 @@ def _write(report: Report, form: str, output: Path, fail_on: FailOn, verbose: bo
         with output.open("w", encoding="utf-8", errors="replace") as file:
             write_report(report, form, file, fail_on, verbose, plain=True)
     except OSError as error:
-        raise ProjectError(f"Cannot write the report to {output}: {error.strerror}.") from error
+        raise ProjectError(
+            f"The report cannot be written to `{output}`.",
+            found=error.strerror,
+            expected="a path that this user can write",
+            instead="choose another path",
+        ) from error

@@ -24,9 +24,9 @@ def reason_text(slug: str) -> str:
     rule = next((rule for rule in EVERY_REASON if rule.slug == slug), None)
     if rule is None:
         raise ProjectError(
-            f"The reason {slug!r} does not exist.\n"
-            f"  expected: one of {', '.join(rule.slug for rule in EVERY_REASON)}\n"
-            "  instead:  run `spark-bucketing explain` to list all reasons"
+            f"The reason `{slug}` does not exist.",
+            expected=f"one of {', '.join(rule.slug for rule in EVERY_REASON)}",
+            instead="run `spark-bucketing explain` to list all reasons",
         )
     return f"{rule.slug}: {rule.summary}\n\n{rule.documentation}\n"
 

@@ -97,7 +97,7 @@ def _planned(target: Target, package: str | None, revision: str, first: FirstMod
         edits.append(profile_edit(target, extension_settings(build_jar())))
     else:
         notes.append(
-            f"Target {target.name!r} connects with method {target.method!r}, so the server loads the extension. "
+            f"Target `{target.name}` connects with method `{target.method}`, so the server loads the extension. "
             f"Add these lines to its spark-defaults.conf:\n{as_properties(server_settings(build_jar()))}"
         )
     if first:

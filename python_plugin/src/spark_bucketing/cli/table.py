@@ -184,7 +184,8 @@ def _rewrite(warehouse: Warehouse, plan: RewritePlan, line: ProgressLine) -> Non
     if plan.left:
         why = "; ".join(f"{part.name}: {obstacle}" for part, obstacle in plan.left)
         raise BucketingError(
-            f"{plan.table.name} has partitions that cannot be rewritten: {why}. Expected a separate directory for each "
-            "partition, with the name that Spark gives it. Insert the rows into new partitions, and drop these "
-            "partitions."
+            f"Table `{plan.table.name}` has partitions that cannot be rewritten.",
+            found=why,
+            expected="a separate directory for each partition, with the name that Spark gives it",
+            instead="insert the rows into new partitions, and drop these partitions",
         )

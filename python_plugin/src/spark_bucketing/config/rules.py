@@ -186,7 +186,7 @@ def _incremental() -> Iterator[Rule]:
     yield Rule(
         "on_schema_change", (_ORGANIZED, _is("on_schema_change", "sync_all_columns")), "sync_all_columns",
         "one of ignore, fail, append_new_columns with materialized='organized_incremental'",
-        "on_schema_change='append_new_columns', or dbt run --full-refresh to drop columns",
+        "on_schema_change='append_new_columns', or `dbt run --full-refresh` to drop columns",
     )  # fmt: skip
     yield Rule(
         "incremental_strategy", (_ORGANIZED, _MERGES, _lacks("range_by")), "merge",

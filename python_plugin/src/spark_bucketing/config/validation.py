@@ -124,7 +124,7 @@ def _overlaps(values: Mapping[str, Any]) -> Iterator[Violation]:
             for name in (name for name in names if name.lower() in taken):
                 why = ": data files do not contain partition columns" if rule.other == "partition_by" else ""
                 expected = f"columns that are not in `{rule.other}`{why}"
-                instead = f"remove '{name}' from `{rule.key}` or from `{rule.other}`"
+                instead = f"remove `{name}` from `{rule.key}` or from `{rule.other}`"
                 yield Violation(rule.key, name, expected, instead, rule.name)
 
 

@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from spark_bucketing.config.schema import Key
+from spark_bucketing.errors import error_message
 from spark_bucketing.units import parse_size
 
 
@@ -35,9 +36,9 @@ class Violation:
 
     def message(self, model: str) -> str:
         """Return the error message that dbt prints when it runs the model."""
-        of = f"`{self.key}` in the config of model '{model}'; did you mean `{self.meant}`?"
-        title = f"Unknown key {of}" if self.meant else f"Model '{model}' has an invalid `{self.key}`."
-        return f"{title}\n  found:    {self.found}\n  expected: {self.expected}\n  instead:  {self.instead}"
+        of = f"`{self.key}` in the config of model `{model}`; did you mean `{self.meant}`?"
+        title = f"Unknown key {of}" if self.meant else f"Model `{model}` has an invalid `{self.key}`."
+        return error_message(title, self.found, self.expected, self.instead)
 
     @property
     def sentence(self) -> str:
@@ -76,7 +77,7 @@ def _columns(key: str, spec: Key, value: Any) -> list[str]:
         if not isinstance(name, str) or not name.strip():
             raise _Invalid(key, spec, names, expected="column names, each a non-empty string")
         if name.lower() in distinct and not spec.lenient:
-            raise _Invalid(key, spec, names, f"remove the second '{name}'", "each column once")
+            raise _Invalid(key, spec, names, f"remove the second `{name}`", "each column once")
         distinct.setdefault(name.lower(), name)
     if spec.maximum and len(distinct) > spec.maximum:
         raise _Invalid(key, spec, names, f"{key}='{next(iter(distinct.values()))}'")

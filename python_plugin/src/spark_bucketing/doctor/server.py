@@ -52,7 +52,7 @@ _ANSI = "spark.sql.ansi.enabled"
 _ENGINES = ("comet", "gluten", "rapids", "velox")
 # The description of the extension in DESCRIBE FUNCTION; the dbt package searches for the same text.
 _BUILT = re.compile(r"spark-bucketing ([^ ,]+), for Spark ([^ )]+)")
-_ANEW = (
+_REBUILD = (
     "run `spark-bucketing extension build` from this release for the server's Spark version, replace the jar, and "
     "restart the server"
 )
@@ -124,14 +124,16 @@ def _jar(description: str, spark: str) -> Diagnosis:
     said = _BUILT.search(description)
     if not said:
         return wrong(
-            "session extension", "unknown version, because the description of `bucket_specs` does not contain it", _ANEW
+            "session extension",
+            "unknown version, because the description of `bucket_specs` does not contain it",
+            _REBUILD,
         )
     jar, built_for = said.groups()
     found, plugin = f"version {jar}, built for Spark {built_for}", installed("spark-bucketing")
     if jar != plugin:
-        return wrong("session extension", f"{found}, but this command has version {plugin}", _ANEW)
+        return wrong("session extension", f"{found}, but this command has version {plugin}", _REBUILD)
     if _numbers(built_for)[:2] != _numbers(spark)[:2]:
-        return wrong("session extension", f"{found}, but the session runs Spark {spark}", _ANEW)
+        return wrong("session extension", f"{found}, but the session runs Spark {spark}", _REBUILD)
     return Diagnosis("session extension", found)
 
 

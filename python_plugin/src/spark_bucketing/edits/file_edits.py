@@ -72,7 +72,10 @@ def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
                 undo.callback(back)
         except OSError as error:
             raise ProjectError(
-                f"Cannot write {error.filename or 'a file'} ({error.strerror}). No config has been changed."
+                f"`{error.filename or project_dir}` cannot be written. No config has been changed.",
+                found=error.strerror,
+                expected="a file that this user can write",
+                instead="grant access to the file, and run the command again",
             ) from error
         undo.pop_all()
 
@@ -81,10 +84,17 @@ def _refuse_changed(path: Path, edit: FileEdit) -> None:
     try:
         unchanged = (read(path) if edit.before or path.exists() else "") == edit.before
     except (OSError, UnicodeDecodeError) as error:
-        raise ProjectError(f"Cannot read {edit.path} ({error}). No config has been changed.") from error
+        raise ProjectError(
+            f"The file `{edit.path}` cannot be read. No config has been changed.",
+            found=error,
+            expected="a file that this user can read",
+            instead="grant access to the file, and run the command again",
+        ) from error
     if not unchanged:
         raise ProjectError(
-            f"{edit.path} has changed since the command read it. No config has been changed; run the command again."
+            f"The file `{edit.path}` has changed since the command read it. No config has been changed.",
+            expected="no other edits while the command runs",
+            instead="run the command again",
         )
 
 

@@ -73,7 +73,10 @@ def build_jar(cache: Path | None = None) -> Path:
                 built.replace(jar)
         except OSError as error:
             raise ExtensionError(
-                f"Cannot write the jar to {folder}: {error}. Set {CACHE_VARIABLE} to another directory."
+                f"The jar cannot be written to the directory `{folder}`.",
+                found=error,
+                expected="a directory that this user can write",
+                instead=f"set `{CACHE_VARIABLE}` to another directory",
             ) from error
     return jar.absolute()
 
@@ -94,7 +97,12 @@ def copy_jar(jar: Path, target: Path) -> Path:
         with tempfile.TemporaryDirectory(prefix=".build-", dir=target.parent) as workshop:
             shutil.copyfile(jar, Path(workshop) / target.name).replace(target)
     except OSError as error:
-        raise ExtensionError(f"Cannot copy the jar to {target}: {error}") from error
+        raise ExtensionError(
+            f"The jar cannot be copied to `{target}`.",
+            found=error,
+            expected="a path that this user can write",
+            instead="choose another path with `--output`",
+        ) from error
     return target.absolute()
 
 
@@ -113,9 +121,10 @@ def sources_for(spark: SparkHome) -> list[Path]:
     """
     if spark.release not in KNOWN_RELEASES:
         raise ExtensionError(
-            f"The extension does not support Spark {spark.version}, found in {spark.jars}. It supports "
-            f"{', '.join(KNOWN_RELEASES)}. Install one of these versions of PySpark, or set SPARK_HOME to one of these "
-            "versions of Spark."
+            f"The session extension does not support Spark {spark.version}.",
+            found=f"Spark {spark.version} in `{spark.jars}`",
+            expected=f"one of the versions {', '.join(KNOWN_RELEASES)}",
+            instead="install PySpark of one of these versions, or set `SPARK_HOME` to a Spark of one of these versions",
         )
     common, by_name = [], {}
     for source in sorted(SOURCES.rglob("*.scala")):
@@ -139,7 +148,10 @@ def cache_folder() -> Path:
         return (Path(base) if base else Path.home() / ".cache") / "spark-bucketing"
     except RuntimeError as error:
         raise ExtensionError(
-            f"Cannot determine the user's cache directory: {error} Set {CACHE_VARIABLE} to a directory for the jar."
+            "The user's cache directory cannot be determined.",
+            found=error,
+            expected="a home directory",
+            instead=f"set `{CACHE_VARIABLE}` to a directory for the jar",
         ) from error
 
 
@@ -157,7 +169,9 @@ def _digest(spark: SparkHome, sources: list[Path]) -> str:
 def _compile(spark: SparkHome, sources: list[Path], jar: Path) -> None:
     if not list(spark.jars.glob("scala-compiler-*.jar")):
         raise ExtensionError(
-            f"{spark.jars} does not contain scala-compiler-*.jar, which is part of Spark and builds the extension."
+            f"The directory `{spark.jars}` contains no Scala compiler.",
+            expected="`scala-compiler-*.jar`, which is part of Spark and builds the extension",
+            instead="install Spark again, or set `SPARK_HOME` to a complete Spark",
         )
     # The compiler runs once and briefly: without the JVM's optimizing compiler, it takes half the time.
     java = [find_java(), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", str(spark.jars / "*")]
@@ -168,11 +182,16 @@ def _compile(spark: SparkHome, sources: list[Path], jar: Path) -> None:
         )
     except OSError as error:
         raise ExtensionError(
-            f"Cannot run Java: {error}. Install a Java runtime for this machine, or set JAVA_HOME."
+            "Java cannot be run.",
+            found=error,
+            expected="a Java runtime for this machine",
+            instead="install Java 17 or newer, or set `JAVA_HOME`",
         ) from error
     if result.returncode:
         output = (result.stdout + result.stderr).strip()
         raise ExtensionError(
-            f"The extension does not compile against Spark {spark.version} in {spark.jars}. It requires Java 17 or "
-            f"newer. Compiler output:\n{output}"
+            f"The session extension does not compile against Spark {spark.version} in `{spark.jars}`.",
+            found=f"this output of the compiler:\n{output}",
+            expected="Java 17 or newer",
+            instead="install a newer Java, or set `JAVA_HOME`",
         )

@@ -38,7 +38,9 @@ def find_spark() -> SparkHome:
         return _read_home(Path(named), "SPARK_HOME")
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise ExtensionError("PySpark is not installed. Install it with: pip install pyspark")
+        raise ExtensionError(
+            "PySpark is not installed.", expected="PySpark in this Python", instead="pip install pyspark"
+        )
     package = Path(spec.origin).parent
     # With PYSPARK_HADOOP_VERSION, PySpark installs another distribution in this directory and prefers it.
     other = package / "spark-distribution"
@@ -61,7 +63,9 @@ def find_java() -> str:
             if home
             else "JAVA_HOME is not set, and PATH does not contain java"
         )
-        raise ExtensionError(f"Cannot find Java: {where}. Install Java 17 or newer, or set JAVA_HOME.")
+        raise ExtensionError(
+            "Java was not found.", found=where, expected="Java 17 or newer", instead="install it, or set `JAVA_HOME`"
+        )
     return java
 
 
@@ -69,8 +73,17 @@ def _read_home(home: Path, source: str) -> SparkHome:
     jars = home / "jars"
     cores = sorted(jars.glob("spark-core_*.jar"))
     if not cores:
-        raise ExtensionError(f"{source} does not contain Spark: {jars} has no spark-core_*.jar.")
+        raise ExtensionError(
+            f"{source} does not contain Spark.",
+            found=f"no `spark-core_*.jar` in `{jars}`",
+            expected="the directory of a Spark distribution",
+            instead="set `SPARK_HOME` to such a directory, or unset it to use PySpark",
+        )
     match = re.fullmatch(r"spark-core_[\d.]+-(.+)", cores[-1].stem)
     if match is None:
-        raise ExtensionError(f"Cannot read the Spark version from the file name {cores[-1]}.")
+        raise ExtensionError(
+            f"The Spark version cannot be read from the file name `{cores[-1]}`.",
+            expected="a name such as `spark-core_2.13-4.3.0.jar`",
+            instead="set `SPARK_HOME` to an unchanged Spark distribution",
+        )
     return SparkHome(jars, match[1])

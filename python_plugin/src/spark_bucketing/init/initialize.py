@@ -67,17 +67,19 @@ def package_entry(source: str | None, revision: str, project_dir: Path, checkout
     """
     if source is None and checkout is None:
         raise ProjectError(
-            "The source of the dbt package is unknown.\n  expected: the URL of its Git repository, or a directory\n"
-            "  instead:  --package <URL or directory>"
+            "The source of the dbt package is unknown.",
+            expected="the URL of its Git repository, or a directory",
+            instead="--package <URL or directory>",
         )
     if source is not None and (":" in source or not Path(source).is_dir()):
         return {"git": source, "revision": revision}
     folder = Path(source).resolve() if source is not None else checkout
     if folder is None or not is_package(folder):
         raise ProjectError(
-            f"{source} is not the dbt package {PACKAGE}.\n"
-            "  found:    a directory without the package's dbt_project.yml\n"
-            "  expected: a checkout of the package's repository"
+            f"The directory `{source}` is not the dbt package `{PACKAGE}`.",
+            found="no `dbt_project.yml` of the package",
+            expected="a checkout of the package's repository",
+            instead="clone the repository, and pass its directory to `--package`",
         )
     return {"local": os.path.relpath(folder, project_dir.resolve())}
 
@@ -135,14 +137,18 @@ def model_edits(
     materialized = str(config.get("materialized"))
     if materialized not in _BUCKETED:
         raise ProjectError(
-            f"Model {model.name!r} cannot be bucketed.\n  found:    materialized={materialized!r}\n"
-            f"  expected: one of {', '.join(_BUCKETED)}"
+            f"Model `{model.name}` cannot be bucketed.",
+            found=f"materialized={materialized!r}",
+            expected=f"one of {', '.join(_BUCKETED)}",
+            instead="choose another model, or change its `materialized`",
         )
     size = model.size_bytes if model.size_bytes is not None or model.buckets else size_of(str(node["relation_name"]))
     if size is None and model.buckets is None:
         raise ProjectError(
-            f"The size of model {model.name!r} is unknown.\n  found:    no table {node['relation_name']}\n"
-            "  expected: a table to measure, or a number\n  instead:  --size 50GiB, or --buckets 64"
+            f"The size of model `{model.name}` is unknown.",
+            found=f"no table {node['relation_name']}",
+            expected="a table to measure, or a number",
+            instead="--size 50GiB, or --buckets 64",
         )
     buckets = model.buckets or number_of_buckets(size or 0, _BUCKET_BYTES)
     change = {"materialized": _BUCKETED[materialized], "clustered_by": list(model.columns), "buckets": buckets}
@@ -150,7 +156,7 @@ def model_edits(
     notes = [f"{one.reason} Write this config by hand:\n{one.instead}" for one in refusals]
     if size is not None and size < _BUCKET_BYTES:
         notes.append(
-            f"The table of model {model.name!r} is smaller than 256 MiB. Buckets do not help tables that Spark can "
+            f"The table of model `{model.name}` is smaller than 256 MiB. Buckets do not help tables that Spark can "
             "broadcast."
         )
     return Setup(tuple(edits), tuple(notes))
@@ -160,7 +166,11 @@ def _node(manifest: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     models = [node for node in manifest["nodes"].values() if node["resource_type"] == "model"]
     found = [node for node in models if name in (node["name"], node["unique_id"])]
     if not found:
-        raise ProjectError(f"The project has no model {name!r}.")
+        raise ProjectError(
+            f"The project has no model `{name}`.",
+            expected="the name of a model",
+            instead="run `dbt ls --resource-type model` to list the models",
+        )
     node: Mapping[str, Any] = found[0]
     return node
 
@@ -171,7 +181,12 @@ def _text(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise ProjectError(f"{path} cannot be read: {error}.") from error
+        raise ProjectError(
+            f"The file `{path}` cannot be read.",
+            found=error,
+            expected="a text file that this user can read",
+            instead="grant access to the file, or save it as UTF-8",
+        ) from error
 
 
 def _edit(path: Path, before: str, after: str) -> FileEdit | None:

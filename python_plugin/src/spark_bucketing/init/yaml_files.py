@@ -57,13 +57,17 @@ def _packages(text: str, file: str) -> tuple[YAML, dict[str, Any]]:
     try:
         yaml, data = loaded(text)
     except YAMLError as error:
-        raise ProjectError(f"{file} is not valid YAML: {error}") from error
+        raise ProjectError(
+            f"The file `{file}` is not valid YAML.", found=error, instead="correct the file, and run the command again"
+        ) from error
     data = {} if data is None else data
     packages = data.get("packages") if isinstance(data, dict) else None
     if not isinstance(data, dict) or not isinstance(packages, list | None):
         raise ProjectError(
-            f"{file} has no list of packages.\n  found:    {type(packages or data).__name__}\n"
-            "  expected: a mapping with the key `packages` and a list of entries"
+            f"The file `{file}` has no list of packages.",
+            found=type(packages or data).__name__,
+            expected="a mapping with the key `packages` and a list of entries",
+            instead="correct the file, and run the command again",
         )
     return yaml, data
 
@@ -99,9 +103,15 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
         yaml, data = loaded(text)
         output = data[profile]["outputs"][target]
     except YAMLError as error:
-        raise ProfileError(f"{file} is not valid YAML: {error}") from error
+        raise ProfileError(
+            f"The file `{file}` is not valid YAML.", found=error, instead="correct the file, and run the command again"
+        ) from error
     except (KeyError, TypeError) as error:
-        raise ProfileError(f"{file} has no target {target!r} in profile {profile!r}.") from error
+        raise ProfileError(
+            f"The file `{file}` has no target `{target}` in profile `{profile}`.",
+            expected="the profile and target that dbt uses",
+            instead="choose another target with `--target`",
+        ) from error
     found = output.setdefault("server_side_parameters", {})
     added = {key: _with_entry(found.get(key), value) if key in _LISTS else value for key, value in settings.items()}
     if settings["spark.sql.extensions"] in str(found.get("spark.sql.extensions", "")):

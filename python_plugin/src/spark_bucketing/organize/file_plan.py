@@ -109,10 +109,10 @@ def plan_model(
     bytes_per_row = overrides.bytes_per_row or (measured.bytes_per_row if measured else None)
     if count.setting == "target_file_size" and not bytes_per_row:
         raise ProjectError(
-            f"Cannot plan the files of model '{name}'.\n"
-            f"  found:    target_file_size, but no table {node.relation} to measure the bytes per row\n"
-            "  expected: an existing Parquet or ORC table, or the number of bytes per row\n"
-            "  instead:  --bytes-per-row 40; the first `dbt run` measures a sample that it writes"
+            f"The files of model `{name}` cannot be planned.",
+            found=f"target_file_size, but no table {node.relation} to measure the bytes per row",
+            expected="an existing Parquet or ORC table, or the number of bytes per row",
+            instead="--bytes-per-row 40; the first `dbt run` measures a sample that it writes",
         )
     # NULLs in the range column get a separate file.
     valued = files_of_partitions(count, [one.rows - one.nulls for one in rows], bytes_per_row)
@@ -148,10 +148,7 @@ def file_config(config: Mapping[str, Any], counts: Mapping[str, object], model: 
 
 
 def _error(model: str, setting: str, found: object, expected: str, instead: str) -> ProjectError:
-    return ProjectError(
-        f"Model '{model}' has an invalid `{setting}`.\n"
-        f"  found:    {found}\n  expected: {expected}\n  instead:  {instead}"
-    )
+    return ProjectError(f"Model `{model}` has an invalid `{setting}`.", found=found, expected=expected, instead=instead)
 
 
 def _model(artifacts: Artifacts, name: str) -> Node:
@@ -161,10 +158,17 @@ def _model(artifacts: Artifacts, name: str) -> Node:
     if found is None:
         names = ", ".join(sorted(node.name for node in models)[:10]) or "none"
         raise ProjectError(
-            f"The project has no model '{name}'.\n  found:    models {names}\n  expected: one of these names"
+            f"The project has no model `{name}`.",
+            expected=f"one of the models {names}",
+            instead="choose one of these names",
         )
     if found.sql is None:
-        raise ProjectError(f"Model '{name}' has no compiled SQL. {artifacts.errors.get(found.unique_id, '')}".strip())
+        raise ProjectError(
+            f"Model `{name}` has no compiled SQL.",
+            found=artifacts.errors.get(found.unique_id),
+            expected="a model that dbt can compile",
+            instead="correct the model",
+        )
     return found
 
 

@@ -35,7 +35,10 @@ def read_catalog(path: Path) -> Mapping[str, CatalogTable]:
         return {unique_id: _table(entry) for unique_id, entry in entries.items()}
     except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
         raise ProjectError(
-            f"Cannot read the catalog {path} ({error}). Run `dbt docs generate` to write it again, or delete it."
+            f"The catalog `{path}` cannot be read.",
+            found=error,
+            expected="a `catalog.json` that dbt wrote",
+            instead="run `dbt docs generate` to write it again, or delete it",
         ) from error
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from spark_bucketing.errors import ProfileError, SparkError
+from spark_bucketing.errors import ProfileError, SparkError, headline
 from spark_bucketing.interrupts import noted_interrupts
 from spark_bucketing.project.profile import Target, dbt_message
 
@@ -68,9 +68,10 @@ class RemoteStatements(_Connected):
 
         if target.method not in ("thrift", "http"):
             raise ProfileError(
-                f"Target {target.name!r} has the connection method {target.method!r}. With this method, the command "
-                "cannot cancel statements. Use --target to choose a target with the method 'session', 'thrift' or "
-                "'http'."
+                f"Target `{target.name}` has a connection method that cannot cancel statements.",
+                found=target.method,
+                expected="`session`, `thrift` or `http`",
+                instead="choose a target with one of these methods with `--target`",
             )
         super().__init__(target)
         try:
@@ -115,13 +116,13 @@ class RemoteStatements(_Connected):
 
         status = cursor.poll()
         if status.operationState in (TOperationState.ERROR_STATE, TOperationState.CANCELED_STATE):
-            raise SparkError(_first_line(status.errorMessage or "The statement was cancelled."))
+            raise SparkError(headline(without_stack(status.errorMessage or "The statement was cancelled.")))
         return bool(status.operationState == TOperationState.FINISHED_STATE)
 
 
 def _message(error: Exception) -> str:
     status = getattr(error.args[0] if error.args else None, "status", None)
-    return _first_line(getattr(status, "errorMessage", None) or str(error) or type(error).__name__)
+    return headline(without_stack(getattr(status, "errorMessage", None) or str(error) or type(error).__name__))
 
 
 def without_stack(text: str) -> str:
@@ -131,8 +132,3 @@ def without_stack(text: str) -> str:
     """
     found = re.sub(r"^.*?Error running query: (\[[\w.]+\] )?([\w.$]+(Exception|Error):\s+)*", "", text, flags=re.DOTALL)
     return re.split(r"\n\s+at [\w.$/]+\(|\n\s*Caused by: ", found)[0].strip() or text
-
-
-def _first_line(text: str) -> str:
-    """Return the first line of a message from Spark."""
-    return next((line.strip() for line in without_stack(text).splitlines() if line.strip()), text)

@@ -68,7 +68,11 @@ class Dbt:
                 outcome = self._invoke("compile", *kinds, "--no-populate-cache", *exclude)
             results = getattr(outcome.result, "results", None)
             if results is None:
-                raise ProjectError(f"dbt cannot compile the project in {self.project_dir}: {self._reason(outcome)}")
+                raise ProjectError(
+                    f"dbt cannot compile the project in `{self.project_dir}`.",
+                    found=self._reason(outcome),
+                    instead="correct the project",
+                )
             errors = [one for one in results if one.status == "error" and one.node.unique_id not in failed]
             if not errors:
                 break
@@ -84,7 +88,11 @@ class Dbt:
         """
         outcome = self._invoke("parse")
         if not outcome.success:
-            raise ProjectError(f"dbt cannot parse the project in {self.project_dir}: {self._reason(outcome)}")
+            raise ProjectError(
+                f"dbt cannot parse the project in `{self.project_dir}`.",
+                found=self._reason(outcome),
+                instead="correct the project",
+            )
         manifest: dict[str, Any] = json.loads((self.target_path / "manifest.json").read_text(encoding="utf-8"))
         return manifest
 
@@ -107,7 +115,7 @@ class Dbt:
         arguments += ["--no-write-json", "--output", "json", "--output-keys", "unique_id"]
         outcome = self._invoke("ls", *arguments, manifest=manifest)
         if not outcome.success:
-            raise ProjectError(f"dbt cannot select models: {self._reason(outcome)}")
+            raise ProjectError("dbt cannot select models.", found=self._reason(outcome), instead="use other selectors")
         return tuple(json.loads(line)["unique_id"] for line in outcome.result or ())
 
     def _invoke(self, command: str, *arguments: str, manifest: Path | None = None) -> Any:
@@ -168,4 +176,6 @@ def _load(path: Path) -> Any:
     try:
         return Manifest.from_writable_manifest(WritableManifest.read_and_check_versions(str(path)))
     except DbtBaseException as error:
-        raise ProjectError(f"dbt cannot read the manifest {path}: {error}") from error
+        raise ProjectError(
+            f"dbt cannot read the manifest `{path}`.", found=error, instead="run `dbt compile` to write it again"
+        ) from error

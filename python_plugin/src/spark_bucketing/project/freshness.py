@@ -33,9 +33,15 @@ def read_project(project_dir: Path) -> Mapping[str, Any]:
     try:
         data = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ProjectError(f"Cannot read {file}: {error}") from error
+        raise ProjectError(
+            f"The file `{file}` cannot be read.", found=error, instead="correct the file, and run the command again"
+        ) from error
     if not isinstance(data, dict):
-        raise ProjectError(f"{file} is not a mapping of settings.")
+        raise ProjectError(
+            f"The file `{file}` is not a mapping of settings.",
+            expected="settings such as `name: my_project`",
+            instead="correct the file, and run the command again",
+        )
     return data
 
 
@@ -65,7 +71,12 @@ def _variables(text: str) -> Any:
     try:
         return yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
-        raise ProjectError(f"--vars is not valid YAML: {error}") from error
+        raise ProjectError(
+            "The value of `--vars` is not valid YAML.",
+            found=error,
+            expected="a mapping, as for dbt",
+            instead="--vars '{start: 2024-01-01}'",
+        ) from error
 
 
 def _times(project_dir: Path, profiles_dir: Path) -> Iterator[float]:

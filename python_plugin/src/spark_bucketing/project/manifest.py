@@ -74,18 +74,23 @@ def read_manifest(path: Path) -> Manifest:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ProjectError(f"Cannot read the manifest {path}: {error.strerror}.") from error
+        raise ProjectError(
+            f"The manifest `{path}` cannot be read.", found=error.strerror, instead="run `dbt compile` to write it"
+        ) from error
     except ValueError as error:
-        raise ProjectError(f"The manifest {path} is not valid JSON: {error}.") from error
+        raise ProjectError(
+            f"The manifest `{path}` is not valid JSON.", found=error, instead="run `dbt compile` to write it again"
+        ) from error
     metadata = data.get("metadata") if isinstance(data, dict) else None
     metadata = metadata if isinstance(metadata, dict) else {}
     version = re.search(r"/manifest/v(\d+)\.json$", str(metadata.get("dbt_schema_version", "")))
     if version is None or int(version[1]) < _OLDEST_SCHEMA:
         found = metadata.get("dbt_schema_version", "no dbt_schema_version")
         raise ProjectError(
-            f"{path} is not a supported manifest.\n  found:    {found}\n"
-            f"  expected: manifest v{_OLDEST_SCHEMA} or newer, written by dbt 1.6 or newer\n"
-            "  instead:  compile with dbt-core 1.10.8 or newer"
+            f"The file `{path}` is not a supported manifest.",
+            found=found,
+            expected=f"manifest v{_OLDEST_SCHEMA} or newer, written by dbt 1.6 or newer",
+            instead="compile with dbt-core 1.10.8 or newer",
         )
     project = str(metadata.get("project_name") or "")
     try:
@@ -93,8 +98,10 @@ def read_manifest(path: Path) -> Manifest:
         nodes = {str(entry["unique_id"]): _node(entry, project) for entry in entries}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ProjectError(
-            f"The manifest {path} has an invalid node ({type(error).__name__}: {error}). Run dbt compile to write "
-            "it again."
+            f"The manifest `{path}` has an invalid node.",
+            found=f"{type(error).__name__}: {error}",
+            expected="a manifest that dbt wrote",
+            instead="run `dbt compile` to write it again",
         ) from error
     return Manifest(nodes)
 

@@ -52,7 +52,10 @@ def read_target(place: Place, variables: str = "{}") -> Target:
         profile = _profile(project_dir, profiles_dir, place.target, variables)
     except ImportError as error:
         raise ProfileError(
-            f"Reading a dbt profile requires dbt ({error}). Install it with: pip install 'spark-bucketing[dbt]'"
+            "Reading a dbt profile requires dbt.",
+            found=error,
+            expected="dbt-core and dbt-spark in this Python",
+            instead="pip install 'spark-bucketing[dbt]'",
         ) from error
     credentials = profile.credentials
     return Target(
@@ -83,13 +86,18 @@ def _profile(project_dir: Path, profiles_dir: Path, target: str | None, variable
         return load_profile(str(project_dir), parse_cli_vars(variables), target_override=target)
     except DbtBaseException as error:
         raise ProfileError(
-            f"dbt cannot read the target from {project_dir} and {profiles_dir}: {dbt_message(error)}"
+            f"dbt cannot read the target from `{project_dir}` and `{profiles_dir}`.",
+            found=dbt_message(error),
+            expected="a `dbt_project.yml` and a `profiles.yml` that dbt accepts",
+            instead="run `dbt debug` in the project",
         ) from error
     # For a file that is not UTF-8, dbt raises Python's error.
     except UnicodeDecodeError as error:
         raise ProfileError(
-            f"dbt_project.yml in {project_dir} or profiles.yml in {profiles_dir} is not valid UTF-8: {error}. Save it "
-            "as UTF-8."
+            f"`dbt_project.yml` in `{project_dir}` or `profiles.yml` in `{profiles_dir}` is not valid UTF-8.",
+            found=error,
+            expected="text in UTF-8",
+            instead="save the file as UTF-8",
         ) from error
 
 

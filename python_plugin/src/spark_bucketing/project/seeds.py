@@ -25,7 +25,9 @@ def seed_columns(file: Path, config: Mapping[str, Any]) -> Mapping[str, str]:
         )
     # agate raises various exceptions for a file that is not valid CSV.
     except Exception as error:
-        raise ProjectError(f"Cannot read the seed {file}: {error}") from error
+        raise ProjectError(
+            f"The seed `{file}` cannot be read.", found=error, expected="a CSV file", instead="correct the file"
+        ) from error
     return {
         name: given.get(name.lower()) or str(SparkAdapter.convert_agate_type(table, index))
         for index, name in enumerate(table.column_names)

@@ -275,10 +275,10 @@ def _moved(select: exp.Select, layout: Layout | None) -> Layout | None:
         return None
     by = "DISTRIBUTE BY" if select.args.get("distribute") else "CLUSTER BY" if select.args.get("cluster") else None
     hints = [name for name, _ in hints_of(select) if name in (*MOVING_HINTS, "coalesce")]
-    what = by or (f"The hint {hints[0]}" if hints else None)
-    if what is None:
+    cause = by or (f"The hint {hints[0]}" if hints else None)
+    if cause is None:
         return layout
-    text = f"{what} shuffles the rows of {layout.table}, which is already bucketed by {layout.called()}. Remove it."
+    text = f"{cause} shuffles the rows of {layout.table}, which is already bucketed by {layout.called()}. Remove it."
     return layout.lose_layout(LostLayout("repartition", text, offset_of(select)))
 
 

@@ -31,7 +31,7 @@ class LostLayout:
 
 @dataclass(frozen=True)
 class Layout:
-    """How rows are bucketed: by which columns, and under which names each of these columns is currently available."""
+    """The buckets of rows: their number, their hash, and the current names of the bucket columns."""
 
     num_buckets: int
     bucket_hash: BucketHash

@@ -92,9 +92,9 @@ def _type(key: str, name: str, kind: str, values: Mapping[str, Any]) -> Iterator
 
 def _cast(name: str, base: str) -> str:
     if base in ("float", "double"):
-        return f"cast({name} as decimal(38, 9)) in every model that joins on it, or as bigint if it has no fractions"
+        return f"`cast({name} as decimal(38, 9))` in every model that joins on it, or as bigint if it has no fractions"
     if base == "void":
-        return f"cast({name} as bigint) in the model, or to its type in the tables that the model joins"
+        return f"`cast({name} as bigint)` in the model, or to its type in the tables that the model joins"
     if base in SPARK_TYPES and base not in HIVE_TYPES:
-        return f"cast({name} as string) in the model, or bucket_hash='spark'"
+        return f"`cast({name} as string)` in the model, or bucket_hash='spark'"
     return "bucket by another column"

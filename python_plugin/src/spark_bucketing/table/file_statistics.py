@@ -70,9 +70,10 @@ def organized_table(warehouse: Warehouse, name: str) -> Organized:
     found = as_organized(existing_table(warehouse, name))
     if found is None:
         raise TableError(
-            f"Table {name} has no file statistics. Expected the table of a dbt model with "
-            "materialized='organized_table' or 'organized_incremental', and `range_by` or `implicit_partition_by`. "
-            "Add one of these keys to the model's config, and run the model."
+            f"Table `{name}` has no file statistics.",
+            expected="the table of a dbt model with materialized='organized_table' or 'organized_incremental', and "
+            "`range_by` or `implicit_partition_by`",
+            instead="add one of these keys to the model's config, and run the model",
         )
     return found
 

@@ -36,9 +36,10 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
     table = replace(table, partitions=read_partitions(warehouse, name))
     if table.spec is None and not any(partition.spec for partition in table.partitions):
         raise TableError(
-            f"Table {name} has no buckets, and no partition is sealed. Expected a bucketed table. To add buckets "
-            f"without a rewrite, run ALTER TABLE {name} CLUSTERED BY (...) INTO n BUCKETS, or set "
-            "on_bucket_change='evolve' in its dbt model with materialized='bucketed_incremental'."
+            f"Table `{name}` has no buckets, and no partition is sealed.",
+            expected="a bucketed table",
+            instead=f"to add buckets without a rewrite, run `ALTER TABLE {name} CLUSTERED BY (...) INTO n BUCKETS`, "
+            "or set on_bucket_change='evolve' in its dbt model with materialized='bucketed_incremental'",
         )
     return table
 
@@ -63,7 +64,11 @@ def existing_table(warehouse: Warehouse, name: str) -> Table:
     """
     table = describe_table(warehouse, name)
     if table is None:
-        raise TableError(f"Table {name} does not exist. Check the name, and the target's schema and metastore.")
+        raise TableError(
+            f"Table `{name}` does not exist.",
+            expected="a table in the target's schema and metastore",
+            instead="check the name and the target",
+        )
     return table
 
 
@@ -160,25 +165,30 @@ def _refuse_others(table: Table) -> None:
     """
     name, details = table.name, table.details
     if "VIEW" in details.get("Type", "").upper():
-        raise TableError(f"{name} is a view. Expected a table, such as a table that the view reads.")
+        raise TableError(
+            f"`{name}` is a view.", expected="a table", instead="name a table, such as a table that the view reads"
+        )
     hive = details.get("Provider", "").lower() == "hive"
     if not hive and table.spec:
         raise TableError(
-            f"Table {name} has {table.spec.num_buckets} buckets in the Spark layout, in which all partitions must have "
-            "the same number of buckets. Otherwise, stock Spark would omit rows. Expected the Hive layout. Rebuild the "
-            "table with bucket_hash='hive' (STORED AS PARQUET or ORC)."
+            f"Table `{name}` is in the Spark layout, in which all partitions have the same number of buckets.",
+            found=f"{table.spec.num_buckets} buckets in the Spark layout; with several numbers, Spark would omit rows",
+            expected="the Hive layout",
+            instead="rebuild the table with bucket_hash='hive' (STORED AS PARQUET or ORC)",
         )
     if not table.columns:
         raise TableError(
-            f"Table {name} has no partitions. Expected a partitioned table. To change the buckets of an unpartitioned "
-            "table, rebuild it (dbt run --full-refresh)."
+            f"Table `{name}` has no partitions.",
+            expected="a partitioned table",
+            instead="to change the buckets of an unpartitioned table, rebuild it with `dbt run --full-refresh`",
         )
     stored = details.get("InputFormat", "") if hive else details.get("Provider", "")
     if not re.search("parquet|orc", stored, re.IGNORECASE):
         raise TableError(
-            f"Table {name} has the file format {stored or 'none'}, for which Spark does not support buckets in the "
-            "Hive layout. Expected Parquet or ORC. Rebuild the table with file_format='parquet' (STORED AS PARQUET or "
-            "ORC)."
+            f"Table `{name}` has a file format for which Spark does not support buckets in the Hive layout.",
+            found=stored or "no file format",
+            expected="Parquet or ORC",
+            instead="rebuild the table with file_format='parquet' (STORED AS PARQUET or ORC)",
         )
 
 

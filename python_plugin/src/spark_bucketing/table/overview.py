@@ -84,7 +84,11 @@ def qualified(name: str, schema: str) -> str:
     """
     parts = sql.parts(name)
     if not 1 <= len(parts) <= 2:
-        raise TableError(f"{name!r} is not a table name. Expected schema.table, or a table of the target's schema.")
+        raise TableError(
+            f"`{name}` is not a table name.",
+            expected="`schema.table`, or a table of the target's schema",
+            instead="write the name as in `sales.orders`",
+        )
     return ".".join(map(sql.readable_name, parts if len(parts) == 2 else (schema, *parts)))
 
 
@@ -109,7 +113,9 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
     if (is_view or not spec) and not is_named:
         return None
     if is_view:
-        raise TableError(f"{name} is a view. Expected a table, such as a table that the view reads.")
+        raise TableError(
+            f"`{name}` is a view.", expected="a table", instead="name a table, such as a table that the view reads"
+        )
     if merging:
         table = replace(table, partitions=_partitions(warehouse, table))
     if spec:
@@ -117,8 +123,9 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
     if any(part.spec for part in table.partitions):
         return Overview(table, merging=merging)
     raise TableError(
-        f"Table {name} has no buckets, no sealed partitions and no file statistics. Expected a bucketed table, or the "
-        "table of a dbt model with `range_by` or `implicit_partition_by`."
+        f"Table `{name}` has no buckets, no sealed partitions and no file statistics.",
+        expected="a bucketed table, or the table of a dbt model with `range_by` or `implicit_partition_by`",
+        instead="name such a table, or omit the name to list all tables of the schema",
     )
 
 
@@ -146,7 +153,12 @@ def _files(warehouse: Warehouse, table: Table, found: BucketedFiles) -> tuple[Da
         SparkError: the files cannot be listed or read.
     """
     if found.spec.in_hive_layout and found.file_format not in _READABLE_HIVE_FORMATS:
-        raise SparkError(f"The files of {table.name} have the format {found.file_format}. Expected parquet or orc.")
+        raise SparkError(
+            f"The files of table `{table.name}` have a format without buckets.",
+            found=found.file_format,
+            expected="parquet or orc",
+            instead="rebuild the table with one of these formats",
+        )
     name = sql.table(table.name)
     # A bucketed scan would drop the rows of files whose ids are out of range, and would fail on names without an id.
     with warehouse.with_settings({"spark.sql.sources.bucketing.enabled": "false"}):

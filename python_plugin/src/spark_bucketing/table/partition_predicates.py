@@ -58,9 +58,11 @@ def select_partitions(
         # Spark suggests columns of this query, which mean nothing to the user.
         why = re.split(r" Did you mean| SQLSTATE", str(error))[0]
         raise TableError(
-            f"The --where predicate is invalid for {table.name}: {why} Expected a condition on the partition "
-            f"columns only, which are {', '.join(column.name for column in table.columns)}, as in --where "
-            f'"{_example(table)}".'
+            f"The predicate of `--where` is invalid for table `{table.name}`.",
+            found=why,
+            expected="a condition on the partition columns only, which are "
+            f"{', '.join(column.name for column in table.columns)}",
+            instead=f'--where "{_example(table)}"',
         ) from error
     partitions = [(part, found[at]["spelled"], found[at]["chosen"]) for at, part in enumerate(table.partitions)]
     alike = Counter(spelling for _, spelling, _ in partitions)

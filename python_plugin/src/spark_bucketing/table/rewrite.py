@@ -65,23 +65,28 @@ def target_of(table: Table) -> BucketSpec:
     """
     if table.spec is None:
         raise TableError(
-            f"Table {table.name} has no buckets now (it is NOT CLUSTERED). Expected a bucketed table. Run "
-            f"ALTER TABLE {table.name} CLUSTERED BY (...) INTO n BUCKETS first."
+            f"Table `{table.name}` has no buckets now.",
+            found="NOT CLUSTERED",
+            expected="a bucketed table",
+            instead=f"run `ALTER TABLE {table.name} CLUSTERED BY (...) INTO n BUCKETS` first",
         )
     version = stated_version(table.details)
     if version not in HASH_OF_VERSION:
         raise TableError(
-            f"Table {table.name} has the table property '{VERSION_PROPERTY}' = '{version}', and nothing was changed. "
-            f"Expected exactly {STATED_VERSIONS}. Run spark-bucketing table seal {table.name}, which finds the version "
-            "of the rows, and set the property to this version."
+            f"Table `{table.name}` has an unknown `{VERSION_PROPERTY}`. Nothing was changed.",
+            found=f"the table property '{VERSION_PROPERTY}' = '{version}'",
+            expected=f"exactly {STATED_VERSIONS}",
+            instead=f"run spark-bucketing table seal {table.name}, which finds the version of the rows, and set the "
+            "property to this version",
         )
     lenient = [key for key, value in table.options.items() if key.lower() in _LENIENT and value.lower() == "true"]
     if lenient:
         raise TableError(
-            f"Table {table.name} has the option {', '.join(f'{key}=true' for key in lenient)}, which skips "
-            "unreadable files: a rewrite would lose their rows. Nothing was changed. Expected a table without this "
-            f"option. Run ALTER TABLE {table.name} SET SERDEPROPERTIES "
-            f"{sql.properties(dict.fromkeys(lenient, 'false'))}"
+            f"Table `{table.name}` has an option that skips unreadable files. Nothing was changed.",
+            found=f"{', '.join(f'{key}=true' for key in lenient)}; a rewrite would lose the rows of these files",
+            expected="a table without this option",
+            instead=f"run `ALTER TABLE {table.name} SET SERDEPROPERTIES "
+            f"{sql.properties(dict.fromkeys(lenient, 'false'))}`",
         )
     return table.spec
 
@@ -156,7 +161,7 @@ class Rewriter:
         self._refresh()
         staged = staging.stage_rows(self._warehouse, self._table, self._condition(batch))
         try:
-            self._compare(staged, batch, "No partition was replaced")
+            self._compare(staged, batch, f"No partition of table `{self._table.name}` was replaced")
         except BucketingError:
             self._drop(staged.name)
             raise
@@ -192,9 +197,9 @@ class Rewriter:
             self._compare(
                 staged,
                 self._filled(staged, self._table.partitions),
-                f"An earlier run crashed while it replaced {there} of {self._table.name}, and another job "
+                f"An earlier run crashed while it replaced {there} of table `{self._table.name}`, and another job "
                 "has since written to the table. Nothing was changed",
-                f"the same number of rows, or none. Make sure that the table has all rows, and drop {staged.name}.",
+                f"make sure that the table has all rows, and drop {staged.name}",
                 or_none=True,
             )
         self._notify(f"An earlier run crashed while it replaced {there}; completing it from {staged.name}.")
@@ -214,7 +219,11 @@ class Rewriter:
                 spec = sql.partition_spec(self._table.columns, part)
                 self._warehouse.change(f"alter table {self._name} drop if exists {spec}")
         written = self._filled(staged, partitions)
-        self._compare(staged, written, f"The staged rows remain in {staged.name}, and the next run writes them again")
+        self._compare(
+            staged,
+            written,
+            f"The rows of table `{self._table.name}` remain in {staged.name}, and the next run writes them again",
+        )
         self._drop(staged.name)
         self._refuse_unsealed(written)
 
@@ -239,7 +248,7 @@ class Rewriter:
         staged: Staging,
         parts: Sequence[Partition],
         consequence: str,
-        expected: str = "equal numbers. If another job writes to the table, wait for it and run the command again.",
+        instead: str = "if another job writes to the table, wait for it, and run the command again",
         or_none: bool = False,
     ) -> None:
         """Raise an error unless each partition has as many rows in the table as in the staging table.
@@ -259,7 +268,12 @@ class Rewriter:
             found = "; ".join(
                 f"{row['place']} has {row['here']:,} rows in the table, and {row['there']:,}" for row in different
             )
-            raise TableError(f"{consequence}: {found} in the staging table {staged.name}. Expected {expected}")
+            raise TableError(
+                f"{consequence}.",
+                found=f"{found} in the staging table {staged.name}",
+                expected="the same number of rows" + (", or none" if or_none else ""),
+                instead=instead,
+            )
 
     def _refuse_unsealed(self, parts: Sequence[Partition]) -> None:
         """Raise an error unless all partitions are sealed with the table's spec and have one file per bucket."""
@@ -267,8 +281,10 @@ class Rewriter:
         bad = [part for part in parts if not part.has(target)]
         if bad:
             raise TableError(
-                f"{named(bad)} of {self._table.name}: found {bad[0].summary}. Expected sealed files with "
-                f"{words(target)}, one file per bucket. Another job may have changed the table. Run the command again."
+                f"Not all partitions of table `{self._table.name}` are sealed after the rewrite.",
+                found=f"{bad[0].summary} in {named(bad)}",
+                expected=f"sealed files with {words(target)}, one file per bucket",
+                instead="run the command again; another job may have changed the table",
             )
 
 

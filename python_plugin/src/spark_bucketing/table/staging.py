@@ -65,8 +65,10 @@ def find_staging(warehouse: Warehouse, table_name: str) -> Table | None:
     found = describe_table(warehouse, intermediate_name(table_name, "staged"))
     if found and PURPOSE not in found.properties:
         raise TableError(
-            f"Table {found.name} exists and has no property {PURPOSE}. Expected a staging table or an unused name. "
-            "Rename or drop the table."
+            f"Table {found.name} has the name of a staging table, but is none.",
+            found=f"a table without the property {PURPOSE}",
+            expected="a staging table, or an unused name",
+            instead="rename or drop the table",
         )
     return found
 
@@ -153,10 +155,10 @@ def complete_staging(warehouse: Warehouse, table: Table, left: Table) -> Staging
     found, expected = left.properties[REPLACES], _replaced(warehouse, table)
     if found != expected:
         raise TableError(
-            f"An earlier run crashed while it replaced partitions of {table.name}, and its staged rows in "
-            f"{left.name} no longer match the table. Nothing was changed. Found rows for {found}, "
-            f"expected {expected}. If the table is complete without these rows, run DROP TABLE {left.name}. "
-            "The statement deletes the staged rows."
+            f"The rows that a crashed run staged for `{table.name}` no longer match the table. Nothing was changed.",
+            found=f"rows for {found} in {left.name}",
+            expected=f"rows for {expected}",
+            instead=f"if the table is complete without these rows, run DROP TABLE {left.name}, which deletes them",
         )
     return _read(warehouse, table, left.name, left.properties)
 

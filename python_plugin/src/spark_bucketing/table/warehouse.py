@@ -83,8 +83,9 @@ class Warehouse:
             return
         loaded = self.settings().get("spark.sql.extensions") or "(nothing)"
         raise SparkError(
-            f"The session lacks the extension, which is required to read the bucket specs of {table}: found "
-            f"spark.sql.extensions={loaded}. Add the output of `spark-bucketing "
-            "extension conf --format profiles` to the server_side_parameters of the target, or to the "
-            "server's configuration."
+            f"The session lacks the extension, which is required to read the bucket specs of `{table}`.",
+            found=f"spark.sql.extensions={loaded}",
+            expected="the session extension",
+            instead="add the output of `spark-bucketing extension conf --format profiles` to the "
+            "`server_side_parameters` of the target, or to the server's configuration",
         )

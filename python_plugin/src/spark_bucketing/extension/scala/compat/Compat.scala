@@ -59,11 +59,11 @@ object Compat {
     }.collect { case files: HadoopFsRelation => files }
 
   /** Lists the files of a table again, and returns the listing. Later queries of the session use the same listing. */
-  def filesAnew(session: SparkSession, table: CatalogTable): FileIndex = {
+  def refreshedFiles(session: SparkSession, table: CatalogTable): FileIndex = {
     catalog(session).refreshTable(table.identifier)
-    filesOf(session, table.identifier).getOrElse(throw refusal(s"Cannot list the files of ${table.identifier.quotedString}: " +
-      "found a table that Spark does not read with its own file readers. Expected a Parquet or ORC table. " +
-      "Instead: set spark.sql.hive.convertMetastoreParquet and spark.sql.hive.convertMetastoreOrc to true.")).location
+    filesOf(session, table.identifier).getOrElse(throw refusal(s"Cannot list the files of ${table.identifier.quotedString}.",
+      "a table that Spark does not read with its own file readers", "a Parquet or ORC table",
+      "set `spark.sql.hive.convertMetastoreParquet` and `spark.sql.hive.convertMetastoreOrc` to true")).location
   }
 
   /** Reads the rows of Parquet files, grouped by schema. Files with the same schema share one scan. */
@@ -108,6 +108,13 @@ object Compat {
    * template. The template of the condition used here accepts any message.
    */
   def refusal(message: String): AnalysisException = new Refusal(message)
+
+  def refusal(sentence: String, found: String, expected: String, instead: String): AnalysisException =
+    refusal(message(sentence, found, expected, instead))
+
+  /** Returns the message of an error, in the form that CONTRIBUTING.md describes. */
+  def message(sentence: String, found: String, expected: String, instead: String): String =
+    s"$sentence\n  found:    $found\n  expected: $expected\n  instead:  $instead"
 
   private class Refusal(message: String) extends AnalysisException(
     message, None, None, None, Some(AnyMessage), Map("errorMessage" -> message), Array.empty[QueryContext])

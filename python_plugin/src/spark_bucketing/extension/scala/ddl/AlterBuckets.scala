@@ -33,8 +33,8 @@ object ResolveBucketDdl extends Rule[LogicalPlan] {
   }
 
   private def refused(table: ResolvedTable) = Compat.refusal(
-    s"Cannot change ${table.catalog.name}.${table.identifier}: found a table in another catalog. " +
-      "Expected a table in Spark's session catalog. Instead: create the table in the session catalog.")
+    s"Cannot change `${table.catalog.name}`.${table.identifier}.", "a table in another catalog", "a table in Spark's session catalog",
+    "create the table in the session catalog")
 }
 
 /**
@@ -86,7 +86,7 @@ case class AlterBucketsCommand(
   private def find(store: PartitionStore, table: CatalogTable, values: TablePartitionSpec): Seq[StoredPartition] = {
     val found = store.list(table, values)
     if (found.isEmpty) throw BucketValidation.refused(table,
-      s"found no partition with ${values.map { case (column, value) => s"$column=$value" }.mkString(", ")}",
+      s"no partition with ${values.map { case (column, value) => s"$column=$value" }.mkString(", ")}",
       "the values of an existing partition", s"use values that SHOW PARTITIONS ${table.identifier.quotedString} lists")
     found
   }

@@ -111,8 +111,8 @@ private object BucketStatement extends SparkSqlParser {
     private def bucketSpec(): BucketSpec = {
       val parsed = parser.bucketSpec()
       try visitBucketSpec(parsed) catch { case error: NumberFormatException =>
-        throw Compat.refusal(s"Cannot change the buckets of a table: found ${error.getMessage.filter(_.isDigit)} buckets. Expected 1 to " +
-          s"${SQLConf.get.bucketingMaxBuckets} (spark.sql.sources.bucketing.maxBuckets). Instead: write a number in this range, as in INTO 16 BUCKETS.")
+        throw Compat.refusal("The number of buckets in ALTER TABLE is out of range.", s"${error.getMessage.filter(_.isDigit)} buckets",
+          s"1 to ${SQLConf.get.bucketingMaxBuckets} buckets (spark.sql.sources.bucketing.maxBuckets)", "write a number in this range, as in INTO 16 BUCKETS")
       }
     }
 

@@ -83,28 +83,28 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    */
   def replace(folder: Path, seen: Option[Path], going: Seq[FileStatus], coming: Seq[Move])(record: Seq[FileStatus] => Unit): Unit = {
     checkUnchanged(going)
-    val begun = begin(folder, going, coming)
+    val started = begin(folder, going, coming)
     try {
-      checkAlone(begun, seen)
-      moveIn(coming, begun)
+      checkAlone(started, seen)
+      moveIn(coming, started)
       record(together(coming)(move => fs.getFileStatus(move.to)))
       checkUnchanged(going)
-      if (!Replacement.commit(begun, fs)) throw changed("another statement has undone this replacement")
+      if (!Replacement.commit(started, fs)) throw changed("another statement has undone this replacement")
     } catch {
       case NonFatal(error) =>
-        val isUndone = !Replacement.isBegun(begun, fs)
-        try undo(begun) catch { case NonFatal(other) => error.addSuppressed(other) }
+        val isUndone = !Replacement.isStarted(started, fs)
+        try undo(started) catch { case NonFatal(other) => error.addSuppressed(other) }
         throw if (isUndone) changed("another statement has undone this replacement", error) else error
     }
-    complete(begun.copy(isCommitted = true))
+    complete(started.copy(isCommitted = true))
   }
 
   /**
    * Checks that no other statement replaces files at the same time, or has replaced files since this statement read the
    * table. Each statement writes its record before it reads the others, so at least one of two statements finds the other.
    */
-  private def checkAlone(begun: Replacement, seen: Option[Path]): Unit = {
-    val (committed, others) = Replacement.records(location, conf).filter(_.folder.getName != begun.folder.getName).partition(_.isCommitted)
+  private def checkAlone(started: Replacement, seen: Option[Path]): Unit = {
+    val (committed, others) = Replacement.records(location, conf).filter(_.folder.getName != started.folder.getName).partition(_.isCommitted)
     if (committed.lastOption.map(_.folder.getName) != seen.map(_.getName) || others.exists(_.done.isEmpty))
       throw changed("another statement replaces files of the table at the same time")
   }
@@ -113,7 +113,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def begin(folder: Path, going: Seq[FileStatus], coming: Seq[Move]): Replacement = {
     val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
     created.map(defaultLocation).find(children(_).exists(BucketFiles.isData)).foreach { found =>
-      throw refused(s"found files in $found, which is not a partition of the table", "an empty directory for the new partition",
+      throw refused(s"files in $found, which is not a partition of the table", "an empty directory for the new partition",
         "move the files away, or restore the partition with ALTER TABLE ... ADD PARTITION, and run it again; nothing has been replaced")
     }
     Replacement.begin(fs, Replacement(folder, coming.map(move => files.nameOf(move.to)).toSet,
@@ -121,8 +121,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }
 
   /** Moves the new files into the table. Readers with the extension still ignore them. */
-  private def moveIn(coming: Seq[Move], begun: Replacement): Unit = {
-    if (begun.created.nonEmpty) catalog.createPartitions(table.identifier, begun.created.map { spec =>
+  private def moveIn(coming: Seq[Move], started: Replacement): Unit = {
+    if (started.created.nonEmpty) catalog.createPartitions(table.identifier, started.created.map { spec =>
       CatalogTablePartition(spec, table.storage.copy(locationUri = Some(defaultLocation(spec).toUri)))
     }, ignoreIfExists = true)
     together(coming)(move => rename(move.from, move.to))
@@ -135,10 +135,10 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }.lastOption.getOrElse("nothing")
 
   /** Deletes the new files of a replacement, so that the table keeps the old files. Does nothing if it is already committed. */
-  private def undo(begun: Replacement): Unit = if (Replacement.undo(begun, fs)) {
-    together(pathsOf(begun.added))(fs.delete(_, false))
-    dropEmpty(begun.created.map(defaultLocation))
-    Replacement.finish(begun, fs)
+  private def undo(started: Replacement): Unit = if (Replacement.undo(started, fs)) {
+    together(pathsOf(started.added))(fs.delete(_, false))
+    dropEmpty(started.created.map(defaultLocation))
+    Replacement.finish(started, fs)
     Compat.refresh(session, table.identifier)
   }
 
@@ -194,7 +194,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def refused(found: String, expected: String, instead: String) = Compat.refusal(message(found, expected, instead))
 
   private def message(found: String, expected: String, instead: String) =
-    s"Cannot replace files of ${table.identifier.quotedString}: $found. Expected $expected. Instead: $instead."
+    Compat.message(s"Cannot replace files of ${table.identifier.quotedString}.", found, expected, instead)
 
   private def rename(from: Path, to: Path): Unit = {
     fs.mkdirs(to.getParent)

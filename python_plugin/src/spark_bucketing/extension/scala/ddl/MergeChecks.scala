@@ -40,8 +40,8 @@ object MergeChecks {
 
   private def checks(values: Seq[Any]): Set[String] = {
     val found = values.map(_.toString.toLowerCase(java.util.Locale.ROOT)).toSet
-    if (found.isEmpty || !found.subsetOf(Set(Keys, Files, Once))) throw Compat.refusal(s"Cannot parse the hint MERGE_CHECKS: found " +
-      s"${found.mkString(", ")}. Expected '$Keys', '$Files' or '$Once'. Instead: write MERGE_CHECKS('$Files').")
+    if (found.isEmpty || !found.subsetOf(Set(Keys, Files, Once))) throw Compat.refusal("Cannot parse the hint `MERGE_CHECKS`.",
+      found.mkString(", "), s"'$Keys', '$Files' or '$Once'", s"write MERGE_CHECKS('$Files')")
     found
   }
 }

@@ -79,18 +79,18 @@ private object SealBucketsCommand {
 
   /** Returns the files of a table, or throws an error if they cannot be sealed. */
   def checked(session: SparkSession, table: CatalogTable): HadoopFsRelation = {
-    if (table.bucketSpec.isEmpty) throw refused(table, "found a table without buckets", "a bucketed table",
+    if (table.bucketSpec.isEmpty) throw refused(table, "a table without buckets", "a bucketed table",
       s"declare the bucket spec of its files with ALTER TABLE ${table.identifier.quotedString} CLUSTERED BY (...) INTO n BUCKETS")
     if (table.partitionColumnNames.nonEmpty && !table.tracksPartitionsInCatalog) throw refused(table,
-      "found partitions that are not in the metastore", "partitions in the metastore",
+      "partitions that are not in the metastore", "partitions in the metastore",
       s"run MSCK REPAIR TABLE ${table.identifier.quotedString}, and then this statement again")
-    if (!SealedFormats.has(table)) throw refused(table, s"found files in the format ${SealedFormats.of(table)}",
+    if (!SealedFormats.has(table)) throw refused(table, s"files in the format ${SealedFormats.of(table)}",
       "PARQUET or ORC, whose readers return rows exactly as they were written", "write its rows into a table with one of these formats")
     val relation = Compat.filesOf(session, table.identifier).getOrElse(throw refused(table,
-      "found files that Spark reads with Hive's SerDe",
+      "files that Spark reads with Hive's SerDe",
       "spark.sql.hive.convertMetastoreParquet and spark.sql.hive.convertMetastoreOrc to be true", "set both to true"))
     SealedSpecs.otherColumns(relation).foreach { why =>
-      throw refused(table, s"found that ${why.words}", "the default reader, which returns the same rows in every session", "set the option to its default")
+      throw refused(table, s"that ${why.words}", "the default reader, which returns the same rows in every session", "set the option to its default")
     }
     relation
   }

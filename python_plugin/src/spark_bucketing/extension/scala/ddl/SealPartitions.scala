@@ -18,7 +18,7 @@ object SealPartitions {
       session: SparkSession, table: CatalogTable, partition: Option[TablePartitionSpec],
       where: Option[Expression]): StoredPartition => Boolean = {
     if ((partition.isDefined || where.isDefined) && table.partitionColumnNames.isEmpty)
-      throw refused(table, "found no partitions", "a partitioned table for a PARTITION or WHERE clause", "omit these clauses")
+      throw refused(table, "no partitions", "a partitioned table for a PARTITION or WHERE clause", "omit these clauses")
     val store = PartitionStore.of(session)
     def named = partition.map(given => store.list(table, BucketValidation.stored(table, given)).map(_.name).toSet)
     def filtered = where.map { asked =>
@@ -35,14 +35,14 @@ object SealPartitions {
     val columns = LocalRelation(toAttributes(table.partitionSchema))
     try Compat.analyzed(session, Filter(asked, columns)) match {
       case Filter(resolved, _) if resolved.deterministic && !resolved.exists(_.isInstanceOf[org.apache.spark.sql.catalyst.expressions.SubqueryExpression]) => resolved
-      case _ => throw refused(table, s"found the predicate ${asked.sql}", "a deterministic predicate on the partition columns, without subqueries",
+      case _ => throw refused(table, s"the predicate ${asked.sql}", "a deterministic predicate on the partition columns, without subqueries",
         s"use only the columns ${table.partitionColumnNames.mkString(", ")}")
     } catch { case error: AnalysisException if !Compat.isRefusal(error) =>
-      throw refused(table, s"found the predicate ${asked.sql}: ${error.getSimpleMessage.linesIterator.next()}",
+      throw refused(table, s"the predicate ${asked.sql}: ${error.getSimpleMessage.linesIterator.next()}",
         s"a predicate on the partition columns ${table.partitionColumnNames.mkString(", ")}", "use only these columns")
     }
   }
 
   def refused(table: CatalogTable, found: String, expected: String, instead: String): AnalysisException =
-    Compat.refusal(s"Cannot seal ${table.identifier.quotedString}: $found. Expected $expected. Instead: $instead.")
+    Compat.refusal(s"Cannot seal ${table.identifier.quotedString}.", found, expected, instead)
 }

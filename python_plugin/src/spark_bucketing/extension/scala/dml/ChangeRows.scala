@@ -126,7 +126,7 @@ case class PlanRowChanges(session: SparkSession) extends SparkStrategy {
   private def checkColumns(statement: ChangeRows): Unit = {
     val names = statement.files.schema.fieldNames.toSeq
     def refused(found: String, expected: String, instead: String) = Compat.refusal(
-      s"Cannot change rows of ${statement.table.identifier.unquotedString}: found $found. Expected $expected. Instead: $instead.")
+      s"Cannot change rows of ${statement.table.identifier.quotedString}.", found, expected, instead)
     names.groupBy(_.toLowerCase(Locale.ROOT)).values.find(_.size > 1).foreach { alike =>
       throw refused(s"the columns ${alike.mkString(" and ")}, whose names differ only in case", "different names", "rewrite the table with other names")
     }

@@ -174,9 +174,9 @@ class ChangedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
 
   private def unexpected(problems: Seq[String]) = {
     val name = snapshot.table.identifier.unquotedString
-    Compat.refusal(s"Cannot change rows of $name: found ${problems.mkString("; ")}; the table is unchanged. Expected the rows of the replaced files, " +
-      s"merged with the new rows. Instead: check the file statistics with `spark-bucketing table verify --deep $name`, and rebuild them with " +
-      s"`spark-bucketing table stats --repair $name`.")
+    Compat.refusal(s"Cannot change rows of ${snapshot.table.identifier.quotedString}.", s"${problems.mkString("; ")}; the table is unchanged",
+      "the rows of the replaced files, merged with the new rows", s"check the file statistics with `spark-bucketing table verify --deep $name`, " +
+      s"and rebuild them with `spark-bucketing table stats --repair $name`")
   }
 }
 

@@ -29,8 +29,8 @@ class SlotRouting(ranges: FileRanges, binOfFile: Map[Int, Int], binOfCell: Map[C
     if (value == null || boundaries(bin).isEmpty) first(bin) else first(bin) + ranges.order.search(boundaries(bin), value)
   }
 
-  private def unexpected = Compat.refusal("Cannot write the changed rows: a row differs from the row that the statement read before. Expected the same rows. " +
-    "Instead: do not change the tables of the statement while it runs, and run it again; nothing has been replaced.")
+  private def unexpected = Compat.refusal("Cannot write the changed rows of the table. Nothing has been replaced.",
+    "a row that differs from the row that the statement read before", "the same rows", "do not change the tables of the statement while it runs, and run it again")
 }
 
 /** The slot of a row, from its file, whether it is new, its group and its value in the range column. */

@@ -57,9 +57,9 @@ object TableSnapshot {
     val statistics = if (isSame) FileStatistics.read(session, new Path(table.location), table.partitionColumnNames.size) else None
     val listed = for (directory <- OrganizedFiles.now(session, table); file <- directory.files) yield (directory.values, file.fileStatus)
     listed.groupBy(_._2.getPath).collectFirst { case (path, of) if of.size > 1 => path.getParent -> of.size }.foreach { case (folder, number) =>
-      throw Compat.refusal(s"Cannot change rows of ${table.identifier.quotedString}: found $number partitions in the directory $folder. Expected a separate " +
-        "directory for each partition. Instead: move the rows of each partition into a separate directory, for example with INSERT OVERWRITE, and run it " +
-        "again; nothing has been replaced.")
+      throw Compat.refusal(s"Cannot change rows of ${table.identifier.quotedString}.", s"$number partitions in the directory $folder",
+        "a separate directory for each partition", "move the rows of each partition into a separate directory, for example with INSERT OVERWRITE, and run " +
+        "it again; nothing has been replaced")
     }
     val known = listed.map { case (_, status) =>
       statistics.fold(Seq.empty[FileStats])(_.of(status)) match {

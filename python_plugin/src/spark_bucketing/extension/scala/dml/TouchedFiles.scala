@@ -62,8 +62,8 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
 
   private def first(plan: LogicalPlan): Option[String] = stored.rows(plan).take(1).headOption.map(_.getString(0))
 
-  private def refused(found: String, expected: String, instead: String) = Compat.refusal(s"Cannot merge into " +
-    s"${snapshot.table.identifier.quotedString}: found $found; the table is unchanged. Expected $expected. Instead: $instead.")
+  private def refused(found: String, expected: String, instead: String) = Compat.refusal(
+    s"Cannot merge into ${snapshot.table.identifier.quotedString}.", s"$found; the table is unchanged", expected, instead)
 
   /** Counts changed rows in tasks, and adds the counts on the driver. */
   private def count(plan: LogicalPlan): Changes = {

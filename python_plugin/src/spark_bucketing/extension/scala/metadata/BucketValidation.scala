@@ -19,7 +19,7 @@ object BucketValidation {
   def refused(
       table: CatalogTable, found: String, expected: String, instead: String,
       statement: String = "change the buckets of"): AnalysisException =
-    Compat.refusal(s"Cannot $statement ${table.identifier.quotedString}: $found. Expected $expected. Instead: $instead.")
+    Compat.refusal(s"Cannot $statement ${table.identifier.quotedString}.", found, expected, instead)
 
   /** Returns whether a table is an unbucketed data source table, which can be converted to the Hive layout. */
   def isPlainOfSpark(table: CatalogTable): Boolean =
@@ -27,16 +27,16 @@ object BucketValidation {
 
   def checkTable(table: CatalogTable): Unit = {
     if (DDLUtils.isHiveTable(table)) {
-      if (!SealedFormats.has(table)) throw refused(table, s"found files in the format ${SealedFormats.of(table)}",
+      if (!SealedFormats.has(table)) throw refused(table, s"files in the format ${SealedFormats.of(table)}",
         "STORED AS PARQUET or ORC", "create the table STORED AS PARQUET")
-    } else if (!SealedFormats.has(table)) throw refused(table, s"found the provider ${SealedFormats.of(table)}",
+    } else if (!SealedFormats.has(table)) throw refused(table, s"the provider ${SealedFormats.of(table)}",
       "a table in the Hive layout, or an unbucketed table USING PARQUET or ORC", "create the table STORED AS PARQUET")
     else if (table.bucketSpec.isDefined) throw refused(table,
-      s"found ${table.bucketSpec.get.numBuckets} buckets in the Spark layout, which requires one bucket spec for all files",
+      s"${table.bucketSpec.get.numBuckets} buckets in the Spark layout, which requires one bucket spec for all files",
       "a table in the Hive layout, or an unbucketed table",
       "rewrite the table with the new buckets, or create it STORED AS PARQUET in the Hive layout, which allows this statement")
     else if (table.partitionColumnNames.nonEmpty && !table.tracksPartitionsInCatalog) throw refused(table,
-      "found partitions that are not in the metastore", "partitions in the metastore",
+      "partitions that are not in the metastore", "partitions in the metastore",
       s"run MSCK REPAIR TABLE ${table.identifier.quotedString}, and then this statement again")
     statedHash(table, "change the buckets of")
   }
@@ -50,7 +50,7 @@ object BucketValidation {
     val property = BucketHash.VersionProperty
     val version = if (table.bucketSpec.isEmpty) "one of these values"
       else s"the version of the rows, which ALTER TABLE ${table.identifier.quotedString} SEAL BUCKETS DRY RUN finds"
-    throw refused(table, s"found the table property '$property' = '${table.properties(property)}'", s"exactly ${BucketHash.versions}",
+    throw refused(table, s"the table property '$property' = '${table.properties(property)}'", s"exactly ${BucketHash.versions}",
       s"set the property to $version", statement)
   }
 
@@ -59,13 +59,13 @@ object BucketValidation {
     val keys = asked.bucketColumnNames.map(column(table, _))
     val hash = statedHash(table, "change the buckets of")
     unlikeHive(table, hash, keys.map(_.name)).foreach { key =>
-      throw refused(table, s"found the bucket column ${key.name} of type ${key.dataType.sql}",
+      throw refused(table, s"the bucket column ${key.name} of type ${key.dataType.sql}",
         s"a type that Spark hashes as Hive does: ${hash.types}",
         "bucket the table by another column")
     }
     val sorts = asked.sortColumnNames.map(column(table, _))
     sorts.find(sort => !RowOrdering.isOrderable(sort.dataType)).foreach { sort =>
-      throw refused(table, s"found the sort column ${sort.name} of type ${sort.dataType.sql}",
+      throw refused(table, s"the sort column ${sort.name} of type ${sort.dataType.sql}",
         "a sortable type", "sort by another column")
     }
     BucketSpec(asked.numBuckets, once(table, keys, "CLUSTERED"), once(table, sorts, "SORTED"))
@@ -81,7 +81,7 @@ object BucketValidation {
   private def once(table: CatalogTable, columns: Seq[StructField], clause: String): Seq[String] = {
     val names = columns.map(_.name)
     names.diff(names.distinct).headOption.foreach { name =>
-      throw refused(table, s"found the column $name twice", "each column once",
+      throw refused(table, s"the column $name twice", "each column once",
         s"write $clause BY (${names.distinct.mkString(", ")})")
     }
     names
@@ -91,9 +91,9 @@ object BucketValidation {
     def named(field: StructField) = SQLConf.get.resolver(field.name, name)
     table.dataSchema.find(named).getOrElse {
       val columns = table.dataSchema.fieldNames.mkString(", ")
-      if (table.partitionSchema.exists(named)) throw refused(table, s"found the partition column $name",
+      if (table.partitionSchema.exists(named)) throw refused(table, s"the partition column $name",
         "columns that the files contain", s"use columns among $columns")
-      else throw refused(table, s"found no column $name", "columns of the table", s"use columns among $columns")
+      else throw refused(table, s"no column $name", "columns of the table", s"use columns among $columns")
     }
   }
 
@@ -106,10 +106,10 @@ object BucketValidation {
 
   /** Throws an error unless the partitions of a table can have different bucket specs. */
   def checkPartitions(table: CatalogTable): Unit = {
-    if (table.partitionColumnNames.isEmpty) throw refused(table, "found no partitions",
+    if (table.partitionColumnNames.isEmpty) throw refused(table, "no partitions",
       "a partitioned table for the PARTITION clause", "use ALTER TABLE ... CLUSTERED BY without PARTITION")
     if (!DDLUtils.isHiveTable(table)) throw refused(table,
-      "found a plain table USING PARQUET or ORC, whose partitions cannot have buckets",
+      "a plain table USING PARQUET or ORC, whose partitions cannot have buckets",
       "a table in the Hive layout for the PARTITION clause", "run ALTER TABLE ... CLUSTERED BY without PARTITION first")
   }
 

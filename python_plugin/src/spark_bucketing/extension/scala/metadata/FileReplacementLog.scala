@@ -25,12 +25,12 @@ import org.apache.spark.sql.bucketing.compat.Compat
  * docs/explanation/replacing-rows.md:
  * {{{
  *   _replaced/20240131120000000000-9f2c41d0/files       the new files, until they move into the table
- *   _replaced/20240131120000000000-9f2c41d0/begun       lists the files; then the new files move into the table
+ *   _replaced/20240131120000000000-9f2c41d0/started     lists the files; then the new files move into the table
  *   _replaced/20240131120000000000-9f2c41d0/committed   the same file, renamed: the table has the new files; then the old files are deleted
  *   _replaced/20240131120000000000-9f2c41d0/done        all old files are deleted
  *   _replaced/20240131120000000000-9f2c41d0/merged      optional: the id of the merged rows, written before the commit
  * }}}
- * To undo a replacement, a run renames `begun` to `undone` before it deletes the new files. Only one rename of `begun` can
+ * To undo a replacement, a run renames `started` to `undone` before it deletes the new files. Only one rename of `started` can
  * succeed. Concurrent runs therefore cannot undo a committed replacement, or commit an undone one.
  *
  * The next committed replacement deletes the record. Until then, readers ignore the new files of an undone replacement, even
@@ -57,8 +57,8 @@ case class Replacement(
     def parent(name: String) = name.take(name.lastIndexOf('/') + 1)
     val old = removed.filter(found).map(parent)
     added.find(name => old(parent(name)) && !found(name)).foreach { missing =>
-      throw Compat.refusal(s"Cannot determine the current files of the table: the replacement $folder is not finished, and its new file " +
-        s"$missing is missing in a directory with old files. Expected all new files of the replacement. ${Replacement.Instead}")
+      throw Compat.refusal(s"Cannot determine the current files of the table, because the replacement $folder is not finished.",
+        s"no file $missing, in a directory with old files", "all new files of the replacement", Replacement.Instead)
     }
   }
 }
@@ -70,13 +70,13 @@ object Replacement {
   /** The directory of the new files, in the directory of the record. */
   val Staged = "files"
 
-  private val Begun = "begun"
+  private val Started = "started"
   private val Undone = "undone"
   private val Committed = "committed"
   private val Done = "done"
   private val Merged = "merged"
   private val Instead =
-    s"Instead: restore the whole directory of the table, including $Folder, from one backup, or rebuild the table with dbt run --full-refresh."
+    s"restore the whole directory of the table, including $Folder, from one backup, or rebuild the table with `dbt run --full-refresh`"
   private val Stamp = DateTimeFormatter.ofPattern("yyyyMMddHHmmssSSSSSS")
 
   private case class Lists(added: Set[String], removed: Set[String], created: Seq[Map[String, String]])
@@ -117,9 +117,9 @@ object Replacement {
       array
     }
     // The rename makes the complete record visible in a single step.
-    val unfinished = s".$Begun"
+    val unfinished = s".$Started"
     write(new Path(lists.folder, unfinished), fs, json.toString)
-    if (!renamed(lists.folder, unfinished, Begun, fs)) throw new IOException(s"${lists.folder}/$unfinished cannot be renamed")
+    if (!renamed(lists.folder, unfinished, Started, fs)) throw new IOException(s"${lists.folder}/$unfinished cannot be renamed")
     lists
   }
 
@@ -135,15 +135,15 @@ object Replacement {
 
   /** Deletes a directory without a record. */
   def discard(folder: Path, fs: FileSystem): Unit =
-    if (!children(folder, fs).exists(file => Set(Begun, Undone, Committed)(file.getPath.getName))) fs.delete(folder, true)
+    if (!children(folder, fs).exists(file => Set(Started, Undone, Committed)(file.getPath.getName))) fs.delete(folder, true)
 
-  def isBegun(of: Replacement, fs: FileSystem): Boolean = fs.exists(new Path(of.folder, Begun))
+  def isStarted(of: Replacement, fs: FileSystem): Boolean = fs.exists(new Path(of.folder, Started))
 
   /** Commits a replacement. Returns false if another run has undone it. */
-  def commit(of: Replacement, fs: FileSystem): Boolean = renamed(of.folder, Begun, Committed, fs)
+  def commit(of: Replacement, fs: FileSystem): Boolean = renamed(of.folder, Started, Committed, fs)
 
   /** Undoes a replacement, unless another run has already undone it. Returns false if it is committed. */
-  def undo(of: Replacement, fs: FileSystem): Boolean = renamed(of.folder, Begun, Undone, fs) || !fs.exists(new Path(of.folder, Committed))
+  def undo(of: Replacement, fs: FileSystem): Boolean = renamed(of.folder, Started, Undone, fs) || !fs.exists(new Path(of.folder, Committed))
 
   def finish(of: Replacement, fs: FileSystem): Unit = {
     fs.delete(new Path(of.folder, Staged), true)
@@ -166,9 +166,9 @@ object Replacement {
   @tailrec
   private def read(folder: Path, fs: FileSystem): Option[Replacement] = {
     val found = children(folder, fs).map(file => file.getPath.getName -> file).toMap
-    Seq(Begun, Undone, Committed, Done).flatMap(found.get).find(!_.isFile).foreach(file => throw damaged(file.getPath, "not a file"))
+    Seq(Started, Undone, Committed, Done).flatMap(found.get).find(!_.isFile).foreach(file => throw damaged(file.getPath, "not a file"))
     val done = found.get(Done).map(_.getModificationTime)
-    Seq(Begun, Undone, Committed).find(found.contains) match {
+    Seq(Started, Undone, Committed).find(found.contains) match {
       case None => None
       // Readers ignore no files of a replacement that is done, so its lists of files may be missing.
       case Some(Committed) if done.nonEmpty =>
@@ -206,7 +206,7 @@ object Replacement {
   }
 
   private def damaged(file: Path, found: String) =
-    Compat.refusal(s"Cannot determine the current files of the table: $file is damaged: $found. Expected a record of replaced files. $Instead")
+    Compat.refusal(s"Cannot determine the current files of the table, because $file is damaged.", found, "a record of replaced files", Instead)
 
   private def children(folder: Path, fs: FileSystem): Seq[FileStatus] =
     try fs.listStatus(folder).toSeq catch { case _: FileNotFoundException => Nil }

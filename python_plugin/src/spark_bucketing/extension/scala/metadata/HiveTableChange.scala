@@ -74,10 +74,10 @@ object HiveTableChange {
     def alike = stored.map(_.getName).corresponds(own)(_ equalsIgnoreCase _) &&
       !(stored.map(_.getType).toSeq == Seq("array<string>") && !types.head.isInstanceOf[ArrayType])
     if (!alike) throw BucketValidation.refused(table,
-      s"found columns that Spark could not store with Hive types: ${own.mkString(", ")}",
+      s"columns that Spark could not store with Hive types: ${own.mkString(", ")}",
       "columns with types that Hive supports", "insert the rows into a bucketed table without such columns")
     own.find(_.contains(",")).foreach { name =>
-      throw BucketValidation.refused(table, s"found the column name $name with a comma, which Hive's SerDe reads as two names",
+      throw BucketValidation.refused(table, s"the column name $name with a comma, which Hive's SerDe reads as two names",
         "names without commas", "insert the rows into a bucketed table with other names")
     }
   }

@@ -152,7 +152,7 @@ class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore with Lo
   override def alterTable(table: CatalogTable, change: TableChange): Unit = check(table, change.toHiveLayout)
 
   override def check(table: CatalogTable, toHiveLayout: Boolean): Unit =
-    throw BucketValidation.refused(table, "found a metastore client other than Spark's built-in client",
+    throw BucketValidation.refused(table, "a metastore client other than Spark's built-in client",
       "spark.sql.catalogImplementation=hive and spark.sql.hive.metastore.jars=builtin",
       "run the statement in a session with these settings")
 }

@@ -29,16 +29,15 @@ abstract class TableNameFunction(name: String, usage: String, example: String) {
 
   private def build(arguments: Seq[Expression]): LogicalPlan = arguments match {
     case Seq(of) if of.resolved && of.foldable && of.dataType == StringType && of.eval() != null => rows(table(of.eval().toString))
-    case _ => throw Compat.refusal(s"The arguments of $name are invalid: found " +
-      s"${if (arguments.isEmpty) "none" else arguments.map(_.sql).mkString(", ")}. Expected the name of a table as a constant string. " +
-      s"Instead: write $name('db.t').")
+    case _ => throw Compat.refusal(s"The arguments of `$name` are invalid.",
+      if (arguments.isEmpty) "none" else arguments.map(_.sql).mkString(", "), "the name of a table as a constant string", s"write $name('db.t')")
   }
 
   private def table(of: String): CatalogTable = {
     val session = SparkSession.active
     val (catalog, asked) = (Compat.catalog(session), Compat.tableNamed(session, of))
     def view(kind: String, named: String) = Compat.refusal(
-      s"The function $name cannot read the $kind $named. Expected the name of a table. Instead: write the name of a table that the $kind reads.")
+      s"The function `$name` cannot read the $kind $named.", s"a $kind", "the name of a table", s"write the name of a table that the $kind reads")
     if (catalog.isTempView(asked)) throw view("temporary view", asked.quotedString)
     val table = catalog.getTableMetadata(asked)
     if (table.tableType == CatalogTableType.VIEW) throw view("view", table.identifier.quotedString)

@@ -237,9 +237,10 @@ private[bucketing] class FileChangeGuard(table: String, conf: Broadcast[Serializ
     val path = file.toPath
     val found = path.getFileSystem(conf.value.value).getFileStatus(path)
     if (found.getLen != file.fileSize || !isSameTime(found.getModificationTime, file.modificationTime)) throw new SparkException(
-      s"A file of table $table was replaced while the query ran: $path has ${found.getLen} bytes, modified at " +
-        s"${Instant.ofEpochMilli(found.getModificationTime)}. Expected ${file.fileSize} bytes, modified at " +
-        s"${Instant.ofEpochMilli(file.modificationTime)}. Run REFRESH TABLE $table, then run the query again.")
+      Compat.message(s"A file of table $table was replaced while the query ran.",
+        s"$path with ${found.getLen} bytes, modified at ${Instant.ofEpochMilli(found.getModificationTime)}",
+        s"${file.fileSize} bytes, modified at ${Instant.ofEpochMilli(file.modificationTime)}",
+        s"run `REFRESH TABLE $table`, and then the query again"))
   }
 
   // Some object stores return milliseconds in a listing, but whole seconds for a single file.

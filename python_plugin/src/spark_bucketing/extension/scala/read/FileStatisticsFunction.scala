@@ -23,8 +23,8 @@ object FileStatisticsFunction extends TableNameFunction("file_statistics",
 
   override protected def rows(table: CatalogTable): LogicalPlan = {
     if (!FileStatistics.isKept(table.properties)) throw Compat.refusal(
-      s"${table.identifier.quotedString} has no file statistics. Expected a table of a dbt model with `range_by` or `implicit_partition_by`. " +
-        "Instead: add one of these options to the model's config, and run the model.")
+      s"Table ${table.identifier.quotedString} has no file statistics.", "a table without file statistics",
+      "a table of a dbt model with `range_by` or `implicit_partition_by`", "add one of these keys to the model's config, and run the model")
     FileStatisticsRelation(table.identifier, FileStatisticsColumns(table).attributes)
   }
 }
@@ -36,8 +36,9 @@ case class FileStatisticsColumns(table: CatalogTable) {
     StructType(names.flatMap(name => table.schema.find(_.name.equalsIgnoreCase(name))).map(_.copy(nullable = true)))
 
   private def property(key: String): StructType = fields(table.properties.get(key).fold(Seq.empty[String]) { text =>
-    Replacement.jsonNames(text).getOrElse(throw Compat.refusal(s"${table.identifier.quotedString} has the property $key='$text'. " +
-      "Expected a JSON array of column names. Instead: rebuild the table with dbt run --full-refresh."))
+    Replacement.jsonNames(text).getOrElse(throw Compat.refusal(
+      s"Table ${table.identifier.quotedString} has an invalid property `$key`.", s"'$text'", "a JSON array of column names",
+      "rebuild the table with `dbt run --full-refresh`"))
   })
 
   val partition: StructType = fields(table.partitionColumnNames)

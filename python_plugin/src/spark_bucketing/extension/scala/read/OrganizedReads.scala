@@ -94,18 +94,18 @@ object OrganizedFiles {
 
   /** Lists all current files of a table. */
   def now(session: SparkSession, table: CatalogTable): Seq[PartitionDirectory] =
-    asOfOneMoment(session, table, Compat.filesAnew(session, table), Nil, Nil)
+    asOfOneMoment(session, table, Compat.refreshedFiles(session, table), Nil, Nil)
 
   /**
    * Lists the files of a table as of a single moment between two replacements. Spark lists directories one after another, and
    * may cache the result. Therefore, this method reads the replacement records after the listing, and excludes two kinds of
    * files: new files of a replacement that is not committed, and old files of a committed replacement that is not done.
    *
-   * Lists the files again if the listing may be older than the last committed replacement. Lists them only once because of the
-   * same replacement, unless the replacement is done and some listed old files no longer exist.
+   * Lists the files again if the listing may be older than the last committed replacement. Lists them only once for the same
+   * replacement, unless the replacement is done and some listed old files no longer exist.
    *
    * @param index file index, which may cache its listing
-   * @param listedFor record of the replacement because of which the files were listed again
+   * @param listedFor record of the replacement that caused the last listing
    * @param attempts number of remaining attempts
    */
   @tailrec
@@ -129,9 +129,10 @@ object OrganizedFiles {
         // From now on, file listings in this query and in this session reflect this replacement.
         index.refresh()
         listedSince.put(session, listedSince.getOrDefault(session, Map.empty) + (last.folder.getParent -> last.folder))
-        asOfOneMoment(session, table, Compat.filesAnew(session, table), partitionFilters, dataFilters, Some(last.folder), attempts - 1)
+        asOfOneMoment(session, table, Compat.refreshedFiles(session, table), partitionFilters, dataFilters, Some(last.folder), attempts - 1)
       case Some(_) => throw Compat.refusal(
-        s"The files of ${table.identifier.quotedString} were replaced repeatedly while Spark listed them. Run the query again.")
+        s"The files of ${table.identifier.quotedString} cannot be listed.", "repeated replacements of files during the listing",
+        "no replacement of files during the listing", "run the query again")
     }
   }
 

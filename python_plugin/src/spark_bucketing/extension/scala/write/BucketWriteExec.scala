@@ -52,8 +52,8 @@ object BucketWriteExec {
   def check(plan: SparkPlan, options: Map[String, String], table: Option[CatalogTable]): Unit = {
     val hash = SealedWrites.hashOf(options)
     if (!hash.isWrittenByStockSpark && !V1WritesUtils.getWriteFilesOpt(plan).exists(_.isInstanceOf[BucketWriteExec])) throw Compat.refusal(
-      s"Cannot write into ${table.fold("the table")(_.identifier.quotedString)}: found a file writer that does not support " +
-        s"bucket_hash='${hash.name}'. Expected the writer of the session extension. Instead: remove other extensions that replace Spark's writer.")
+      s"Cannot write into ${table.fold("a new table")(_.identifier.quotedString)}.", s"a file writer that does not support bucket_hash='${hash.name}'",
+      "the writer of the session extension", "remove other extensions that replace Spark's writer")
   }
 }
 

@@ -2,7 +2,7 @@ package org.apache.spark.sql.bucketing
 package write
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.{BucketHash, HiveBucketHash}
 import org.apache.spark.sql.bucketing.metadata.BucketValidation
@@ -61,8 +61,8 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
   private def intoBuckets(write: V1WriteCommand, table: CatalogTable): V1WriteCommand = table.bucketSpec match {
     case Some(spec) =>
       val hash = BucketedWrites.hashOf(table)
-      BucketedWrites.unlikeHive(table, hash, spec).foreach { warning =>
-        if (hash.isWrittenByStockSpark) logWarning(warning) else throw Compat.refusal(warning)
+      BucketedWrites.unlikeHive(table, hash, spec).foreach { refusal =>
+        if (hash.isWrittenByStockSpark) logWarning(refusal.getSimpleMessage) else throw refusal
       }
       Compat.withBuckets(write, spec, write.options ++ SealedWrites.optionsOf(hash))
     case None => write
@@ -132,19 +132,19 @@ object BucketedWrites {
   }
 
   /** Returns a warning if Spark hashes a bucket column differently from Hive. Stock Spark writes such tables without a warning. */
-  private def unlikeHive(table: CatalogTable, hash: HiveBucketHash, spec: BucketSpec): Option[String] =
+  private def unlikeHive(table: CatalogTable, hash: HiveBucketHash, spec: BucketSpec): Option[AnalysisException] =
     BucketValidation.unlikeHive(table, hash, spec.bucketColumnNames).map { key =>
-      s"Table ${table.identifier.quotedString} has a bucket column that Spark hashes differently from Hive: found ${key.name} " +
-        s"of type ${key.dataType.sql}. Hive and Trino may look for rows in the wrong buckets, and Spark uses an ordinary scan. " +
-        s"Expected ${hash.types}. Instead: bucket the table by another column."
+      Compat.refusal(s"Table ${table.identifier.quotedString} has a bucket column that Spark hashes differently from Hive.",
+        s"${key.name} of type ${key.dataType.sql}; Hive and Trino may look for rows in the wrong buckets, and Spark uses an ordinary scan",
+        s"a column of type ${hash.types}", "bucket the table by another column")
     }
 
   /** Returns the hash that a table states. Throws an error if this session cannot write buckets with this hash. */
   private def hashOf(table: CatalogTable): HiveBucketHash = {
     val hash = BucketValidation.statedHash(table, "write into")
     if (!hash.isWrittenByStockSpark && !SQLConf.get.plannedWriteEnabled) throw Compat.refusal(
-      s"Cannot write into ${table.identifier.quotedString}: found ${SQLConf.PLANNED_WRITE_ENABLED.key}=false. Expected true, because Spark's own writer does " +
-        s"not support bucketing_version ${hash.bucketingVersion}. Instead: set ${SQLConf.PLANNED_WRITE_ENABLED.key} to true.")
+      s"Cannot write into ${table.identifier.quotedString}.", s"${SQLConf.PLANNED_WRITE_ENABLED.key}=false",
+      s"true, because Spark's own writer does not support bucketing_version ${hash.bucketingVersion}", s"set ${SQLConf.PLANNED_WRITE_ENABLED.key} to true")
     hash
   }
 }

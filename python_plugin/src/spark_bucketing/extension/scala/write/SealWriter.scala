@@ -112,9 +112,8 @@ object SealWriter extends Logging {
       session: SparkSession, table: CatalogTable, mode: WriteMode, found: (Option[FilesDigest], Boolean)): Unit =
     if (found._1.isEmpty && !mode.overwrites && !mode.onlyNew && Compat.keepsFileNames(session, table)) {
       val name = table.identifier.quotedString
-      throw Compat.refusal(s"Files of $name are missing after the commit. Another statement wrote to the table at the same time " +
-        "and deleted them. Expected one write at a time. Instead: delete the rows of this statement that the table has, and run " +
-        "the statement again.")
+      throw Compat.refusal(s"Files of $name are missing after the commit.", "another statement, which wrote to the table at the " +
+        "same time and deleted them", SealedWrites.OneWrite, SealedWrites.AfterConcurrentWrite)
     }
 
   private def sealOf(

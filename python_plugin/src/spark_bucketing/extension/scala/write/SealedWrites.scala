@@ -177,7 +177,7 @@ trait SealedWrite extends V1WriteCommand {
   }
 
   override def nodeName: String = of.nodeName
-  // Spark copies a node by its constructor arguments. Those of the subclasses differ from those of Spark's commands.
+  // Spark copies a node by its constructor arguments. The subclasses have other arguments than Spark's commands.
   override def makeCopy(arguments: Array[AnyRef]): LogicalPlan = like(of.makeCopy(arguments))
   override def clone(): LogicalPlan = {
     val cloned = like(of.clone())
@@ -204,16 +204,16 @@ object SealedWrites {
       val name = table.fold("a new table")(_.identifier.quotedString)
       // All writes to a table share its _temporary folder, and the first write that ends deletes it.
       val interrupted = isAboutTemporaryFiles(storage) && table.forall(takesFiles(session, _))
-      val advice = if (interrupted) OfConcurrentWrite else OfFullStorage
-      Compat.refusal(s"Files of $name could not be written: found ${messageOf(storage).trim}. $advice")
+      val found = messageOf(storage).trim
+      if (interrupted) Compat.refusal(s"Files of $name could not be written.", s"$found; $DeletedByAnother", OneWrite, AfterConcurrentWrite +
+        "; if no other statement wrote to the table, check the permissions of its directory")
+      else Compat.refusal(s"Files of $name could not be written.", found, "free space and write permission", "check both, and run the statement again")
     }
   }
 
-  private val OfFullStorage = "Expected free space and write permission. Instead: check both, and run the statement again."
-  private val OfConcurrentWrite =
-    "Another statement wrote to the table at the same time and deleted the temporary files of this one. Expected one write at a time. " +
-      "Instead: delete the rows of this statement that the table has, and run the statement again. If no other statement wrote to the " +
-      "table, check the permissions of its directory."
+  private val DeletedByAnother = "another statement wrote to the table at the same time and deleted the temporary files of this one"
+  val OneWrite = "one write at a time"
+  val AfterConcurrentWrite = "delete the rows of this statement that the table has, and run the statement again"
 
   private def isAboutTemporaryFiles(error: Throwable): Boolean = messageOf(error).contains("/_temporary")
 
