@@ -151,7 +151,7 @@ class ChangedRows(statement: ChangeRows, columns: FileStatisticsColumns, source:
     val all = unmatched.fold[LogicalPlan](remaining) { rows =>
       val added = Project(target.indices.map(at => asStored(at, inserted(rows.output.last, at))) ++
         Seq(Alias(Literal(-1), "file")(), Alias(Literal.TrueLiteral, "is_new")()), withInsert(rows))
-      Union(if (files.isEmpty) Seq(added) else Seq(remaining, added))
+      if (files.isEmpty) added else Union(Seq(remaining, added))
     }
     Project(all.output ++ layout.map(at => Alias(all.output(at), "place")()), all)
   }
