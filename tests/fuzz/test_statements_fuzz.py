@@ -8,286 +8,236 @@ from __future__ import annotations
 
 import os
 import random
+import re
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from random_statements import RANGES, REJECTED, Generator, Statement, Value, first, plain
 
 from spark_bucketing.session import setting
 
 SEED = int(os.environ.get("SEED", "1"))
 CASES = int(os.environ.get("CASES", "12"))
-STATEMENTS_PER_TABLE = 8
+STATEMENTS_PER_TABLE = 12
 Row = tuple[Any, ...]
-COLUMNS = ["id", "o", "s", "v", "ds"]
-# The type of the range column, and its value for a number n.
-RANGES = {
-    "int": "cast({n} as int)",
-    "string": "concat(char(cast(65 + {n} % 26 as int)), {n})",
-    "date": "date_add(date'1950-01-01', cast({n} * 37 as int))",
-    "double": "case when {n} % 17 = 0 then double('NaN') when {n} % 13 = 0 then -0.0D when {n} % 11 = 0 then 0.0D else {n} / 7D - 40 end",
-    "decimal(20,3)": "cast({n} * 1.125 - 300 as decimal(20,3))",
-    "timestamp": "timestamp_micros({n} * 1000001)",
-}
-IN = "t.id in (select id from s as s2 where s2.s = 2)"
-
-
-@dataclass
-class Clause:
-    """A WHEN clause; `values` is None for DELETE, or the new value of each column that it assigns."""
-
-    condition: str
-    values: dict[str, str] | None
-
-
-@dataclass
-class Statement:
-    sql: str
-    on: str
-    matched: list[Clause]
-    not_matched: list[Clause]
-    by_source: list[Clause]
-
-
-class Generator:
-    """Random statements on the table `t`, with the source `s`."""
-
-    def __init__(self, chosen: random.Random, range_type: str) -> None:
-        self.random, self.range_type = chosen, range_type
-
-    def value(self, number: str) -> str:
-        return RANGES[self.range_type].format(n=number)
-
-    def rows(self, keys: str) -> str:
-        """Return a query with one row for each id of a query, with NULLs and equal values."""
-        seed = self.random.randrange(10**6)
-        n = f"pmod(xxhash64(id, {seed}), 1000)"
-        return (
-            f"select if(pmod(xxhash64(id, {seed}, 5), 40) = 0, null, id) as id,"
-            f" if({n} % 19 = 0, null, {self.value(f'if({n} < 300, 7, {n})')}) as o, cast({n} % 3 as int) as s,"
-            f" if({n} % 7 = 0, null, concat('v', {n} % 50)) as v,"
-            f" element_at(array('a', 'b', 'c d', '', null), cast(1 + pmod(xxhash64(id, {seed}, 9), 5) as int)) as ds from ({keys})"
-        )
-
-    def source(self) -> str:
-        low, number = self.random.randrange(150), self.random.choice([1, 5, 20, 70])
-        keys = f"select id from range({low}, {low + 2 * number}) where pmod(xxhash64(id, {low}), 2) = 0"
-        if self.random.random() < 0.2:
-            keys += f" union all select {low + 1}L union all select {low + 1}L"
-        return f"select *, element_at(array('U', 'U', 'D'), cast(1 + pmod(xxhash64(id, {low}), 3) as int)) as op from ({self.rows(keys)})"
-
-    def condition(self, sides: str) -> str:
-        of_target = [
-            "t.s = 1",
-            "t.v is null",
-            f"t.o > {self.value('500')}",
-            "t.ds = 'a'",
-            "t.id % 3 = 0",
-            "t.o is null",
-        ]
-        of_source = ["s.op = 'D'", "s.s = 1", "s.v is not null", f"s.o < {self.value('400')}"]
-        subquery = [IN, "t.id > (select avg(id) from s)"]
-        choices = (of_target if "t" in sides else []) + (of_source if "s" in sides else [])
-        choices += subquery if sides == "t" else []
-        return self.random.choice(["true", *choices])
-
-    def assigned(self, of_source: bool) -> dict[str, str]:
-        if of_source and self.random.random() < 0.4:
-            return {name: f"s.{name}" for name in COLUMNS}
-        values = {
-            "o": ["s.o"] if of_source else [self.value("cast(t.id as int) % 900"), "null"],
-            "v": ["s.v", "concat('x', t.v)"] if of_source else ["'set'", "t.ds"],
-            "ds": ["s.ds"] if of_source else ["'new'", "t.v"],
-            "s": ["t.s + 1", "DEFAULT"],
-        }
-        names = self.random.sample(list(values), self.random.randint(1, 3))
-        return {name: self.random.choice(values[name]) for name in names}
-
-    def inserted(self) -> dict[str, str]:
-        if self.random.random() < 0.6:
-            return {name: f"s.{name}" for name in COLUMNS}
-        return {"id": "s.id", "o": "s.o"} | ({"s": "DEFAULT"} if self.random.random() < 0.5 else {"ds": "'ins'"})
-
-    def statement(self) -> Statement:
-        kind = self.random.choices(["merge", "update", "delete"], [8, 2, 2])[0]
-        if kind != "merge":
-            where = self.condition("t")
-            values = self.assigned(of_source=False) if kind == "update" else None
-            change = f"update t set {_assignments(values)}" if values else "delete from t"
-            return Statement(f"{change} where {where}", where, [Clause("true", values)], [], [])
-        keys = [
-            "t.id = s.id",
-            *self.random.sample(["t.ds = s.ds", "t.o = s.o", "t.s <=> s.s"], self.random.choice([0, 0, 1, 2])),
-        ]
-        if self.random.random() < 0.2:
-            keys.append(self.random.choice(["t.s = 1", f"t.o > {self.value('500')}", "t.ds = 'a'"]))
-        if self.random.random() < 0.1:
-            keys[0] = "t.id between s.id and s.id + 1"
-        matched = [
-            Clause(self.condition("ts"), self.random.choice([None, self.assigned(True)]))
-            for _ in range(self.random.randint(0, 3))
-        ]
-        not_matched = [Clause(self.condition("s"), self.inserted()) for _ in range(self.random.randint(0, 2))]
-        by_source = [
-            Clause(self.condition("t"), self.random.choice([None, self.assigned(False)]))
-            for _ in range(self.random.choice([0, 0, 0, 1, 2]))
-        ]
-        if not matched + not_matched + by_source:
-            not_matched = [Clause("true", self.inserted())]
-        for clauses in (matched, not_matched, by_source):
-            # Spark accepts a clause without a condition only as the last one of its kind.
-            for clause in clauses[:-1]:
-                clause.condition = "1 = 1" if clause.condition == "true" else clause.condition
-        whens = [
-            *(
-                _when(
-                    "matched",
-                    clause,
-                    "delete" if clause.values is None else f"update set {_assignments(clause.values)}",
-                )
-                for clause in matched
-            ),
-            *(
-                _when(
-                    "not matched",
-                    clause,
-                    f"insert ({', '.join(clause.values or {})}) values ({', '.join((clause.values or {}).values())})",
-                )
-                for clause in not_matched
-            ),
-            *(
-                _when(
-                    "not matched by source",
-                    clause,
-                    "delete" if clause.values is None else f"update set {_assignments(clause.values)}",
-                )
-                for clause in by_source
-            ),
-        ]
-        on = " and ".join(keys)
-        return Statement(f"merge into t using s on {on} {' '.join(whens)}", on, matched, not_matched, by_source)
-
-
-def _assignments(values: dict[str, str]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in values.items())
-
-
-def _when(kind: str, clause: Clause, action: str) -> str:
-    return f"when {kind}{'' if clause.condition == 'true' else f' and {clause.condition}'} then {action}"
+UNSUPPORTED = r"UNSUPPORTED_FEATURE\.TABLE_OPERATION|is not supported temporarily"
 
 
 @dataclass
 class Expected:
-    """The rows of the table after a statement, the numbers of changed rows, and the most source rows of one row."""
+    """The outcome of a statement.
 
+    Args:
+        frame: the rows of the table and the inserted rows, each with its number `n`.
+        rows: the rows of the table after the statement.
+        copies: the most source rows of one row.
+        errors: the possible errors.
+    """
+
+    frame: DataFrame
     rows: list[Row]
     updated: int
     deleted: int
     inserted: int
     copies: int
+    errors: set[str]
 
 
-def expected(spark: SparkSession, statement: Statement) -> Expected:
-    """Compute the outcome of a statement on the view `r` with joins."""
-    is_merge = statement.sql.startswith("merge")
-    present = "coalesce(s.here, false)" if is_merge else f"coalesce({_stock(statement.on)}, false)"
-    actions = [(present, clause) for clause in statement.matched]
-    actions += [(f"not {present}", clause) for clause in statement.by_source]
-    action = _first(f"{applies} and coalesce({_stock(clause.condition)}, false)" for applies, clause in actions)
-    source = f"left join (select *, true as here from s) as s on {_stock(statement.on)}" if is_merge else ""
-    changed = [clause.values or {} for _, clause in actions]
-    joined = spark.sql(
-        f"select {', '.join(_column(name, changed, f't.{name}') for name in COLUMNS)}, action, t.n from ("
-        f"select struct(t.*) as t, {'struct(s.*)' if is_merge else 'struct(false as here)'} as s, {action} as action"
-        f" from (select *, monotonically_increasing_id() as n from r) as t {source})"
-    ).collect()
-    inserts = [clause.values or {} for clause in statement.not_matched]
-    insert = _first(f"coalesce({clause.condition}, false)" for clause in statement.not_matched)
-    values = (_column(name, [{name: "DEFAULT"} | values for values in inserts], "null") for name in COLUMNS)
-    added = (
-        f"select {', '.join(values)}"
-        f" from (select struct(s.*) as s, {insert} as action from s left anti join r as t on {_stock(statement.on)}) where action > 0"
-    )
-    new = spark.sql(added).collect() if inserts else []
-    deletes = {number for number, (_, clause) in enumerate(actions, 1) if clause.values is None}
-    # Without actions for matched rows, several source rows may match one row of the table.
-    of_row = {row.n: row for row in joined}.values()
-    kept = [row for row in of_row if row.action not in deletes]
-    return Expected(
-        [tuple(row[: len(COLUMNS)]) for row in [*kept, *new]],
-        updated=sum(row.action > 0 for row in kept),
-        deleted=len(of_row) - len(kept),
-        inserted=len(new),
-        copies=max(Counter(row.n for row in joined).values(), default=0),
-    )
+class Table:
+    """An organized table `t` in its own database, and a view `r` with the rows that it must have."""
 
-
-def _column(name: str, changes: list[dict[str, str]], other: str) -> str:
-    whens = [
-        f"when action = {i + 1} then {_default(name, values[name])}"
-        for i, values in enumerate(changes)
-        if name in values
-    ]
-    value = " ".join(["case", *whens, "else", other, "end"]) if whens else other
-    return f"{value} as {name}"
-
-
-def _first(conditions: Iterable[str]) -> str:
-    whens = [f"when {condition} then {i + 1}" for i, condition in enumerate(conditions)]
-    return f"case {' '.join(whens)} else 0 end" if whens else "0"
-
-
-def _default(name: str, value: str) -> str:
-    return ("7" if name == "s" else "null") if value == "DEFAULT" else value
-
-
-def _stock(condition: str) -> str:
-    """Replace an IN subquery, which stock Spark accepts only in filters."""
-    return condition.replace(IN, "array_contains((select collect_list(id) from s as s2 where s2.s = 2), t.id)")
-
-
-@contextmanager
-def tables(spark: SparkSession, generator: Generator, database: str) -> Iterator[str]:
-    """Create an organized table `t` and a view `r` with the same rows, and return the partitioning of `t`."""
-    chosen = generator.random
-    layout = {"'bucketing.range_by'": "'[\"o\"]'", "'bucketing.rows_per_file'": f"'{chosen.choice([5, 12, 50])}'"}
-    if chosen.random() < 0.4:
-        layout["'bucketing.implicit_partition_by'"] = "'[\"s\"]'"
-    by = "partitioned by (ds)" if chosen.random() < 0.6 else ""
-    formats = ["parquet", "parquet", "orc"] if generator.range_type != "timestamp" else ["parquet"]
-    file_format = chosen.choice(formats)
-    properties = ", ".join(f"{key}={value}" for key, value in layout.items())
-    columns = f"id bigint, o {generator.range_type}, s int default 7, v string, ds string"
-    spark.sql(f"create database {database}")
-    current = spark.catalog.currentDatabase()
-    spark.catalog.setCurrentDatabase(database)
-    try:
-        spark.sql(f"create table t ({columns}) using {file_format} {by} tblproperties ({properties})")
-        store(
-            spark,
-            [
-                tuple(row)
-                for row in spark.sql(generator.rows(f"select id from range({chosen.choice([0, 30, 150])})")).collect()
-            ],
-            by,
+    def __init__(self, spark: SparkSession, generator: Generator) -> None:
+        self.spark, self.generator = spark, generator
+        chosen = generator.random
+        self.layout = {"bucketing.range_by": '["o"]', "bucketing.rows_per_file": chosen.choice(["8", "20", "60"])}
+        if chosen.random() < 0.4:
+            self.layout["bucketing.implicit_partition_by"] = '["s"]'
+        self.is_partitioned = chosen.random() < 0.6
+        formats = ["parquet", "parquet", "orc"] if generator.range_type != "timestamp" else ["parquet"]
+        columns = ", ".join(
+            f"{name} {data_type}{f' default {generator.defaults[name]}' if name in generator.defaults else ''}"
+            for name, data_type in generator.types.items()
         )
-        spark.sql("merge into t using (select id, o, s, v, ds from r) as s on false when not matched then insert *")
-        yield by
-    finally:
-        spark.catalog.setCurrentDatabase(current)
-        spark.sql(f"drop database {database} cascade")
+        by = "partitioned by (ds)" if self.is_partitioned else ""
+        spark.sql(
+            f"create table t ({columns}) using {chosen.choice(formats)} {by} tblproperties ({_properties(self.layout)})"
+        )
+        spark.sql("create view of_t as select * from t")
+        rows = generator.rows(f"select id from range(0, {chosen.choice([0, 30, 100])}, 1, 1)")
+        self.store(spark.sql(f"select {', '.join(self.column(name, [], name) for name in self.columns)} from ({rows})"))
+        spark.sql("merge into t using r as s on false when not matched then insert *").collect()
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.generator.types)
+
+    def store(self, rows: DataFrame) -> None:
+        rows.createOrReplaceTempView("r")
+
+    def change_schema(self) -> str:
+        """Change the table with another statement, and return the kind of the change."""
+        chosen, spark = self.generator.random, self.spark
+        kinds = ["column", "column"] if len(self.generator.added) < 3 else []
+        kind = chosen.choice([*kinds, "comment", "size", "properties"])
+        if kind == "column":
+            definition = self.generator.add_column()
+            spark.sql(f"alter table t add columns ({definition})")
+            name = self.columns[-1]
+            default = self.generator.defaults.get(name, "null")
+            self.store(
+                spark.sql(f"select *, cast({default} as {_plain_type(self.generator.types[name])}) as {name} from r")
+            )
+        elif kind == "comment":
+            spark.sql(
+                f"alter table t alter column {chosen.choice(['v', 'o', 'st'])} comment 'changed {chosen.random()}'"
+            )
+        elif kind == "size":
+            spark.sql(f"alter table t set tblproperties ('bucketing.rows_per_file'='{chosen.choice([8, 20, 60])}')")
+        else:
+            names = ", ".join(f"'{name}'" for name in self.layout if name.endswith("_by"))
+            spark.sql(f"alter table t unset tblproperties ({names})")
+            fails(spark, "update t set s = 1", UNSUPPORTED)
+            # Files of another writer have no file statistics.
+            new = self.generator.rows("select id from range(50, 60, 1, 1)")
+            added = spark.sql(
+                f"select {', '.join(self.column(name, [], name) for name in self.columns)} from ({new})"
+            ).localCheckpoint()
+            added.createOrReplaceTempView("added")
+            spark.sql(f"insert into t ({', '.join(self.columns)}) select * from added").collect()
+            self.store(spark.sql(f"select {', '.join(self.columns)} from r union all select * from added"))
+            spark.sql(f"alter table t set tblproperties ({_properties(self.layout)})")
+        return kind
+
+    def column(self, name: str, changes: list[dict[str, Value]], other: str) -> str:
+        """Return the value of a column after the change of each action, as the table stores it."""
+        whens = [
+            f"when action = {i + 1} then {value}"
+            for i, of in enumerate(changes)
+            if (value := self._value(name, of, other))
+        ]
+        value = " ".join(["case", *whens, "else", other, "end"]) if whens else other
+        if name == "ds" and self.is_partitioned:
+            # A partition column stores the empty string as NULL.
+            value = f"nullif({value}, '')"
+        return f"{value} as {name}"
+
+    def _value(self, name: str, change: dict[str, Value], other: str) -> str | None:
+        """Return the new value of a column, or None if the change does not assign it."""
+        fields = {key.split(".")[1]: value for key, value in change.items() if key.startswith(f"{name}.")}
+        if fields:
+            parts = {
+                key: fields[key].plain or fields[key].sql if key in fields else f"{other}.{key}" for key in ("a", "b")
+            }
+            return f"named_struct('a', cast({parts['a']} as int), 'b', cast({parts['b']} as string))"
+        if name not in change:
+            return None
+        value = change[name].plain or change[name].sql
+        value = self.generator.defaults.get(name, "null") if value == "DEFAULT" else value
+        data_type = self.generator.types[name]
+        return (
+            f"rpad({value}, 3, ' ')" if data_type.startswith("char") else f"cast({value} as {_plain_type(data_type)})"
+        )
+
+    def expected(self, statement: Statement) -> Expected:
+        """Compute the outcome of a statement on the view `r` with joins."""
+        is_merge = statement.sql.startswith("merge")
+        present = "coalesce(s.here, false)" if is_merge else f"coalesce({plain(statement.on)}, false)"
+        actions = [(present, clause) for clause in statement.matched]
+        actions += [(f"not {present}", clause) for clause in statement.by_source]
+        action = first(f"{applies} and coalesce({plain(clause.condition)}, false)" for applies, clause in actions)
+        source = f"left join (select *, true as here from s) as s on {plain(statement.on)}" if is_merge else ""
+        changed = [clause.values or {} for _, clause in actions]
+        query = (
+            f"select {', '.join(self.column(name, changed, f't.{name}') for name in self.columns)}, action, t.n, false as is_new from ("
+            f"select struct(t.*) as t, {'struct(s.*)' if is_merge else 'struct(false as here)'} as s, {action} as action"
+            f" from (select *, monotonically_increasing_id() as n from r) as t {source})"
+        )
+        inserts = [clause.values or {} for clause in statement.not_matched]
+        if inserts:
+            defaults = {name: Value("DEFAULT") for name in self.columns}
+            values = (self.column(name, [defaults | values for values in inserts], "null") for name in self.columns)
+            insert = first(f"coalesce({clause.condition}, false)" for clause in statement.not_matched)
+            query += (
+                f" union all select {', '.join(values)}, action, -1 - monotonically_increasing_id(), true from (select struct(s.*) as s,"
+                f" {insert} as action from s left anti join r as t on {plain(statement.on)}) where action > 0"
+            )
+        frame = self.spark.sql(query).localCheckpoint(eager=False)
+        # Without actions for matched rows, several source rows may match one row of the table.
+        found = frame.collect()
+        of_row = {row.n: row for row in found}.values()
+        deletes = {number for number, (_, clause) in enumerate(actions, 1) if clause.values is None}
+        clauses = [[None, *(clause for _, clause in actions)], [None, *statement.not_matched]]
+        used = [clauses[is_new][number] for number, is_new in {(row.action, row.is_new) for row in of_row}]
+        rows = frame.dropDuplicates(["n"]) if len(found) > len(of_row) else frame
+        kept = [row for row in of_row if row.is_new or row.action not in deletes]
+        return Expected(
+            rows.where(f"is_new or action not in ({', '.join(map(str, [-1, *deletes]))})").select(*self.columns),
+            [tuple(row[: len(self.columns)]) for row in kept],
+            updated=sum(not row.is_new and row.action > 0 for row in kept),
+            deleted=len(of_row) - len(kept),
+            inserted=sum(row.is_new for row in kept),
+            copies=max(Counter(row.n for row in found).values(), default=0),
+            errors={
+                value.error for clause in used if clause for value in (clause.values or {}).values() if value.error
+            },
+        )
+
+    def check(self, statement: Statement) -> str:
+        """Run a statement, compare it with the joins, and return its outcome."""
+        after = self.expected(statement)
+        is_plain_delete = [(clause.condition, clause.values) for clause in statement.matched] == [("true", None)]
+        errors = after.errors
+        if after.copies > 1 and statement.matched and not is_plain_delete:
+            errors = errors | {"MERGE_CARDINALITY_VIOLATION"}
+        if errors:
+            error = fails(self.spark, statement.sql, "|".join(errors))
+            self.compare([tuple(row) for row in self.spark.table("r").collect()])
+            return error
+        found = tuple(self.spark.sql(statement.sql).collect()[0])
+        numbers = (after.updated, after.deleted, after.inserted)
+        assert found == (sum(numbers), *numbers)[: len(found)]
+        self.store(after.frame)
+        self.compare(after.rows)
+        return statement.sql.split()[0]
+
+    def compare(self, rows: list[Row]) -> None:
+        """Compare the table with rows, with and without the extension, and its file statistics with its files."""
+        for enabled in ("true", "false"):
+            with setting(self.spark, "spark.bucketing.enabled", enabled):
+                self.spark.sql("refresh table t")
+                read = self.spark.sql(f"select {', '.join(self.columns)}, _metadata.file_path as path from t").collect()
+                assert text(row[:-1] for row in read) == text(rows)
+        known = self.spark.sql(
+            "select path, rows, nulls, lower.o as lower, upper.o as upper from file_statistics('t')"
+        ).collect()
+        described = {row.path for row in known if row.rows is not None}
+        assert text(row for row in known if row.path in described) == text(statistics(read, described))
 
 
-def store(spark: SparkSession, rows: list[Row], by: str) -> list[Row]:
-    """Create the view `r` of rows as `t` stores them. A partition column stores the empty string as NULL."""
-    stored = [(*row[:-1], row[-1] or None) if by else row for row in rows]
-    spark.createDataFrame(stored, spark.table("t").schema).coalesce(1).createOrReplaceTempView("r")
-    return stored
+def _properties(properties: dict[str, str]) -> str:
+    return ", ".join(f"'{key}'='{value}'" for key, value in properties.items())
+
+
+def _plain_type(data_type: str) -> str:
+    return re.sub(r"(var)?char\(\d+\)", "string", data_type)
+
+
+def fails(spark: SparkSession, sql: str, error: str) -> str:
+    """Run a statement that must fail, and return the part of its error that matches."""
+    # Before version 4, PySpark does not convert the errors of tasks.
+    with pytest.raises((PySparkException, Py4JJavaError), match=f"(?s){error}") as raised:
+        spark.sql(sql).collect()
+    found = re.search(f"(?s){error}", str(raised.value))
+    assert found
+    return found[0].split(":")[0][:60]
 
 
 def text(rows: Iterable[Row]) -> list[str]:
@@ -295,36 +245,12 @@ def text(rows: Iterable[Row]) -> list[str]:
     return sorted(str([value + 0.0 if isinstance(value, float) else value for value in row]) for row in rows)
 
 
-def check(spark: SparkSession, statement: Statement, by: str) -> str:
-    """Run a statement, compare it with the joins, and return its outcome."""
-    after = expected(spark, statement)
-    is_plain_delete = [(clause.condition, clause.values) for clause in statement.matched] == [("true", None)]
-    if after.copies > 1 and statement.matched and not is_plain_delete:
-        with pytest.raises(PySparkException, match="MERGE_CARDINALITY_VIOLATION"):
-            spark.sql(statement.sql).collect()
-        rows, outcome = [tuple(row) for row in spark.table("r").collect()], "cardinality error"
-    else:
-        rows, outcome = store(spark, after.rows, by), statement.sql.split()[0]
-        found = tuple(spark.sql(statement.sql).collect()[0])
-        numbers = (after.updated, after.deleted, after.inserted)
-        assert found == (sum(numbers), *numbers)[: len(found)]
-    for enabled in ("true", "false"):
-        with setting(spark, "spark.bucketing.enabled", enabled):
-            spark.sql("refresh table t")
-            read = spark.sql(f"select {', '.join(COLUMNS)}, _metadata.file_path as path from t").collect()
-            assert text(row[:-1] for row in read) == text(rows)
-    known = spark.sql(
-        "select path, rows, nulls, lower.o as lower, upper.o as upper from file_statistics('t')"
-    ).collect()
-    assert text(known) == text(statistics(read)), "the file statistics differ from the files"
-    return outcome
-
-
-def statistics(rows: Iterable[Any]) -> Iterator[Row]:
-    """Return the path, the row count, the NULL count, the minimum and the maximum of each file."""
-    files: dict[str, list[Any]] = {}
+def statistics(rows: list[Any], paths: set[str]) -> Iterator[Row]:
+    """Return the path, the numbers of rows and NULLs, and the least and the greatest value of each of these files."""
+    files: dict[str, list[Any]] = {path: [] for path in paths}
     for row in rows:
-        files.setdefault(row.path, []).append(row.o)
+        if row.path in paths:
+            files[row.path].append(row.o)
     for path, values in files.items():
         # Spark sorts NaN last.
         sorted_values = sorted(
@@ -334,26 +260,87 @@ def statistics(rows: Iterable[Any]) -> Iterator[Row]:
         yield (path, len(values), nulls, *([sorted_values[0], sorted_values[-1]] if sorted_values else [None, None]))
 
 
+@pytest.fixture
+def functions(spark: SparkSession) -> list[str]:
+    """Register Python, Java and SQL functions, and return conditions that call them with a number."""
+    spark.udf.register("py_same", lambda number: number, "bigint")
+    spark.udf.register("py_text", lambda value: value, "string")
+    spark.udf.registerJavaFunction("add_one", "org.apache.spark.sql.bucketing.support.AddOne", "bigint")
+    if not spark.version.startswith("3."):
+        spark.sql("create or replace temporary function twice(number bigint) returns bigint return 2 * number")
+    return ["py_same({}) % 2 = 1", "add_one({}) % 3 = 0"]
+
+
+def reject_names_that_differ_only_in_case(spark: SparkSession) -> None:
+    with setting(spark, "spark.sql.caseSensitive", "true"):
+        properties = _properties({"bucketing.range_by": '["id"]'})
+        spark.sql(f"create table cased (id int, o int, O int) using parquet tblproperties ({properties})")
+        for statement in ("update cased set id = 1", "delete from cased where o = 1"):
+            fails(spark, statement, r"Cannot change rows of .*cased`\.\n  found:    the columns o and O")
+
+
+@contextmanager
+def allowing_no_codegen(spark: SparkSession) -> Iterator[None]:
+    """Set the property with which Spark allows NO_CODEGEN, and checks which methods the rules of its analyzer call."""
+    system = spark.sparkContext._jvm.System  # type: ignore[union-attr]
+    system.setProperty("spark.testing", "true")
+    try:
+        yield
+    finally:
+        system.clearProperty("spark.testing")
+
+
+@contextmanager
+def database(spark: SparkSession, name: str) -> Iterator[None]:
+    spark.sql(f"create database {name}")
+    current = spark.catalog.currentDatabase()
+    spark.catalog.setCurrentDatabase(name)
+    try:
+        yield
+    finally:
+        spark.catalog.setCurrentDatabase(current)
+        spark.sql(f"drop database {name} cascade")
+
+
 @pytest.mark.usefixtures("extension")
-def test_random_statements_equal_joins(spark: SparkSession) -> None:
+def test_random_statements_equal_joins(spark: SparkSession, functions: list[str]) -> None:
     outcomes: Counter[str] = Counter()
+    changes: Counter[str] = Counter()
+    began = time.monotonic()
     for number in range(-(-CASES // STATEMENTS_PER_TABLE)):
         chosen = random.Random(SEED * 100_000 + number)
-        generator = Generator(chosen, chosen.choice(list(RANGES)))
-        with (
-            setting(spark, "spark.sql.shuffle.partitions", "2"),
+        ansi = chosen.random() < 0.7
+        generator = Generator(chosen, chosen.choice(list(RANGES)), ansi, functions)
+        settings = {
+            "spark.sql.shuffle.partitions": "1",
+            "spark.sql.ansi.enabled": str(ansi).lower(),
             # Most statements run without generated code, whose compilation takes longer than these queries.
-            setting(spark, "spark.sql.codegen.wholeStage", str(number % 8 == 7).lower()),
-            setting(spark, "spark.sql.adaptive.enabled", str(number % 4 == 3).lower()),
-            tables(spark, generator, f"statements_{number}") as by,
-        ):
+            "spark.sql.codegen.wholeStage": str(number % 8 == 7).lower(),
+            "spark.sql.codegen.factoryMode": "FALLBACK" if number % 8 == 7 else "NO_CODEGEN",
+            "spark.sql.adaptive.enabled": str(number % 4 == 3).lower(),
+        }
+        with ExitStack() as stack:
+            stack.enter_context(allowing_no_codegen(spark))
+            for key, value in settings.items():
+                stack.enter_context(setting(spark, key, value))
+            stack.enter_context(database(spark, f"statements_{number}"))
+            if number % 8 == 0:
+                reject_names_that_differ_only_in_case(spark)
+            table = Table(spark, generator)
             for step in range(min(STATEMENTS_PER_TABLE, CASES - number * STATEMENTS_PER_TABLE)):
-                spark.sql(generator.source()).localCheckpoint().createOrReplaceTempView("s")
+                if chosen.random() < 0.2:
+                    changes[table.change_schema()] += 1
+                spark.sql(generator.source()).localCheckpoint(eager=False).createOrReplaceTempView("s")
+                if chosen.random() < 0.2:
+                    changes[fails(spark, *chosen.choice(list(REJECTED.items())))] += 1
                 statement = generator.statement()
                 try:
-                    outcomes[check(spark, statement, by)] += 1
+                    outcomes[table.check(statement)] += 1
                 except BaseException:
                     print(f"\nseed {SEED}, table {number}, statement {step}: {statement.sql}", flush=True)
                     raise
-        print(f"\n{outcomes.total()} statements of seed {SEED}: {dict(outcomes)}", flush=True)
+        print(
+            f"\n{outcomes.total()} statements of seed {SEED} in {time.monotonic() - began:.0f} s: {dict(outcomes)}, {dict(changes)}",
+            flush=True,
+        )
     assert outcomes.total() == CASES

@@ -1,4 +1,4 @@
-"""Build the local file system for the tests, and hold one of its operations while another statement runs."""
+"""Build the local file system and a function for the tests, and hold one of its operations while another statement runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from spark_bucketing.extension.build import cache_folder
 from spark_bucketing.extension.spark_home import find_java, find_spark
 
-SOURCE = Path(__file__).with_name("TestFileSystem.scala")
+SOURCES = [Path(__file__).with_name(name) for name in ("TestFileSystem.scala", "TestFunctions.scala")]
 CLASS = "org.apache.spark.sql.bucketing.support.TestFileSystem"
 SECONDS = 120
 
@@ -27,13 +27,14 @@ def file_system_settings() -> dict[str, str]:
 
 def _built() -> Path:
     spark = find_spark()
-    jar = cache_folder() / f"test-files-{spark.version}-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]}.jar"
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()[:12]
+    jar = cache_folder() / f"test-files-{spark.version}-{digest}.jar"
     if not jar.exists():
         jar.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=jar.parent) as workshop:
             made = Path(workshop) / jar.name
             compiler = [find_java(), "-cp", f"{spark.jars}/*", "scala.tools.nsc.Main", "-usejavacp"]
-            subprocess.run([*compiler, "-d", str(made), str(SOURCE)], check=True)
+            subprocess.run([*compiler, "-d", str(made), *map(str, SOURCES)], check=True)
             made.replace(jar)
     return jar.absolute()
 

@@ -5,19 +5,21 @@ import java.util.Locale
 
 import scala.util.Try
 
-import org.apache.spark.sql.{Row, SparkSession}
-import org.apache.spark.sql.bucketing.compat.{Assignments, Compat}
+import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
+import org.apache.spark.sql.bucketing.compat.{Assignments, Compat, SparkVersion}
 import org.apache.spark.sql.bucketing.ddl.MergeChecks
 import org.apache.spark.sql.bucketing.metadata.{FileStatistics, FilesDigest, PartitionSpecs}
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Cast, Expression, Literal}
-import org.apache.spark.sql.catalyst.plans.QueryPlan
+import org.apache.spark.sql.catalyst.plans.{LeftOuter, QueryPlan}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnableCommand}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types.LongType
 
 /**
@@ -60,21 +62,42 @@ case class ChangeRows(
 /** Replaces statements on organized tables, which Spark's analyzer has resolved completely and its planner rejects. */
 case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
 
-  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+  override def apply(plan: LogicalPlan): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer(resolved(plan))
+
+  private def resolved(plan: LogicalPlan): LogicalPlan = plan match {
     case merge: MergeIntoTable if merge.resolved && isOrganized(merge.targetTable) =>
+      if (SparkVersion.evolvesSchema(merge)) throw ResolveRowChanges.refusal(named(merge.targetTable), "WITH SCHEMA EVOLUTION",
+        "a statement that keeps the columns of the table", "add the columns with ALTER TABLE ... ADD COLUMNS, and merge without this clause")
       val columns = merge.targetTable.output
-      ChangeRows(target(merge.targetTable), merge.sourceTable, merge.mergeCondition,
+      DeferredFunction.deferred(ChangeRows(target(merge.targetTable), merge.sourceTable, merge.mergeCondition,
         merge.matchedActions.map(aligned(columns)), merge.notMatchedActions.map(aligned(columns)),
-        merge.notMatchedBySourceActions.map(aligned(columns)), MergeChecks.of(merge), ResolveRowChanges.Counts)
+        merge.notMatchedBySourceActions.map(aligned(columns)), MergeChecks.of(merge), ResolveRowChanges.Counts))
     case update: UpdateTable if update.resolved && isOrganized(update.table) =>
       ofTable(update.table, update.condition, aligned(update.table.output)(Assignments.update(update.assignments)))
     case delete: DeleteFromTable if delete.resolved && isOrganized(delete.table) =>
       ofTable(delete.table, Some(delete.condition), DeleteAction(None))
+    case merge: MergeIntoTable => notOfView(merge, merge.targetTable)
+    case update: UpdateTable => notOfView(update, update.table)
+    case delete: DeleteFromTable => notOfView(delete, delete.table)
     case other => other
   }
 
-  private def ofTable(table: LogicalPlan, condition: Option[Expression], action: MergeAction): LogicalPlan = ChangeRows(
-    target(table), OneRowRelation(), condition.getOrElse(Literal.TrueLiteral), Seq(action), Nil, Nil, Set.empty, ResolveRowChanges.Counts.take(1))
+  /** Rejects views of organized tables. Spark's own error says nothing about the view. */
+  private def notOfView(statement: LogicalPlan, target: LogicalPlan): LogicalPlan = {
+    val view = target.collectFirst { case view: View if BucketingConf.enabled => view }
+    view.flatMap(_.collectFirst { case relation: LogicalRelation if isOrganized(relation) => relation.catalogTable.get }).foreach { table =>
+      throw ResolveRowChanges.refusal(named(target), s"a view of ${table.identifier.quotedString}", "an organized table",
+        "name the table, and add the conditions of the view")
+    }
+    statement
+  }
+
+  private def named(target: LogicalPlan): String =
+    target.collectFirst { case SubqueryAlias(name, of) if !of.isInstanceOf[SubqueryAlias] =>
+      (name.qualifier :+ name.name).map(part => s"`$part`").mkString(".") }.getOrElse("a query")
+
+  private def ofTable(table: LogicalPlan, condition: Option[Expression], action: MergeAction): LogicalPlan = DeferredFunction.deferred(ChangeRows(
+    target(table), OneRowRelation(), condition.getOrElse(Literal.TrueLiteral), Seq(action), Nil, Nil, Set.empty, ResolveRowChanges.Counts.take(1)))
 
   /** Returns the target with its own read options, so that Spark reads its files even if the table is cached. */
   private def target(table: LogicalPlan): LogicalPlan = EliminateSubqueryAliases(table).transform {
@@ -100,17 +123,19 @@ case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
     case other => other
   }
 
-  /** Removes the cast that the analyzer adds for these tables. Unlike the casts of store assignment, it has no checks of the types. */
-  private def withoutCast(assignment: Assignment): Assignment = assignment.value match {
-    case cast: Cast if cast.getTagValue(Cast.USER_SPECIFIED_CAST).isEmpty && cast.dataType == assignment.key.dataType => assignment.copy(value = cast.child)
-    case _ => assignment
-  }
+  /** Removes the cast and the length check that the analyzer adds for these tables. Unlike store assignment, this cast does not check the types. */
+  private def withoutCast(assignment: Assignment): Assignment = assignment.value.collectFirst {
+    case cast: Cast if cast.getTagValue(Cast.BY_TABLE_INSERTION).isDefined => assignment.copy(value = cast.child)
+  }.getOrElse(assignment)
 }
 
 object ResolveRowChanges {
   def Counts: Seq[Attribute] = PartitionSpecs.attributes(
     ("num_affected_rows", LongType, false), ("num_updated_rows", LongType, false), ("num_deleted_rows", LongType, false),
     ("num_inserted_rows", LongType, false))
+
+  def refusal(table: String, found: String, expected: String, instead: String): AnalysisException =
+    Compat.refusal(s"Cannot change rows of $table.", found, expected, instead)
 }
 
 /** Plans the statements. */
@@ -118,22 +143,24 @@ case class PlanRowChanges(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case statement: ChangeRows =>
       checkColumns(statement)
-      ExecutedCommandExec(ChangeRowsCommand(statement, statement.output)(session)) :: Nil
+      ExecutedCommandExec(ChangeRowsCommand(DeferredFunction.restored(statement), statement.output)(session)) :: Nil
     case _ => Nil
   }
 
   /** Throws an error if the columns of the rows to read are not exactly the columns of the table. */
   private def checkColumns(statement: ChangeRows): Unit = {
     val names = statement.files.schema.fieldNames.toSeq
-    def refused(found: String, expected: String, instead: String) = Compat.refusal(
-      s"Cannot change rows of ${statement.table.identifier.quotedString}.", found, expected, instead)
+    def refused(found: String, expected: String, instead: String) =
+      ResolveRowChanges.refusal(statement.table.identifier.quotedString, found, expected, instead)
     names.groupBy(_.toLowerCase(Locale.ROOT)).values.find(_.size > 1).foreach { alike =>
       throw refused(s"the columns ${alike.mkString(" and ")}, whose names differ only in case", "different names", "rewrite the table with other names")
     }
-    // The optimizer adds the results of Python functions, and file metadata, to the columns of the table.
+    // Spark cannot plan such a function in the outer joins of a merge.
+    if (DeferredFunction.in(statement.condition).exists(of => Seq(statement.target, statement.source).forall(_.outputSet.intersect(of.references).nonEmpty)))
+      throw QueryCompilationErrors.usePythonUDFInJoinConditionUnsupportedError(LeftOuter)
+    // The optimizer adds file metadata to the columns of the table.
     if (statement.target.output.size != names.size) throw refused(
-      "a Python function of the table's columns, or a column of _metadata", "conditions and values that Spark's own functions compute from columns",
-      "compute the values in a query first, and merge its rows")
+      "a column of _metadata", "conditions and values of the table's columns", "compute the values in a query first, and merge its rows")
   }
 }
 
@@ -148,8 +175,10 @@ case class ChangeRowsCommand(statement: ChangeRows, override val output: Seq[Att
   override def simpleString(maxFields: Int): String =
     s"ChangeRows ${statement.table.identifier.unquotedString}${explained.fold("")(", " + _._1)}"
 
+  override lazy val metrics: Map[String, SQLMetric] = RowChanges.metrics(session.sparkContext)
+
   override def run(session: SparkSession): Seq[Row] = {
-    val counts = RowChanges(session, statement).run()
+    val counts = RowChanges(session, statement, metrics).run()
     Seq(Row.fromSeq(Seq(counts.updated + counts.deleted + counts.inserted, counts.updated, counts.deleted, counts.inserted).take(output.size)))
   }
 

@@ -48,7 +48,9 @@ class ChangedRows(statement: ChangeRows, columns: FileStatisticsColumns, source:
   }
 
   /** Those of these conditions that files can be pruned by. Spark pads the values of CHAR columns after it reads them. */
-  def pruning: Seq[Expression] = onTarget.filter(_.references.forall(isStored))
+  def pruning: Seq[Expression] = onTarget.filter(condition => condition.references.forall(isStored) && !callsPython(condition))
+
+  private def callsPython(of: Expression) = of.exists(_.isInstanceOf[PythonUDF])
 
   private def isStored(column: Attribute) = statement.relation.outputSet.contains(column)
 
@@ -59,8 +61,8 @@ class ChangedRows(statement: ChangeRows, columns: FileStatisticsColumns, source:
   }
 
   /** Those keys that files can be pruned by. Under a collation, equal strings may differ from the values in the file statistics. */
-  def pruningKeys: Seq[(Attribute, Expression)] = keys.filter { case (column, _) =>
-    isStored(column) && (!column.dataType.isInstanceOf[StringType] || column.dataType == StringType)
+  def pruningKeys: Seq[(Attribute, Expression)] = keys.filter { case (column, value) =>
+    isStored(column) && !callsPython(value) && (!column.dataType.isInstanceOf[StringType] || column.dataType == StringType)
   }
 
   private def isKey(column: Attribute, value: Expression) = AttributeSet(target).contains(column) && value.deterministic &&
@@ -149,7 +151,7 @@ class ChangedRows(statement: ChangeRows, columns: FileStatisticsColumns, source:
     val all = unmatched.fold[LogicalPlan](remaining) { rows =>
       val added = Project(target.indices.map(at => asStored(at, inserted(rows.output.last, at))) ++
         Seq(Alias(Literal(-1), "file")(), Alias(Literal.TrueLiteral, "is_new")()), withInsert(rows))
-      Union(if (files.isEmpty) Seq(added) else Seq(remaining, added))
+      if (files.isEmpty) added else Union(Seq(remaining, added))
     }
     Project(all.output ++ layout.map(at => Alias(all.output(at), "place")()), all)
   }

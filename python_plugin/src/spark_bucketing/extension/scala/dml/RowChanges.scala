@@ -5,21 +5,26 @@ import scala.annotation.tailrec
 
 import org.apache.hadoop.fs.{FileStatus, Path}
 
+import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.ddl.{ConcurrentChange, FileReplacement, MergeChecks}
 import org.apache.spark.sql.bucketing.metadata.{FilesDigest, Replacement}
+import org.apache.spark.sql.execution.SQLExecution
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
 /**
  * Runs a statement on an organized table in three steps: it finds the touched files, writes the changed files in one job, and replaces the touched files
  * with them. If another statement has replaced files in the meantime, it starts again.
+ *
+ * @param metrics the metrics of [[RowChanges.metrics]], which it sets
  */
-case class RowChanges(session: SparkSession, statement: ChangeRows) extends Logging {
+case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map[String, SQLMetric]) extends Logging {
 
   @tailrec
   final def run(attempts: Int = RowChanges.Attempts): RowCounts = {
-    val result = try Right(once()) catch { case changed: ConcurrentChange => Left(changed) }
+    val result = try Right(once()) catch { case changed: ConcurrentChange => Left(changed) } finally publish()
     result match {
       case Right(counts) => counts
       case Left(changed) if attempts > 1 =>
@@ -28,6 +33,9 @@ case class RowChanges(session: SparkSession, statement: ChangeRows) extends Logg
       case Left(changed) => throw Compat.refusal(changed.getMessage)
     }
   }
+
+  private def publish(): Unit = SQLMetrics.postDriverMetricUpdates(
+    session.sparkContext, session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
 
   private def once(): RowCounts = {
     val table = Compat.current(session, statement.table)
@@ -46,6 +54,9 @@ case class RowChanges(session: SparkSession, statement: ChangeRows) extends Logg
       val touching = new TouchedFiles(session, statement, snapshot, stored, source)
       val touched = replacement.before(seen)(touching.find())
       val bins = CompactionBins.of(touched.ranges, snapshot.rowsPerFile)
+      metrics(RowChanges.Listed).set(snapshot.files.size)
+      metrics(RowChanges.Searched).set(touched.searched)
+      metrics(RowChanges.Replaced).set(bins.map(_.files.size.toLong).sum)
       if (bins.nonEmpty) {
         val folder = replacement.newFolder()
         val changed = new ChangedFiles(session, statement, snapshot, touching.rows, bins, new Path(folder, Replacement.Staged))
@@ -60,6 +71,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows) extends Logg
             changed.record(files, folder.getName, new Path(table.location), written)
             rowsId.foreach(id => replacement.writeMerged(folder, mergedId(id, snapshot.files.map(_.status).filterNot(old.contains) ++ written)))
           }
+          metrics(RowChanges.Written).set(files.size)
           logInfo(s"Replaced ${old.size} of ${snapshot.files.size} files of ${table.identifier.unquotedString} with ${files.size} new files.")
         } catch {
           case error: Throwable =>
@@ -80,4 +92,14 @@ case class RowChanges(session: SparkSession, statement: ChangeRows) extends Logg
 
 object RowChanges {
   private val Attempts = 3
+
+  val Listed = "numListedFiles"
+  val Searched = "numSearchedFiles"
+  val Replaced = "numReplacedFiles"
+  val Written = "numNewFiles"
+
+  /** Returns new metrics of a statement, which the SQL tab of Spark's UI shows. */
+  def metrics(context: SparkContext): Map[String, SQLMetric] = Map(
+    Listed -> "files of the table", Searched -> "files searched for rows", Replaced -> "files replaced", Written -> "files written"
+  ).map { case (key, name) => key -> SQLMetrics.createMetric(context, name) }
 }

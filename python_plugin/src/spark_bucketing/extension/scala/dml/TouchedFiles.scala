@@ -25,8 +25,9 @@ case class RowCounts(updated: Long, deleted: Long, inserted: Long)
  *
  * @param ranges the touched ranges, and the other ranges of the same groups
  * @param unmatched the stored source rows that match no row of the target, if the statement inserts rows
+ * @param searched the number of files whose rows the statement has compared
  */
-case class Touched(ranges: Seq[RangeRows], counts: RowCounts, unmatched: Option[LogicalPlan])
+case class Touched(ranges: Seq[RangeRows], counts: RowCounts, unmatched: Option[LogicalPlan], searched: Int)
 
 /**
  * Finds the files that a statement touches. First it prunes files by their statistics, with the conditions on the target and with the keys of the
@@ -46,7 +47,7 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
     val unmatched = pairs.filter(_ => statement.notMatched.nonEmpty).map(of => stored.store(rows.unmatched(of)))
     val found = count(rows.changes(files, pairs, unmatched))
     if (found.isAmbiguous && statement.needsOneMatch) throw QueryExecutionErrors.mergeCardinalityViolationError()
-    Touched(ranges(found), RowCounts(found.updated, found.deleted, found.inserted), unmatched)
+    Touched(ranges(found), RowCounts(found.updated, found.deleted, found.inserted), unmatched, files.size)
   }
 
   /** Checks that no two rows of the source, and no two rows of the table for a row of the source, have the same join keys. */
@@ -153,7 +154,8 @@ object TouchedFiles {
     val touching = new TouchedFiles(session, statement, snapshot, stored, stored.source(statement))
     val found = touching.fitting
     val plan = if (statement.isMerge) touching.rows.matches(found) else touching.rows.changes(found, None, None)
-    (s"${found.size} of ${snapshot.files.size} files before the keys of the source are compared", Compat.executed(session, plan).executedPlan)
+    val keys = if (statement.isMerge) ", before the keys of the source are compared" else ""
+    (s"reads ${found.size} of ${snapshot.files.size} files$keys", Compat.executed(session, plan).executedPlan)
   }
 }
 

@@ -6,7 +6,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, MergeIntoTable}
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.execution.command.CreateDataSourceTableAsSelectCommand
 
@@ -23,6 +23,9 @@ object SparkVersion {
   def knownRows(output: Seq[Attribute], rows: Seq[InternalRow]): SparkPlan = LocalTableScanExec(output, rows)
 
   def unresolvedTable(name: Seq[String], command: String): LogicalPlan = UnresolvedTable(name, command, None)
+
+  /** Spark 3.5 has no clause WITH SCHEMA EVOLUTION. */
+  def evolvesSchema(merge: MergeIntoTable): Boolean = false
 }
 
 /** A command that wraps a CTAS. In Spark 3.5, a CTAS does not keep common table expressions. */

@@ -5,7 +5,7 @@ import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.{CTEInChildren, CTERelationDef, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{CTEInChildren, CTERelationDef, LogicalPlan, MergeIntoTable}
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.execution.command.CreateDataSourceTableAsSelectCommand
 
@@ -22,6 +22,8 @@ object SparkVersion {
   def knownRows(output: Seq[Attribute], rows: Seq[InternalRow]): SparkPlan = LocalTableScanExec(output, rows, None)
 
   def unresolvedTable(name: Seq[String], command: String): LogicalPlan = UnresolvedTable(name, command)
+
+  def evolvesSchema(merge: MergeIntoTable): Boolean = merge.withSchemaEvolution
 }
 
 /** A command that wraps a CTAS and keeps its common table expressions. */

@@ -1,0 +1,137 @@
+"""Tests of MERGE INTO, UPDATE and DELETE in separate drivers: kills at random moments, and two drivers at once.
+
+Each kill ends a separate process with SIGKILL. `SEED=7 KILLS=100` takes more of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import statement_loop
+from spark_subprocess import SparkSubprocess
+from statement_loop import Rows, decoded, statement
+
+SEED = int(os.environ.get("SEED", "1"))
+KILLS = int(os.environ.get("KILLS", "6"))
+
+
+class Killed:
+    """The outputs of killed processes, compared with the effects of their statements."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed, self.number = seed, 0
+        # The rows that the table may have.
+        self.possible: list[Rows] = [statement_loop.START]
+        self.outcomes: Counter[str] = Counter()
+
+    def read(self, lines: list[dict[str, Any]]) -> None:
+        """Compare the output of a process with the possible rows, and determine the rows after its kill."""
+        (first, *rest) = lines
+        found = decoded(first["rows"])
+        assert len(found) == len(first["rows"]), "a row occurs twice"
+        assert found in self.possible, f"wrong rows before statement {self.number} of seed {self.seed}"
+        self.outcomes[("before", "after")[self.possible.index(found)] if len(self.possible) > 1 else "between"] += 1
+        rows, self.possible = found, [found]
+        for line in rest:
+            if "begins" in line:
+                self.number = line["begins"] + 1
+                after = statement(self.seed, line["begins"]).effect(rows)
+                self.possible = [rows, after]
+            elif "ends" in line:
+                rows, self.possible = after, [after]
+            else:
+                assert len(line["rows"]) == len(rows) and decoded(line["rows"]) == rows, (
+                    f"after statement {self.number - 1}"
+                )
+
+
+def output(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
+
+
+@pytest.mark.long
+def test_killed_statement_leaves_the_table_as_before_or_as_after(tmp_path: Path) -> None:
+    subprocesses, chosen, killed = SparkSubprocess(tmp_path, "default"), random.Random(SEED), Killed(SEED)
+    settings, log = tmp_path / "settings.json", tmp_path / "killed.log"
+    settings.write_text(json.dumps(subprocesses.settings | {"spark.ui.showConsoleProgress": "false"}))
+    replaced = tmp_path / "warehouse" / "t" / "_replaced"
+
+    def command(most: int) -> list[str]:
+        return [
+            sys.executable,
+            statement_loop.__file__,
+            str(settings),
+            "loop",
+            str(SEED),
+            str(killed.number),
+            str(most),
+        ]
+
+    for kill in range(KILLS):
+        seen: set[str] = set()
+
+        def has_begun(text: str, seen: set[str] = seen, replaces: bool = kill % 2 == 1) -> bool:
+            """Return whether the process has begun a statement or, for every other kill, writes new files."""
+            if '{"begins"' not in text:
+                seen.update(path.name for path in replaced.glob("*"))
+                return False
+            return not replaces or any(path.name not in seen for path in replaced.glob("*"))
+
+        delay = chosen.uniform(0, 0.6 if kill % 2 else 6)
+        assert subprocesses.kill(command(0), has_begun, delay), log.read_text()[-3000:]
+        killed.read(output(log))
+        print(f"\nkill {kill + 1} of seed {SEED}: {dict(killed.outcomes)}", flush=True)
+    done = subprocess.run(command(2), capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    log.write_text(done.stdout)
+    killed.read(output(log))
+    assert killed.outcomes.total() == KILLS + 1
+
+
+@pytest.mark.long
+def test_two_drivers_lose_no_change(tmp_path: Path) -> None:
+    """Two drivers with separate metastores change the same files of one table."""
+    drivers: list[subprocess.Popen[str]] = []
+    logs = [tmp_path / f"{number}.log" for number in range(2)]
+    for number, log in enumerate(logs):
+        (tmp_path / str(number)).mkdir()
+        settings = tmp_path / str(number) / "settings.json"
+        settings.write_text(json.dumps(SparkSubprocess(settings.parent, "default").settings))
+        command = [
+            sys.executable,
+            statement_loop.__file__,
+            str(settings),
+            "share",
+            str(tmp_path / "t"),
+            str(number),
+            "8",
+        ]
+        with log.open("w") as out:
+            drivers.append(subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, text=True))
+        while not output(log) and drivers[-1].poll() is None:
+            time.sleep(0.1)
+    assert [driver.wait(300) for driver in drivers] == [0, 0], [log.read_text()[-2000:] for log in logs]
+    lines = [output(log) for log in logs]
+    updates, failures = ([sum(line.get(key) == "update" for line in of) for of in lines] for key in ("ends", "fails"))
+    print(f"\nupdates: {updates}; failed: {failures}", flush=True)
+    expected = {key: updates[0] + 1000 * updates[1] if key % 50 == 1 else 0 for key in range(100)}
+    inserted = {
+        1000 * number + 1000 + line["step"]
+        for number, of in enumerate(lines)
+        for line in of
+        if line.get("ends") == "merge"
+    }
+    # The driver that ends last sees all changes.
+    found = lines[max((0, 1), key=lambda number: logs[number].stat().st_mtime)][-1]["rows"]
+    assert len(found) == len(expected) + len(inserted)
+    rows = dict(found)
+    assert inserted <= rows.keys() and {key: rows[key] for key in expected} == expected

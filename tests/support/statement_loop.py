@@ -1,0 +1,155 @@
+"""Run statements on an organized table in a separate driver.
+
+The program prints a JSON object before and after each statement. With `loop`, it runs the statements of a seed until
+the process is killed, and also prints the rows of the table at the start and after the first statement. With `share`,
+it runs statements whose order does not matter on a table that another driver changes at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Rows = dict[int, tuple[int, int, str]]
+CREATE = (
+    "create table t (id bigint, o int, v int, ds string) using parquet partitioned by (ds)"
+    """ tblproperties ('bucketing.range_by'='["o"]', 'bucketing.rows_per_file'='20')""",
+    "merge into t using (select id, cast(id as int) as o, 0 as v, concat('p', id % 3) as ds from range(200)) as s on false"
+    " when not matched then insert *",
+)
+START: Rows = {key: (key, 0, f"p{key % 3}") for key in range(200)}
+
+
+class Statement(NamedTuple):
+    """A statement, and its effect on the rows by id."""
+
+    sql: str
+    effect: Callable[[Rows], Rows]
+
+
+def statement(seed: int, number: int) -> Statement:
+    """Return one of the statements of a seed."""
+    chosen = random.Random(seed * 100_000 + number)
+    divisor = chosen.choice([3, 7, 50])
+    rest = chosen.randrange(divisor)
+    kind = chosen.choice(["update", "move", "delete", "merge", "merge"])
+    if kind == "update":
+
+        def updated(rows: Rows) -> Rows:
+            return {
+                key: (o + 3, v + 1, ds) if key % divisor == rest else (o, v, ds) for key, (o, v, ds) in rows.items()
+            }
+
+        return Statement(f"update t set o = o + 3, v = v + 1 where id % {divisor} = {rest}", updated)
+    if kind == "move":
+
+        def moved(rows: Rows) -> Rows:
+            return {
+                key: (o, v, f"p{rest}") if key % divisor == rest else (o, v, ds) for key, (o, v, ds) in rows.items()
+            }
+
+        return Statement(f"update t set ds = 'p{rest}' where id % {divisor} = {rest}", moved)
+    if kind == "delete":
+        return Statement(
+            f"delete from t where id % {divisor} = {rest}",
+            lambda rows: {key: row for key, row in rows.items() if key % divisor != rest},
+        )
+    low = chosen.randrange(200)
+
+    def merged(rows: Rows) -> Rows:
+        after = dict(rows)
+        for key in range(low, low + 60):
+            if key not in after:
+                after[key] = (key % 97, number, f"p{key % 5}")
+            elif key % 5 == 0:
+                del after[key]
+            else:
+                after[key] = (after[key][0], after[key][1] + 100, after[key][2])
+        return after
+
+    return Statement(
+        f"merge into t using (select id, cast(id % 97 as int) as o, {number} as v, concat('p', id % 5) as ds"
+        f" from range({low}, {low + 60})) as s on t.id = s.id when matched and s.id % 5 = 0 then delete"
+        " when matched then update set v = t.v + 100 when not matched then insert *",
+        merged,
+    )
+
+
+def decoded(rows: list[Any]) -> Rows:
+    return {key: (o, v, ds) for key, o, v, ds in rows}
+
+
+def _say(**what: Any) -> None:
+    print(json.dumps(what), flush=True)
+
+
+def _loop(spark: Any, seed: int, number: int, most: int) -> None:
+    def rows() -> list[list[Any]]:
+        return [list(row) for row in spark.sql("select id, o, v, ds from t").collect()]
+
+    if not spark.catalog.tableExists("t"):
+        for sql in CREATE:
+            spark.sql(sql).collect()
+    _say(rows=rows())
+    for step in range(number, number + most) if most else count(number):
+        _say(begins=step)
+        spark.sql(statement(seed, step).sql).collect()
+        _say(ends=step)
+        if step == number:
+            _say(rows=rows())
+            spark.conf.set("spark.bucketing.enabled", "false")
+            spark.sql("refresh table t")
+            _say(rows=rows())
+            spark.conf.set("spark.bucketing.enabled", "true")
+
+
+def _succeeds(spark: Any, sql: str) -> bool:
+    """Run a statement; return False if its error tells the user that it has changed nothing and can run again."""
+    try:
+        spark.sql(sql).collect()
+    except Exception as error:
+        if not re.search("run it again|Run the query again", str(error)):
+            raise
+        return False
+    return True
+
+
+def _share(spark: Any, location: str, driver: int, statements: int) -> None:
+    """Add 1 or 1,000 to `v` with each update, and add a row with each merge."""
+    spark.sql(
+        f"create table t (id bigint, o int, v int) using parquet location '{location}'"
+        """ tblproperties ('bucketing.range_by'='["o"]', 'bucketing.rows_per_file'='20')"""
+    )
+    if driver == 0:
+        filled = "select id, cast(id as int) as o, 0 as v from range(100)"
+        spark.sql(f"merge into t using ({filled}) as s on false when not matched then insert *").collect()
+    _say(ready=driver)
+    for step in range(statements):
+        new = f"select {1000 * driver + 1000 + step}L as id, 50 as o, 0 as v"
+        for kind, sql in {
+            "update": f"update t set v = v + {1000**driver} where id % 50 = 1",
+            "merge": f"merge into t using ({new}) as s on t.id = s.id when not matched then insert *",
+        }.items():
+            _say(**{"ends" if _succeeds(spark, sql) else "fails": kind}, step=step)
+    spark.sql("refresh table t")
+    _say(rows=[list(row) for row in spark.sql("select id, v from t").collect()])
+
+
+def _main(settings: Path, mode: str, *arguments: str) -> None:
+    from spark_bucketing.session import open_session
+
+    spark = open_session(json.loads(settings.read_text()))
+    if mode == "loop":
+        _loop(spark, *map(int, arguments))
+    else:
+        _share(spark, arguments[0], *map(int, arguments[1:]))
+
+
+if __name__ == "__main__":
+    _main(Path(sys.argv[1]), *sys.argv[2:])
