@@ -48,19 +48,10 @@ def set_version(tables: Tables, name: str, version: str | None) -> None:
         (JOIN.format("two", "one"), 1),
         # Spark casts the int keys, so only the table with bigint keys keeps its buckets.
         (JOIN.format("two", "wide"), 1),
-        (
-            "select k, count(*) from (select k from one union all select k from two) group by k",
-            1,
-        ),
-        (
-            "select k, count(*) from (select k from two union all select k from two where v > 9) group by k",
-            0,
-        ),
+        ("select k, count(*) from (select k from one union all select k from two) group by k", 1),
+        ("select k, count(*) from (select k from two union all select k from two where v > 9) group by k", 0),
         # The other side is shuffled by the hash of this version.
-        (
-            "select two.k, v, n from two join (select cast(id as int) as k, id as n from range(50)) using (k)",
-            1,
-        ),
+        ("select two.k, v, n from two join (select cast(id as int) as k, id as n from range(50)) using (k)", 1),
         (GROUP.replace("from t", "from two"), 0),
     ],
 )
@@ -69,13 +60,11 @@ def test_only_tables_with_the_same_version_and_key_type_match(tables: Tables, qu
 
 
 @pytest.mark.parametrize(
-    ("where", "buckets"),
-    [("k = 5", 1), ("k in (1, 9, 17)", 2), ("k is null", 1), ("k > 5", None)],
+    ("where", "buckets"), [("k = 5", 1), ("k in (1, 9, 17)", 2), ("k is null", 1), ("k > 5", None)]
 )
 def test_filter_prunes_buckets_of_version_2(tables: Tables, where: str, buckets: int | None) -> None:
     found = re.search(
-        r"SelectedBucketsCount: (\d+) out of",
-        tables.read(f"select * from two where {where}", empty="null" in where),
+        r"SelectedBucketsCount: (\d+) out of", tables.read(f"select * from two where {where}", empty="null" in where)
     )
     assert (found and int(found[1])) == buckets
 
@@ -113,9 +102,7 @@ def test_seal_determines_the_version_from_the_rows(tables: Tables, stated: str |
         )
 
 
-def test_seal_determines_version_1_in_a_table_that_states_version_2(
-    tables: Tables,
-) -> None:
+def test_seal_determines_version_1_in_a_table_that_states_version_2(tables: Tables) -> None:
     """Hive 3 states version 2, and stock Spark then writes version 1."""
     tables.make("t", "k int, v bigint", "k", 4, stored=OF_VERSION_2)
     tables.sql(f"stock:insert into t {ROWS}")
@@ -140,25 +127,16 @@ FEW_ROWS = "select k, v from (select int(id) as k, id as v from range(90)) where
 def add_file_of_trino(tables: Tables, version: str, rows: str = ROWS, partition: str = "") -> None:
     """Add the files of another writer to the table `t`; they contain rows in the buckets of this version."""
     tables.make(
-        "u",
-        "k int, v bigint",
-        "k",
-        4,
-        stored=f"stored as parquet tblproperties ('bucketing_version' = '{version}')",
+        "u", "k int, v bigint", "k", 4, stored=f"stored as parquet tblproperties ('bucketing_version' = '{version}')"
     )
     tables.sql(f"insert into u {rows}")
     folder = tables.folder("t") / partition
     for file in tables.files("u"):
-        shutil.copy(
-            file,
-            folder / f"{file.name[:5]}_0_2026_{version}_{len(list(folder.iterdir()))}",
-        )
+        shutil.copy(file, folder / f"{file.name[:5]}_0_2026_{version}_{len(list(folder.iterdir()))}")
     tables.sql("refresh table t")
 
 
-def test_rows_that_match_both_versions_do_not_bind_later_files_to_a_version(
-    tables: Tables,
-) -> None:
+def test_rows_that_match_both_versions_do_not_bind_later_files_to_a_version(tables: Tables) -> None:
     for stated, other in (("1", "2"), ("2", "1")):
         tables.make("t", "k int, v bigint", "k", 4)
         set_version(tables, "t", stated)
@@ -167,26 +145,19 @@ def test_rows_that_match_both_versions_do_not_bind_later_files_to_a_version(
         assert (few.hash, few.problem) == ({"1": "hive", "2": "hive2"}[stated], None)
         add_file_of_trino(tables, other)
         all_rows = seal(tables)
-        assert (all_rows.status, all_rows.hash) == (
-            "sealed",
-            {"1": "hive", "2": "hive2"}[other],
-        )
+        assert (all_rows.status, all_rows.hash) == ("sealed", {"1": "hive", "2": "hive2"}[other])
         assert all_rows.files_read == all_rows.files > few.files
         assert (
             all_rows.problem is not None
             and f"Set the table property 'bucketing_version' = '{other}'" in all_rows.problem
         )
-        assert (tables.seal("t")[0].status, tables.seal("t")[0].files_read) == (
-            "unchanged",
-            0,
-        )
+        assert (tables.seal("t")[0].status, tables.seal("t")[0].files_read) == ("unchanged", 0)
         # A file in the other version's buckets matches neither.
         add_file_of_trino(tables, stated)
         (mixed,) = tables.seal("t")
         assert mixed.status == "refused" and mixed.problem is not None
         assert re.search(
-            r"a row of bucket .* in bucketing_version (1; version 2|2; version 1) does not match either",
-            mixed.problem,
+            r"a row of bucket .* in bucketing_version (1; version 2|2; version 1) does not match either", mixed.problem
         )
         assert "[seal-broken]" in tables.read(GROUP)
 
@@ -210,10 +181,7 @@ def test_partition_that_matches_both_versions_gets_the_version_of_the_others(
     for names in order:
         tables.seal("t", "where " + " or ".join(f"ds = '{name}'" for name in names.split(", ")))
     found = tables.seal("t")
-    assert [(part.partition, part.hash) for part in found] == [
-        ("ds=few", "hive2"),
-        ("ds=many", "hive2"),
-    ]
+    assert [(part.partition, part.hash) for part in found] == [("ds=few", "hive2"), ("ds=many", "hive2")]
     assert (
         [part.problem for part in found] == [None] * 2
         if stated == "2"
@@ -234,16 +202,11 @@ def test_partition_that_matches_both_versions_gets_the_version_of_most_partition
         add_file_of_trino(tables, version, FEW_ROWS if name == "few" else ROWS, f"ds={name}")
     tables.seal("t", "where ds like 'new%'" + (" or ds = 'few'" if sealed_before else ""))
     outcomes = tables.seal("t", "where ds in ('few', 'old')")
-    assert {outcome.partition: outcome.hash for outcome in outcomes} == {
-        "ds=few": "hive2",
-        "ds=old": "hive",
-    }
+    assert {outcome.partition: outcome.hash for outcome in outcomes} == {"ds=few": "hive2", "ds=old": "hive"}
     assert "4 Hive2 buckets" in tables.read("select k, count(*) from t where ds <> 'old' group by k")
 
 
-def test_partitions_that_match_both_versions_get_the_stated_version(
-    tables: Tables,
-) -> None:
+def test_partitions_that_match_both_versions_get_the_stated_version(tables: Tables) -> None:
     make_partitions(tables, "a", "b")
     for name, stated in (("a", "1"), ("b", "2")):
         set_version(tables, "t", stated)
@@ -256,9 +219,7 @@ def test_partitions_that_match_both_versions_get_the_stated_version(
     assert [part.hash for part in tables.seal("t")] == ["hive2"] * 2
 
 
-def test_advice_for_partitions_of_both_versions_leads_to_one_version(
-    tables: Tables,
-) -> None:
+def test_advice_for_partitions_of_both_versions_leads_to_one_version(tables: Tables) -> None:
     make_partitions(tables, "a", "b", "c")
     for name, version in (("a", "1"), ("b", "2"), ("c", "2")):
         add_file_of_trino(tables, version, partition=f"ds={name}")
@@ -284,15 +245,8 @@ def test_version_is_compared_exactly_as_trino_does(tables: Tables, stated: str) 
     set_version(tables, "t", stated)
     found = f"`t`.\n  found:    the table property 'bucketing_version' = '{stated}'\n  expected: exactly '1' or '2'"
     version_of_rows = "the version of the rows, which ALTER TABLE .*`t` SEAL BUCKETS DRY RUN finds"
-    for statement in (
-        f"insert into t {ROWS}",
-        "alter table t clustered by (k) into 8 buckets",
-    ):
-        refused(
-            tables,
-            statement,
-            f"{found}\n  instead:  set the property to {version_of_rows}",
-        )
+    for statement in (f"insert into t {ROWS}", "alter table t clustered by (k) into 8 buckets"):
+        refused(tables, statement, f"{found}\n  instead:  set the property to {version_of_rows}")
     assert tables.files("t") == []
     tables.sql("alter table t set tblproperties ('bucketing_version' = '1')")
     tables.sql("alter table t not clustered")
@@ -315,9 +269,7 @@ def test_append_after_a_version_change_removes_the_seal(tables: Tables) -> None:
     assert "Bucketed: true (4 Hive2 buckets" in tables.read(GROUP)
 
 
-def test_partitions_with_different_versions_are_not_read_together(
-    tables: Tables,
-) -> None:
+def test_partitions_with_different_versions_are_not_read_together(tables: Tables) -> None:
     tables.make("t", "k int, v bigint", "k", 4, rest="partitioned by (ds string)")
     for version in ("1", "2"):
         set_version(tables, "t", version)
@@ -332,10 +284,7 @@ def test_partitions_with_different_versions_are_not_read_together(
 UNUSUAL = {
     "concurrent writers": {"spark.sql.maxConcurrentOutputFileWriters": "3"},
     "no shuffle by bucket": {"spark.bucketing.write.distribute": "false"},
-    "no codegen": {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    },
+    "no codegen": {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
 }
 
 
@@ -345,14 +294,7 @@ UNUSUAL = {
 def test_writes_with_unusual_settings_put_rows_in_their_buckets(
     tables: Tables, settings: dict[str, str], order: str
 ) -> None:
-    tables.make(
-        "t",
-        "k int, v bigint",
-        "k",
-        4,
-        rest="partitioned by (p int)",
-        stored=OF_VERSION_2,
-    )
+    tables.make("t", "k int, v bigint", "k", 4, rest="partitioned by (p int)", stored=OF_VERSION_2)
     rows = f"select /*+ repartition(1) */ k, v, cast(v % 3 as int) as p from ({ROWS}){order}"
     with tables.settings(settings):
         tables.sql(f"insert into t {rows}")
@@ -370,34 +312,19 @@ def test_write_gives_one_sorted_file_per_bucket(tables: Tables) -> None:
 @pytest.mark.parametrize("sql_type", ["double", "timestamp", "varchar(9)"])
 def test_write_of_an_unsupported_key_type_is_refused(tables: Tables, sql_type: str) -> None:
     tables.make("t", f"k {sql_type}", "k", 4, stored=OF_VERSION_2)
-    refused(
-        tables,
-        f"insert into t select cast(null as {sql_type})",
-        "hashes differently.*found:    k of type",
-    )
+    refused(tables, f"insert into t select cast(null as {sql_type})", "hashes differently.*found:    k of type")
     assert tables.files("t") == []
 
 
 def test_write_without_planned_writes_is_refused(tables: Tables) -> None:
     tables.make("t", "k int, v bigint", "k", 4, stored=OF_VERSION_2)
     with tables.settings({"spark.sql.optimizer.plannedWrite.enabled": "false"}):
-        refused(
-            tables,
-            f"insert into t {ROWS}",
-            "plannedWrite.enabled=false.*set spark.sql.optimizer.plannedWrite",
-        )
+        refused(tables, f"insert into t {ROWS}", "plannedWrite.enabled=false.*set spark.sql.optimizer.plannedWrite")
     assert tables.files("t") == []
 
 
 def test_altered_table_keeps_its_version(tables: Tables) -> None:
-    tables.make(
-        "t",
-        "k int, v bigint",
-        "k",
-        4,
-        stored=OF_VERSION_2,
-        rest="partitioned by (p int)",
-    )
+    tables.make("t", "k int, v bigint", "k", 4, stored=OF_VERSION_2, rest="partitioned by (p int)")
     tables.sql(f"insert into t partition (p = 4) {ROWS}")
     tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
     assert ("bucketing_version", "2") in tables.sql("show tblproperties t")
