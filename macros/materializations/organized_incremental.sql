@@ -16,9 +16,47 @@
   {%- set layout = spark_bucketing.resolve_organized_layout(layout, columns) -%}
   {%- if rebuild -%}
     {% do spark_bucketing.validate_merge_columns(columns, increment) %}
-    {% do spark_bucketing.build_organized_table(target_relation, spark_bucketing.without_deletions(source, columns, increment), columns, layout, existing) %}
+    {%- set source = spark_bucketing.without_deletions(source, columns, increment) -%}
+    {%- set reconciled = {'columns': columns} -%}
   {%- else -%}
-    {% do spark_bucketing.add_organized_increment(target_relation, source, columns, layout, increment, existing) %}
+    {%- set existing_columns = spark_bucketing.table_columns(spark_bucketing.quote_relation(target_relation)) -%}
+    {%- set reconciled = spark_bucketing.reconcile_columns(increment.on_schema_change, columns, existing_columns, syncs=false) -%}
+    {% do spark_bucketing.fill_columns(reconciled.columns, layout) %}
+    {%- set layout = spark_bucketing.layout_of_table(layout, existing) -%}
+  {%- endif -%}
+  {%- if increment.strategy == 'merge' and not rebuild -%}
+    {%- set merge = dict(increment, columns=spark_bucketing.without_expressions(reconciled.columns)) -%}
+    {% do spark_bucketing.validate_organized_merge(target_relation, source, reconciled.columns, existing_columns, layout, merge) %}
+    {%- set input_columns = reconciled.columns + spark_bucketing.operation_columns(increment) -%}
+    {#- Rows that need Spark's store assignment get it before the merge compares their keys. -#}
+    {%- set input = spark_bucketing.load_input(target_relation, source, input_columns, layout) if spark_bucketing.converted_columns(reconciled.columns) -%}
+    {%- set new_rows = spark_bucketing.quote_relation(input) if input else '(select ' ~ spark_bucketing.select_list(input_columns, layout.partition_by) ~ ' from ' ~ source ~ ')' -%}
+    {% do spark_bucketing.alter_relation(target_relation, reconciled.added, none, layout, existing) %}
+    {% do spark_bucketing.merge_organized(target_relation, new_rows, merge, layout, existing) %}
+    {% do spark_bucketing.drop_tables([input] if input else []) %}
+  {%- else -%}
+    {%- set input = spark_bucketing.load_input(target_relation, source, reconciled.columns, layout, sorted_by=layout.partition_by + layout.implicit_partition_by) -%}
+    {%- set rows_per_file = spark_bucketing.rows_per_file(input, reconciled.columns, layout, target_relation, existing) -%}
+    {%- set plan = spark_bucketing.plan_files(target_relation, input, layout, rows_per_file) -%}
+    {%- if rebuild or (increment.strategy == 'insert_overwrite' and not layout.partition_by) -%}
+      {%- set finished = spark_bucketing.build_organized_table(target_relation, input, plan, reconciled.columns, layout) -%}
+      {% do spark_bucketing.swap_relations(finished, target_relation, existing) %}
+    {%- else -%}
+      {% do spark_bucketing.alter_relation(target_relation, reconciled.added, none, layout, existing) %}
+      {#- Appends files, or replaces the partitions of the new rows. -#}
+      {%- if plan.rows -%}
+        {%- set insert = spark_bucketing.insert_clause(target_relation, layout, overwrite=increment.strategy == 'insert_overwrite') -%}
+        {#- The files of this run are newer than 10 minutes ago, even if clocks differ. -#}
+        {%- set since = (modules.datetime.datetime.now().timestamp() - 600) | int * 1000000 -%}
+        {% do spark_bucketing.insert_organized(insert, input, plan, reconciled.columns, layout) %}
+        {% do spark_bucketing.write_file_statistics(target_relation, spark_bucketing.table_columns(spark_bucketing.quote_relation(target_relation)), layout, since) %}
+      {%- else -%}
+        {% call statement('main') -%} select 'no new rows' as message {%- endcall %}
+      {%- endif -%}
+    {%- endif -%}
+    {% do spark_bucketing.drop_tables([plan.relation, input]) %}
+  {%- endif -%}
+  {%- if not rebuild -%}
     {% do spark_bucketing.persist_changed_docs(target_relation) %}
   {%- endif -%}
 

@@ -8,7 +8,12 @@
   {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=true) -%}
   {%- set source = spark_bucketing.model_source(compiled_code) -%}
   {%- set columns = spark_bucketing.query_columns(source) -%}
-  {% do spark_bucketing.build_organized_table(target_relation, source, columns, spark_bucketing.resolve_organized_layout(layout, columns), existing) %}
+  {%- set layout = spark_bucketing.resolve_organized_layout(layout, columns) -%}
+  {%- set input = spark_bucketing.load_input(target_relation, source, columns, layout, sorted_by=layout.partition_by + layout.implicit_partition_by) -%}
+  {%- set rows_per_file = spark_bucketing.rows_per_file(input, columns, layout, target_relation, existing) -%}
+  {%- set plan = spark_bucketing.plan_files(target_relation, input, layout, rows_per_file) -%}
+  {% do spark_bucketing.swap_relations(spark_bucketing.build_organized_table(target_relation, input, plan, columns, layout), target_relation, existing) %}
+  {% do spark_bucketing.drop_tables([plan.relation, input]) %}
 
   {% do apply_grants(target_relation, config.get('grants'), should_revoke(existing, full_refresh_mode=true)) %}
 

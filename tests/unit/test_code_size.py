@@ -1,11 +1,11 @@
-"""Tests that modules, functions and macros are short enough to read at once."""
+"""Tests that modules, functions and macros are short enough to read at once, and that macros call few levels of others."""
 
 from __future__ import annotations
 
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from conftest import REPOSITORY
@@ -16,6 +16,17 @@ MOST_LINES_OF_A_FUNCTION = {".py": 50, ".sql": 100}
 MACRO = re.compile(
     r"{%-?\s*(?:macro|test|materialization)\s+(\w+).*?{%-?\s*end(?:macro|test|materialization)", re.DOTALL
 )
+
+# The most macros from a materialization to the macro that sends a statement, without recovery after a crash.
+MOST_LEVELS = {
+    "bucketed_table": 4,
+    "bucketed_incremental": 5,
+    "organized_table": 3,
+    "organized_incremental": 3,
+    "recover_relation": 5,
+}
+CALL, COMMENT = re.compile(r"\bspark_bucketing\.(\w+)\("), re.compile("{#.*?#}", re.DOTALL)
+STATEMENT = re.compile(r"{%-? call(?:\(\w+\))? statement\(")
 
 
 def sources(*patterns: str) -> Iterator[tuple[Path, str]]:
@@ -48,3 +59,18 @@ def test_no_function_is_longer_than_50_lines_and_no_macro_longer_than_100() -> N
     assert {path.suffix for path, _ in found} == set(MOST_LINES_OF_A_FUNCTION)
     long = {one: lines for one, lines in found.items() if lines > MOST_LINES_OF_A_FUNCTION[one[0].suffix]}
     assert long == {}
+
+
+def longest_chain(macros: Mapping[str, str], name: str) -> list[str]:
+    """Return the longest chain of calls from a macro to a macro that sends a statement; empty if there is none."""
+    others = [longest_chain(macros, called) for called in set(CALL.findall(macros[name])) - {name, "recover_relation"}]
+    longest = max((chain for chain in others if chain), key=len, default=[])
+    return [name, *longest] if longest or STATEMENT.search(macros[name]) else []
+
+
+def test_few_levels_of_macros_are_between_a_materialization_and_its_statements() -> None:
+    texts = (COMMENT.sub("", text) for _, text in sources("macros/*.sql"))
+    macros = {found[1]: found[0] for text in texts for found in MACRO.finditer(text)}
+    chains = {name: longest_chain(macros, name) for name in MOST_LEVELS}
+    assert {name for name, text in macros.items() if "materialization " in text} < set(MOST_LEVELS)
+    assert {name: chain for name, chain in chains.items() if not 2 <= len(chain) - 1 <= MOST_LEVELS[name]} == {}

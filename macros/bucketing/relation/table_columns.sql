@@ -44,7 +44,12 @@
     {%- endif -%}
   {%- endfor -%}
   {%- if state.shortened -%}
-    {% do spark_bucketing.spell_out_types(source, columns) %}
+    {#- The left join returns one row, and reads nothing from the source. -#}
+    {%- set types = spark_bucketing.quote_columns(columns | map(attribute='name'), 'typeof(r.%s)') -%}
+    {%- set row = run_query('select ' ~ types ~ ' from (select 1) as one left join ' ~ source ~ ' as r on false').rows[0] -%}
+    {%- for column in columns -%}
+      {%- do column.update({'type': row[loop.index0]}) -%}
+    {%- endfor -%}
   {%- endif -%}
   {{ return(columns) }}
 {%- endmacro %}

@@ -1,15 +1,20 @@
 {#-
-  Returns the CREATE TABLE statement for a bucketed table, or for an organized table if the layout has no bucket columns.
+  Returns the CREATE TABLE statement for a bucketed table, or for an organized table if the layout has no bucket columns. The context of the run keeps
+  the id of the build, and whether the table is a managed table.
 
   Each build of a table has an id, which is stored in a table property and does not change when the table is renamed. With `location_root`, the id is
   also the name of the table's directory below location_root/alias. Therefore, the previous build keeps its files until the new table is complete, and
   renaming the table moves no data.
+
+  columns: list of {name, type, comment} in the order of the query; the table has the partition columns last
+  layout: dict, from resolve_layout() or resolve_organized_layout()
 -#}
 {% macro bucketed_table_ddl(relation, columns, layout) -%}
   {%- set version = spark_bucketing.bucketing_versions().get(layout.bucket_hash) -%}
   {%- set hive = version is not none -%}
   {%- set build = 'build-' ~ modules.datetime.datetime.now().strftime('%Y%m%d%H%M%S%f') -%}
   {%- do context.update({'__spark_bucketing_build': build}) -%}
+  {%- do context.setdefault('__spark_bucketing_made', {}).update({spark_bucketing.quote_relation(relation): layout.location_root is none}) -%}
   {%- set properties = dict(layout.tblproperties) -%}
   {%- do properties.update({'bucketing.build': build}) -%}
   {%- if hive -%}

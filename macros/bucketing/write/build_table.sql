@@ -9,7 +9,8 @@
 {% macro build_table(relation, sources, columns, layout, existing, batches=[none]) -%}
   {%- set tmp = spark_bucketing.intermediate_relation(relation, 'tmp') -%}
   {% do spark_bucketing.warn_about_small_files(sources, layout) %}
-  {% do spark_bucketing.create_bucketed_table(tmp, columns, layout) %}
+  {% do spark_bucketing.drop_relation_with_files(tmp) %}
+  {% do spark_bucketing.execute_sql(spark_bucketing.bucketed_table_ddl(tmp, columns, layout)) %}
   {%- for source in sources -%}
     {% do spark_bucketing.log_batch(relation, batches[loop.index0], loop) %}
     {% do spark_bucketing.insert_bucketed(tmp, source, columns, layout) %}

@@ -23,7 +23,7 @@
       select path, cast(null as bigint) as bytes from files_with_rows
       union all
       select path, bytes
-      from (select input_file_name() as path, length as bytes from {{ spark_bucketing.files_source(layout.location) }})
+      from ({{ spark_bucketing.directory_files_sql(layout.location) }})
       where {{ directory }} in (select {{ directory }} from files_with_rows)
     )
     group by path

@@ -17,7 +17,9 @@
   rows_per_file: int, from rows_per_file(), or none if the config sets the number of files
 -#}
 {% macro plan_files(relation, input, layout, rows_per_file) -%}
-  {%- set query = spark_bucketing.numbered_files_sql(spark_bucketing.range_plan_sql(input, layout, rows_per_file), layout) if layout.range_by
+  {%- set boundaries = spark_bucketing.range_boundaries_sql(spark_bucketing.range_boundaries_table(layout), spark_bucketing.extension_enabled())
+      if layout.range_boundaries_from else none -%}
+  {%- set query = spark_bucketing.range_plan_sql(input, layout, rows_per_file, boundaries) if layout.range_by
       else spark_bucketing.file_plan_sql(input, layout, rows_per_file) -%}
   {%- set plan = spark_bucketing.intermediate_relation(relation, 'plan') -%}
   {% do spark_bucketing.drop_relation_with_files(plan) %}

@@ -4,7 +4,6 @@
     rows          number of rows of the partition
     boundaries    lower boundaries of the files, ascending; values below the first boundary go to the first file
     files         number of files: one for each boundary, and one for NULLs if the partition has NULLs
-  numbered_files_sql() adds
     first_task    total number of files of the preceding partitions
 
   Boundaries are quantiles of a sample of about 100 rows per file, so the row counts of files differ by about 10 percent. The position of a row
@@ -13,8 +12,10 @@
 
   With `range_boundaries_from`, the plan uses the boundaries of the other table. The plan leaves out boundaries of ranges in which this table has no
   rows.
+
+  boundaries: string, from range_boundaries_sql(), or none
 -#}
-{% macro range_plan_sql(input, layout, rows_per_file) -%}
+{% macro range_plan_sql(input, layout, rows_per_file, boundaries) -%}
   {%- set columns = spark_bucketing.partition_aliases(layout) -%}
   {%- set partition = columns | join(', ') -%}
   {%- set of_partition = 'partition by ' ~ partition if columns -%}
@@ -35,9 +36,9 @@
       {{ 'group by ' ~ partition if columns else 'having count(*) > 0' }}
     )
   ),
-  {%- if layout.range_boundaries_from %}
+  {%- if boundaries %}
   shared as (
-    {{ spark_bucketing.range_boundaries_sql(layout) }}
+    {{ boundaries }}
   ),
   bounded as (
     select {{ partition ~ ', ' if columns }}array_sort(collect_set(boundary)) as boundaries
@@ -77,20 +78,16 @@
     {{ 'group by ' ~ partition if columns }}
   )
   {%- endif %}
-  select
-    {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}
-    one.rows + one.nulls as rows,
-    other.boundaries,
-    greatest(1, coalesce(size(other.boundaries), 0)) - if(one.rows = 0, 1, 0) + if(one.nulls > 0, 1, 0) as files
-  from counted as one
-  left join bounded as other on {{ same_partition }}
-{%- endmacro %}
-
-
-{% macro numbered_files_sql(query, layout) -%}
-  {%- set order = spark_bucketing.partition_aliases(layout) | join(', ') or 'rows' -%}
-  select *, true as is_first, coalesce(sum(files) over (order by {{ order }} rows unbounded preceding) - files, 0) as first_task
-  from ({{ query }})
+  select *, true as is_first, coalesce(sum(files) over (order by {{ partition or 'rows' }} rows unbounded preceding) - files, 0) as first_task
+  from (
+    select
+      {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}
+      one.rows + one.nulls as rows,
+      other.boundaries,
+      greatest(1, coalesce(size(other.boundaries), 0)) - if(one.rows = 0, 1, 0) + if(one.nulls > 0, 1, 0) as files
+    from counted as one
+    left join bounded as other on {{ same_partition }}
+  )
 {%- endmacro %}
 
 

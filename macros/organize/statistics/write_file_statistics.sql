@@ -71,9 +71,3 @@
   {%- endfor -%}
   {{ return(hashed | join(', ')) }}
 {%- endmacro %}
-
-
-{#- Returns the time 10 minutes ago, in microseconds since 1970. The files of this run are newer, even if clocks differ. -#}
-{% macro minutes_ago() -%}
-  {{ return((modules.datetime.datetime.now().timestamp() - 600) | int * 1000000) }}
-{%- endmacro %}

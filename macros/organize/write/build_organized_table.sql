@@ -1,25 +1,26 @@
 {#-
-  Builds an intermediate table, and then replaces the whole table with it.
+  Builds an intermediate table from the rows of the input, and returns it. Warns if the strategy `exact` did not write the planned number of files.
 
-  The macro runs the model's query once, and stores its result. Spark reads the stored rows up to three times: to count, to measure and to write them.
-  Any number of tasks can write them.
-
-  source: string, SQL query in parentheses
+  input: relation from load_input(), sorted by the partition columns
+  plan: dict, from plan_files()
   columns: list of {name, type}
   layout: dict, from resolve_organized_layout()
-  existing: dict, table_layout() of the table to replace, or none
 -#}
-{% macro build_organized_table(relation, source, columns, layout, existing) -%}
+{% macro build_organized_table(relation, input, plan, columns, layout) -%}
   {%- set tmp = spark_bucketing.intermediate_relation(relation, 'tmp') -%}
-  {%- set input = spark_bucketing.load_input(relation, source, columns, layout, sorted_by=spark_bucketing.file_partition_columns(layout)) -%}
-  {%- set rows_per_file = spark_bucketing.rows_per_file(input, columns, layout, relation, existing) -%}
-  {%- set plan = spark_bucketing.plan_files(relation, input, layout, rows_per_file) -%}
-  {% do spark_bucketing.create_bucketed_table(tmp, columns, layout) %}
-  {% do spark_bucketing.insert_organized(tmp, input, plan, columns, layout) %}
-  {% do spark_bucketing.verify_files(tmp, plan, layout) %}
+  {% do spark_bucketing.drop_relation_with_files(tmp) %}
+  {% do spark_bucketing.execute_sql(spark_bucketing.bucketed_table_ddl(tmp, columns, layout)) %}
+  {% do spark_bucketing.insert_organized(spark_bucketing.insert_clause(tmp, layout, overwrite=false), input, plan, columns, layout) %}
+  {%- if layout.file_strategy == 'exact' and plan.rows -%}
+    {#- Lists the table's directory without opening any files. The rows are correct in any case. -#}
+    {%- set files = spark_bucketing.directory_files_sql(spark_bucketing.table_location(tmp, layout)) -%}
+    {%- set found = run_query('select count(*) from (' ~ files ~ ')').rows[0][0] | int -%}
+    {%- if found != plan.files -%}
+      {% do exceptions.warn("Model `" ~ model.name ~ "`: Spark wrote " ~ '{:,}'.format(found) ~ ' files instead of the planned ' ~ '{:,}'.format(plan.files) ~ '.') %}
+    {%- endif -%}
+  {%- endif -%}
   {% do spark_bucketing.write_file_statistics(tmp, columns, layout) %}
   {% do spark_bucketing.mark_written(tmp) %}
   {% do spark_bucketing.validate_build(tmp, spark_bucketing.found_build(tmp), context['__spark_bucketing_build']) %}
-  {% do spark_bucketing.swap_relations(tmp, relation, existing) %}
-  {% do spark_bucketing.drop_tables([plan.relation, input]) %}
+  {{ return(tmp) }}
 {%- endmacro %}

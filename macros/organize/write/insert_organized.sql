@@ -5,14 +5,13 @@
   Adaptive execution does not coalesce the partitions of a REPARTITION with an explicit number of partitions, so it does not reduce the number of
   files.
 
+  insert: string, from insert_clause()
   input: relation from load_input(), sorted by the partition columns
   plan: dict, from plan_files()
-  overwrite: bool, whether to replace each partition for which the input has rows
 -#}
-{% macro insert_organized(relation, input, plan, columns, layout, overwrite=false) -%}
+{% macro insert_organized(insert, input, plan, columns, layout) -%}
   {%- set names = spark_bucketing.order_columns(columns, layout.partition_by) | map(attribute='name') | list -%}
   {%- set spread = spark_bucketing.write_distribution(plan, layout) -%}
-  {%- set insert = spark_bucketing.insert_clause(relation, layout, overwrite) -%}
   {% call statement('main') -%}
     {{ insert }}
     select /*+ {{ spread.hint }} */ {{ spark_bucketing.quote_columns(names) }}

@@ -2,32 +2,17 @@
   Merges this run's rows into an organized table with one MERGE INTO statement of the session extension. It rewrites only files that contain or
   receive changed rows; see docs/explanation/file-layout.md. Before it, only added columns and properties change the table.
 
-  source: string, SQL query in parentheses
-  reconciled: dict, from reconcile_columns(), with expressions
-  increment: dict, from incremental_config()
+  new_rows: string, SQL with the columns of the table and operation_columns()
+  merge: dict, from incremental_config(), with the `columns` of the table
   existing: dict, table_layout() of the table
 -#}
-{% macro merge_organized(relation, source, reconciled, layout, increment, existing) -%}
-  {%- set merge = dict(increment, columns=spark_bucketing.without_expressions(reconciled.columns)) -%}
-  {% do spark_bucketing.validate_merge_columns(merge.columns, increment) %}
-  {% do spark_bucketing.validate_merge_session() %}
-  {% do spark_bucketing.validate_operations(source, increment) %}
-  {%- set rows = spark_bucketing.aligned_rows(relation, merge.columns, spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)), []) -%}
-  {%- set with_operations = reconciled.columns + spark_bucketing.operation_columns(increment) -%}
-  {%- set new_rows = '(select ' ~ spark_bucketing.select_list(with_operations, layout.partition_by) ~ ' from ' ~ source ~ ')' -%}
-  {% do spark_bucketing.validate_merge_predicates(rows, '(select ' ~ spark_bucketing.select_list(reconciled.columns, layout.partition_by) ~ ' from ' ~ source ~ ')', increment) %}
-  {#- Rows that need Spark's store assignment get it before the merge compares their keys. -#}
-  {%- set input = spark_bucketing.load_input(relation, source, with_operations, layout) if spark_bucketing.converted_columns(reconciled.columns) -%}
-  {% do spark_bucketing.alter_relation(relation, reconciled.added, none, layout, existing) %}
+{% macro merge_organized(relation, new_rows, merge, layout, existing) -%}
   {% do spark_bucketing.warn_about_unknown_files(relation) %}
   {% do spark_bucketing.set_file_sizes(relation, layout, existing) %}
-  {%- call statement('main', fetch_result=true) -%} {{ spark_bucketing.merge_sql(relation, merge, spark_bucketing.quote_relation(input) if input else new_rows) }} {%- endcall -%}
+  {%- call statement('main', fetch_result=true) -%} {{ spark_bucketing.merge_sql(relation, merge, new_rows) }} {%- endcall -%}
   {%- set counts = load_result('main').table.rows[0] -%}
   {% do log(relation ~ ': updated ' ~ '{:,}'.format(counts[1] | int) ~ ', deleted ' ~ '{:,}'.format(counts[2] | int) ~ ' and inserted '
       ~ '{:,}'.format(counts[3] | int) ~ ' rows.', info=true) %}
-  {%- if input -%}
-    {% do spark_bucketing.drop_tables([input]) %}
-  {%- endif -%}
 {%- endmacro %}
 
 
@@ -114,19 +99,21 @@
 {%- endmacro %}
 
 
-{#- Raises an error unless the session extension is enabled. Stock Spark has no statement that replaces files. -#}
-{% macro validate_merge_session() -%}
+{#-
+  Raises an error unless the rows of a query can be merged. Stock Spark has no statement that replaces files.
+
+  source: string, SQL query in parentheses
+  columns: list of the reconciled columns, with expressions
+-#}
+{% macro validate_organized_merge(relation, source, columns, existing_columns, layout, merge) -%}
+  {% do spark_bucketing.validate_merge_columns(merge.columns, merge) %}
   {%- if not spark_bucketing.extension_enabled() -%}
     {%- set missing = spark_bucketing.missing_bucket_specs()
         or {'found': 'a session with spark.bucketing.enabled = false', 'instead': 'set spark.bucketing.enabled=true'} -%}
     {% do spark_bucketing.raise_config_error('incremental_strategy', "merge with materialized='organized_incremental', in " ~ missing.found,
         'the session extension, enabled; stock Spark cannot replace less than a partition', missing.instead ~ ", or incremental_strategy='insert_overwrite'") %}
   {%- endif -%}
-{%- endmacro %}
-
-
-{% macro validate_operations(source, increment) -%}
-  {%- for operation, condition in increment.operations.items() -%}
+  {%- for operation, condition in merge.operations.items() -%}
     {%- set error = spark_bucketing.planning_error('select 1 from ' ~ source ~ ' where ' ~ spark_bucketing.operation_sql(condition)) -%}
     {%- if error -%}
       {%- set reason = modules.re.search('\\[[A-Z_.]+\\] [^\n]*', error) -%}
@@ -134,6 +121,8 @@
           operation ~ "_when=\"op = '" ~ operation[0] | upper ~ "'\", and `op` in the query") %}
     {%- endif -%}
   {%- endfor -%}
+  {% do spark_bucketing.validate_merge_predicates(spark_bucketing.aligned_rows(relation, merge.columns, existing_columns, []),
+      '(select ' ~ spark_bucketing.select_list(columns, layout.partition_by) ~ ' from ' ~ source ~ ')', merge) %}
 {%- endmacro %}
 
 
