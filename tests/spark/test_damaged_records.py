@@ -65,7 +65,7 @@ def test_swapped_folders_and_files_are_errors(table: OrganizedTable) -> None:
     is_refused(table, r"_replaced is damaged\.\n  found:    not a directory")
     records.unlink()
     (records / "20260101000000000000-0" / "done").mkdir(parents=True)
-    is_refused(table, "done is damaged: not a file")
+    is_refused(table, r"done is damaged\.\n  found:    not a file")
     (records / "20260101000000000000-0" / "done").rmdir()
     (records / ".DS_Store").write_text("")
     assert table.read() == expected
