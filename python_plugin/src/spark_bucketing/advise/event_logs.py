@@ -1,6 +1,6 @@
 """Use measurements from event logs.
 
-The event logs contain the runs of models, the queries of other tools, and the costs that a proposal would change.
+The event logs contain model runs, queries from other tools, and the costs that a proposal would change.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Proposal:
     def saved(
         self, options: Mapping[str, Options], unplanned: Sequence[RequiredLayout], compatibility: Compatibility
     ) -> dict[str, float]:
-        """Return the bytes that the queries of other tools save, by table."""
+        """Return, by table, the bytes that queries from other tools no longer shuffle."""
         return {
             name: sum(
                 side.bytes

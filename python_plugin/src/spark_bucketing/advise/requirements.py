@@ -101,7 +101,7 @@ def planned(plan: PhysicalPlan, statistics: Statistics) -> Planned:
 def _sizes(plan: PhysicalPlan, statistics: Statistics) -> Mapping[int, float]:
     """Estimate the output of each operator in bytes, by operator number.
 
-    The estimates are based on the sizes of scans, on groupings and on semi joins.
+    The estimates use the sizes of scans, and account for aggregations and semi joins.
 
     Spark itself estimates the output of joins only if the columns have statistics.
     """

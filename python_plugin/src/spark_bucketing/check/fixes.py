@@ -183,7 +183,7 @@ class _Tests:
     def _by_two(self, change: Change) -> Fix | None:
         """Combine a change with a second change that it makes possible.
 
-        The second change can be avoiding the sort on the other side of the join.
+        The second change may avoid the sort on the other side of the join.
 
         Combine the changes only if neither helps by itself. A change that helps by itself is a fix for another finding.
         """

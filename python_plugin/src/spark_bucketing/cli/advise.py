@@ -103,9 +103,9 @@ def advise(
 ) -> None:
     """Propose bucket columns and numbers of buckets for the models of a project.
 
-    Spark's planner finds the joins, groupings and windows of all models. The command chooses the bucket specs that
-    avoid the most shuffled bytes over all tables. Spark then plans the whole project again with these specs. The
-    command runs no models. With --apply, it edits the models' configs.
+    Spark's planner finds the joins, aggregations and window functions of all models. The command chooses the bucket
+    specs that avoid the most shuffled bytes over all tables. Spark then plans the whole project again with these specs.
+    The command runs no models. With --apply, it edits the models' configs.
 
     Exit codes: 0 success, 2 the command could not run, or Spark could not plan some query.
     """

@@ -69,7 +69,7 @@ def _is_selector(word: str) -> bool:
 
 
 class _ReportTo(click.Choice[str]):
-    """Convert a report format with an optional output file, such as sarif=check.sarif."""
+    """Parse a report format and an optional output file, such as sarif=check.sarif."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         form, _, file = value.partition("=")

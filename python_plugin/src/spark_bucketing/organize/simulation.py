@@ -46,7 +46,7 @@ Rows = Callable[[str], Sequence[Mapping[str, Any]]]
 
 
 class Shape(NamedTuple):
-    """The numbers of partitions and files of the table to write."""
+    """The number of partitions and files in the table to write."""
 
     partitions: int
     files: int  # number of files per partition

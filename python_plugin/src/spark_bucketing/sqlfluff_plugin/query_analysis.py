@@ -2,8 +2,8 @@
 
 sqlglot qualifies the names, expands stars, determines types and builds the scopes. The analysis proceeds from the
 innermost scope to the outermost one. For each scope, it determines whether the rows are still bucketed, and then judges
-joins, groupings and windows. Parts of the query that the analysis does not understand have no layout, and the rules
-report nothing about them.
+joins, aggregations and window functions. Parts of the query that the analysis does not understand have no layout, and
+the rules report nothing about them.
 """
 
 from __future__ import annotations

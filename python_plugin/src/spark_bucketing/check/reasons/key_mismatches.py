@@ -111,7 +111,7 @@ def keys_miss_bucket_column(exchange_or_sort: ExchangeOrSort, table: BucketedSca
 
     **Best practice**
 
-    Choose bucket columns that are keys of all expensive joins and groupings. The joins and groupings may have
+    Choose bucket columns that are keys of all expensive joins and aggregations. The joins and aggregations may have
     additional keys.
     """
     if not exchange_or_sort.uncovered:
@@ -170,7 +170,7 @@ def repartitioned_below(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    First, join and group by the bucket columns. Afterwards, sort the rows, limit them, or join them by other keys.
+    First, join and group by the bucket columns. Afterwards, sort the rows, limit them, or join them on other keys.
     """
     if exchange_or_sort.about == EXCHANGE_BELOW:
         limit = exchange_or_sort.node.operator in GATHERING

@@ -92,7 +92,7 @@ def repartition(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
 @reason("the final result is sorted, limited or redistributed, which buckets cannot prevent", END)
 def global_sort(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """After all joins and groupings, the query sorts, limits or redistributes its result.
+    """After all joins and aggregations, the query sorts, limits or redistributes its result.
 
     **Anti-pattern**
 

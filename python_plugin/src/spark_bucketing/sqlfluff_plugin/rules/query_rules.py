@@ -44,7 +44,7 @@ class Rule_SparkBucketing_SB09(BucketRule, BaseRule):
 
     **Best practice**
 
-    Choose bucket columns that are keys of all expensive joins and groupings. The joins and groupings may have
+    Choose bucket columns that are keys of all expensive joins and aggregations. The joins and aggregations may have
     additional keys.
 
     .. code-block:: sql
