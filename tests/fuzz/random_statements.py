@@ -57,7 +57,7 @@ REJECTED = {
     "merge into t using s on t.id = s.id when matched and missing = 1 then delete": "UNRESOLVED_COLUMN",
     "merge into of_t as t using s on t.id = s.id when matched then delete": r"Cannot change rows of .*of_t`\.\n  found:    a view",
     "merge with schema evolution into t using s on t.id = s.id when not matched then insert *": (
-        "found WITH SCHEMA EVOLUTION|PARSE_SYNTAX_ERROR"
+        "found:    WITH SCHEMA EVOLUTION|PARSE_SYNTAX_ERROR"
     ),
 }
 

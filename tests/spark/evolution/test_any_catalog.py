@@ -72,7 +72,7 @@ def test_table_spec_cannot_be_changed(tables: Tables) -> None:
     create(tables, "t")
     store = Store(tables, "t")
     change = store.bucketing.TableChange(store.table.bucketSpec(), store.jvm.PythonUtils.toScalaMap({}), False)
-    message = r"metastore client.*spark.sql.hive.metastore.jars=builtin"
+    message = r"(?s)metastore client.*spark.sql.hive.metastore.jars=builtin"
     with pytest.raises(AnalysisException, match=message):
         store.java.alterTable(store.table, change)
     with pytest.raises(AnalysisException, match=message):
