@@ -372,17 +372,15 @@ def test_messages_name_the_table_the_value_and_the_supported_versions(built: Pro
     built.rows(f"alter table {built.table('odd')} partition (day = 1) not clustered")
     set_version(built, "odd", version)
     _, run = built.attempt("run", "--select", "odd")
-    assert "Model 'odd' has an invalid `on_bucket_change`" in run
+    assert "Model `odd` has an invalid `on_bucket_change`" in run
     assert f"hive layout with 'bucketing_version' = '{version}', which is neither '1' nor '2'" in run
     _, test = built.attempt("test", "--select", "odd")
-    assert f"on {built.schema}.odd." in test and f"the table property 'bucketing_version' = '{version}'" in test
+    assert f"on table `{built.schema}.odd`." in test and f"the table property 'bucketing_version' = '{version}'" in test
     assert "exactly '1' or '2'" in test
     rewrite = " ".join(command(built, "table", "rewrite", "odd").output.split())
-    assert (
-        f"Table {built.schema}.odd has the table property 'bucketing_version' = '{' '.join(version.split(' '))}'"
-        in rewrite
-    )
-    assert "Expected exactly '1' or '2'. Run spark-bucketing table seal" in rewrite
+    assert f"Table `{built.schema}.odd` has an unknown `bucketing_version`" in rewrite
+    assert f"found: the table property 'bucketing_version' = '{version}'" in rewrite
+    assert "expected: exactly '1' or '2' instead: run spark-bucketing table seal" in rewrite
     assert command(built, "table", "verify", "odd").exit_code == 1
     built.rows(f"drop table {built.table('odd')}")
     (built.folder / "models" / "odd.sql").unlink()
