@@ -133,6 +133,24 @@ def test_doctor_names_partitions_that_trino_does_not_read(built: Project) -> Non
     built.rows(f"drop table {table}")
 
 
+def test_doctor_and_verify_find_a_version_that_the_seals_contradict(built: Project) -> None:
+    for name in ("clicks", "days"):
+        set_version(built, name, "1")
+    try:
+        result = command(built, "doctor")
+        verified = command(built, "table", "verify", "clicks", "days")
+    finally:
+        for name in ("clicks", "days"):
+            set_version(built, name, "2")
+    assert (result.exit_code, verified.exit_code) == (1, 1), result.output
+    said = " ".join(result.stdout.split())
+    wrong = "in the wrong buckets: sealed with bucketing_version 2, but the table states '1'"
+    assert f"Trino: may look for rows of 3 partitions of days, such as day=0, {wrong}" in said
+    assert f"Trino: may look for rows of clicks {wrong}" in said
+    assert f"run `spark-bucketing table seal {built.schema}.clicks`" in said
+    assert command(built, "doctor").exit_code == 0
+
+
 def test_tables_in_the_hive_layout_do_not_have_sparks_provider(built: Project) -> None:
     """Spark hides this property, so the test reads it from the metastore, as Trino does."""
     built.rows(f"create table {built.table('turned')} using parquet as select 1 as user_id")
@@ -236,7 +254,7 @@ PLAIN = {
     "partition_by": "day",
     "unique_key": ["user_id", "day"],
 }
-VERSION_OF_MODEL = {"append": "2", "insert_overwrite": "2", "merge": "2", "to_version_1": "1"}
+VERSION_OF_MODEL = {"append": "2", "insert_overwrite": "2", "merge": "2", "stated": "2", "to_version_1": "1"}
 
 
 def test_unbucketed_table_evolves_to_the_version_of_the_config(built: Project) -> None:
@@ -244,12 +262,12 @@ def test_unbucketed_table_evolves_to_the_version_of_the_config(built: Project) -
     for name in VERSION_OF_MODEL:
         built.model(f"plain_{name}", ROWS_OF_DAYS, **plain)
     built.dbt("run", "--select", "plain_*")
-    set_version(built, "plain_to_version_1", "2")
+    set_version(built, "plain_stated", "2")
     expected = {
         name: built.rows(f"select * from {built.table(f'plain_{name}')} order by all") for name in VERSION_OF_MODEL
     }
     for name, version in VERSION_OF_MODEL.items():
-        strategy = "insert_overwrite" if name == "to_version_1" else name
+        strategy = name if name in ("append", "merge") else "insert_overwrite"
         bucket_hash = {"1": "hive", "2": "hive2"}[version]
         config = DAYS | {"incremental_strategy": strategy, "buckets": 4, "bucket_hash": bucket_hash}
         built.model(f"plain_{name}", ROWS_OF_DAYS, **config, unique_key=["user_id", "day"])
@@ -277,17 +295,64 @@ def test_unbucketed_table_evolves_to_the_version_of_the_config(built: Project) -
     assert command(built, "table", "verify", "plain_merge").exit_code == 0
 
 
+def attempt_to_evolve(project: Project, name: str, bucket_hash: str) -> str:
+    """Run a model with another hash, check that nothing changes, and return the message."""
+    table = project.table(name)
+    before = project.files(name), project.rows(f"show create table {table}")
+    config = DAYS | {"bucket_hash": bucket_hash, "buckets": 8}
+    project.model(name, ROWS_OF_DAYS, **config)
+    _, failure = project.attempt("run", "--select", name)
+    assert (project.files(name), project.rows(f"show create table {table}")) == before
+    project.model(name, ROWS_OF_DAYS, **config | {"on_bucket_change": "fail"})
+    _, refused = project.attempt("run", "--select", name)
+    assert "found: fail, and the config defines" in " ".join(refused.split())
+    assert "on_bucket_change='rebuild'" in refused and "'evolve'" not in refused, refused
+    return " ".join(failure.split())
+
+
+def test_table_evolves_only_to_the_version_of_its_property_and_all_its_seals(built: Project) -> None:
+    config = DAYS | {"bucket_hash": "hive", "buckets": 4}
+    name, table = "kept", built.table("kept")
+    built.model(name, ROWS_OF_DAYS, **config)
+    built.dbt("run", "--select", name)
+    assert "with the table property 'bucketing_version' = '1' expected" in attempt_to_evolve(built, name, "hive2")
+    # The files have version 1, whatever the property states.
+    set_version(built, name, "2")
+    sealed = "with 3 partition(s) sealed with bucket_hash='hive', such as day=0 expected: partitions with 'bucketing_v"
+    assert sealed in attempt_to_evolve(built, name, "hive2")
+    assert "with the table property 'bucketing_version' = '2' expected" in attempt_to_evolve(built, name, "hive")
+    built.rows(f"alter table {table} not clustered")
+    assert sealed in attempt_to_evolve(built, name, "hive2")
+    with setting(built.spark, "spark.bucketing.enabled", "false"):
+        built.rows(f"insert into {table} partition (day) select 1, 1, explode(array(0, 1, 2))")
+    specs = f"select distinct status, hash from bucket_specs('{built.schema}.{name}')"
+    assert list(map(tuple, built.rows(specs))) == [("seal-broken", "hive")]
+    assert sealed in attempt_to_evolve(built, name, "hive2")
+    # Without seals, only the property remains.
+    for day in range(3):
+        built.rows(f"alter table {table} partition (day = {day}) not clustered")
+    set_version(built, name, "1")
+    failure = attempt_to_evolve(built, name, "hive2")
+    assert "no buckets, parquet, partitioned by (day), with the table property 'bucketing_version' = '1'" in failure
+    assert "instead: bucket_hash='hive', which this property states, or on_bucket_change='rebuild'" in failure
+    built.model(name, ROWS_OF_DAYS, **config)
+    built.dbt("run", "--select", name)
+    (built.folder / "models" / f"{name}.sql").unlink()
+    built.rows(f"drop table {table}")
+
+
 def test_table_with_sealed_partitions_does_not_evolve_to_the_other_version(built: Project) -> None:
     config = DAYS | {"bucket_hash": "hive", "buckets": 4}
     built.model("reversed", ROWS_OF_DAYS, **config)
     built.dbt("run", "--select", "reversed")
     built.rows(f"alter table {built.table('reversed')} not clustered")
+    built.rows(f"alter table {built.table('reversed')} unset tblproperties ('bucketing_version')")
     files = built.files("reversed")
     built.model("reversed", ROWS_OF_DAYS, **config | {"bucket_hash": "hive2"})
     _, failure = built.attempt("run", "--select", "reversed")
     failure = " ".join(failure.split())
-    assert "evolve, and the table is no buckets, parquet, partitioned by (day), with 3 sealed partition(s)" in failure
-    assert "of the layout hive, such as day=0" in failure
+    assert "evolve, and the table is no buckets, parquet, partitioned by (day), with 3 partition(s)" in failure
+    assert "sealed with bucket_hash='hive', such as day=0" in failure
     assert "expected: partitions with 'bucketing_version' = '2', the version of bucket_hash='hive2'" in failure
     assert "on_bucket_change='rebuild'" in failure
     assert built.files("reversed") == files
@@ -307,17 +372,15 @@ def test_messages_name_the_table_the_value_and_the_supported_versions(built: Pro
     built.rows(f"alter table {built.table('odd')} partition (day = 1) not clustered")
     set_version(built, "odd", version)
     _, run = built.attempt("run", "--select", "odd")
-    assert "Model 'odd' has an invalid `on_bucket_change`" in run
+    assert "Model `odd` has an invalid `on_bucket_change`" in run
     assert f"hive layout with 'bucketing_version' = '{version}', which is neither '1' nor '2'" in run
     _, test = built.attempt("test", "--select", "odd")
-    assert f"on {built.schema}.odd." in test and f"the table property 'bucketing_version' = '{version}'" in test
+    assert f"on table `{built.schema}.odd`." in test and f"the table property 'bucketing_version' = '{version}'" in test
     assert "exactly '1' or '2'" in test
     rewrite = " ".join(command(built, "table", "rewrite", "odd").output.split())
-    assert (
-        f"Table {built.schema}.odd has the table property 'bucketing_version' = '{' '.join(version.split(' '))}'"
-        in rewrite
-    )
-    assert "Expected exactly '1' or '2'. Run spark-bucketing table seal" in rewrite
+    assert f"Table `{built.schema}.odd` has an unknown `bucketing_version`" in rewrite
+    assert f"found: the table property 'bucketing_version' = '{version}'" in rewrite
+    assert "expected: exactly '1' or '2' instead: run spark-bucketing table seal" in rewrite
     assert command(built, "table", "verify", "odd").exit_code == 1
     built.rows(f"drop table {built.table('odd')}")
     (built.folder / "models" / "odd.sql").unlink()

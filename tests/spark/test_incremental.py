@@ -179,12 +179,14 @@ def test_bucketing_version_2_without_the_extension_fails_before_a_write(
 ) -> None:
     project.model("m", FIRST, **INCREMENTAL | {"materialized": materialized, "bucket_hash": "hive2"})
     if enabled == "true":
+        found, instead = "without the session extension", "spark-bucketing extension conf"
         with no_extension(project.spark), setting(project.spark, "spark.bucketing.enabled", "true"):
             _, failure = project.attempt("run")
     else:
+        found, instead = "with spark.bucketing.enabled = false", "set spark.bucketing.enabled=true"
         _, failure = project.attempt("run")
-    assert "`bucket_hash`" in failure and "found:    hive2, in a session without the session extension" in failure
-    assert "spark-bucketing extension conf" in failure, failure
+    assert "`bucket_hash`" in failure and f"found:    hive2, in a session {found}" in failure
+    assert instead in failure, failure
     assert project.tables() == set()
 
 

@@ -142,8 +142,9 @@ class Listed(NamedTuple):
     key: str = "bigint"
     version: str | None = None
     buckets: int = 8
-    # Rows of bucket_specs(): number of buckets and columns in the descriptor and in the seal, and number of partitions.
-    specs: tuple[tuple[int | None, str | None, int | None, str | None, int], ...] | None = None
+    # Rows of bucket_specs(): number of buckets and columns in the descriptor and in the seal, number of partitions, and
+    # optionally the hash in the seal.
+    specs: tuple[tuple[Any, ...], ...] | None = None
 
     @property
     def information(self) -> str:
@@ -167,7 +168,7 @@ class Listed(NamedTuple):
 
 def listed_tables(extension: bool = True, /, **tables: Listed) -> list[Diagnosis]:
     """Return the diagnoses of a schema with these tables."""
-    names = ("buckets", "columns", "sealed_buckets", "sealed_columns", "partitions")
+    names = ("buckets", "columns", "sealed_buckets", "sealed_columns", "partitions", "hash")
     answers: dict[str, list[dict[str, Any]]] = {
         "show schemas like 'shop'": [{"namespace": "shop"}],
         "show table extended in `shop` like '*'": [
@@ -177,7 +178,7 @@ def listed_tables(extension: bool = True, /, **tables: Listed) -> list[Diagnosis
         "show user functions like 'bucket_specs'": [{"function": "bucket_specs"}] if extension else [],
         **{
             SPECS.format(f"'`shop`.`{name}`'"): [
-                {**dict(zip(names, spec, strict=True)), "first": f"ds={number}"}
+                {"hash": None, **dict(zip(names, spec, strict=False)), "first": f"ds={number}"}
                 for number, spec in enumerate(table.specs or ())
             ]
             for name, table in tables.items()
@@ -253,6 +254,35 @@ def test_doctor_names_tables_with_partitions_that_trino_does_not_read(spec: Any,
     assert mixed.instead.startswith(f"run `spark-bucketing table {command} shop.a`, ")
 
 
+@pytest.mark.parametrize(("stated", "other"), [("1", "2"), ("2", "1"), (None, "2")])
+def test_doctor_names_tables_whose_seals_have_another_version(stated: str | None, other: str) -> None:
+    hashes = {"1": "hive", "2": "hive2"}
+    states = (8, K, 8, K, 3, hashes[stated or "1"])
+    table = Listed(version=stated, specs=(states, (8, K, 8, K, 2, hashes[other]), (8, K, 4, K, 1, hashes[other])))
+    read, found = listed_tables(a=table, b=Listed(version=stated, specs=(states,)))
+    assert (read.found, found.state) == ("reads 1 table of shop as bucketed", "wrong")
+    assert found.found == (
+        "may look for rows of 3 partitions of a, such as ds=1, in the wrong buckets: sealed with bucketing_version "
+        f"{other}, but the table states '{stated or 1}'"
+    )
+    assert found.instead.startswith("run `spark-bucketing table seal shop.a`, which compares the rows with both")
+
+
+def test_doctor_has_one_finding_for_each_table() -> None:
+    specs = ((8, K, 8, K, 3, "hive2"), (6, K, 6, K, 2), (None, None, 8, K, 1), (None, None, 4, K, 5))
+    _, found = listed_tables(a=Listed(specs=specs))
+    assert found.found == (
+        "fails with HIVE_PARTITION_SCHEMA_MISMATCH if a query reads 8 partitions of a, such as ds=1: 6 buckets by (k) "
+        "in the metastore, but the table has 8 buckets by (k); may look for rows of 3 partitions of a, such as ds=0, in "
+        "the wrong buckets: sealed with bucketing_version 2, but the table states '1'"
+    )
+    assert found.instead == (
+        "run `spark-bucketing table seal shop.a`, which compares the rows with both versions and reports the fix, and "
+        "writes the sealed buckets of a partition to the metastore; then run `spark-bucketing table rewrite shop.a`, "
+        "which rewrites partitions with the table's buckets"
+    )
+
+
 def test_doctor_reads_partitions_only_of_tables_that_trino_reads_as_bucketed() -> None:
     unbucketed = ((None, None, None, None, 1),)
     tables = {"a": Listed(key="binary"), "b": Listed(version="3"), "c": Listed("parquet"), "d": Listed(buckets=0)}
@@ -263,7 +293,5 @@ def test_doctor_reads_partitions_only_of_tables_that_trino_reads_as_bucketed() -
 def test_doctor_says_that_it_cannot_check_partitions_without_the_extension() -> None:
     (found,) = listed_tables(False, a=Listed(specs=((None, None, None, None, 1),)))
     assert (found.state, found.found) == (
-        "ok", "reads 1 table of shop as bucketed; without the session extension, partitions are not checked"
+        "ok", "reads 1 table of shop as bucketed; without the session extension, partitions and bucketing versions are not checked"
     )  # fmt: skip
-    (found,) = listed_tables(False, a=Listed())
-    assert found.found == "reads 1 table of shop as bucketed"

@@ -118,9 +118,12 @@ def of_versions(stated: str | None, **hashes: BucketHash | None) -> Verification
     return Verification(replace(found, table=replace(found.table, details=details)))
 
 
+REFUSED_BY_TRINO = "so Trino cannot read the table"
+BUCKETS = "are in buckets of version {}: set the table property"
 SET = "set the table property (ALTER TABLE db.t SET TBLPROPERTIES ('bucketing_version' = '{}'))"
 SEAL = "has bucketing_version '{}', and its partitions are sealed with version {}: seal the table (spark-bucketing"
-REWRITE = "1 partition in buckets of version {}, such as ds={}, but other partitions have version {}: rewrite these"
+REWRITE = "1 partition in buckets of version {}, such as ds={}, but other partitions have version {}: {}rewrite these"
+FIRST = "first set the table property, and then "
 
 
 @pytest.mark.parametrize(
@@ -133,10 +136,12 @@ REWRITE = "1 partition in buckets of version {}, such as ds={}, but other partit
         (of_versions(None, a="hive2"), ["has bucketing_version '1', but its rows are in buckets of version 2"]),
         (of_versions("2", a="hive"), [SET.format(1)]),
         (of_versions(" 2 ", a="hive2"), [SET.format(2)]),
-        (of_versions("3"), ["has bucketing_version '3', but Spark and Trino support only '1' or '2': seal the table"]),
+        (of_versions("3"), [f"'3', {REFUSED_BY_TRINO}. Spark and Trino support only '1' or '2': seal the table"]),
+        (of_versions("3", a="hive2"), [f"'3', {REFUSED_BY_TRINO}. Its rows {BUCKETS.format(2)}"]),
+        (of_versions("3", a="hive", b="hive2"), [f"'3', {REFUSED_BY_TRINO}, and its partitions are sealed"]),
         (
             of_versions("02"),
-            ["has bucketing_version '02', but Spark and Trino support only '1' or '2': seal the table"],
+            [f"'02', {REFUSED_BY_TRINO}. Spark and Trino support only '1' or '2': seal the table"],
         ),
         # Rows that match both versions may get the other version with the next seal.
         (of_versions("1", a="hive", b="hive2"), [SEAL.format(1, "1 and 2")]),
@@ -158,13 +163,16 @@ AGAIN = "1 partition sealed with version {}, such as ds={}, whose rows also matc
     ("found", "read", "said"),
     [
         (of_versions("1", a=None), {"a": "hive2"}, ["1 partition without a valid seal", SET.format(2)]),
-        (of_versions("1", a="hive", b="hive2"), {"a": "hive", "b": "hive2"}, [REWRITE.format(2, "b", 1)]),
-        (of_versions("2", a="hive", b="hive2"), {"a": "hive", "b": "hive2"}, [REWRITE.format(1, "a", 2)]),
+        (of_versions("1", a="hive", b="hive2"), {"a": "hive", "b": "hive2"}, [REWRITE.format(2, "b", 1, "")]),
+        (of_versions("2", a="hive", b="hive2"), {"a": "hive", "b": "hive2"}, [REWRITE.format(1, "a", 2, "")]),
         (
             of_versions("1", a="hive", b="hive2", c="hive2"),
             {"a": "hive", "b": "hive2", "c": "hive2"},
-            [SET.format(2), REWRITE.format(1, "a", 2)],
+            [SET.format(2), REWRITE.format(1, "a", 2, FIRST)],
         ),
+        # Only partitions that match a predicate were read.
+        (of_versions("2", a="hive", b="hive", c="hive2"), {"c": "hive2"}, [SEAL.format(2, "1 and 2")]),
+        (of_versions("2", a="hive", b="hive"), {"a": "hive2"}, [SEAL.format(2, "1 and 2")]),
         (of_versions("2", a="hive", b="hive2"), {"a": "hive2", "b": "hive2"}, [AGAIN.format(1, "a", 2)]),
         (of_versions("2", a="hive", b=None), {"a": "hive2", "b": "hive2"}, ["1 partition", AGAIN.format(1, "a", 2)]),
     ],

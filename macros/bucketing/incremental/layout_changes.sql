@@ -12,7 +12,8 @@
   {%- elif layout.on_bucket_change == 'rebuild' -%}
     {{ return('rewrite') }}
   {%- endif -%}
+  {%- set can_evolve = layout.bucket_hash != 'spark' and layout.partition_by and not spark_bucketing.evolution_problem(layout, existing) -%}
   {% do spark_bucketing.raise_config_error('on_bucket_change', 'fail, and the config defines\n  ' ~ spark_bucketing.describe_layout(layout),
       'the layout of the table:\n  ' ~ spark_bucketing.describe_layout(existing),
-      "on_bucket_change='rebuild' to rewrite the table in the new layout, 'evolve' to use it for new partitions only, or `dbt run --full-refresh`") %}
+      "on_bucket_change='rebuild' to rewrite the table in the new layout, " ~ ("'evolve' to use it for new partitions only, " if can_evolve else '') ~ 'or `dbt run --full-refresh`') %}
 {%- endmacro %}

@@ -51,6 +51,7 @@
       'file_format': 'parquet' if 'parquet' in storage else ('orc' if 'orc' in storage else provider),
       'bucket_hash': spark_bucketing.stated_hash(property['bucketing_version'] or '1') if provider == 'hive' else 'spark',
       'bucketing_version': property['bucketing_version'] or '1',
+      'states_version': property['bucketing_version'] is not none,
       'buckets': (details['Num Buckets'] or 0) | int,
       'clustered_by': spark_bucketing.quoted_names(details['Bucket Columns']),
       'sorted_by': spark_bucketing.quoted_names(details['Sort Columns']),

@@ -239,6 +239,25 @@ def test_advice_for_partitions_of_both_versions_leads_to_one_version(tables: Tab
     assert "4 Hive2 buckets" in tables.read(GROUP)
 
 
+def test_advice_for_selected_partitions_is_to_seal_the_whole_table(
+    tables: Tables,
+) -> None:
+    """The seals of partitions that a statement does not select may also match the other version."""
+    make_partitions(tables, "a", "b", "c", "z")
+    for name in "abc":
+        add_file_of_trino(tables, "1", FEW_ROWS, f"ds={name}")
+    tables.seal("t", "where ds <> 'z'")
+    set_version(tables, "t", "2")
+    add_file_of_trino(tables, "2", partition="ds=z")
+    instead = "To find the version of most partitions, run SEAL BUCKETS for the whole table"
+    assert [tables.seal("t", f"where ds = '{name}'")[0].problem for name in ("a", "z", "a")] == [
+        f"rows in buckets of bucketing_version 1, but the table states '2'. {instead}",
+        f"rows in buckets of bucketing_version 2, but other partitions have version 1. {instead}",
+        f"rows in buckets of bucketing_version 1, but the table states '2'. {instead}",
+    ]
+    assert [(part.hash, part.problem) for part in tables.seal("t")] == [("hive2", None)] * 4
+
+
 @pytest.mark.parametrize("stated", [" 2 ", "02", "two"])
 def test_version_is_compared_exactly_as_trino_does(tables: Tables, stated: str) -> None:
     tables.make("t", "k int, v bigint", "k", 4, stored=OF_VERSION_2)

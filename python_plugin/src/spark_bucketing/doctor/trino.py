@@ -11,6 +11,7 @@ from spark_bucketing.doctor.diagnosis import Diagnosis, wrong
 from spark_bucketing.spec import (
     HASH_OF_VERSION,
     STATED_VERSIONS,
+    VERSION_OF_HASH,
     VERSION_PROPERTY,
     are_compatible,
     stated_version,
@@ -29,10 +30,10 @@ PROVIDER_PROPERTY = "spark.sql.sources.provider"
 _HASHED = re.compile(r"(array<)*(boolean|tinyint|smallint|int|bigint|float|double|string|varchar\(\d+\)|date)>*")
 _BUCKETS = re.compile(r"^Num Buckets: [1-9]", re.MULTILINE)
 # The bucket specs of partitions in their descriptors, which Trino reads, and in their seals. Spark lists no files for
-# these columns.
+# these columns, so a seal may be stale.
 SPECS = """
 select descriptor_num_buckets as buckets, to_json(descriptor_bucket_columns) as columns,
-  num_buckets as sealed_buckets, to_json(bucket_columns) as sealed_columns,
+  num_buckets as sealed_buckets, to_json(bucket_columns) as sealed_columns, hash,
   count(*) as partitions, min(partition) as first
 from bucket_specs({}) group by all
 """
@@ -54,13 +55,11 @@ def examine_tables(warehouse: Warehouse, schema: str) -> Iterator[Diagnosis]:
     refused = [table for table in of_hive if stated_version(table.details) not in HASH_OF_VERSION]
     unhashed = [table for table in of_hive if table not in refused and _unhashed(table)]
     others = [table for table in of_hive if table not in refused and table not in unhashed]
-    partitioned = [table for table in others if table.columns]
-    is_checked = not partitioned or warehouse.has_extension()
-    mixed = [found for table in partitioned if is_checked for found in _incompatible(warehouse, table)]
-    read = len(others) - len({found.table.name for found in mixed})
-    limit = "" if is_checked else "; without the session extension, partitions are not checked"
-    yield Diagnosis("Trino", f"reads {count(read, 'table')} of {schema} as bucketed{limit}")
-    yield from (_mismatch(found) for found in mixed)
+    is_checked = not others or warehouse.has_extension()
+    misread = [found for table in others if is_checked for found in _misread(warehouse, table)]
+    limit = "" if is_checked else "; without the session extension, partitions and bucketing versions are not checked"
+    yield Diagnosis("Trino", f"reads {count(len(others) - len(misread), 'table')} of {schema} as bucketed{limit}")
+    yield from misread
     if of_spark:
         yield Diagnosis(
             "Trino",
@@ -101,43 +100,63 @@ class _Buckets(NamedTuple):
         )
 
 
-class _Incompatible(NamedTuple):
-    """Partitions with the same buckets, which Trino does not read in a table with other buckets."""
+class _Partitions(NamedTuple):
+    """Partitions with the same buckets in their descriptors, and with the same seals apart from the files."""
 
-    table: Table
     described: _Buckets
-    of_table: _Buckets
-    is_sealed: bool  # whether Trino would read these partitions with the buckets in their seals
-    partitions: int
-    first: str
+    sealed: _Buckets
+    version: str  # of the seals; empty for partitions without a seal in the Hive layout
+    number: int
+    first: str  # in the order of the partitions' names; empty for a table without partitions
 
 
-def _incompatible(warehouse: Warehouse, table: Table) -> Iterator[_Incompatible]:
-    """Yield the partitions that Trino refuses to read, with the first of them in the order of their names."""
-    if table.spec is None:
-        return
-    of_table = _Buckets(table.spec.num_buckets, table.spec.bucket_columns)
+def _groups(warehouse: Warehouse, table: Table) -> Iterator[_Partitions]:
     for row in warehouse.rows(SPECS.format(sql.text(sql.table(table.name)))):
         described, sealed = (
             _Buckets(row[f"{of}buckets"] or 0, tuple(json.loads(row[f"{of}columns"] or "[]"))) for of in ("", "sealed_")
         )
-        if not described.is_read_with(of_table):
-            yield _Incompatible(
-                table, described, of_table, sealed.is_read_with(of_table), row["partitions"], row["first"]
-            )
+        yield _Partitions(described, sealed, VERSION_OF_HASH.get(row["hash"], ""), row["partitions"], row["first"])
 
 
-def _mismatch(found: _Incompatible) -> Diagnosis:
-    name = ".".join(sql.parts(found.table.name))
-    return wrong(
-        "Trino",
-        f"fails with HIVE_PARTITION_SCHEMA_MISMATCH if a query reads {count(found.partitions, 'partition')} of "
-        f"{_names([found.table])}, such as {found.first}: {found.described} in the metastore, but the table has "
-        f"{found.of_table}",
-        f"run `spark-bucketing table seal {name}`, which writes the sealed buckets of a partition to the metastore"
-        if found.is_sealed
-        else f"run `spark-bucketing table rewrite {name}`, which rewrites partitions with the table's buckets",
-    )
+def _misread(warehouse: Warehouse, table: Table) -> Iterator[Diagnosis]:
+    """Yield one diagnosis if Trino refuses partitions of a table, or looks for their rows in the wrong buckets."""
+    if table.spec is None:
+        return
+    of_table = _Buckets(table.spec.num_buckets, table.spec.bucket_columns)
+    groups = sorted(_groups(warehouse, table), key=lambda group: group.first)
+    refused = [group for group in groups if table.columns and not group.described.is_read_with(of_table)]
+    stated = stated_version(table.details)
+    others = [group for group in groups if group.version not in ("", stated)]
+    found, seals, rewrites = [], [], []
+    if refused:
+        found.append(
+            f"fails with HIVE_PARTITION_SCHEMA_MISMATCH if a query reads {_first(table, refused)}: "
+            f"{refused[0].described} in the metastore, but the table has {of_table}"
+        )
+    if others:
+        where = _first(table, others) if table.columns else _names([table])
+        found.append(
+            f"may look for rows of {where}{',' if table.columns else ''} in the wrong buckets: sealed with "
+            f"{VERSION_PROPERTY} {others[0].version}, but the table states '{stated}'"
+        )
+        seals.append("compares the rows with both versions and reports the fix")
+    if any(group.sealed.is_read_with(of_table) for group in refused):
+        seals.append("writes the sealed buckets of a partition to the metastore")
+    if not all(group.sealed.is_read_with(of_table) for group in refused):
+        rewrites.append("rewrites partitions with the table's buckets")
+    name = ".".join(sql.parts(table.name))
+    commands = [
+        f"run `spark-bucketing table {command} {name}`, which {', and '.join(reasons)}"
+        for command, reasons in (("seal", seals), ("rewrite", rewrites))
+        if reasons
+    ]
+    if found:
+        yield wrong("Trino", "; ".join(found), "; then ".join(commands))
+
+
+def _first(table: Table, groups: Sequence[_Partitions]) -> str:
+    number = count(sum(group.number for group in groups), "partition")
+    return f"{number} of {_names([table])}, such as {groups[0].first}"
 
 
 def _bucketed_tables(warehouse: Warehouse, schema: str) -> Iterator[Table]:

@@ -94,32 +94,35 @@ class Verification:
         common = max(numbers, key=lambda version: (numbers[version], version == stated), default=None)
         others = sorted(part for part, version in versions.items() if version != common)
         seal = f"seal the table (spark-bucketing table seal {name})"
+        is_known = stated in HASH_OF_VERSION
+        states = f"The table has {VERSION_PROPERTY} '{stated}'{'' if is_known else ', so Trino cannot read the table'}"
         is_whole = all(part.spec or not part.has_files for part in table.partitions)
-        if common and not self.is_deep and (others or (stated != common and not is_whole)):
+        is_read = {part.name for part in table.partitions if part.has_files} <= {part.name for part in self.sealed}
+        if common and not is_read and (others or (stated != common and not is_whole)):
             # Few rows match both versions, so a partition may get another version with its next seal.
             found = " and ".join(sorted(numbers))
             yield (
-                f"The table has {VERSION_PROPERTY} '{stated}', and its partitions are sealed with version {found}: "
-                f"{seal}. The command compares the rows with both versions, and reports the partitions to rewrite and "
-                "the property to set."
+                f"{states}, and its partitions are sealed with version {found}: {seal}. The command compares the rows "
+                "with both versions, and reports the partitions to rewrite and the property to set."
             )
             return
         if common and stated != common:
             yield (
-                f"The table has {VERSION_PROPERTY} '{stated}', but its rows are in buckets of version {common}, so "
-                "Hive and Trino look for rows in the wrong buckets: set the table property (ALTER TABLE "
-                f"{name} SET TBLPROPERTIES ('{VERSION_PROPERTY}' = '{common}'))."
+                f"{states}{', but its' if is_known else '. Its'} rows are in buckets of version {common}"
+                f"{', so Hive and Trino look for rows in the wrong buckets' if is_known else ''}: set the table "
+                f"property (ALTER TABLE {name} SET TBLPROPERTIES ('{VERSION_PROPERTY}' = '{common}'))."
             )
-        elif stated not in HASH_OF_VERSION:
+        elif not is_known:
             yield (
-                f"The table has {VERSION_PROPERTY} '{stated}', but Spark and Trino support only {STATED_VERSIONS}: "
-                f"{seal}, and set the property to the version that the command finds."
+                f"{states}. Spark and Trino support only {STATED_VERSIONS}: {seal}, and set the property to the "
+                "version that the command finds."
             )
         if others:
             yield (
                 f"{count(len(others), 'partition')} in buckets of version {versions[others[0]]}, such as {others[0]}, "
-                f"but other partitions have version {common}: rewrite these partitions (spark-bucketing table rewrite "
-                f"{name})."
+                f"but other partitions have version {common}: "
+                f"{'' if stated == common else 'first set the table property, and then '}rewrite these partitions "
+                f"(spark-bucketing table rewrite {name})."
             )
         again = sorted(part for part, version in before.items() if version != versions[part])
         if again:

@@ -47,7 +47,7 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
     val hashesOfOthers = others.flatMap(_.seal.flatMap(_.toOption)).map(_.spec.hash)
     val evidence = new SealValidation(table, relation, PartitionFiles.hashesOf(table))
       .of(PartitionFiles.list(session, table, selected), hashesOfOthers)
-    val outcomes = SealOutcome.of(evidence, hashesOfOthers, table.properties)
+    val outcomes = SealOutcome.of(evidence, hashesOfOthers, isWhole = others.isEmpty, table.properties)
     (if (asked.dryRun) outcomes else write(session, table, outcomes)).map(_.row)
   }
 

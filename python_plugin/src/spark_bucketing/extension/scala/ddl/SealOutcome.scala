@@ -31,16 +31,17 @@ private object SealOutcome {
    *
    * @param evidence what the files of the selected partitions prove
    * @param others the hashes of the seals of partitions that the statement does not select
+   * @param isWhole whether the statement selects all partitions
    * @param properties the properties of the table, which state a hash
    */
-  def of(evidence: Seq[SealEvidence], others: Seq[BucketHash], properties: Map[String, String]): Seq[SealOutcome] = {
+  def of(evidence: Seq[SealEvidence], others: Seq[BucketHash], isWhole: Boolean, properties: Map[String, String]): Seq[SealOutcome] = {
     val found = evidence.flatMap(_.hashes.headOption) ++ others
     val stated = BucketHash.stated(properties)
     val mostCommon = found.distinct.sortBy(hash => (-found.count(_ == hash), !stated.contains(hash))).headOption
-    evidence.map(of(_, mostCommon, properties))
+    evidence.map(of(_, mostCommon, isWhole, properties))
   }
 
-  private def of(evidence: SealEvidence, mostCommon: Option[BucketHash], properties: Map[String, String]): SealOutcome = {
+  private def of(evidence: SealEvidence, mostCommon: Option[BucketHash], isWhole: Boolean, properties: Map[String, String]): SealOutcome = {
     val part = evidence.part
     def refused(problem: String) = SealOutcome(part, Refused, None, evidence.read, Some(problem))
     if (part.folders.nonEmpty) refused(s"a directory among the files: ${part.folders.head}")
@@ -51,7 +52,7 @@ private object SealOutcome {
       case Some(ValidatedSpec(spec, _, unsorted)) =>
         val seal = Seal(if (unsorted.isEmpty) spec else spec.unsorted, PartitionFiles.digest(part.files))
         val status = if (part.seal.contains(Right(seal)) && isDescribed(part, seal.spec)) Unchanged else NewlySealed
-        val problems = spec.hash.asHiveHash.flatMap(otherVersion(_, mostCommon, properties)) ++ unsorted.headOption
+        val problems = spec.hash.asHiveHash.flatMap(otherVersion(_, mostCommon, isWhole, properties)) ++ unsorted.headOption
         SealOutcome(part, status, Some(seal), evidence.read, Some(problems.mkString("; ")).filter(_.nonEmpty))
     }
   }
@@ -75,16 +76,22 @@ private object SealOutcome {
   /**
    * Returns how the version of the rows differs from the version that the table states, on which Hive and Trino rely, or from
    * the version of most partitions.
+   *
+   * The seals of partitions that the statement does not select may also match the other version. Only a statement that selects
+   * all partitions can tell which partitions to rewrite, and which version the table should state.
    */
-  private def otherVersion(found: HiveBucketHash, mostCommon: Option[BucketHash], properties: Map[String, String]): Option[String] = {
+  private def otherVersion(
+      found: HiveBucketHash, mostCommon: Option[BucketHash], isWhole: Boolean, properties: Map[String, String]): Option[String] = {
     val rows = s"rows in buckets of bucketing_version ${found.bucketingVersion}"
-    def property(of: HiveBucketHash) = s"the table property '${BucketHash.VersionProperty}' = '${of.bucketingVersion}'"
+    def instead(verb: String, of: HiveBucketHash) =
+      if (isWhole) s"$verb the table property '${BucketHash.VersionProperty}' = '${of.bucketingVersion}'"
+      else "To find the version of most partitions, run SEAL BUCKETS for the whole table"
     mostCommon.flatMap(_.asHiveHash).filter(_ != found) match {
-      case Some(other) => Some(s"$rows, but other partitions have version ${other.bucketingVersion}. Rewrite this partition with ${property(other)}")
+      case Some(other) => Some(s"$rows, but other partitions have version ${other.bucketingVersion}. ${instead("Rewrite this partition with", other)}")
       case None if BucketHash.stated(properties).contains(found) => None
       case None =>
         val stated = properties.get(BucketHash.VersionProperty).fold("none, which means 1")(version => s"'$version'")
-        Some(s"$rows, but the table states $stated. Set ${property(found)}")
+        Some(s"$rows, but the table states $stated. ${instead("Set", found)}")
     }
   }
 }
