@@ -117,10 +117,10 @@ def test_doctor_names_partitions_that_trino_does_not_read(built: Project) -> Non
         """Check the finding of doctor, and that the suggested command corrects it."""
         result = command(built, "doctor")
         fails = "fails with HIVE_PARTITION_SCHEMA_MISMATCH if a query reads 1 partition of mixed, such as day=0"
-        assert result.exit_code == 1 and f"{fails}: {found}" in result.stdout, result.output
+        assert result.exit_code == 0 and f"{fails}: {found}" in result.stdout, result.output
         assert f"run `spark-bucketing table {instead} {built.schema}.mixed`" in result.stdout
         assert command(built, "table", instead, "mixed").exit_code == 0
-        assert command(built, "doctor").exit_code == 0
+        assert "HIVE_PARTITION_SCHEMA_MISMATCH" not in command(built, "doctor").stdout
 
     columns = "(k bigint) partitioned by (day int)"
     built.rows(f"create table {table} {columns} clustered by (k) into 4 buckets stored as parquet")

@@ -15,7 +15,7 @@ class Diagnosis:
     subject: str  # for example Spark, or the name of a setting
     found: str
     state: State = "ok"  # `unknown` does not count as `ok`
-    instead: str = ""  # the action to take if the state is not `ok`
+    instead: str = ""  # the action to take; with the state `ok`, only if the finding matters to the project
 
 
 def wrong(subject: str, found: str, instead: str) -> Diagnosis:
