@@ -36,10 +36,7 @@ def tables(tables: Tables) -> Tables:
 def set_version(tables: Tables, name: str, version: str | None) -> None:
     """Set the property bucketing_version of a table, or remove it."""
     change = f"set tblproperties ('bucketing_version' = '{version}')"
-    tables.sql(
-        f"alter table {name} "
-        + (change if version else "unset tblproperties ('bucketing_version')")
-    )
+    tables.sql(f"alter table {name} " + (change if version else "unset tblproperties ('bucketing_version')"))
 
 
 @pytest.mark.usefixtures("aqe")
@@ -67,9 +64,7 @@ def set_version(tables: Tables, name: str, version: str | None) -> None:
         (GROUP.replace("from t", "from two"), 0),
     ],
 )
-def test_only_tables_with_the_same_version_and_key_type_match(
-    tables: Tables, query: str, exchanges: int
-) -> None:
+def test_only_tables_with_the_same_version_and_key_type_match(tables: Tables, query: str, exchanges: int) -> None:
     assert tables.read(query).shape.exchanges == exchanges
 
 
@@ -77,9 +72,7 @@ def test_only_tables_with_the_same_version_and_key_type_match(
     ("where", "buckets"),
     [("k = 5", 1), ("k in (1, 9, 17)", 2), ("k is null", 1), ("k > 5", None)],
 )
-def test_filter_prunes_buckets_of_version_2(
-    tables: Tables, where: str, buckets: int | None
-) -> None:
+def test_filter_prunes_buckets_of_version_2(tables: Tables, where: str, buckets: int | None) -> None:
     found = re.search(
         r"SelectedBucketsCount: (\d+) out of",
         tables.read(f"select * from two where {where}", empty="null" in where),
@@ -90,18 +83,10 @@ def test_filter_prunes_buckets_of_version_2(
 def test_int_and_bigint_keys_are_not_joined_by_bucket(tables: Tables) -> None:
     """A join bucket by bucket would find almost no rows despite equal keys, so the plan must shuffle the int keys."""
     own = "hive2_bucket(8, {}.k)"
-    by_bucket = (
-        f"{JOIN.format('two', 'wide')} and {own.format('a')} = {own.format('b')}"
-    )
-    assert (
-        0
-        < len(tables.rows(by_bucket))
-        < len(tables.rows(JOIN.format("two", "wide"))) / 4
-    )
+    by_bucket = f"{JOIN.format('two', 'wide')} and {own.format('a')} = {own.format('b')}"
+    assert 0 < len(tables.rows(by_bucket)) < len(tables.rows(JOIN.format("two", "wide"))) / 4
     plan = tables.read(JOIN.format("two", "wide"))
-    assert (
-        plan.shape.bucketed == 1 and "Exchange hive2hashpartitioning(cast(" in plan
-    ), plan
+    assert plan.shape.bucketed == 1 and "Exchange hive2hashpartitioning(cast(" in plan, plan
 
 
 def seal(tables: Tables) -> Sealed:
@@ -112,9 +97,7 @@ def seal(tables: Tables) -> Sealed:
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize("stated", ["2", "1", "3", " 2 ", None])
-def test_seal_determines_the_version_from_the_rows(
-    tables: Tables, stated: str | None, name: str
-) -> None:
+def test_seal_determines_the_version_from_the_rows(tables: Tables, stated: str | None, name: str) -> None:
     tables.make("t", "k int, v bigint", "k", 4, ROWS, stored=OF_VERSION_2, sealed=False)
     set_version(tables, "t", stated)
     tables.rename("t", name)
@@ -139,10 +122,7 @@ def test_seal_determines_version_1_in_a_table_that_states_version_2(
     assert "[not-sealed]" in tables.plan(GROUP)
     found = seal(tables)
     assert found.hash == "hive"
-    assert (
-        found.problem is not None
-        and "bucketing_version 1, but the table states '2'" in found.problem
-    )
+    assert found.problem is not None and "bucketing_version 1, but the table states '2'" in found.problem
     assert "4 Hive buckets" in tables.plan(GROUP)
 
 
@@ -150,20 +130,14 @@ def test_rows_that_match_neither_version_are_refused(tables: Tables) -> None:
     tables.make("t", "k int, v bigint", "k", 4, ROWS, stored=OF_VERSION_2, sealed=False)
     tables.rename("t", r"9\1_0", r"^0(\d+)_0_part.*$")
     (outcome,) = tables.seal("t")
-    assert (
-        outcome.status == "refused"
-        and outcome.problem is not None
-        and "spec has 4 buckets" in outcome.problem
-    )
+    assert outcome.status == "refused" and outcome.problem is not None and "spec has 4 buckets" in outcome.problem
 
 
 # Each of these rows is in the same bucket in both versions.
 FEW_ROWS = "select k, v from (select int(id) as k, id as v from range(90)) where hive_bucket(4, k) = hive2_bucket(4, k)"
 
 
-def add_file_of_trino(
-    tables: Tables, version: str, rows: str = ROWS, partition: str = ""
-) -> None:
+def add_file_of_trino(tables: Tables, version: str, rows: str = ROWS, partition: str = "") -> None:
     """Add the files of another writer to the table `t`; they contain rows in the buckets of this version."""
     tables.make(
         "u",
@@ -200,8 +174,7 @@ def test_rows_that_match_both_versions_do_not_bind_later_files_to_a_version(
         assert all_rows.files_read == all_rows.files > few.files
         assert (
             all_rows.problem is not None
-            and f"Set the table property 'bucketing_version' = '{other}'"
-            in all_rows.problem
+            and f"Set the table property 'bucketing_version' = '{other}'" in all_rows.problem
         )
         assert (tables.seal("t")[0].status, tables.seal("t")[0].files_read) == (
             "unchanged",
@@ -226,9 +199,7 @@ def make_partitions(tables: Tables, *names: str) -> None:
 
 
 @pytest.mark.parametrize("stated", ["1", "2"])
-@pytest.mark.parametrize(
-    "order", [("few", "many"), ("many", "few"), ("few, many",)], ids=str
-)
+@pytest.mark.parametrize("order", [("few", "many"), ("many", "few"), ("few, many",)], ids=str)
 def test_partition_that_matches_both_versions_gets_the_version_of_the_others(
     tables: Tables, stated: str, order: tuple[str, ...]
 ) -> None:
@@ -237,9 +208,7 @@ def test_partition_that_matches_both_versions_gets_the_version_of_the_others(
     add_file_of_trino(tables, "2", FEW_ROWS, "ds=few")
     add_file_of_trino(tables, "2", ROWS, "ds=many")
     for names in order:
-        tables.seal(
-            "t", "where " + " or ".join(f"ds = '{name}'" for name in names.split(", "))
-        )
+        tables.seal("t", "where " + " or ".join(f"ds = '{name}'" for name in names.split(", ")))
     found = tables.seal("t")
     assert [(part.partition, part.hash) for part in found] == [
         ("ds=few", "hive2"),
@@ -248,16 +217,10 @@ def test_partition_that_matches_both_versions_gets_the_version_of_the_others(
     assert (
         [part.problem for part in found] == [None] * 2
         if stated == "2"
-        else all(
-            part.problem
-            and "Set the table property 'bucketing_version' = '2'" in part.problem
-            for part in found
-        )
+        else all(part.problem and "Set the table property 'bucketing_version' = '2'" in part.problem for part in found)
     )
     assert "4 Hive2 buckets" in tables.read(GROUP)
-    assert [(part.status, part.files_read) for part in tables.seal("t")] == [
-        ("unchanged", 0)
-    ] * 2
+    assert [(part.status, part.files_read) for part in tables.seal("t")] == [("unchanged", 0)] * 2
 
 
 @pytest.mark.parametrize("sealed_before", [False, True])
@@ -268,20 +231,14 @@ def test_partition_that_matches_both_versions_gets_the_version_of_most_partition
     versions = {"few": "2", "old": "1", "new1": "2", "new2": "2"}
     make_partitions(tables, *versions)
     for name, version in versions.items():
-        add_file_of_trino(
-            tables, version, FEW_ROWS if name == "few" else ROWS, f"ds={name}"
-        )
-    tables.seal(
-        "t", "where ds like 'new%'" + (" or ds = 'few'" if sealed_before else "")
-    )
+        add_file_of_trino(tables, version, FEW_ROWS if name == "few" else ROWS, f"ds={name}")
+    tables.seal("t", "where ds like 'new%'" + (" or ds = 'few'" if sealed_before else ""))
     outcomes = tables.seal("t", "where ds in ('few', 'old')")
     assert {outcome.partition: outcome.hash for outcome in outcomes} == {
         "ds=few": "hive2",
         "ds=old": "hive",
     }
-    assert "4 Hive2 buckets" in tables.read(
-        "select k, count(*) from t where ds <> 'old' group by k"
-    )
+    assert "4 Hive2 buckets" in tables.read("select k, count(*) from t where ds <> 'old' group by k")
 
 
 def test_partitions_that_match_both_versions_get_the_stated_version(
@@ -312,9 +269,7 @@ def test_advice_for_partitions_of_both_versions_leads_to_one_version(
         "Rewrite this partition with the table property 'bucketing_version' = '2'"
     )
     assert all(
-        part.problem
-        and part.problem.endswith("Set the table property 'bucketing_version' = '2'")
-        for part in others
+        part.problem and part.problem.endswith("Set the table property 'bucketing_version' = '2'") for part in others
     )
     assert "[mixed-specs]" in tables.read(GROUP)
     set_version(tables, "t", "2")
@@ -328,9 +283,7 @@ def test_version_is_compared_exactly_as_trino_does(tables: Tables, stated: str) 
     tables.make("t", "k int, v bigint", "k", 4, stored=OF_VERSION_2)
     set_version(tables, "t", stated)
     found = f"`t`.\n  found:    the table property 'bucketing_version' = '{stated}'\n  expected: exactly '1' or '2'"
-    version_of_rows = (
-        "the version of the rows, which ALTER TABLE .*`t` SEAL BUCKETS DRY RUN finds"
-    )
+    version_of_rows = "the version of the rows, which ALTER TABLE .*`t` SEAL BUCKETS DRY RUN finds"
     for statement in (
         f"insert into t {ROWS}",
         "alter table t clustered by (k) into 8 buckets",
@@ -372,9 +325,7 @@ def test_partitions_with_different_versions_are_not_read_together(
     plan = tables.read(GROUP)
     assert "[mixed-specs]" in plan and "hash hive in ds=v1, hash hive2 in ds=v2" in plan
     for version, name in (("1", "Hive"), ("2", "Hive2")):
-        plan = tables.read(
-            f"select k, count(*) from t where ds = 'v{version}' group by k"
-        )
+        plan = tables.read(f"select k, count(*) from t where ds = 'v{version}' group by k")
         assert f"Bucketed: true (4 {name} buckets" in plan
 
 
@@ -390,9 +341,7 @@ UNUSUAL = {
 
 @pytest.mark.usefixtures("aqe")
 @pytest.mark.parametrize("settings", UNUSUAL.values(), ids=UNUSUAL)
-@pytest.mark.parametrize(
-    "order", ["", " order by v desc", " order by k desc", " sort by k desc"]
-)
+@pytest.mark.parametrize("order", ["", " order by v desc", " order by k desc", " sort by k desc"])
 def test_writes_with_unusual_settings_put_rows_in_their_buckets(
     tables: Tables, settings: dict[str, str], order: str
 ) -> None:
@@ -408,9 +357,7 @@ def test_writes_with_unusual_settings_put_rows_in_their_buckets(
     with tables.settings(settings):
         tables.sql(f"insert into t {rows}")
     of_name = r"cast(regexp_extract(input_file_name(), '/(\\d+)_0_part', 1) as int)"
-    found = tables.sql(
-        f"select hive2_bucket(4, k) = {of_name}, count(*) from t group by 1"
-    )
+    found = tables.sql(f"select hive2_bucket(4, k) = {of_name}, count(*) from t group by 1")
     assert found == [(True, 900)]
     tables.read("select p, k, count(*) from t group by p, k")
     assert tables.rows("select * from t") == tables.rows(rows.replace(order, ""))
@@ -421,9 +368,7 @@ def test_write_gives_one_sorted_file_per_bucket(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("sql_type", ["double", "timestamp", "varchar(9)"])
-def test_write_of_an_unsupported_key_type_is_refused(
-    tables: Tables, sql_type: str
-) -> None:
+def test_write_of_an_unsupported_key_type_is_refused(tables: Tables, sql_type: str) -> None:
     tables.make("t", f"k {sql_type}", "k", 4, stored=OF_VERSION_2)
     refused(
         tables,
