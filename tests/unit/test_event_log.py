@@ -464,6 +464,17 @@ def test_costs_of_a_finding_require_whole_column_names(key: str, measured: bool)
     assert ("measured in 1 run" in model.operators[0].findings[0].message) == measured
 
 
+def test_costs_of_a_finding_are_not_those_of_other_writes_to_the_table() -> None:
+    operators = {MeasuredOperator("join", ()): {Keys("s.t", ("id",)): Cost(shuffle_bytes=1024)}}
+    by_hand, failed = Run(0, 1, operators=operators), Run(0, 1, failed=True)
+    operator = OperatorResult("join", "s.t.id = s.u.id", Verdict.SHUFFLED, findings=(Finding("x", "", ("s.t",)),))
+    report = Report((ModelResult("m", "", (operator,), unique_id="model.p.m"),))
+    for runs, measured in (({}, True), ({"model.p.m": {("app", "1"): failed}}, False)):
+        found = Measured(runs={"table.s.m": {("app", "2"): by_hand}, **runs})
+        (model,) = with_measured_costs(report, found, {"model.p.m": "s.m"}).models
+        assert ("measured in 1 run" in model.operators[0].findings[0].message) == measured
+
+
 def node(name: str, text: str, *children: Plan, **metrics: int) -> Plan:
     """Return a plan node; underscores in the names of metrics stand for spaces."""
     listed = [{"name": key.replace("_", " "), "accumulatorId": id_} for key, id_ in metrics.items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 Plan = Mapping[str, Any]
@@ -17,7 +18,12 @@ _SCAN = re.compile(r"(?:Batch)?Scan\b.*?([\w`-]+\.[\w`.-]+)\s*$")
 
 def table_of(node: Plan) -> str:
     """Return the table that a plan node scans, or an empty string."""
-    matched = _SCAN.match(node["nodeName"])
+    return _table(node["nodeName"])
+
+
+@lru_cache(maxsize=10_000)
+def _table(name: str) -> str:
+    matched = _SCAN.match(name)
     return matched[1].replace("`", "").lower().removeprefix("spark_catalog.") if matched else ""
 
 
@@ -80,6 +86,8 @@ def _plain(text: str, names: Mapping[int, str]) -> str:
 
 def plan_nodes(plan: Plan) -> Iterator[Plan]:
     """Yield all nodes of a plan."""
-    yield plan
-    for child in plan["children"]:
-        yield from plan_nodes(child)
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += node["children"]
