@@ -23,7 +23,7 @@ _DROPPED = ("details", "modifiedConfigs", "jobTags", "RDD Info", "Details", "Sta
 _PATH = re.compile(r"(file:)?(?<![\w\]])/[\w.+=@-]+(/[\w.+=@-]+)+")
 _KEPT = re.compile(
     r'\{"Event":"(org\.apache\.spark\.sql\.execution\.ui\.)?SparkListener'
-    r"(ApplicationStart|SQLExecution|SQLAdaptiveExecutionUpdate|JobStart|StageCompleted|TaskEnd)"
+    r"(ApplicationStart|ApplicationEnd|SQLExecution|SQLAdaptiveExecutionUpdate|JobStart|StageCompleted|TaskEnd)"
 )
 
 
@@ -65,6 +65,8 @@ def case(log: str, models: list[str]) -> Iterator[str]:
             stage = (data.get("Stage Info") or {}).get("Stage ID", data.get("Stage ID"))
             if data["Event"].endswith("ApplicationStart"):
                 data = {"Event": data["Event"], "App Name": "tpch", "App ID": "local-1", "Timestamp": 0, "User": "user"}
+            elif data["Event"].endswith("ApplicationEnd"):
+                data = {"Event": data["Event"], "Timestamp": 0}
             elif data["Event"].endswith("TaskEnd"):
                 data = {"Event": data["Event"], "Stage ID": stage}
             elif number not in executions and "Properties" not in data and stage not in stages:

@@ -13,8 +13,9 @@ from commands import command
 
 from conftest import Project
 from spark_bucketing.errors import EventLogError
-from spark_bucketing.event_log.measured import AD_HOC, Measured, read_measured
+from spark_bucketing.event_log.measured import AD_HOC, Measured
 from spark_bucketing.event_log.plan_costs import Keys
+from spark_bucketing.event_log.reader import read_measured
 from spark_bucketing.session import setting
 from spark_bucketing.units import size
 
@@ -49,6 +50,9 @@ def event_log(spark: SparkSession, folder: Path, **settings: str) -> Iterator[No
     finally:
         scala.listenerBus().waitUntilEmpty()
         scala.removeSparkListener(listener)
+        # The application continues, but its log ends here.
+        events = jvm.org.apache.spark.scheduler
+        listener.onApplicationEnd(events.SparkListenerApplicationEnd(0, jvm.scala.Option.empty()))
         listener.stop()
 
 

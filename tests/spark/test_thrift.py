@@ -16,8 +16,8 @@ from spark_servers import asking, thrift_server
 from spark_subprocess import CREATE, interrupted
 
 from conftest import Project
-from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.event_log.plan_costs import Keys
+from spark_bucketing.event_log.reader import read_measured
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +128,8 @@ def test_event_logs_attribute_statements_by_the_comment_over_thrift(
     sql = f"select k, max(page) as page, '{like}' as text from {{{{ ref('pages') }}}} group by k {like}"
     project.model(name, sql, materialized="table")
     project.dbt("run")
+    # The server keeps running, so only the next dbt command shows that the last model is complete.
+    project.dbt("run", "--select", "pages")
     found = read_measured([str(logs)])
     (run,) = found.runs_of(f"model.t.{name}")
     assert found.writers[f"{schema}.{name}"] == f"model.t.{name}" and "model.t.other" not in found.runs

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import struct
 import time
 from functools import partial
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ import zstandard
 from click.testing import CliRunner
 
 from spark_bucketing import hadoop
-from spark_bucketing.advise.advice import Change
+from spark_bucketing.advise.advice import Advice, Change
 from spark_bucketing.advise.event_logs import measured_runs, ranked, unplanned_layouts, with_costs
 from spark_bucketing.check.measured_costs import with_measured_costs
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, Verdict
@@ -25,11 +26,23 @@ from spark_bucketing.cli import main
 from spark_bucketing.cli.options import event_log
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log import files
-from spark_bucketing.event_log.measured import Measured, Run, read_measured
-from spark_bucketing.event_log.plan_costs import Accumulators, Cost, Keys, MeasuredOperator, Plan, operator_costs
+from spark_bucketing.event_log.columns import Plan
+from spark_bucketing.event_log.measured import Measured, Run
+from spark_bucketing.event_log.plan_costs import (
+    UNATTRIBUTED,
+    Accumulators,
+    Cost,
+    Keys,
+    MeasuredOperator,
+    plan_costs,
+)
 from spark_bucketing.event_log.query_comment import query_comment
+from spark_bucketing.event_log.reader import read_measured
 from spark_bucketing.event_log.unions import add_results
 from spark_bucketing.extension.settings import as_profile, event_log_settings
+from spark_bucketing.report.advise_html import write_html
+from spark_bucketing.report.advise_json import write_json
+from spark_bucketing.report.advise_text import write_text
 from spark_bucketing.spec import BucketSpec
 
 CASE = Path(__file__).parents[1] / "cases" / "event_logs" / "tpch_plain.zstd"
@@ -173,7 +186,7 @@ def test_copies_of_a_log_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "app-1.zstd").write_bytes(CASE.read_bytes())
     found, once = read_measured([str(tmp_path)]), read_measured([str(CASE)])
     assert found.runs == once.runs and found.costs() == once.costs()
-    assert found.counts.warnings == ["Skipped 1 copy of another log."]
+    assert found.counts.warnings == ["Skipped 1 copy of other logs."]
 
 
 @pytest.mark.parametrize("other", [b'"Timestamp":1', b'"Timestamp":0,"App Attempt ID":"2"'])
@@ -197,6 +210,7 @@ def test_queries_of_a_model_are_not_runs(tmp_path: Path) -> None:
     assert found.costs() == read_measured([str(CASE)]).costs() and found.counts.warnings == []
 
 
+END = b'{"Event":"SparkListenerApplicationEnd","Timestamp":1}\n'
 DBT = '{"app": "dbt", "node_id": "model.p.m"}'
 LIKE = '{"app": "dbt", "node_id": "model.p.other"}'
 
@@ -220,7 +234,8 @@ LIKE = '{"app": "dbt", "node_id": "model.p.other"}'
     ],
 )
 def test_comment_of_dbt_is_at_the_start_or_at_the_end_of_a_statement(text: str, comment: str) -> None:
-    assert query_comment(text).strip() == comment
+    node = {DBT: "model.p.m", "": None}[comment]
+    assert query_comment(text).get("node") == node
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -230,7 +245,7 @@ def test_text_like_a_comment_does_not_attribute_a_statement(tmp_path: Path, whol
     line = _statement(1, "", "Execute CreateDataSourceTableAsSelectCommand")
     content = re.sub(rb'description":"(?:[^"\\]|\\.)*', lambda _: f'description":"{sql}'.encode(), line)
     start, end = content.splitlines(keepends=True)
-    (tmp_path / "app").write_bytes(start + end if whole else start[:-20] + b"\n" + end)
+    (tmp_path / "app").write_bytes((start + end if whole else start[:-20] + b"\n" + end) + END)
     found = read_measured([str(tmp_path)])
     assert list(found.runs) == ["model.p.m"] and found.nodes() == (["model.p.m"] if whole else [])
 
@@ -280,7 +295,7 @@ def test_uris_of_other_file_systems_are_read_with_spark(monkeypatch: pytest.Monk
 def test_missing_log_is_an_error_before_spark_plans_queries(tmp_path: Path) -> None:
     for command in ("advise", "check"):
         done = CliRunner().invoke(main, [command, "--project-dir", str(tmp_path), "--event-log", "none"])
-        assert done.exit_code == 2 and "The event log none does not exist." in done.output
+        assert done.exit_code == 2 and "The event log `none` does not exist." in done.output
 
 
 def _rolling(folder: Path, number: int) -> list[Path]:
@@ -329,7 +344,7 @@ def test_runs_of_parallel_models_do_not_continue_after_a_gap(tmp_path: Path) -> 
     before = [_statement(number, f"model.p.{node}", command) for number, node in enumerate("abc")]
     after = [_statement(number, f"model.p.{node}", command) for number, node in enumerate("dbe", 3)]
     (tmp_path / "events_1_app").write_bytes(b"".join(before))
-    (tmp_path / "events_4_app").write_bytes(b"".join(after))
+    (tmp_path / "events_4_app").write_bytes(b"".join([*after, END]))
     found = read_measured([str(tmp_path)])
     # Statements of c, b and d may be in the missing files.
     assert found.nodes() == ["model.p.a", "model.p.e"] and found.counts.missing_files == 2
@@ -449,6 +464,17 @@ def test_costs_of_a_finding_require_whole_column_names(key: str, measured: bool)
     assert ("measured in 1 run" in model.operators[0].findings[0].message) == measured
 
 
+def test_costs_of_a_finding_are_not_those_of_other_writes_to_the_table() -> None:
+    operators = {MeasuredOperator("join", ()): {Keys("s.t", ("id",)): Cost(shuffle_bytes=1024)}}
+    by_hand, failed = Run(0, 1, operators=operators), Run(0, 1, failed=True)
+    operator = OperatorResult("join", "s.t.id = s.u.id", Verdict.SHUFFLED, findings=(Finding("x", "", ("s.t",)),))
+    report = Report((ModelResult("m", "", (operator,), unique_id="model.p.m"),))
+    for runs, measured in (({}, True), ({"model.p.m": {("app", "1"): failed}}, False)):
+        found = Measured(runs={"table.s.m": {("app", "2"): by_hand}, **runs})
+        (model,) = with_measured_costs(report, found, {"model.p.m": "s.m"}).models
+        assert ("measured in 1 run" in model.operators[0].findings[0].message) == measured
+
+
 def node(name: str, text: str, *children: Plan, **metrics: int) -> Plan:
     """Return a plan node; underscores in the names of metrics stand for spaces."""
     listed = [{"name": key.replace("_", " "), "accumulatorId": id_} for key, id_ in metrics.items()]
@@ -464,6 +490,11 @@ def scan(table: str, columns: str, **metrics: int) -> Plan:
 def exchange(key: str, below: Plan) -> Plan:
     text = f"Exchange hashpartitioning({key}, 4), ENSURE_REQUIREMENTS"
     return node("Exchange", text, below, shuffle_bytes_written=1, spill_size=2, fetch_wait_time=3)
+
+
+def operator_costs(plan: Plan, measured: Accumulators) -> list[tuple[MeasuredOperator, dict[Keys, Cost]]]:
+    """Return the costs of tables and keys."""
+    return [(operator, costs) for operator, costs in plan_costs(plan, measured) if UNATTRIBUTED not in costs]
 
 
 # The columns of the second table have other names and another order.
@@ -539,6 +570,60 @@ def test_tables_below_a_union_share_the_cost_by_their_rows(
         keys: Cost(round(1000 * part), round(500 * part), pytest.approx((960 + 40 * sorts) * part))  # type: ignore[arg-type]
         for keys, part in expected.items()
     }
+
+
+ODD = ("order-id", "a,b", "kunde nr", "x(y)", "q#12", "c]d", "größe", "plain")
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("through", ["scan", "union", "alias"])
+def test_columns_with_special_characters_have_their_own_name(name: str, through: str) -> None:
+    columns = ",".join(f"{one}#{number}L" for number, one in enumerate(ODD, 20))
+    number = 20 + ODD.index(name)
+    # Other columns have the names between the commas and brackets.
+    below = scan("odd", f"b#1,b)#2,nr#3,y#4,{columns}", number_of_output_rows=11)
+    if through == "union":
+        below = node("Union", "Union", below, scan("odd", f"b#31,{name}#32", number_of_output_rows=12))
+        below = node("Project", f"Project [{name}#{number}L]", below)
+    key = f"{name}#{number}L"
+    if through == "alias":
+        below, key = node("Project", f"Project [b#1, {name}#{number}L AS k#40L]", below), "k#40L"
+    plan = exchange(f"{key}, lower(b#1)", below)
+    ((operator, costs),) = operator_costs(node("HashAggregate", "", plan), Accumulators({1: 1000, 11: 1, 12: 0}))
+    assert operator.sides[0] == Keys("s.odd", (name, None))
+    assert sum(cost.shuffle_bytes for cost in costs.values()) == 1000
+
+
+def test_columns_beyond_the_limit_of_a_plan_are_unknown() -> None:
+    text = "id#1L,... 2 more fields] Batched: true, PartitionFilters: [], DataFilters: [isnotnull(a#2), b#3"
+    found = plan_costs(exchange("b#3", scan("t", text)), Accumulators({1: 5}))
+    assert [costs for _, costs in found] == [{UNATTRIBUTED: Cost(shuffle_bytes=5)}]
+
+
+def test_sums_include_costs_of_no_table_and_key() -> None:
+    union = node("Union", "Union", *BRANCHES)
+    inner = exchange("u#30L", node("Project", "Project [k#1L AS u#30L, w#3]", union))
+    other = node("Exchange", "Exchange SinglePartition", inner, shuffle_bytes_written=21, spill_size=22)
+    values = {1: 1000, 2: 500, 3: 60, 11: 100, 12: 300, 13: 600, 21: 70, 22: 7}
+    found = plan_costs(node("HashAggregate", "", other), Accumulators(values))
+    rest = found[-1][1][UNATTRIBUTED]
+    assert (rest.shuffle_bytes, rest.spill_bytes) == (600 + 70, 300 + 7)
+    total = Cost()
+    for _, costs in found:
+        for cost in costs.values():
+            total.add(cost)
+    assert (total.shuffle_bytes, total.spill_bytes) == (1070, 507)
+    run = Run(0, 1, operators=dict(found))
+    measured = Measured(runs={"model.p.m": {("app", "1"): run}})
+    assert measured.unattributed == rest and UNATTRIBUTED not in measured.costs()
+    advice = Advice(measured=ranked(measured), unattributed=measured.unattributed, event_logs="1 file.")
+    text, page, data = StringIO(), StringIO(), StringIO()
+    write_text(advice, text)
+    write_html(advice, page)
+    write_json(advice, data)
+    for shown in (text, page):
+        assert "not attributed to a table and key: 670 bytes shuffled, 307 bytes spilled" in shown.getvalue()
+    assert json.loads(data.getvalue())["unattributed"]["shuffle_bytes"] == 670
 
 
 BUILT = node("BroadcastExchange", "", node("Project", "Project [id#4L, name#5]", scan("small", "id#4L,name#5")))

@@ -8,6 +8,7 @@ from io import StringIO
 from itertools import combinations
 from pathlib import Path
 from random import Random
+from time import process_time
 
 import pytest
 import zstandard
@@ -18,10 +19,13 @@ from hypothesis import strategies as st
 from conftest import REPOSITORY
 from spark_bucketing.cli import main
 from spark_bucketing.event_log import comparison
-from spark_bucketing.event_log.comparison import Difference, chance_of_noise, compare
-from spark_bucketing.event_log.measured import AD_HOC, Measured, Run, read_measured
+from spark_bucketing.event_log import rank_test as ranks_module
+from spark_bucketing.event_log.comparison import Difference, compare
+from spark_bucketing.event_log.measured import AD_HOC, Measured, Run
+from spark_bucketing.event_log.rank_test import rank_test
+from spark_bucketing.event_log.reader import read_measured
 from spark_bucketing.event_log.statements import Work
-from spark_bucketing.report.event_log_data import rows, write_text
+from spark_bucketing.report.event_log_data import rows, write_json, write_text
 from spark_bucketing.report.event_log_html import write_html
 
 CASE = REPOSITORY / "tests" / "cases" / "event_logs" / "tpch_plain.zstd"
@@ -47,7 +51,7 @@ def test_p_value_is_that_of_the_exact_test_also_with_ties(before: list[int], aft
     sums = [sum(chosen) for chosen in combinations(ranks, len(before))]
     distance = abs(sum(ranks[: len(before)]) - mean)
     expected = sum(abs(total - mean) >= distance for total in sums) / len(sums)
-    assert chance_of_noise(before, after) == pytest.approx(expected)
+    assert rank_test(before, after).p_value == pytest.approx(expected)
 
 
 def test_verdict_requires_that_medians_and_most_runs_agree() -> None:
@@ -60,7 +64,7 @@ def test_verdict_requires_that_medians_and_most_runs_agree() -> None:
 def test_equal_values_do_not_lower_the_p_value() -> None:
     # A normal approximation gives 3.6% here.
     before, after = (1, 1, 1, 2), (2, 3, 3, 3)
-    assert chance_of_noise(before, after) == pytest.approx(4 / 70)
+    assert rank_test(before, after).p_value == pytest.approx(4 / 70)
     assert Difference(after, before).verdict == "no difference"
 
 
@@ -69,11 +73,11 @@ def test_p_value_of_many_runs_is_close_to_the_exact_test(monkeypatch: pytest.Mon
     for shift in (0.0, 0.3, 1.0):
         before = [round(random.gauss(0, 1), 1) for _ in range(26)]
         after = [round(random.gauss(shift, 1), 1) for _ in range(26)]
-        approximate = chance_of_noise(before, after)
+        approximate = rank_test(before, after).p_value
         with monkeypatch.context() as patch:
-            patch.setattr(comparison, "MOST_EXACT", 60)
-            assert chance_of_noise(before, after) == pytest.approx(approximate, abs=0.005)
-    assert chance_of_noise([1] * 30, [1] * 30) == 1
+            patch.setattr(ranks_module, "MOST_EXACT", 60)
+            assert rank_test(before, after).p_value == pytest.approx(approximate, abs=0.005)
+    assert rank_test([1] * 30, [1] * 30).p_value == 1
 
 
 def _measured(table_ms: int, reader_ms: int, bucketed: bool) -> Measured:
@@ -128,9 +132,9 @@ def test_logs_with_and_without_a_query_comment_are_runs_of_the_same_models(tmp_p
     both = read_measured([str(tmp_path)])
     assert both.nodes() == sorted(f"{kind}.shop.{name}" for kind in ("model", "table") for name in SHOP)
     found = compare(both, both)
-    # Without the comment, each application is one run.
+    # Writes without the comment are not runs, because the models have runs with the comment.
     runs = {node.node: len(node.differences["seconds"].before) for node in found.nodes}
-    assert runs == {f"model.shop.{name}": 3 for name in SHOP} and found.only_before == ()
+    assert runs == {f"model.shop.{name}": 2 for name in SHOP} and found.only_before == ()
 
 
 def test_logs_of_the_demo_show_what_its_buckets_save() -> None:
@@ -253,8 +257,77 @@ def test_report_counts_the_runs_of_one_target(tmp_path: Path) -> None:
     # The logs before have no target.
     mixed = ["report", "--before", str(CASE), "--after", str(tmp_path), "--target", "prod"]
     failed = CliRunner().invoke(main, mixed)
-    assert failed.exit_code == 2 and "no run of the dbt target prod" in failed.output
+    assert failed.exit_code == 2 and "no run of the dbt target `prod`" in failed.output
     assert "query comments without target_name" in failed.output
     different = ["report", "--before", str(tmp_path / "app-0"), "--after", str(tmp_path / "app-1")]
     failed = CliRunner().invoke(main, different)
     assert failed.exit_code == 2 and "found:    dev before, prod after" in failed.output
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "least", "verdict"),
+    [
+        (100.0, 94.0, 0.1, "gained"),
+        (100.0, 106.0, 0.1, "lost"),
+        # At most 5% of the median
+        (100.0, 95.5, 0.1, "no difference"),
+        (100.0, 104.5, 0.1, "no difference"),
+        # At most as large as the least difference that the report can show
+        (0.3, 0.2, 0.1, "no difference"),
+        (0.3, 0.1, 0.1, "gained"),
+        (0.0, 0.05, 0.1, "no difference"),
+        (0.0, 900.0, 1024, "no difference"),
+        (0.0, 1100.0, 1024, "lost"),
+        (1.0, 9.0, None, None),
+    ],
+)
+def test_verdict_requires_a_noticeable_difference(
+    before: float, after: float, least: float | None, verdict: str | None
+) -> None:
+    first, second = (tuple(value + number / 1e6 for number in range(8)) for value in (before, after))
+    assert Difference(first, second, least).verdict == verdict
+
+
+def test_text_never_shows_a_verdict_without_a_change() -> None:
+    before, after = _measured(10_000, 10_000, bucketed=False), _measured(10_020, 9_980, bucketed=True)
+    titles, *found = rows(compare(before, after))
+    assert {row[-1] for row in found} == {"no difference"} and titles[-1] == "time verdict"
+
+
+def test_time_of_writing_stages_has_no_verdict() -> None:
+    """Without the shuffle, Spark reads and joins in the stage that writes, but the task time decreases."""
+    before, after = _measured(10_000, 8_000, bucketed=False), _measured(10_000, 6_000, bucketed=True)
+    for found, write_ms in ((before, 100), (after, 1600)):
+        for runs in found.runs.values():
+            for run in runs.values():
+                run.work.write_ms = write_ms
+    compared = compare(before, after)
+    assert {node.differences["write_seconds"].verdict for node in compared.nodes} == {None} and compared.costly == ()
+    text, data, page = StringIO(), StringIO(), StringIO()
+    write_text(compared, text)
+    write_json(compared, data)
+    write_html(compared, page)
+    shown = " ".join(text.getvalue().split())
+    assert "write seconds" in shown and "0.1 -> 1.6" in shown and "lost" not in shown.split("`write seconds`")[0]
+    note = "is the run time of the tasks in the stages that write files. It includes the reading and joining"
+    assert note in shown and note in page.getvalue()
+    found_data = json.loads(data.getvalue())
+    assert {model["write_seconds"]["verdict"] for model in found_data["models"]} == {None}
+    assert "more than 5% and by more than 0.1 s or 1 KiB" in found_data["rule"]
+
+
+def test_test_of_many_runs_is_fast_and_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = Random(1)
+    before, after = (tuple(random.gauss(mean, 1) for _ in range(9000)) for mean in (10, 9))
+    started = process_time()
+    difference = Difference(before, after)
+    assert difference.verdict == "gained"
+    assert process_time() - started < 1
+    monkeypatch.setattr(comparison, "rank_test", None)
+    assert difference.verdict == "gained"
+
+
+@given(RUNS, RUNS)
+def test_decreases_are_the_difference_of_the_numbers_of_pairs(before: list[int], after: list[int]) -> None:
+    expected = sum((old > new) - (old < new) for old in before for new in after)
+    assert rank_test(before, after).decreases == expected

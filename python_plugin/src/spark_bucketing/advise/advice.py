@@ -124,6 +124,7 @@ class Advice:
     planner: str = ""
     about: Mapping[str, str] = field(default_factory=dict)
     measured: tuple[MeasuredKeys, ...] = ()  # most expensive first; empty without event logs
+    unattributed: Cost | None = None  # measured cost of no table and key; None without event logs
     event_logs: str = ""  # the logs that were read
 
     def counts(self, when: str) -> PlanCounts:

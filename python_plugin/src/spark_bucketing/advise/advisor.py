@@ -39,7 +39,7 @@ from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.edits import apply, plan_edits
 from spark_bucketing.errors import ProjectError
-from spark_bucketing.event_log.measured import read_measured
+from spark_bucketing.event_log.reader import read_measured
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.catalog import CatalogTable
@@ -165,6 +165,7 @@ def _advised(
     found = Advice(
         changes=with_costs(changes, costs) if measured else changes,
         measured=costs,
+        unattributed=measured.unattributed if measured else None,
         event_logs=measured.summary if measured else "",
         proof=proof,
         left_out=tuple(sorted(left_out, key=lambda one: (one.table, one.keys))),

@@ -26,10 +26,11 @@ def measured_runs(measured: Measured, nodes: Mapping[str, str]) -> dict[str, flo
         nodes: the project's unique ids by table name, which identify the model of a statement without a query comment.
     """
     found: dict[str, float] = {}
-    known = {node.lower() for node in nodes.values()}
+    known, commented = ({node.lower() for node in some} for some in (nodes.values(), measured.runs))
     for node in measured.nodes():
         name = nodes.get(node.removeprefix("table."), node).lower()
-        if name in known:
+        # Where runs have a model's query comment, other statements that write its table are not runs of the model.
+        if name in known and (name == node.lower() or name not in commented):
             found[name] = found.get(name, 0) + len(measured.runs_of(node))
     # Other tools write sources.
     return {} if all(name.startswith("source.") for name in found) else found

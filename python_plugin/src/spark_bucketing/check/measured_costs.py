@@ -26,7 +26,8 @@ def with_measured_costs(report: Report, measured: Measured, relations: dict[str,
 
 def _with_costs(model: ModelResult, measured: Measured, relations: dict[str, str]) -> ModelResult:
     names = [model.unique_id or "", f"table.{relations.get(model.unique_id or '', '')}"]
-    node = next((name for name in names if measured.runs_of(name)), None)
+    # Failed runs with the comment also show that other writes to the table are not runs of the model.
+    node = next((name for name in names if name in measured.runs), None)
     return map_findings(model, partial(_with_cost, measured, node)) if node else model
 
 

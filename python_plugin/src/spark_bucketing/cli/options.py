@@ -65,7 +65,7 @@ def event_log(value: str) -> str:
     Raises:
         EventLogError: a local path does not exist or contains no event log.
     """
-    path = unquote(urlsplit(value).path) if value.startswith("file:") else value
+    path = unquote(urlsplit(value).path) if value.lower().startswith("file:") else value
     if is_remote(path):
         return path
     find_logs([path])

@@ -11,7 +11,8 @@ from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import EventLogError, ProjectError
 from spark_bucketing.event_log.comparison import compare
-from spark_bucketing.event_log.measured import Measured, read_measured
+from spark_bucketing.event_log.measured import Measured
+from spark_bucketing.event_log.reader import read_measured
 from spark_bucketing.report.event_log_data import write_json, write_text
 from spark_bucketing.report.event_log_html import write_html
 
@@ -63,7 +64,7 @@ def report(before: tuple[str, ...], after: tuple[str, ...], target: str | None, 
         else:
             _WRITERS[form](comparison, standard_output(form))
     except OSError as error:
-        raise ProjectError(f"Cannot write the report to {output}: {error.strerror}.") from error
+        raise ProjectError(f"Cannot write the report to `{output}`: {error.strerror}.") from error
 
 
 def _of_target(measured: Measured, target: str | None) -> Measured:
@@ -75,10 +76,10 @@ def _of_target(measured: Measured, target: str | None) -> Measured:
     if target in (None, measured.target):
         return measured
     raise EventLogError(
-        f"The event logs contain no run of the dbt target {target}.\n"
-        f"  found:    {measured.target or 'query comments without target_name'}\n"
-        f"  expected: dbt's query comment with the target_name {target}\n"
-        "  instead:  choose another target, or omit --target"
+        f"The event logs contain no run of the dbt target `{target}`.",
+        found=measured.target or "query comments without target_name",
+        expected=f"dbt's query comment with the target_name {target}",
+        instead="choose another target, or omit --target",
     )
 
 
@@ -90,8 +91,8 @@ def _check_same_target(before: Measured, after: Measured) -> None:
     """
     if before.target and after.target and before.target != after.target:
         raise EventLogError(
-            "The event logs before and after bucketing are from different dbt targets.\n"
-            f"  found:    {before.target} before, {after.target} after\n"
-            "  expected: runs of one target\n"
-            "  instead:  choose event logs of the same target"
+            "The event logs before and after bucketing are from different dbt targets.",
+            found=f"{before.target} before, {after.target} after",
+            expected="runs of one target",
+            instead="choose event logs of the same target",
         )

@@ -37,9 +37,10 @@ def decompressed(stream: IO[bytes], name: str) -> io.BufferedReader:
     for magic, codec in _UNSUPPORTED.items():
         if head.startswith(magic):
             raise EventLogError(
-                f"Cannot read the event log {name}.\n  found:    compression with {codec}\n"
-                "  expected: zstd, lz4, gzip or no compression\n"
-                "  instead:  set spark.eventLog.compression.codec to zstd for new logs"
+                f"Cannot read the event log `{name}`.",
+                found=f"compression with {codec}",
+                expected="zstd, lz4, gzip or no compression",
+                instead="set spark.eventLog.compression.codec to zstd for new logs",
             )
     if head.startswith(_ZSTD_MAGIC):
         import zstandard

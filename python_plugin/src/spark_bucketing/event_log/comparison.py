@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import comb, erfc, sqrt
+from functools import cached_property
 from statistics import median
 from typing import Literal
 
-from spark_bucketing.event_log.measured import AD_HOC, Invocation, Measured, Run
+from spark_bucketing.event_log.measured import AD_HOC, Measured, Run
+from spark_bucketing.event_log.rank_test import MOST_EXACT, rank_test
+from spark_bucketing.event_log.writes import NO_MODELS
 
 Verdict = Literal["gained", "lost", "no difference", "too few runs"]
 LEAST_RUNS = 4
+LEAST_CHANGE = 0.05
 MOST_CHANCE = 0.05
-MOST_EXACT = 50
 RULE = (
-    "`gained` and `lost` mean that the difference is larger than the noise between runs: the p-value of a two-sided "
-    f"Mann-Whitney test is at most {MOST_CHANCE:.0%}. A verdict needs at least {LEAST_RUNS} runs before and "
-    f"{LEAST_RUNS} runs after. The test is exact for up to {MOST_EXACT} runs in total, also with equal values."
+    f"`gained` and `lost` mean that the median changed by more than {LEAST_CHANGE:.0%} and by more than 0.1 s or "
+    "1 KiB, and that the difference is larger than the noise between runs: the p-value of a two-sided Mann-Whitney "
+    f"test is at most {MOST_CHANCE:.0%}. A verdict needs at least {LEAST_RUNS} runs before and {LEAST_RUNS} runs "
+    f"after. The test is exact for up to {MOST_EXACT} runs in total, also with equal values. The p-values are not "
+    "corrected for the number of models: of 100 models without a real difference, about 5 can get a verdict on a "
+    "measure by chance."
 )
-_NO_MODELS = ("test.", "unit_test.", "operation.")
+WRITE_TIME = (
+    "`write seconds` is the run time of the tasks in the stages that write files. It includes the reading and joining "
+    "that Spark does in these stages, so it has no verdict."
+)
 # The compared measures of a run.
 MEASURES: Mapping[str, Callable[[Run], float]] = {
     "seconds": lambda run: run.seconds,
@@ -27,6 +35,15 @@ MEASURES: Mapping[str, Callable[[Run], float]] = {
     "spill_bytes": lambda run: run.work.spill_bytes,
     "task_seconds": lambda run: run.work.task_ms / 1000,
     "write_seconds": lambda run: run.work.write_ms / 1000,
+}
+# By how much the median must at least change for a verdict. Without a shuffle before the write, the writing stage also
+# reads and joins, so a change of its time says nothing about the write.
+_LEAST: Mapping[str, float | None] = {
+    "seconds": 0.1,
+    "shuffle_bytes": 1024,
+    "spill_bytes": 1024,
+    "task_seconds": 0.1,
+    "write_seconds": None,
 }
 
 
@@ -36,8 +53,9 @@ class Difference:
 
     before: tuple[float, ...]
     after: tuple[float, ...]
+    least: float | None = 0.0  # a verdict requires a larger change of the median; None for a measure without a verdict
 
-    @property
+    @cached_property
     def medians(self) -> tuple[float, float]:
         """Return the median value before and the median value after."""
         return median(self.before), median(self.after)
@@ -47,14 +65,17 @@ class Difference:
         """Return by how much the median decreased."""
         return self.medians[0] - self.medians[1]
 
-    @property
-    def verdict(self) -> Verdict:
+    @cached_property
+    def verdict(self) -> Verdict | None:
         """Return whether the measure decreased or increased by more than the noise between runs."""
+        if self.least is None:
+            return None
         if min(len(self.before), len(self.after)) < LEAST_RUNS:
             return "too few runs"
-        # How many more pairs of runs show a decrease than an increase, which is what the test examines.
-        decreases = sum((old > new) - (old < new) for old in self.before for new in self.after)
-        if chance_of_noise(self.before, self.after) > MOST_CHANCE or self.saved * decreases <= 0:
+        if abs(self.saved) <= max(self.least, LEAST_CHANGE * self.medians[0]):
+            return "no difference"
+        test = rank_test(self.before, self.after)
+        if test.p_value > MOST_CHANCE or self.saved * test.decreases <= 0:
             return "no difference"
         return "gained" if self.saved > 0 else "lost"
 
@@ -93,7 +114,7 @@ class Comparison:
 
 def compare(before: Measured, after: Measured) -> Comparison:
     """Compare the runs of all models that ran successfully in both sets of event logs."""
-    # Without dbt's query comment, the table identifies the model.
+    # Without dbt's query comment, the model's own table identifies the model.
     written = [*before.writers.items(), *after.writers.items()]
     names = {f"table.{table}": node for table, node in written if not node.startswith("table.")}
     before, after = _named(before, names), _named(after, names)
@@ -110,21 +131,29 @@ def compare(before: Measured, after: Measured) -> Comparison:
 
 
 def _named(measured: Measured, names: Mapping[str, str]) -> Measured:
-    """Return the runs of models by the models' names, without the runs of tests and hooks."""
-    runs: dict[str, dict[Invocation, Run]] = {}
-    for node, of in measured.runs.items():
-        if not node.startswith(_NO_MODELS):
-            runs.setdefault(names.get(node, node), {}).update(of)
+    """Return the runs of models by the models' names, without the runs of tests and hooks.
+
+    If runs have a model's query comment, all other writes to its table are not runs of the model.
+    """
+    runs = {node: of for node, of in measured.runs.items() if not node.startswith(NO_MODELS) and node not in names}
+    for table in sorted(names.keys() & measured.runs):
+        # Runs of two tables may have the same invocation, so they are not combined.
+        if names[table] not in measured.runs and len(measured.runs[table]) > len(runs.get(names[table], ())):
+            runs[names[table]] = measured.runs[table]
+    readers = {node: AD_HOC if model in measured.runs else model for node, model in names.items()}
     return replace(
         measured,
         runs=runs,
         writers={table: names.get(node, node) for table, node in measured.writers.items()},
-        bucketed={table: {names.get(one, one) for one in nodes} for table, nodes in measured.bucketed.items()},
+        bucketed={table: {readers.get(one, one) for one in nodes} for table, nodes in measured.bucketed.items()},
     )
 
 
 def _differences(before: Sequence[Run], after: Sequence[Run]) -> dict[str, Difference]:
-    return {name: Difference(tuple(map(value, before)), tuple(map(value, after))) for name, value in MEASURES.items()}
+    return {
+        name: Difference(tuple(map(value, before)), tuple(map(value, after)), _LEAST[name])
+        for name, value in MEASURES.items()
+    }
 
 
 def _invocations(measured: Measured, nodes: Sequence[str]) -> list[Run]:
@@ -174,40 +203,3 @@ def _certain(node: ComparedNode) -> float:
     """Return how many task seconds a node saves per run, or 0 if the difference may be noise."""
     difference = node.differences["task_seconds"]
     return difference.saved if difference.verdict in ("gained", "lost") else 0.0
-
-
-def chance_of_noise(before: Sequence[float], after: Sequence[float]) -> float:
-    """Return the two-sided p-value of the Mann-Whitney U test.
-
-    The function uses the exact distribution for up to MOST_EXACT runs, and otherwise the normal approximation, with a
-    correction for ties. Equal values share the mean of their ranks.
-    """
-    ordered = sorted([*before, *after])
-    # Twice the rank is an integer.
-    ranks = {value: 2 * ordered.index(value) + ordered.count(value) + 1 for value in set(ordered)}
-    left, right, both = len(before), len(after), len(ordered)
-    distance = abs(sum(ranks[value] for value in before) - left * (both + 1))
-    if both <= MOST_EXACT:
-        sums = _rank_sums([ranks[value] for value in ordered], left)
-        extreme = sum(number for total, number in enumerate(sums) if abs(total - left * (both + 1)) >= distance)
-        return extreme / comb(both, left)
-    ties = sum(number**3 - number for number in map(ordered.count, set(ordered)))
-    variance = left * right / 12 * (both + 1 - ties / (both * (both - 1)))
-    return erfc(max(distance / 2 - 0.5, 0) / sqrt(2 * variance)) if variance > 0 else 1.0
-
-
-def _rank_sums(ranks: Sequence[int], size: int) -> Iterator[int]:
-    """Yield for each sum, from 0, how many choices of `size` ranks have this sum.
-
-    A generating function counts the choices: the coefficient of x**sum. An integer contains all coefficients, each with
-    as many bits as the number of all choices.
-    """
-    bits = comb(len(ranks), size).bit_length()
-    choices = [1] + [0] * size
-    for rank in ranks:
-        for number in range(size, 0, -1):
-            choices[number] += choices[number - 1] << (rank * bits)
-    left, mask = choices[size], (1 << bits) - 1
-    while left:
-        yield left & mask
-        left >>= bits

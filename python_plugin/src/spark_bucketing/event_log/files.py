@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,8 @@ _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/")
 _LONGEST_LINE = 64 << 20
 GAP = b""
 """Takes the place of lines that are missing within an event log."""
+EVENT = b'{"Event":'
+"""The start of each line of an event log."""
 OnBytes = Callable[[int, int], None]
 
 
@@ -48,9 +51,10 @@ class ReadCounts:
     truncated_files: int = 0
     missing_files: int = 0  # numbers of rolling logs without a file
     compacted_files: int = 0
+    without_events: list[str] = field(default_factory=list)  # paths of files that are no event logs
     unfinished: int = 0  # statements without an end
     copies: int = 0  # logs of an application that another log contains
-    applications: set[str] = field(default_factory=set)
+    applications: int = 0
 
     @property
     def warnings(self) -> list[str]:
@@ -60,10 +64,14 @@ class ReadCounts:
             (self.truncated_files, "Read {} up to a damaged or missing end.", "file"),
             (self.missing_files, "Rolling logs lack {}, so the runs next to a gap do not count.", "file"),
             (self.compacted_files, "Spark's History Server deleted finished statements from {}.", "compacted file"),
-            (self.copies, "Skipped {} of another log.", "copy"),
+            (self.copies, "Skipped {} of other logs.", "copy"),
             (self.unfinished, "Ignored {} without an end.", "statement"),
         ]
-        return [text.format(count(number, noun)) for number, text, noun in skipped if number]
+        found = [text.format(count(number, noun)) for number, text, noun in skipped if number]
+        if self.without_events:
+            number = count(len(self.without_events), "file")
+            found.append(f"Skipped {number} without events: {', '.join(self.without_events)}.")
+        return found
 
 
 def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
@@ -80,9 +88,10 @@ def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
         found = [file for file in files if not _OTHER.search(file.path.rsplit("/", 1)[-1])]
         if not found:
             raise EventLogError(
-                f"{path} contains no event log.\n  found:    no file\n"
-                "  expected: an event log, or a directory such as spark.eventLog.dir\n"
-                "  instead:  check that spark.eventLog.enabled was true"
+                f"`{path}` contains no event log.",
+                found="no file",
+                expected="an event log, or a directory such as spark.eventLog.dir",
+                instead="check that spark.eventLog.enabled was true",
             )
         for file in found:
             rolling = _ROLLING.match(file.path.rsplit("/", 1)[-1])
@@ -113,8 +122,8 @@ def _local(path: str) -> list[LogFile]:
     root = Path(path)
     if not root.exists():
         raise EventLogError(
-            f"The event log {path} does not exist.\n  found:    no file or directory\n"
-            "  expected: the path of an event log or of a directory of event logs"
+            f"The event log `{path}` does not exist.",
+            expected="the path of an event log or of a directory of event logs",
         )
     files = sorted(one for one in root.rglob("*") if one.is_file()) if root.is_dir() else [root]
     return [LogFile(str(one), one.stat().st_size, lambda one=one: one.open("rb")) for one in files]  # type: ignore[misc]
@@ -139,22 +148,28 @@ def read_lines(files: Sequence[LogFile], counts: ReadCounts, on_bytes: OnBytes =
     from zstandard import ZstdError
 
     damaged: tuple[type[Exception], ...] = (EOFError, zlib.error, BadGzipFile, ZstdError)
-    truncated = counts.truncated_files
+    is_gap = False
     for file, missing in zip(files, _missing_before(files), strict=True):
-        if missing or counts.truncated_files > truncated:
+        if missing or is_gap:
             yield GAP
-        truncated = counts.truncated_files
+        has_events, truncated, broken = False, counts.truncated_files, counts.broken_lines
         counts.missing_files += missing
         counts.compacted_files += file.path.endswith(_COMPACTED)
         counts.files += 1
         counts.size_bytes += file.size_bytes
         try:
             with file.open() as raw:
-                yield from _lines(decompressed(raw, file.path), raw, file.size_bytes, counts, on_bytes)
+                for line in _lines(decompressed(raw, file.path), raw, file.size_bytes, counts, on_bytes):
+                    has_events = has_events or line.startswith(EVENT)
+                    yield line
         except damaged:
             counts.truncated_files += 1
         except OSError as error:
-            raise EventLogError(f"Cannot read the event log {file.path}: {error.strerror or error}.") from error
+            raise EventLogError(f"Cannot read the event log `{file.path}`: {error.strerror or error}.") from error
+        is_gap = counts.truncated_files > truncated or not has_events
+        if not has_events:
+            counts.without_events.append(file.path)
+            counts.truncated_files, counts.broken_lines = truncated, broken
 
 
 def _missing_before(files: Sequence[LogFile]) -> list[int]:
@@ -167,10 +182,10 @@ def _missing_before(files: Sequence[LogFile]) -> list[int]:
 
 
 def _lines(stream: Any, raw: Any, size: int, counts: ReadCounts, on_bytes: OnBytes) -> Iterator[bytes]:
-    partial = False
+    partial, line = False, b""
     for number, line in enumerate(iter(lambda: stream.readline(_LONGEST_LINE), b"")):
         if number % 5000 == 0:
-            on_bytes(raw.tell(), size)
+            on_bytes(_position(raw), size)
         whole = line.endswith(b"\n")
         if whole and not partial:
             counts.lines += 1
@@ -180,5 +195,25 @@ def _lines(stream: Any, raw: Any, size: int, counts: ReadCounts, on_bytes: OnByt
         partial = not whole
     if partial:
         counts.broken_lines -= 1
-        counts.truncated_files += 1
+        if _is_event(line):
+            counts.lines += 1
+            yield line + b"\n"
+        else:
+            counts.truncated_files += 1
     on_bytes(size, size)
+
+
+def _is_event(line: bytes) -> bool:
+    """Return whether the last line of a file is a complete event."""
+    try:
+        return line.startswith(EVENT) and bool(json.loads(line))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _position(raw: Any) -> int:
+    """Return the number of bytes that were read from a file; 0 for a pipe."""
+    try:
+        return int(raw.tell())
+    except OSError:
+        return 0

@@ -5,24 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
+from spark_bucketing.event_log.columns import Plan, plan_nodes, scanned_columns, table_of, with_plain_names
 from spark_bucketing.event_log.unions import branch_columns, list_items, rows_of
 from spark_bucketing.units import size
 
-Plan = Mapping[str, Any]
-"""Spark's SparkPlanInfo as parsed JSON, with the keys nodeName, simpleString, children and metrics."""
 Kind = Literal["join", "aggregate", "window", "other"]
 
 # These expressions take linear time, even with long literals in a plan.
-# l_orderkey#12L, or a column in backticks; or other text, with an empty number
-_ATTRIBUTE = re.compile(r"([\w`. ()]+)(?:#(\d+)L?)?")
 # a#1, b#2L ASC NULLS FIRST
 _ONLY_ATTRIBUTE = re.compile(r"[\w`. ]+#(\d+)L?(?: (?:ASC|DESC) NULLS (?:FIRST|LAST))?")
 _ALIAS = re.compile(r"[\w`.]#(\d+)L? AS [^#,\]]+#(\d+)L?")
 # hashpartitioning(a#1, b#2L, 200)
 _PARTITIONING = re.compile(r"(?i:hash)\w*\(")
-_SCAN = re.compile(r"(?:Batch)?Scan\b.*?([\w`-]+\.[\w`.-]+)\s*$")
 # Nodes that do not preserve the partitioning of rows: a table below them needs another shuffle anyway.
 _BREAKS = ("Exchange", "ShuffleQueryStage", "ReusedExchange", "Subquery", "BroadcastExchange", "BroadcastQueryStage")
 # The keys of both sides; an inner join passes on only rows with equal keys.
@@ -67,6 +63,10 @@ class Keys:
     columns: tuple[str | None, ...]  # the column of each key; None if a key is not a column
 
 
+UNATTRIBUTED = Keys("", ())
+"""Stands for Exchanges and Sorts by expressions, of rows without a table, or of rows that were shuffled before."""
+
+
 @dataclass(frozen=True)
 class MeasuredOperator:
     """An operator for which Spark shuffles or sorts rows, and the tables from which these rows come."""
@@ -95,29 +95,35 @@ class Accumulators:
         return {name: self.values[id_] for name, id_ in found.items() if id_ in self.values}
 
 
-def operator_costs(plan: Plan, measured: Accumulators) -> list[tuple[MeasuredOperator, dict[Keys, Cost]]]:
+def plan_costs(plan: Plan, measured: Accumulators) -> list[tuple[MeasuredOperator, dict[Keys, Cost]]]:
     """Return the operators for which Spark shuffled or sorted rows of tables.
 
     For each operator, return the costs by table and keys.
 
     Rows that another operator has already shuffled count for no table, because buckets cannot avoid a second shuffle.
-    The tables below a UNION share the cost by their rows.
+    The tables below a UNION share the cost by their rows. The last operator has the costs of no table and key.
 
     Args:
         plan: the final plan of the execution.
         measured: the measurements of the plan.
     """
     found: list[_Consumer] = []
-    _walk(plan, _Consumer("other"), found, measured, set())
-    return [(MeasuredOperator(one.kind, tuple(one.costs)), one.costs) for one in found if one.costs]
+    rest = Cost()
+    _walk(with_plain_names(plan), _Consumer("other"), found, measured, set(), rest)
+    operators = [(MeasuredOperator(one.kind, tuple(one.costs)), one.costs) for one in found if one.costs]
+    if rest != Cost():
+        operators.append((MeasuredOperator("other", ()), {UNATTRIBUTED: rest}))
+    return operators
 
 
 def bucketed_tables(plan: Plan) -> set[str]:
     """Return the tables that the plan reads with bucketed scans."""
-    return {_table(node) for node in plan_nodes(plan) if _table(node) and _BUCKETED.search(node["simpleString"])}
+    return {table_of(node) for node in plan_nodes(plan) if table_of(node) and _BUCKETED.search(node["simpleString"])}
 
 
-def _walk(node: Plan, consumer: _Consumer, found: list[_Consumer], measured: Accumulators, seen: set[int]) -> None:
+def _walk(
+    node: Plan, consumer: _Consumer, found: list[_Consumer], measured: Accumulators, seen: set[int], rest: Cost
+) -> None:
     kind = _kind(node["nodeName"])
     if kind:
         consumer = _Consumer(kind)
@@ -126,10 +132,13 @@ def _walk(node: Plan, consumer: _Consumer, found: list[_Consumer], measured: Acc
     # A reused Exchange appears again with the same accumulators.
     if node["nodeName"] in ("Exchange", "Sort") and seen.isdisjoint(ids):
         seen.update(ids)
-        for keys, part in _keys(node, measured).items():
-            consumer.costs.setdefault(keys, Cost()).add(_cost(node, measured).share(part))
+        cost, shares = _cost(node, measured), _keys(node, measured)
+        for keys, part in shares.items():
+            consumer.costs.setdefault(keys, Cost()).add(cost.share(part))
+        if sum(shares.values()) < 1:
+            rest.add(cost.share(1 - sum(shares.values())))
     for child in node["children"]:
-        _walk(child, consumer, found, measured, seen)
+        _walk(child, consumer, found, measured, seen, rest)
 
 
 def _kind(name: str) -> Kind | None:
@@ -206,11 +215,6 @@ def _column(key: str) -> int | None:
     return int(matched[1]) if matched else None
 
 
-def _attributes(text: str) -> list[tuple[int, str]]:
-    """Return the ids and names of the attributes in a text."""
-    return [(int(number), name.strip("` ")) for name, number in _ATTRIBUTE.findall(text) if number]
-
-
 def _exchange_below(node: Plan) -> Plan | None:
     """Return the Exchange below a Sort."""
     while len(node["children"]) == 1:
@@ -238,11 +242,9 @@ def _reachable(nodes: Sequence[Plan]) -> tuple[list[tuple[str, dict[int, str]]],
         if one["nodeName"] == "Union":
             unions.append(one)
             continue
-        table = _table(one)
+        table = table_of(one)
         if table:
-            # FileScan parquet spark_catalog.tpch.part[p_partkey#528L,p_size#533] Batched: true, ...
-            output = one["simpleString"].partition("[")[2].partition("]")[0]
-            scans.append((table, {number: name.lower() for number, name in _attributes(output)}))
+            scans.append((table, {number: name.lower() for number, name in scanned_columns(one).items()}))
         same |= {int(alias): int(number) for number, alias in _ALIAS.findall(one["simpleString"])}
         same |= _broadcast_columns(one["simpleString"])
         waiting += one["children"]
@@ -266,15 +268,3 @@ def _origin(number: int, same: Mapping[int, int]) -> int:
             break
         number = same[number]
     return number
-
-
-def _table(node: Plan) -> str:
-    matched = _SCAN.match(node["nodeName"])
-    return matched[1].replace("`", "").lower().removeprefix("spark_catalog.") if matched else ""
-
-
-def plan_nodes(plan: Plan) -> Iterator[Plan]:
-    """Yield all nodes of a plan."""
-    yield plan
-    for child in plan["children"]:
-        yield from plan_nodes(child)

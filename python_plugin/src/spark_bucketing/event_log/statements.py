@@ -8,38 +8,28 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spark_bucketing.event_log.files import GAP, ReadCounts
+from spark_bucketing.event_log.files import EVENT, GAP, ReadCounts
 from spark_bucketing.event_log.plan_costs import (
     Accumulators,
     Cost,
     Keys,
     MeasuredOperator,
     bucketed_tables,
-    operator_costs,
-    plan_nodes,
+    plan_costs,
 )
-from spark_bucketing.event_log.query_comment import comment_fields, comment_of_line, query_comment
+from spark_bucketing.event_log.query_comment import comment_of_line, query_comment
 from spark_bucketing.event_log.unions import add_results
+from spark_bucketing.event_log.writes import write_of
 
 # The relevant events, by the start of their lines. Most lines contain other events, such as SparkListenerTaskEnd.
 _EVENT = re.compile(
     rb'\{"Event":"(?:org\.apache\.spark\.sql\.execution\.ui\.)?SparkListener'
-    rb"(ApplicationStart|SQLExecutionStart|SQLExecutionEnd|SQLAdaptiveExecutionUpdate|JobStart|StageCompleted)\""
+    rb"(ApplicationStart|ApplicationEnd|SQLExecutionStart|SQLExecutionEnd|SQLAdaptiveExecutionUpdate|JobStart|StageCompleted)\""
 )
 _EXECUTION = re.compile(rb'"executionId":(\d+)')
 _NAMED = re.compile(rb'"(?:executionId|rootExecutionId|spark\.sql\.execution\.id)":"?(\d+)\b')
 _STAGE = re.compile(rb'"Stage ID":(\d+)\b')
 _BROKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-# (6) Execute InsertIntoHadoopFsRelationCommand, and its lines Input and Arguments
-_WRITE = re.compile(
-    r"^\(\d+\) (?:Execute )?\w*(?:Insert|AsSelect)\w*\n(?:(?:In|Out)put[^\n]*\n)*Arguments: ([^\n]*)", re.M
-)
-# The plan nodes that write tables, also in the formats of other catalogs.
-_WRITERS = re.compile(r"Insert|AsSelect|AppendData|Overwrite|ReplaceData|WriteDelta|MergeInto")
-# The first table of these arguments: `spark_catalog`.`db`.`table`, or [Database: db, TableName: table]
-_TARGET = re.compile(r"(?:`[^`]+`\.)?`([^`]+)`\.`([^`]+)`|\[Database: ([^,\]]+), TableName: ([^\]]+)\]")
-_INTERMEDIATE = re.compile(r"__dbt_(backup|staged|tmp|input|plan|trash)$")
-_BUCKETED_WRITE = " buckets, bucket columns: ["
 _RUN_TIME, _SHUFFLED, _SPILLED, _OUTPUT = (
     f"internal.metrics.{name}"
     for name in ("executorRunTime", "shuffle.write.bytesWritten", "memoryBytesSpilled", "output.bytesWritten")
@@ -61,17 +51,28 @@ class Statement:
     started: int  # milliseconds since 1970
     ended: int = 0
     node: str = ""  # dbt's unique id, from the query comment
-    invocation: str = ""  # dbt's invocation id, if the query comment contains it
+    invocation: str = ""  # dbt's invocation id, or a number if the query comment does not contain the id
     target: str = ""  # dbt's target, if the query comment contains it
     by_dbt: bool = False
     writes: bool = False  # whether it writes a table, even if the table is unknown
     written: str = ""  # the table that it writes
+    creates: bool = False  # whether it creates the table from a query
     failed: bool = False
     work: Work = field(default_factory=Work)
     operators: list[tuple[MeasuredOperator, dict[Keys, Cost]]] = field(default_factory=list)
     bucketed: set[str] = field(default_factory=set)  # tables that it reads as bucketed
     writes_buckets: bool = False
     gaps: int = 0  # gaps in the log before the end of the statement
+
+
+@dataclass
+class ApplicationEnd:
+    """The end of the events of one Spark application in a log."""
+
+    application: str
+    events: int
+    unfinished: int  # statements without an end
+    is_complete: bool  # whether the application itself has ended
 
 
 @dataclass
@@ -88,11 +89,15 @@ class _Execution:
 class _Application:
     counts: ReadCounts
     id: str
-    is_copy: bool = False  # whether another log has the same application
+    events: int = 0
+    is_complete: bool = False
     executions: dict[int, _Execution] = field(default_factory=dict)
     stages: dict[int, int] = field(default_factory=dict)  # execution of each stage that has not completed
     lost: set[int] = field(default_factory=set)  # executions whose start may be a broken line
     gaps: int = 0
+    # The number of the current dbt invocation, and whether it has run nodes.
+    invocation: int = 0
+    in_nodes: bool = False
 
     def fold(self, event: str, line: bytes) -> Statement | None:
         """Apply an event, and return the statement that ended with it, if any."""
@@ -114,16 +119,14 @@ class _Application:
         elif event == "StageCompleted":
             self._stage(data["Stage Info"])
         else:
-            self._application(data)
+            self.is_complete = True
         return None
 
-    def _application(self, data: Any) -> None:
-        # An application can have several attempts. Only copies of its log have the same start.
-        parts = (data.get("App ID") or data.get("App Name"), data.get("App Attempt ID"), data.get("Timestamp"))
-        found = " ".join(str(part) for part in parts if part is not None)
-        self.is_copy = found != self.id and found in self.counts.applications
-        self.id = found
-        self.counts.applications.add(found)
+    def close(self) -> Iterator[Statement | ApplicationEnd]:
+        """Yield the statements without an end as failed, and then the end of the application."""
+        for execution in self.executions.values():
+            yield replace(execution.statement, ended=execution.statement.started, failed=True)
+        yield ApplicationEnd(self.id, self.events, len(self.executions), self.is_complete)
 
     def broken(self, line: bytes) -> Statement | None:
         """Count a broken line, and mark the statements to which it belongs as failed.
@@ -135,9 +138,9 @@ class _Application:
         named |= {self.stages.get(int(number), -1) for number in _STAGE.findall(line)}
         of = named & self.executions.keys()
         self.lost |= named - of
-        found = comment_fields(comment_of_line(line))
-        if found["node"] and not of:
-            return Statement(self.id, 0, **found, failed=True)
+        comment = comment_of_line(line)
+        if comment.get("node") and not of:
+            return Statement(self.id, 0, **self._numbered(comment), failed=True)
         # It may belong to each running statement.
         for number in of or self.executions:
             self._fail(self.executions[number])
@@ -154,19 +157,31 @@ class _Application:
         if execution.root in self.executions:
             self.executions[execution.root].statement.failed = True
 
+    def _numbered(self, comment: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a query comment with a number in place of a missing invocation id.
+
+        Without this id, the boundary between two dbt invocations is where statements without a node, such as the
+        listing of schemas, follow statements with a node.
+        """
+        if comment and not comment["node"]:
+            self.invocation, self.in_nodes = self.invocation + self.in_nodes, False
+        self.in_nodes |= bool(comment.get("node"))
+        # The target keeps the runs of several targets apart.
+        number = f"{self.invocation} {comment.get('target', '')}".strip()
+        return {**comment, "invocation": comment.get("invocation") or number}
+
     def _start(self, data: Any) -> None:
         comment = query_comment(str(data.get("description") or ""))
-        write = _WRITE.search(str(data.get("physicalPlanDescription") or ""))
-        arguments = write[1] if write else ""
-        writes = any(_WRITERS.search(one["nodeName"]) for one in plan_nodes(data["sparkPlanInfo"]))
+        write = write_of(data)
         statement = Statement(
             self.id,
             int(data["time"]),
-            **comment_fields(comment),
+            **self._numbered(comment),
             by_dbt=bool(comment),
-            writes=writes or write is not None,
-            written=_written(arguments),
-            writes_buckets=_BUCKETED_WRITE in arguments,
+            writes=write.writes,
+            written=write.table,
+            creates=write.creates,
+            writes_buckets=write.has_buckets,
         )
         number = int(data["executionId"])
         root = data.get("rootExecutionId")
@@ -206,7 +221,7 @@ class _Application:
             last = json.loads(execution.update) if execution.update else execution.start
             plan = last["sparkPlanInfo"]
             add_results(plan, str(last.get("physicalPlanDescription") or ""))
-            statement.operators += operator_costs(plan, Accumulators(execution.values, execution.run_ms))
+            statement.operators += plan_costs(plan, Accumulators(execution.values, execution.run_ms))
             statement.bucketed |= bucketed_tables(plan)
         except _BROKEN:
             self.counts.broken_lines += 1
@@ -222,17 +237,11 @@ class _Application:
 def _merge(into: Statement, part: Statement) -> None:
     into.work.add(part.work)
     into.writes |= part.writes
-    into.written = into.written or part.written
+    if not into.written:
+        into.written, into.creates = part.written, part.creates
     into.operators += part.operators
     into.bucketed |= part.bucketed
     into.writes_buckets |= part.writes_buckets
-
-
-def _written(arguments: str) -> str:
-    """Return the table that a command writes."""
-    matched = _TARGET.search(arguments)
-    name = ".".join(part for part in matched.groups() if part) if matched else ""
-    return _INTERMEDIATE.sub("", name.lower())
 
 
 def _number(value: object) -> int:
@@ -242,13 +251,18 @@ def _number(value: object) -> int:
         return 0
 
 
-def statements(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[Statement]:
-    """Yield the statements of one application when they end.
+def _identity(data: Any) -> str:
+    # An application can have several attempts. Only copies of its log have the same start.
+    parts = (data.get("App ID") or data.get("App Name"), data.get("App Attempt ID"), data.get("Timestamp"))
+    return " ".join(str(part) for part in parts if part is not None)
 
-    Statements that never end are yielded as failed.
 
-    The function counts broken lines. The function skips the log of an application for which another log has already
-    been read.
+def statements(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[Statement | ApplicationEnd]:
+    """Yield the statements of a log when they end, and the end of each application after its statements.
+
+    Statements that never end are yielded as failed. A log usually contains one application.
+
+    The function counts broken lines.
     """
     # If the start of the application is missing, the number of the log distinguishes its runs from those of other logs.
     application = _Application(counts, f"log {counts.files}")
@@ -257,21 +271,23 @@ def statements(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[Statement
             application.gap()
             continue
         matched = _EVENT.match(line)
+        ended = None
         try:
-            if matched:
+            if matched and matched[1] == b"ApplicationStart":
+                identity = _identity(json.loads(line))
+                if application.events:
+                    yield from application.close()
+                    application = _Application(counts, identity)
+                application.id = identity
+            elif matched:
                 ended = application.fold(matched[1].decode(), line)
-            elif line.startswith(b'{"Event":') and line.endswith((b"}\n", b"}\r\n")):
+            elif line.startswith(EVENT) and line.endswith((b"}\n", b"}\r\n")):
                 continue
             else:
                 ended = application.broken(line)
         except _BROKEN:
             ended = application.broken(line)
-        if application.is_copy:
-            counts.copies += 1
-            return
+        application.events += matched is not None
         if ended:
             yield ended
-    counts.unfinished += len(application.executions)
-    # Their runs are incomplete.
-    for execution in application.executions.values():
-        yield replace(execution.statement, ended=execution.statement.started, failed=True)
+    yield from application.close()

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-Plan = Mapping[str, Any]
+from spark_bucketing.event_log.columns import Plan
+
 # Nodes with the same columns as their first child.
 _SAME_COLUMNS = re.compile(
     r"(Filter|ColumnarToRow|RowToColumnar|InputAdapter|WholeStageCodegen|LocalLimit|Sample|Sort|Coalesce|Union|"

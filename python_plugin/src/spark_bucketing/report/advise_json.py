@@ -40,6 +40,7 @@ def advice_data(advice: Advice) -> dict[str, Any]:
         "left_out": [{"table": one.table, "keys": list(one.keys), "reason": one.reason} for one in advice.left_out],
         "explained": _explained(advice.explained) if advice.explained else None,
         "measured": [{"table": one.table, "columns": list(one.columns), **vars(one.cost)} for one in advice.measured],
+        "unattributed": vars(advice.unattributed) if advice.unattributed else None,
         "event_logs": advice.event_logs,
         "applied": advice.applied,
         "diff": unified_diff(advice.edits),

@@ -76,6 +76,10 @@ def _measured(advice: Advice) -> Iterator[str]:
         notable = [one for one in advice.measured if one.cost.is_notable]
         for one in notable[:_MOST_LEFT_OUT]:
             yield f"  {one.table} by {', '.join(one.columns) or 'expressions'}: {one.cost}"
+        if len(notable) > _MOST_LEFT_OUT:
+            yield f"  and {len(notable) - _MOST_LEFT_OUT:,} more (--format json shows all)"
+        if advice.unattributed and advice.unattributed.is_notable:
+            yield f"  not attributed to a table and key: {advice.unattributed}"
         yield f"  Event logs: {advice.event_logs}"
 
 

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from rich.text import Text
 
-from spark_bucketing.event_log.comparison import RULE, ComparedNode, Comparison, CostlyTable, Difference
+from spark_bucketing.event_log.comparison import RULE, WRITE_TIME, ComparedNode, Comparison, CostlyTable, Difference
 from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.report import output
 from spark_bucketing.report.formatting import size
@@ -46,7 +46,7 @@ def write_json(comparison: Comparison, file: TextIO) -> None:
 
 def _logs(measured: Measured) -> dict[str, Any]:
     counts = measured.counts
-    return {"target": measured.target or None, **vars(counts), "applications": len(counts.applications)}
+    return {"target": measured.target or None, **vars(counts)}
 
 
 def _node(node: ComparedNode) -> dict[str, Any]:
@@ -99,6 +99,11 @@ def rows(comparison: Comparison) -> Iterator[list[str]]:
         yield [short(node.node), f"{len(time.before)} -> {len(time.after)}", *medians, *verdicts]
 
 
+def shows_write_time(comparison: Comparison) -> bool:
+    """Return whether the table has a column for the time of writing stages."""
+    return _TITLES["write_seconds"] in next(rows(comparison))
+
+
 def medians_text(measure: str, difference: Difference) -> str:
     """Return the medians of a measure before and after bucketing."""
     texts = (size(round(value)) if measure.endswith("bytes") else f"{value:,.1f}" for value in difference.medians)
@@ -107,7 +112,7 @@ def medians_text(measure: str, difference: Difference) -> str:
 
 def verdict_text(difference: Difference) -> str:
     """Return the verdict on a measure, with its relative change."""
-    verdict, (before, _) = difference.verdict, difference.medians
+    verdict, (before, _) = difference.verdict or "", difference.medians
     if verdict not in _STYLES or not before:
         return verdict
     change = abs(difference.saved) / before
@@ -139,6 +144,8 @@ def lines(comparison: Comparison) -> Iterator[str]:
             yield f"Not compared, because they ran only {when}: {', '.join(map(short, names))}"
     for when, measured in (("Before", comparison.before), ("After", comparison.after)):
         yield f"{when}: {logs_text(measured)}"
+    if shows_write_time(comparison):
+        yield WRITE_TIME
     yield RULE
 
 

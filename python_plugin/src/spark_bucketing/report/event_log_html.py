@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TextIO
 
-from spark_bucketing.event_log.comparison import RULE, ComparedNode, Comparison
+from spark_bucketing.event_log.comparison import RULE, WRITE_TIME, ComparedNode, Comparison
 from spark_bucketing.report.event_log_data import (
     MEDIANS,
     costly_text,
@@ -12,6 +12,7 @@ from spark_bucketing.report.event_log_data import (
     medians_text,
     rows,
     short,
+    shows_write_time,
     verdict_text,
 )
 from spark_bucketing.report.output import pages
@@ -29,7 +30,8 @@ def write_html(comparison: Comparison, file: TextIO) -> None:
     ]
     titles, *found = rows(comparison)
     longest = max((len(short(node.node)) for node in comparison.nodes), default=0)
-    texts = {"medians": MEDIANS, "rule": RULE.replace("`", "")}
+    notes = [*([WRITE_TIME] if shows_write_time(comparison) else []), RULE]
+    texts = {"medians": MEDIANS, "notes": [note.replace("`", "") for note in notes]}
     sizes = {"width": _WIDTH, "row": _ROW, "names": round(longest * _LETTER) + 6}
     file.write(template.render(comparison=comparison, titles=titles, rows=found, plots=plots, **sizes, **texts) + "\n")
 
