@@ -16,7 +16,7 @@ from typing import Any
 
 import zstandard
 
-from spark_bucketing.event_log.files import ReadCounts, find_logs, read_lines
+from spark_bucketing.event_log.log_files import ReadCounts, find_logs, read_lines
 
 # Fields that contain machine names, paths, settings or long texts.
 _DROPPED = ("details", "modifiedConfigs", "jobTags", "RDD Info", "Details", "Stage Infos", "metadata", "Callsite")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_bucketing.edits.changes import CannotEditError
+from spark_bucketing.edits.config_changes import CannotEditError
 from spark_bucketing.edits.entries import Entries
 from spark_bucketing.edits.sql_config import edit_sql
 

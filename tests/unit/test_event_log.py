@@ -25,7 +25,7 @@ from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, 
 from spark_bucketing.cli import main
 from spark_bucketing.cli.options import event_log
 from spark_bucketing.errors import EventLogError
-from spark_bucketing.event_log import files
+from spark_bucketing.event_log import log_files
 from spark_bucketing.event_log.columns import Plan
 from spark_bucketing.event_log.measured import Measured, Run
 from spark_bucketing.event_log.plan_costs import (
@@ -288,8 +288,10 @@ def test_local_paths_do_not_depend_on_the_directory_of_the_project(
 def test_uris_of_other_file_systems_are_read_with_spark(monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
     assert event_log(uri) == uri
     content = _plain()
-    monkeypatch.setattr(files, "hadoop_files", lambda path: [(f"{path}/app", len(content), lambda: BytesIO(content))])
-    assert [[file.path for file in log] for log in files.find_logs([uri])] == [[f"{uri}/app"]]
+    monkeypatch.setattr(
+        log_files, "hadoop_files", lambda path: [(f"{path}/app", len(content), lambda: BytesIO(content))]
+    )
+    assert [[file.path for file in log] for log in log_files.find_logs([uri])] == [[f"{uri}/app"]]
 
 
 def test_missing_log_is_an_error_before_spark_plans_queries(tmp_path: Path) -> None:
@@ -804,6 +806,6 @@ def test_streams_of_other_file_systems_are_read(monkeypatch: pytest.MonkeyPatch,
     path = SimpleNamespace(toString=lambda: "s3a://logs/app-1")
     system = SimpleNamespace(open=lambda _: JavaStream(content))
     opened = partial(hadoop._open_hadoop, system, path)
-    monkeypatch.setattr(files, "hadoop_files", lambda _: [("s3a://logs/app-1", len(content), opened)])
+    monkeypatch.setattr(log_files, "hadoop_files", lambda _: [("s3a://logs/app-1", len(content), opened)])
     found = read_measured(["s3a://logs"])
     assert found.number_of_runs == 15 and found.counts.size_bytes == len(content)

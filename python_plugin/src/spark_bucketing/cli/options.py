@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from spark_bucketing.config.schema import KEYS
-from spark_bucketing.event_log.files import find_logs, is_remote
+from spark_bucketing.event_log.log_files import find_logs, is_remote
 from spark_bucketing.project.profile import Place
 from spark_bucketing.units import parse_size
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from spark_bucketing.edits.changes import FileEdit
+from spark_bucketing.edits.config_changes import FileEdit
 from spark_bucketing.errors import ProjectError
 
 _NO_LINE_END = "\n\\ No newline at end of file\n"

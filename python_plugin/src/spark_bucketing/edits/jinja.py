@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
 
-from spark_bucketing.edits.changes import CannotEditError
+from spark_bucketing.edits.config_changes import CannotEditError
 from spark_bucketing.edits.entries import Entries, Entry
 
 _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from jinja2 import TemplateSyntaxError
 
-from spark_bucketing.edits.changes import CannotEditError, ConfigChange, FileEdit, Refusal
+from spark_bucketing.edits.config_changes import CannotEditError, ConfigChange, FileEdit, Refusal
 from spark_bucketing.edits.file_edits import read
 from spark_bucketing.edits.jinja import config_calls, environment
 from spark_bucketing.edits.literals import in_yaml

@@ -16,7 +16,7 @@ import yaml
 from ruamel.yaml.comments import CommentedSeq
 from ruamel.yaml.scalarstring import ScalarString
 
-from spark_bucketing.edits.changes import CannotEditError
+from spark_bucketing.edits.config_changes import CannotEditError
 from spark_bucketing.edits.literals import in_yaml, line_end, same
 from spark_bucketing.edits.round_trip import dumped, loaded
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from jinja2 import nodes
 
-from spark_bucketing.edits.changes import CannotEditError
+from spark_bucketing.edits.config_changes import CannotEditError
 from spark_bucketing.edits.jinja import ConfigCall, find_config, literal
 from spark_bucketing.edits.literals import in_jinja, line_end, same
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
-from spark_bucketing.event_log.files import ReadCounts
+from spark_bucketing.event_log.log_files import ReadCounts
 from spark_bucketing.event_log.plan_costs import UNATTRIBUTED, Cost, Keys, MeasuredOperator
 from spark_bucketing.event_log.statements import Statement, Work
 from spark_bucketing.units import count

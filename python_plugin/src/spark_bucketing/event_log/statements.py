@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spark_bucketing.event_log.files import EVENT, GAP, ReadCounts
+from spark_bucketing.event_log.log_files import EVENT, GAP, ReadCounts
 from spark_bucketing.event_log.plan_costs import (
     Accumulators,
     Cost,
