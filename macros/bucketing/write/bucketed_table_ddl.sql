@@ -4,8 +4,10 @@
   Each build of a table has an id, which is stored in a table property and does not change when the table is renamed. With `location_root`, the id is
   also the name of the table's directory below location_root/alias. Therefore, the previous build keeps its files until the new table is complete, and
   renaming the table moves no data.
+
+  parent: string, location of the table for which this table is a build, or none
 -#}
-{% macro bucketed_table_ddl(relation, columns, layout) -%}
+{% macro bucketed_table_ddl(relation, columns, layout, parent=none) -%}
   {%- set version = spark_bucketing.bucketing_versions().get(layout.bucket_hash) -%}
   {%- set hive = version is not none -%}
   {%- set build = 'build-' ~ modules.datetime.datetime.now().strftime('%Y%m%d%H%M%S%f') -%}
@@ -40,8 +42,9 @@
   {%- if hive %}
   {{ spark_bucketing.hive_storage_clause(layout) }}
   {%- endif %}
-  {%- if layout.location_root %}
-  location {{ spark_bucketing.string_literal(layout.location_root.rstrip('/') ~ '/' ~ model.alias ~ '/' ~ build) }}
+  {%- set parent = parent or (layout.location_root.rstrip('/') ~ '/' ~ model.alias if layout.location_root) %}
+  {%- if parent %}
+  location {{ spark_bucketing.string_literal(parent.rstrip('/') ~ '/' ~ build) }}
   {%- endif %}
   tblproperties {{ spark_bucketing.property_list(properties) }}
 {%- endmacro %}

@@ -3,7 +3,8 @@
 
     merge             rewrites the files that contain or receive changed rows
     append            adds files to the partitions of the new rows, in one INSERT
-    insert_overwrite  replaces the partitions of the new rows, in one INSERT, or rebuilds an unpartitioned table
+    insert_overwrite  replaces the partitions of the new rows: with the session extension, publishes a build; without it, in one INSERT.
+                      Rebuilds an unpartitioned table
 
   source: string, SQL query in parentheses
   columns: list of {name, type} of the query's columns
@@ -31,7 +32,15 @@
   {% do spark_bucketing.alter_relation(relation, reconciled.added, none, layout, existing) %}
   {%- if plan.rows -%}
     {%- set since = spark_bucketing.minutes_ago() -%}
-    {% do spark_bucketing.insert_organized(relation, input, plan, plain, layout, overwrite=increment.strategy == 'insert_overwrite') %}
+    {%- set overwrite = increment.strategy == 'insert_overwrite' -%}
+    {%- if overwrite and spark_bucketing.publishes_builds(existing) -%}
+      {%- set build = spark_bucketing.intermediate_relation(relation, 'build') -%}
+      {%- set id = spark_bucketing.start_build(build, plain, layout, existing) -%}
+      {% do spark_bucketing.insert_organized(build, input, plan, plain, layout) %}
+      {% do spark_bucketing.publish_builds(relation, [build], [id]) %}
+    {%- else -%}
+      {% do spark_bucketing.insert_organized(relation, input, plan, plain, layout, overwrite) %}
+    {%- endif -%}
     {% do spark_bucketing.write_file_statistics(relation, spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)), layout, since) %}
   {%- else -%}
     {% call statement('main') -%} select 'no new rows' as message {%- endcall %}
