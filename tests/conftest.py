@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -223,9 +224,14 @@ class Project:
         return Path(str(self.detail(name, "Location")).removeprefix("file:"))
 
     def files(self, name: str) -> list[Path]:
-        """Return the data files of a table, as paths relative to its folder."""
+        """Return the data files that queries of a table read, as paths relative to its folder."""
+        from partition_specs import metastore
+
         root = self.location(name)
-        return [path.relative_to(root) for path in data_files(root)]
+        partitions = metastore(self.spark).listPartitions(self.schema, name, -1)
+        locations = [str(partition.getSd().getLocation()) for partition in partitions] or [str(root)]
+        folders = {Path(re.sub("^file:/+", "/", location)) for location in locations}
+        return sorted(path.relative_to(root) for folder in folders for path in data_files(folder))
 
 
 @pytest.fixture(scope="session")

@@ -45,10 +45,17 @@
       {% do spark_bucketing.alter_relation(target_relation, reconciled.added, none, layout, existing) %}
       {#- Appends files, or replaces the partitions of the new rows. -#}
       {%- if plan.rows -%}
-        {%- set insert = spark_bucketing.insert_clause(target_relation, layout, overwrite=increment.strategy == 'insert_overwrite') -%}
+        {%- set overwrite = increment.strategy == 'insert_overwrite' -%}
         {#- The files of this run are newer than 10 minutes ago, even if clocks differ. -#}
         {%- set since = (modules.datetime.datetime.now().timestamp() - 600) | int * 1000000 -%}
-        {% do spark_bucketing.insert_organized(insert, input, plan, reconciled.columns, layout) %}
+        {%- if overwrite and spark_bucketing.publishes_builds(existing) -%}
+          {%- set build = spark_bucketing.intermediate_relation(target_relation, 'build') -%}
+          {%- set id = spark_bucketing.start_build(build, spark_bucketing.without_expressions(reconciled.columns), layout, existing) -%}
+          {% do spark_bucketing.insert_organized(spark_bucketing.insert_clause(build, layout, overwrite=false), input, plan, reconciled.columns, layout) %}
+          {% do spark_bucketing.publish_builds(target_relation, [build], [id]) %}
+        {%- else -%}
+          {% do spark_bucketing.insert_organized(spark_bucketing.insert_clause(target_relation, layout, overwrite), input, plan, reconciled.columns, layout) %}
+        {%- endif -%}
         {% do spark_bucketing.write_file_statistics(target_relation, spark_bucketing.table_columns(spark_bucketing.quote_relation(target_relation)), layout, since) %}
       {%- else -%}
         {% call statement('main') -%} select 'no new rows' as message {%- endcall %}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
@@ -23,8 +23,10 @@ from kills import (
     killed,
     matching,
 )
+from pyspark.sql import SparkSession
 
 from conftest import Project
+from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension")
 
@@ -105,7 +107,7 @@ KINDS = {
     "bucketed_table": Kind(PARTITIONED | {"materialized": "bucketed_table"}, BUILD, built),
     "bucketed append": Kind(PARTITIONED | {"incremental_strategy": "append"}, APPEND, appended),
     "bucketed append, unpartitioned": Kind(BUCKETED | {"incremental_strategy": "append"}, APPEND, appended),
-    "bucketed merge": Kind(PARTITIONED | {"incremental_strategy": "merge", "unique_key": "k"}, MERGE, merged, "partition"),
+    "bucketed merge": Kind(PARTITIONED | {"incremental_strategy": "merge", "unique_key": "k"}, MERGE, merged),
     "bucketed merge, unpartitioned": Kind(BUCKETED | {"incremental_strategy": "merge", "unique_key": "k"}, MERGE, merged),
     "bucketed insert_overwrite": Kind(PARTITIONED | {"incremental_strategy": "insert_overwrite"}, OVERWRITE, overwritten),
     "bucketed insert_overwrite, unpartitioned": Kind(
@@ -119,7 +121,7 @@ KINDS = {
     ),
     "bucketed evolve": Kind(
         PARTITIONED | {"incremental_strategy": "merge", "unique_key": "k", "on_bucket_change": "evolve"},
-        "{{ config(buckets=2 + 2 * (env_var('RUN') | int % 2)) }}" + MERGE, merged, "partition",
+        "{{ config(buckets=2 + 2 * (env_var('RUN') | int % 2)) }}" + MERGE, merged,
     ),
     "organized_table": Kind(ORGANIZED | {"materialized": "organized_table", "partition_by": ["p"]}, BUILD, built),
     "organized append": Kind(ORGANIZED | {"incremental_strategy": "append"}, APPEND, appended),
@@ -186,7 +188,20 @@ def assert_readable(project: Project, kind: Kind, run: int, where: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", KINDS)
 def test_runs_survive_kills_in_every_statement(new_project: Callable[..., Project], name: str) -> None:
-    kind = KINDS[name]
+    assert_survives_kills_in_every_statement(new_project, KINDS[name], name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["bucketed append", "bucketed merge", "bucketed insert_overwrite"])
+def test_runs_on_stock_spark_survive_kills_in_every_statement(
+    spark: SparkSession, new_project: Callable[..., Project], name: str
+) -> None:
+    with setting(spark, "spark.bucketing.enabled", "false"):
+        kind = replace(KINDS[name], switches_by="partition")
+        assert_survives_kills_in_every_statement(new_project, kind, name)
+
+
+def assert_survives_kills_in_every_statement(new_project: Callable[..., Project], kind: Kind, name: str) -> None:
     project = started(new_project, kind)
     os.environ["RUN"] = "1"
     with killed(project, lambda *_: False, BEFORE) as sent:
@@ -203,7 +218,8 @@ def test_runs_survive_kills_in_every_statement(new_project: Callable[..., Projec
 SAMPLE = {
     "organized merge": [("merge into", WITHIN), ("merge into", AFTER)],
     "organized append": [("insert into", WITHIN)],
-    "bucketed merge": [("create table .*__dbt_staged`", WITHIN)],
+    "bucketed merge": [("create table .*__dbt_build`", WITHIN), ("publish build", AFTER)],
+    "bucketed append": [("insert into table .*__dbt_merged`", WITHIN)],
 }
 
 

@@ -37,8 +37,8 @@ def days(project: Project) -> dict[str, tuple[str, int]]:
 
 
 def written_batches(sent: list[str]) -> int:
-    """Return the number of batches written to the table under construction, or over existing partitions."""
-    writes = re.compile(r"insert (overwrite table \S+`m`|into table \S+`m__dbt_tmp`)")
+    """Return the number of batches written to the table under construction, to builds, or over existing partitions."""
+    writes = re.compile(r"insert (overwrite table \S+`m`|into table \S+`m__dbt_(tmp|build)`)")
     return len([statement for statement in sent if writes.match(statement)])
 
 

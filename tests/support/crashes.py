@@ -115,14 +115,14 @@ class Crashed(Exception):
 
 @contextmanager
 def crashing(before: str | None, last_act: Callable[[], object] = lambda: None) -> Iterator[list[str]]:
-    """Record the changing statements of a rewrite; from the statement `before` on, run only `last_act`."""
+    """Record the changing statements of a rewrite; from a statement with this text on, run only `last_act`."""
     sent: list[str] = []
     real = Warehouse.change
 
     def watched(self: Warehouse, statement: str) -> None:
         if "dead" in sent:
             raise Crashed
-        if before is not None and statement.startswith(before):
+        if before is not None and before in statement:
             last_act()
             sent.append("dead")
             raise Crashed

@@ -85,7 +85,11 @@ def execute_half(project: Project, execute: Callable[[str], None], sql: str, sta
             aside = folder.with_name(f".{folder.name}")
             shutil.copytree(folder, aside)
             project.spark.sql(f"drop table {found[1]}")
-            aside.rename(folder)
+            if folder.exists():
+                # The files of an external table stay.
+                shutil.rmtree(aside)
+            else:
+                aside.rename(folder)
     elif found := WRITES.match(statement):
         # The files are written but not committed.
         attempt = project.location(found[1].split("`")[-2]) / "_temporary" / "0" / "_temporary" / "attempt_0"

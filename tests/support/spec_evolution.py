@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from bucketed_tables import Tables
 from commands import table_commands
+from partition_specs import metastore
 from pyspark.sql import SparkSession
 
 from conftest import Project, data_files
@@ -72,14 +73,21 @@ class SpecEvolution(Tables):
     def assert_whole(self, name: str, rows: list[str], **buckets: int) -> None:
         """Check the rows, that partitions are sealed with these numbers of buckets, and that nothing else remains.
 
-        Every folder below the table's folder belongs to a partition and is not hidden. The database has no other table.
+        Every folder below the table's folder belongs to a partition, or did so before the last rewrite, and is not
+        hidden. The database has no other table.
         """
         assert self.sums(name) == rows
         if buckets:
             assert self.record(name) == sealed(**buckets)
         folder = self.folder(name)
         data = {path.parent for path in data_files(folder)}
-        left = data - set(self.locations(name).values()) | {path for path in folder.rglob(".*") if path.is_dir()}
+        replaced = {
+            Path(found.split(" ", 1)[1].removeprefix("file:"))
+            for partition in metastore(self.spark).listPartitions(DB, name, -1)
+            if (found := partition.getParameters().get("bucketing.replaced"))
+        }
+        used = set(self.locations(name).values()) | replaced
+        left = data - used | {path for path in folder.rglob(".*") if path.is_dir()}
         assert not left, f"unexpected folders: {left}"
         assert not self.sql(f"show tables like '{name}__*'")
         assert not list(folder.parent.glob(f"{name}__*"))

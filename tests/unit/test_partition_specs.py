@@ -19,6 +19,7 @@ from spark_bucketing.report.output import console_on
 from spark_bucketing.report.table_specs import print_specs, specs_data
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.table import sql
+from spark_bucketing.table.builds import intermediate_name
 from spark_bucketing.table.compatibility import (
     Merging,
     compatible_read,
@@ -31,7 +32,6 @@ from spark_bucketing.table.metadata import partition_of
 from spark_bucketing.table.model import Column, Partition, Status, Table, words
 from spark_bucketing.table.partition_predicates import covering
 from spark_bucketing.table.rewrite import RewritePlan, plan_rewrite
-from spark_bucketing.table.staging import intermediate_name
 
 MERGING = Merging("auto", 2, 4)
 DS = (Column("ds", "string"),)
@@ -265,7 +265,7 @@ def test_partitions_with_shared_directories_are_not_rewritten() -> None:
     assert "also contains the table" in plan(whole).left[0][1]
 
 
-def test_staging_table_does_not_exceed_the_limit() -> None:
+def test_build_does_not_exceed_the_limit() -> None:
     sizes = [40, 40, 40, 150, 1]
     found = plan(*(part(f"ds={d}", None, size=size * 2**30) for d, size in zip("abcde", sizes, strict=True)))
     assert ["".join(partition.name[3:] for partition in batch) for batch in found.batches()] == ["ab", "c", "d", "e"]
@@ -273,12 +273,12 @@ def test_staging_table_does_not_exceed_the_limit() -> None:
     assert [len(batch) for batch in many.batches()] == [1000, 1000, 1]
 
 
-def test_staging_table_has_the_name_that_the_macros_expect() -> None:
-    assert intermediate_name("db.t", "staged") == "`db`.`t__dbt_staged`"
+def test_build_has_the_name_that_the_macros_expect() -> None:
+    assert intermediate_name("db.t", "build") == "`db`.`t__dbt_build`"
     long = "t" * 120
     assert (
-        intermediate_name(f"db.{long}", "staged")
-        == f"`db`.`{'t' * 80}_{hashlib.md5(long.encode()).hexdigest()}__dbt_staged`"
+        intermediate_name(f"db.{long}", "build")
+        == f"`db`.`{'t' * 80}_{hashlib.md5(long.encode()).hexdigest()}__dbt_build`"
     )
 
 

@@ -1,10 +1,10 @@
 {#-
   Runs one increment, or one batch, of an incremental model.
 
-    insert_overwrite, microbatch  partitioned: replaces the partitions of the new rows, in one INSERT OVERWRITE
-                                  unpartitioned: rebuilds the table
-    append, merge                 partitioned: rewrites the touched partitions through a staging table
-                                  unpartitioned: rebuilds the table, because stock Spark cannot replace less than a partition
+    partitioned    with the session extension: publishes builds of the touched partitions; see replace_partitions()
+                   without it: insert_overwrite and microbatch replace the partitions of the new rows, in one INSERT OVERWRITE;
+                   append and merge rewrite the touched partitions through a staging table
+    unpartitioned  rebuilds the table, because stock Spark cannot replace less than a partition
 
   If the layout changes, or if columns are dropped or change their type, it rewrites the whole table with the new rows. With
   on_bucket_change='evolve', a new bucket spec applies to the table and the written partitions only.
@@ -31,6 +31,9 @@
   {%- set rows = spark_bucketing.aligned_rows(relation, plain, existing_columns, layout.partition_by if rewrite else []) -%}
   {%- if overwrite and not layout.partition_by -%}
     {% do spark_bucketing.build_table(relation, [source], reconciled.columns, layout, existing) %}
+  {%- elif not rewrite and spark_bucketing.publishes_builds(existing) -%}
+    {% do spark_bucketing.validate_merge_predicates(rows, source, increment) %}
+    {% do spark_bucketing.replace_partitions(relation, source, rows, reconciled, layout, increment, existing, change, batch) %}
   {%- elif overwrite and not rewrite and not batch and not spark_bucketing.reads_relation(source, relation) -%}
     {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
     {% do spark_bucketing.overwrite_partitions(relation, source, reconciled.columns, layout) %}

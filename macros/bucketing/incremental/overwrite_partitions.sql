@@ -5,9 +5,7 @@
   without buckets.
 -#}
 {% macro overwrite_partitions(relation, source, columns, layout) -%}
-  {#- With seals, the time alone identifies this statement's files: unsealed files are rare, and an INSERT takes longer than most clock skews. -#}
-  {%- set before = {'since': (modules.datetime.datetime.now().timestamp() * 1000000) | int, 'writes': []} if layout.bucket_hash != 'spark' and spark_bucketing.extension_enabled()
-      else spark_bucketing.before_write(spark_bucketing.table_layout(relation).location) -%}
+  {%- set before = spark_bucketing.before_write(spark_bucketing.table_layout(relation).location) -%}
   {% do spark_bucketing.insert_bucketed(relation, source, columns, layout, overwrite=true) %}
   {% do spark_bucketing.verify_buckets(relation, layout, before) %}
 {%- endmacro %}

@@ -3,15 +3,17 @@
     tmp      the new table, until it is swapped in
     staged   staging table with the complete new rows of the touched partitions. If a run crashes after it has completed this table, the next run
              replaces the partitions with its rows (docs/explanation/replacing-rows.md)
+    build    the rows of one run, in a directory of the table that the run publishes
+    merged   the same, with the rows of the partitions that exist
     input    the rows of one run
     plan     the file plan of an organized table
     backup   the previous table, between the two renames of a swap
     trash    a table whose directory the run deletes by dropping the table
-  The next run drops leftover tables of all roles except staged and backup.
+  The next run drops leftover tables of all roles except staged and backup. For build and merged, see recover_build().
 -#}
 {% macro intermediate_relations(relation) -%}
   {%- set relations = {} -%}
-  {%- for role in ['backup', 'staged', 'tmp', 'input', 'plan', 'trash'] -%}
+  {%- for role in ['backup', 'staged', 'build', 'merged', 'tmp', 'input', 'plan', 'trash'] -%}
     {%- set suffix = '__dbt_' ~ role -%}
     {%- set name = relation.identifier -%}
     {#- The metastore's limit is 128 characters. -#}

@@ -18,7 +18,7 @@
   {%- for key in ['Created Time', 'Type', 'Provider', 'Num Buckets', 'Bucket Columns', 'Sort Columns'] -%}
     {%- do details.update({key: modules.re.findall('(?m)^' ~ key ~ ': (.*)$', before) | first | default('')}) -%}
   {%- endfor -%}
-  {%- for key in ['Location', 'Serde Library', 'Partition Columns'] -%}
+  {%- for key in ['Location', 'Serde Library', 'Partition Provider', 'Partition Columns'] -%}
     {%- do details.update({key: modules.re.findall('(?m)^' ~ key ~ ': (.*)$', text) | last | default('')}) -%}
   {%- endfor -%}
   {%- set after = '\n(?:View Text|View Original Text|Collation|Table Properties|Statistics|Location|Serde Library|Schema|Partition Provider): ' -%}
@@ -55,6 +55,7 @@
       'clustered_by': spark_bucketing.quoted_names(details['Bucket Columns']),
       'sorted_by': spark_bucketing.quoted_names(details['Sort Columns']),
       'partition_by': spark_bucketing.quoted_names(details['Partition Columns']),
+      'tracks_partitions': details['Partition Provider'] == 'Catalog',
       'range_by': property.range_by,
       'implicit_partition_by': property.implicit_partition_by,
   }) }}

@@ -4,6 +4,7 @@
                                   metastore can commit the second rename and still move the directory back
     backup and the relation       crashed after a swap: drops the backup
     staged                        crashed while it replaced partitions: complete_replacement(), unless this run rebuilds the table
+    build, merged                 crashed before or after it published partitions: recover_build()
     others                        crashed during a build: drops them, and deletes directories without a table, in which CREATE TABLE would fail
 
   rebuild: bool, whether this run rebuilds the table
@@ -34,12 +35,15 @@
       {%- set state.exists = true -%}
     {%- endif -%}
   {%- endif -%}
-  {%- for role, leftover in roles.items() if role not in ['backup', 'staged'] and leftover.identifier | lower in found -%}
+  {%- for role, leftover in roles.items() if role not in ['backup', 'staged', 'build', 'merged'] and leftover.identifier | lower in found -%}
     {% do log('Dropping ' ~ leftover ~ ', which another run of this model left behind or still uses. If that run is still active, it will fail, and '
         ~ relation ~ ' keeps its rows. Run a model only once at a time.', info=true) %}
     {% do spark_bucketing.drop_relation_with_files(leftover) %}
   {%- endfor -%}
   {%- set existing = spark_bucketing.table_layout(relation) if state.exists else none -%}
+  {%- for build in [roles.build, roles.merged] if build.identifier | lower in found -%}
+    {% do spark_bucketing.recover_build(relation, existing, build) %}
+  {%- endfor -%}
   {%- set absent = roles.values() | reject('equalto', roles.staged if roles.staged.identifier | lower in found else none) | list -%}
   {%- set strays = spark_bucketing.stray_directories(absent) -%}
   {%- if roles.backup in strays and existing and existing.type == 'table' and not existing.external -%}

@@ -8,8 +8,9 @@
 
   columns: list of {name, type, comment} in the order of the query; the table has the partition columns last
   layout: dict, from resolve_layout() or resolve_organized_layout()
+  parent: string, location of the table for which this table is a build, or none
 -#}
-{% macro bucketed_table_ddl(relation, columns, layout) -%}
+{% macro bucketed_table_ddl(relation, columns, layout, parent=none) -%}
   {%- set version = spark_bucketing.bucketing_versions().get(layout.bucket_hash) -%}
   {%- set hive = version is not none -%}
   {%- set build = 'build-' ~ modules.datetime.datetime.now().strftime('%Y%m%d%H%M%S%f') -%}
@@ -45,8 +46,9 @@
   {%- if hive %}
   {{ spark_bucketing.hive_storage_clause(layout) }}
   {%- endif %}
-  {%- if layout.location_root %}
-  location {{ spark_bucketing.string_literal(layout.location_root.rstrip('/') ~ '/' ~ model.alias ~ '/' ~ build) }}
+  {%- set parent = parent or (layout.location_root.rstrip('/') ~ '/' ~ model.alias if layout.location_root) %}
+  {%- if parent %}
+  location {{ spark_bucketing.string_literal(parent.rstrip('/') ~ '/' ~ build) }}
   {%- endif %}
   tblproperties {{ spark_bucketing.property_list(properties) }}
 {%- endmacro %}

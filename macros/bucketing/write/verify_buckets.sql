@@ -57,8 +57,8 @@
 {%- endmacro %}
 
 
-{#- Returns the location of a table, without a query if this run created the table. -#}
+{#- Returns the location of a table, without a query if this run created it as a managed table. -#}
 {% macro table_location(relation, layout) -%}
-  {%- set made = not layout.location_root and spark_bucketing.quote_relation(relation) in context.get('__spark_bucketing_made', {}) -%}
-  {{ return(spark_bucketing.default_location(relation) if made else spark_bucketing.table_layout(relation).location) }}
+  {%- set managed = context.get('__spark_bucketing_made', {}).get(spark_bucketing.quote_relation(relation)) -%}
+  {{ return(spark_bucketing.default_location(relation) if managed else spark_bucketing.table_layout(relation).location) }}
 {%- endmacro %}

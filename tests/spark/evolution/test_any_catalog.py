@@ -60,7 +60,8 @@ def test_seal_is_written_and_the_stale_descriptor_is_reported(tables: Tables) ->
     described = option.apply(store.bucketing.BucketDescriptor.of(store.table.bucketSpec()))
     put_parameters(tables, "t", "p=0", dict.fromkeys(before))
     with logged(tables.spark, "org.apache.spark.sql.bucketing.metadata.CatalogPartitions") as lines:
-        change = store.bucketing.PartitionChange(store.list()["p=0"], option.apply(some), described)
+        unchanged = option.apply(None), store.jvm.PythonUtils.toScalaMap({})
+        change = store.bucketing.PartitionChange(store.list()["p=0"], option.apply(some), described, *unchanged)
         store.java.change(store.table, store.jvm.PythonUtils.toSeq([change]), False)
     assert "descriptors of 1 partitions of" in lines[0] and "spark.sql.hive.metastore.jars" in lines[0]
     # Spark's catalog interface removes the buckets from a descriptor.

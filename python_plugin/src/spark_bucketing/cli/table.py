@@ -15,13 +15,13 @@ from spark_bucketing.report.formatting import size
 from spark_bucketing.report.table_overview import write_overviews
 from spark_bucketing.report.table_specs import write_plan, write_sealed
 from spark_bucketing.report.table_verification import write_verifications
+from spark_bucketing.table.builds import find_builds
 from spark_bucketing.table.file_statistics import organized_table, read_file_statistics, repair_file_statistics
 from spark_bucketing.table.metadata import read_table, seal_table
 from spark_bucketing.table.model import Status, total_size
 from spark_bucketing.table.overview import qualified, read_overviews
 from spark_bucketing.table.partition_predicates import select_partitions
 from spark_bucketing.table.rewrite import RewritePlan, Rewriter, plan_rewrite
-from spark_bucketing.table.staging import find_staging, is_complete
 from spark_bucketing.table.verification import verify_table
 from spark_bucketing.table.warehouse import Warehouse
 from spark_bucketing.units import count
@@ -114,9 +114,9 @@ def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -
 def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
     """Rewrite partitions of TABLE with the table's current bucket spec and one file per bucket.
 
-    Skips partitions that are already sealed with this spec. Copies the other partitions to a staging table, compares
-    the row counts, and overwrites the partitions from the staging table. If the command is interrupted or killed, run
-    it again. The next run continues from a complete staging table, or drops an incomplete one.
+    Skips partitions that are already sealed with this spec. Writes the rows of the other partitions to a build,
+    compares the row counts, and publishes the build: readers see the old files of all these partitions or the new
+    ones. If the command is interrupted or killed, run it again.
 
     No other job may write to these partitions, and no other rewrite of the table may run at the same time.
     """
@@ -162,12 +162,8 @@ def stats(name: str, repair: bool, form: str, place: Place) -> None:
 
 
 def _show_recovery(warehouse: Warehouse, name: str, line: ProgressLine) -> None:
-    staging = find_staging(warehouse, name)
-    if staging:
-        what = "completed" if is_complete(staging) else "dropped"
-        line.echo(
-            f"{staging.name}: an earlier run crashed or is still running; this staging table would be {what} first."
-        )
+    for build in find_builds(warehouse, name):
+        line.echo(f"{build}: an earlier run crashed or is still running; this build would be recovered first.")
 
 
 def _rewrite(warehouse: Warehouse, plan: RewritePlan, line: ProgressLine) -> None:

@@ -1,28 +1,24 @@
 """Rewrite many partitions in one pass with the table's bucket spec; see docs/explanation/replacing-rows.md.
 
-1. Copy the partitions' rows with CREATE TABLE AS SELECT to a staging table, which the next run drops after a crash.
-2. Compare row counts per partition, and mark the staging table as complete. A run after a later crash continues here.
-3. INSERT OVERWRITE the partitions from the staging table.
-4. Compare row counts per partition, and check the seals.
-5. Drop the staging table.
+1. Write the partitions' rows to a build. After a crash, the next run deletes it.
+2. Compare row counts per partition, and check the seals of the build.
+3. Publish the build with one statement of the session extension.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from spark_bucketing.errors import BucketingError, TableError
 from spark_bucketing.spec import HASH_OF_VERSION, STATED_VERSIONS, VERSION_PROPERTY, BucketSpec, stated_version
-from spark_bucketing.table import sql, staging
+from spark_bucketing.table import builds, sql
 from spark_bucketing.table.metadata import read_partitions
 from spark_bucketing.table.model import Partition, Table, one_spelling, words
 from spark_bucketing.table.partition_predicates import covering
-from spark_bucketing.table.staging import Staging
 from spark_bucketing.table.warehouse import Warehouse
 
-# Limits for one staging table: its bytes are stored twice, and one statement names all of its
-# partitions.
+# Limits for one build: its bytes are stored twice, and one statement names all of its partitions.
 _BATCH_BYTES = 100 * 2**30
 _BATCH_PARTITIONS = 1000
 # Number of partitions that a message names.
@@ -38,12 +34,12 @@ class RewritePlan:
     table: Table  # with all its partitions
     todo: tuple[Partition, ...]  # partitions to rewrite
     done: tuple[Partition, ...]  # partitions that have the table's spec or no files
-    left: tuple[tuple[Partition, str], ...]  # partitions that cannot be overwritten, with the reason
+    left: tuple[tuple[Partition, str], ...]  # partitions that cannot be rewritten, with the reason
 
     def batches(self) -> Iterator[tuple[Partition, ...]]:
         """Yield the partitions in batches.
 
-        Each batch gets its own staging table.
+        Each batch gets its own build.
         """
         batch: list[Partition] = []
         held = 0
@@ -128,7 +124,7 @@ def _inside(table: Table) -> Mapping[str, Sequence[str]]:
 
 
 def _obstacle(part: Partition, unclear: frozenset[str], inside: Mapping[str, Sequence[str]]) -> str:
-    """Return why INSERT OVERWRITE would not replace exactly this partition, or an empty string if it would."""
+    """Return why a rewrite would not replace exactly this partition, or an empty string if it would."""
     if part.name in unclear:
         return "Spark formats its values differently, so an INSERT would write to another directory"
     others = (name for name in inside.get(one_spelling(part.location), ()) if name != part.name)
@@ -136,7 +132,7 @@ def _obstacle(part: Partition, unclear: frozenset[str], inside: Mapping[str, Seq
 
 
 class Rewriter:
-    """Replaces the rows of partitions, using a staging table.
+    """Replaces the rows of partitions with builds.
 
     Args:
         warehouse: a warehouse with an open session.
@@ -156,136 +152,75 @@ class Rewriter:
             The number of replaced partitions. Partitions without rows are not replaced.
 
         Raises:
-            BucketingError: the rewrite failed. The next run completes it or drops the staging table.
+            BucketingError: the rewrite failed, and the table is unchanged.
         """
-        self._refresh()
-        staged = staging.stage_rows(self._warehouse, self._table, self._condition(batch))
+        condition = covering(self._table, batch)
+        self._warehouse.change(f"refresh table {self._name}")
+        build = builds.write_build(self._warehouse, self._table, batch, condition)
         try:
-            self._compare(staged, batch, f"No partition of table `{self._table.name}` was replaced")
+            self._compare(build, condition)
+            empty = self._check_partitions(build)
+            if empty:
+                builds.drop_partitions(self._warehouse, self._table, build, empty)
+            builds.publish_build(self._warehouse, self._table, build)
         except BucketingError:
-            self._drop(staged.name)
+            builds.recover_build(self._warehouse, self._table, build)
             raise
-        staging.complete(self._warehouse, self._table, staged.name)
-        self._replace(staged)
-        for part in batch:
-            if part.values not in staged.filled:
-                self._notify(
-                    f"{part.name} has files without rows and was skipped. Run `spark-bucketing table seal` to seal it."
-                )
-        return len(staged.filled)
+        for part in empty:
+            self._notify(
+                f"{part.name} has files without rows and was skipped. Run `spark-bucketing table seal` to seal it."
+            )
+        return len(batch) - len(empty)
 
     def recover(self) -> bool:
-        """Complete or clean up an interrupted run of this command or of dbt.
+        """Complete or delete builds of an interrupted run of this command or of dbt.
 
         Returns:
-            Whether partitions were replaced.
-
-        Raises:
-            TableError: the staged rows no longer match the table, or another writer changed the partitions.
+            Whether there were any.
         """
-        left = staging.find_staging(self._warehouse, self._table.name)
-        if left is None:
-            return False
-        if not staging.is_complete(left):
-            self._notify(f"An earlier run crashed while writing {left.name}; dropping this table.")
-            self._drop(left.name)
-            return False
-        staged = staging.complete_staging(self._warehouse, self._table, left)
-        there = named(self._filled(staged, self._table.partitions)) or "partitions"
-        # The staged rows are unchanged, so the partitions must still have the same number of rows, or none.
-        if staged.same_rows:
-            self._compare(
-                staged,
-                self._filled(staged, self._table.partitions),
-                f"An earlier run crashed while it replaced {there} of table `{self._table.name}`, and another job "
-                "has since written to the table. Nothing was changed",
-                f"make sure that the table has all rows, and drop {staged.name}",
-                or_none=True,
-            )
-        self._notify(f"An earlier run crashed while it replaced {there}; completing it from {staged.name}.")
-        self._replace(staged)
-        return True
+        found = builds.find_builds(self._warehouse, self._table.name)
+        for build in found:
+            self._notify(f"An earlier run crashed while it wrote or published {build}; recovering this build.")
+            builds.recover_build(self._warehouse, self._table, build)
+        return bool(found)
 
-    def _replace(self, staged: Staging) -> None:
-        """Overwrite the partitions with the staged rows, compare the row counts, and drop the staging table."""
-        self._refresh()
-        columns = sql.names(self._table.all_columns)
-        self._warehouse.change(
-            f"insert overwrite table {self._name} partition ({self._keys}) select {columns} from {staged.rows}"  # noqa: S608
-        )
-        partitions = read_partitions(self._warehouse, self._table.name)
-        for part in partitions:
-            if part.values in staged.emptied:
-                spec = sql.partition_spec(self._table.columns, part)
-                self._warehouse.change(f"alter table {self._name} drop if exists {spec}")
-        written = self._filled(staged, partitions)
-        self._compare(
-            staged,
-            written,
-            f"The rows of table `{self._table.name}` remain in {staged.name}, and the next run writes them again",
-        )
-        self._drop(staged.name)
-        self._refuse_unsealed(written)
-
-    @staticmethod
-    def _filled(staged: Staging, partitions: Sequence[Partition]) -> list[Partition]:
-        return [part for part in partitions if part.values in staged.filled]
-
-    def _refresh(self) -> None:
-        self._warehouse.change(f"refresh table {self._name}")
-
-    def _drop(self, name: str) -> None:
-        self._warehouse.change(f"drop table if exists {name}")
-
-    def _condition(self, parts: Sequence[Partition]) -> str:
-        """Return a predicate that selects the rows of these partitions, including partitions that no longer exist."""
-        names = {part.name for part in parts}
-        others = (part for part in self._table.partitions if part.name not in names)
-        return covering(replace(self._table, partitions=(*others, *parts)), parts)
-
-    def _compare(
-        self,
-        staged: Staging,
-        parts: Sequence[Partition],
-        consequence: str,
-        instead: str = "if another job writes to the table, wait for it, and run the command again",
-        or_none: bool = False,
-    ) -> None:
-        """Raise an error unless each partition has as many rows in the table as in the staging table.
-
-        With `or_none`, the table may also have no rows in a partition.
-        """
-        self._refresh()
+    def _compare(self, build: str, condition: str) -> None:
+        """Raise an error unless each partition has as many rows in the table as in the build."""
         counted = (
-            f"select {self._keys}, count(*) as here, 0 as there from {self._name} where {self._condition(parts)} "  # noqa: S608
-            f"group by {self._keys} union all select {self._keys}, 0, count(*) from {staged.rows} group by {self._keys}"
+            f"select {self._keys}, count(*) as here, 0 as there from {self._name} where {condition} "  # noqa: S608
+            f"group by {self._keys} union all select {self._keys}, 0, count(*) from {build} group by {self._keys}"
         )
         different = self._warehouse.rows(
             f"select to_json(struct({self._keys})) as place, sum(here) as here, sum(there) as there from ({counted}) "  # noqa: S608
-            f"group by {self._keys} having sum(here) not in (sum(there){', 0' if or_none else ''}) limit {_NAMED}"
+            f"group by {self._keys} having sum(here) <> sum(there) limit {_NAMED}"
         )
         if different:
             found = "; ".join(
                 f"{row['place']} has {row['here']:,} rows in the table, and {row['there']:,}" for row in different
             )
             raise TableError(
-                f"{consequence}.",
-                found=f"{found} in the staging table {staged.name}",
-                expected="the same number of rows" + (", or none" if or_none else ""),
-                instead=instead,
+                f"No partition of table `{self._table.name}` was replaced.",
+                found=f"{found} in the build {build}",
+                expected="the same number of rows",
+                instead="if another job writes to the table, wait for it, and run the command again",
             )
 
-    def _refuse_unsealed(self, parts: Sequence[Partition]) -> None:
-        """Raise an error unless all partitions are sealed with the table's spec and have one file per bucket."""
-        target = target_of(self._table)
-        bad = [part for part in parts if not part.has(target)]
+    def _check_partitions(self, build: str) -> list[Partition]:
+        """Return the partitions without files.
+
+        Raises:
+            TableError: a partition is not sealed with the table's spec, or has several files in a bucket.
+        """
+        target, partitions = target_of(self._table), read_partitions(self._warehouse, build)
+        bad = [part for part in partitions if part.has_files and not part.has(target)]
         if bad:
             raise TableError(
-                f"Not all partitions of table `{self._table.name}` are sealed after the rewrite.",
-                found=f"{bad[0].summary} in {named(bad)}",
+                f"No partition of table `{self._table.name}` was replaced.",
+                found=f"{bad[0].summary} in {named(bad)} of the build {build}",
                 expected=f"sealed files with {words(target)}, one file per bucket",
-                instead="run the command again; another job may have changed the table",
+                instead="run the command again; another job may have changed the build",
             )
+        return [part for part in partitions if not part.has_files]
 
 
 def named(partitions: Sequence[Partition]) -> str:

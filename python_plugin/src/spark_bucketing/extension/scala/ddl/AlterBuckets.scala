@@ -27,6 +27,8 @@ object ResolveBucketDdl extends Rule[LogicalPlan] {
     case SealBuckets(ResolvedTable(_, _, found: V1Table, _), partition, asked) =>
       SealBucketsCommand(found.v1Table.identifier, partition, asked)
     case RecoverFiles(ResolvedTable(_, _, found: V1Table, _)) => RecoverFilesCommand(found.v1Table.identifier)
+    case AlterBuilds(ResolvedTable(_, _, found: V1Table, _), action) => AlterBuildsCommand(found.v1Table.identifier, action)
+    case AlterBuilds(table: ResolvedTable, _) => throw refused(table)
     case RecoverFiles(table: ResolvedTable) => throw refused(table)
     case AlterBuckets(table: ResolvedTable, _, _) => throw refused(table)
     case SealBuckets(table: ResolvedTable, _, _) => throw refused(table)

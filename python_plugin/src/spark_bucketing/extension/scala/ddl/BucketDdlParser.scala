@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.parser._
 import org.apache.spark.sql.catalyst.parser.SqlBaseParser._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.execution.{ExplainMode, SparkSqlAstBuilder, SparkSqlParser}
 import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.internal.SQLConf
@@ -29,6 +30,12 @@ import org.apache.spark.sql.types.{DataType, StructType}
  * Another statement completes or undoes a file replacement that a crash interrupted:
  * {{{
  *   ALTER TABLE t RECOVER FILES
+ * }}}
+ * Three more statements replace the rows of partitions; see [[Publication]]:
+ * {{{
+ *   ALTER TABLE t START BUILD IN b
+ *   ALTER TABLE t PUBLISH BUILD FROM b [, c]
+ *   ALTER TABLE t RECOVER BUILD FROM b
  * }}}
  * These statements also work in EXPLAIN. A SQL script (BEGIN ... END) cannot contain them, because Spark parses a script as a whole.
  */
@@ -99,8 +106,15 @@ private object BucketStatement extends SparkSqlParser {
         if (next(CLUSTERED)) Some(AlterBuckets(table("CLUSTERED BY"), partition, Some(bucketSpec())))
         else if (take(NOT, CLUSTERED)) Some(AlterBuckets(table("NOT CLUSTERED"), partition, None))
         else if (word("SEAL") && take(BUCKETS)) Some(SealBuckets(table("SEAL BUCKETS"), partition, seal()))
-        else if (partition.isEmpty && word("RECOVER") && word("FILES")) Some(RecoverFiles(table("RECOVER FILES")))
-        else None
+        else if (partition.isEmpty && word("START") && word("BUILD")) Some(AlterBuilds(table("START BUILD"), StartBuild(tableAfter(IN))))
+        else if (partition.isEmpty && word("PUBLISH") && word("BUILD")) {
+          val first = tableAfter(FROM)
+          Some(AlterBuilds(table("PUBLISH BUILD"), PublishBuild(first +: Iterator.continually(take(COMMA)).takeWhile(identity).map(_ => tableName()).toSeq)))
+        } else if (partition.isEmpty && word("RECOVER")) {
+          if (word("BUILD")) Some(AlterBuilds(table("RECOVER BUILD"), RecoverBuild(tableAfter(FROM))))
+          else if (word("FILES")) Some(RecoverFiles(table("RECOVER FILES")))
+          else None
+        } else None
       if (found.isDefined) {
         while (take(SEMICOLON)) ()
         expect(next(Token.EOF), "the end of the statement")
@@ -122,6 +136,13 @@ private object BucketStatement extends SparkSqlParser {
       if (dry) expect(word("RUN"), "RUN")
       SealOptions(where, dry)
     }
+
+    private def tableAfter(keyword: Int): String = {
+      expect(take(keyword), s"${VOCABULARY.getSymbolicName(keyword)} and the name of a table")
+      tableName()
+    }
+
+    private def tableName(): String = visitMultipartIdentifier(parser.multipartIdentifier()).map(quoteIdentifier).mkString(".")
 
     private def expect(found: Boolean, what: String): Unit =
       if (!found) parser.notifyErrorListeners(s"'${parser.getCurrentToken.getText}': expected $what")

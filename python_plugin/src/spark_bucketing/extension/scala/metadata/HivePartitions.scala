@@ -48,7 +48,7 @@ class HivePartitions(client: HiveClientImpl) extends PartitionStore {
     found.getParameters.asScala.toMap, Some(described(found.getSd)), found)
 
   override def change(table: CatalogTable, changes: Seq[PartitionChange], toHiveLayout: Boolean): Unit =
-    changes.grouped(PartitionStore.AtATime).foreach { some =>
+    PartitionStore.transactions(changes).foreach { some =>
       val altered = some.map(changed)
       if (toHiveLayout) altered.foreach(partition => HiveTableChange.toHiveStorage(partition.getSd, table))
       call(_.alter_partitions(table.database, table.identifier.table, new ArrayList(altered.asJava), KeepStatistics))
@@ -101,7 +101,8 @@ object HivePartitions {
 
   private def changed(change: PartitionChange): Partition = {
     val partition = change.partition.raw.asInstanceOf[Partition]
-    partition.setParameters(new HashMap(PartitionStore.withSeal(partition.getParameters.asScala.toMap, change.seal).asJava))
+    partition.setParameters(new HashMap(change.newParameters.asJava))
+    change.content.foreach(built => partition.setSd(built.raw.asInstanceOf[Partition].getSd.deepCopy))
     change.described.foreach(describe(partition.getSd, _))
     partition
   }

@@ -91,7 +91,7 @@ object PartitionFiles {
   }
 
   /** Lists partitions in parallel, and keeps their order. If an error occurs, throws the original error instead of the thread pool's wrapper. */
-  def atOnce[T](partitions: Seq[StoredPartition])(list: StoredPartition => T): Seq[T] =
+  def atOnce[A, T](partitions: Seq[A])(list: A => T): Seq[T] =
     try ThreadUtils.parmap(partitions, "bucketing-list", FoldersAtATime)(list)
     catch { case error: SparkException if error.getCause != null => throw error.getCause }
 

@@ -47,11 +47,27 @@ case class StoredPartition(
  *
  * @param seal the new seal, or None to remove the seal
  * @param described the new buckets in the descriptor, or None to keep the descriptor
+ * @param content another partition whose location, columns and format the partition gets, or None to keep its own
+ * @param parameters parameters to set in addition to the seal
  */
-case class PartitionChange(partition: StoredPartition, seal: Option[Seal], described: Option[BucketDescriptor]) {
+case class PartitionChange(
+    partition: StoredPartition, seal: Option[Seal], described: Option[BucketDescriptor], content: Option[StoredPartition] = None,
+    parameters: Map[String, String] = Map.empty) {
 
   /** Returns whether the partition already has this seal and this descriptor. */
   def isDone: Boolean = partition.seal == seal.map(Right(_)) && described.forall(wanted => partition.described.forall(_ == wanted))
+
+  /** Returns the new parameters. Statistics do not describe new content. */
+  def newParameters: Map[String, String] = {
+    val kept = if (content.isEmpty) partition.parameters else partition.parameters.filterNot { case (key, _) => PartitionChange.isStatistic(key) }
+    PartitionStore.withSeal(kept, seal) ++ parameters
+  }
+}
+
+object PartitionChange {
+  private val Statistics = Set("COLUMN_STATS_ACCURATE", "numFiles", "numRows", "rawDataSize", "totalSize", "numFilesErasureCoded")
+
+  private def isStatistic(key: String): Boolean = Statistics(key) || key.startsWith("spark.sql.statistics.")
 }
 
 /** Reads and changes tables, partitions and their seals. Each method makes one metastore call, or one call per 1,000 partitions. */
@@ -72,7 +88,7 @@ trait PartitionStore {
     }.mkString("/")
 
   /**
-   * Changes the seals and the descriptors of partitions.
+   * Changes the seals and the descriptors of partitions. Changes of content are one transaction.
    *
    * @param toHiveLayout whether to convert the partitions of a data source table to the Hive layout
    */
@@ -107,6 +123,14 @@ object PartitionStore {
     HivePartitions.of(catalog).getOrElse(new CatalogPartitions(catalog))
   }
 
+  /** Returns changes in groups, each of which is one transaction. */
+  def transactions(changes: Seq[PartitionChange]): Iterator[Seq[PartitionChange]] =
+    if (changes.exists(_.content.isDefined)) Iterator(changes) else changes.grouped(AtATime)
+
+  /** Returns the values in the name of a partition. */
+  def valuesOf(table: CatalogTable, name: String): Map[String, String] =
+    table.partitionColumnNames.zip(name.split("/").map(part => ExternalCatalogUtils.unescapePathName(part.substring(part.indexOf('=') + 1)))).toMap
+
   /** Returns properties in which this seal replaces the existing seal. If the seal is None, the existing seal is removed. */
   def withSeal(properties: Map[String, String], seal: Option[Seal]): Map[String, String] =
     properties -- Seal.Keys ++ seal.fold(Map.empty[String, String])(_.parameters)
@@ -136,10 +160,11 @@ class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore with Lo
       s"The descriptors of ${changes.length} partitions of ${table.identifier.quotedString} do not match their seals: " +
         "found a metastore client other than Spark's built-in client. Hive and Trino read only the descriptors. " +
         "Expected spark.sql.hive.metastore.jars=builtin. Instead: write to the table in a session with this setting.")
-    changes.grouped(PartitionStore.AtATime).foreach { some =>
+    PartitionStore.transactions(changes).foreach { some =>
       catalog.alterPartitions(table.database, table.identifier.table, some.map { change =>
         val found = change.partition.raw.asInstanceOf[CatalogTablePartition]
-        found.copy(parameters = PartitionStore.withSeal(found.parameters, change.seal))
+        val built = change.content.map(_.raw.asInstanceOf[CatalogTablePartition])
+        found.copy(parameters = change.newParameters, storage = built.fold(found.storage)(_.storage))
       })
     }
   }
