@@ -337,8 +337,8 @@ def test_rewrite_survives_a_crash_before_each_statement(tables: SpecEvolution) -
 @pytest.mark.parametrize(
     ("step", "error"),
     [
-        ("insert into", "written to the partition ds=a since the build read it"),
-        (" publish build ", "written to the partition ds=a since the build read it"),
+        ("insert into", "changes by another statement in the partition ds=a since the build read it"),
+        (" publish build ", "changes by another statement in the partition ds=a since the build read it"),
     ],
 )
 def test_rows_added_during_a_rewrite_are_not_lost(tables: SpecEvolution, step: str, error: str) -> None:

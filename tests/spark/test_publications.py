@@ -146,7 +146,7 @@ def test_concurrent_insert_is_not_lost(project: Project) -> None:
 
     with executing(insert_first):
         _, failure = project.attempt("run", v="two")
-    assert "another statement has written to the partition ds=1 since the build read it" in failure
+    assert "changes by another statement in the partition ds=1 since the build read it" in failure
     assert len(content(project)) == 7
     project.dbt("run", v="two")
     rows = content(project)
