@@ -62,7 +62,7 @@ def test_swapped_folders_and_files_are_errors(table: OrganizedTable) -> None:
     expected = table.expected()
     records = table.location / "_replaced"
     records.write_text("")
-    is_refused(table, "_replaced is damaged: not a directory")
+    is_refused(table, r"_replaced is damaged\.\n  found:    not a directory")
     records.unlink()
     (records / "20260101000000000000-0" / "done").mkdir(parents=True)
     is_refused(table, "done is damaged: not a file")
