@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from bucketed_tables import no_extension
+from crashes import executing
 from test_bucketed_table import assert_one_file_per_bucket, assert_sorted
 
 from conftest import Project
@@ -231,3 +232,36 @@ def test_table_dropped_by_a_hook_gets_a_full_build(project: Project) -> None:
     project.build(sql, **INCREMENTAL, pre_hook=drop)
     project.dbt("run", drop=True)
     assert [row.v for row in project.rows("select v from {schema}.m")] == ["False"]
+
+
+READS_ITSELF = "select id as k, 'new' as v, id % 3 as p from range(6)" + versions(
+    "", " where 0 < (select count(*) from {{ this }})"
+)
+
+
+@pytest.mark.parametrize(("strategy", "partition_by"), [("append", ["p"]), ("merge", ["p"]), ("merge", [])])
+def test_rows_inserted_after_the_model_read_its_table_are_kept(
+    project: Project, strategy: str, partition_by: list[str]
+) -> None:
+    """The model's query caches the table's files, and then another session inserts a row."""
+    config: dict[str, Any] = {"incremental_strategy": strategy, "partition_by": partition_by}
+    if strategy == "merge":
+        config |= {"unique_key": ["k", "p"], "incremental_predicates": ["DBT_INTERNAL_DEST.p >= 0"]}
+    project.model("m", READS_ITSELF, **INCREMENTAL | config)
+    project.dbt("run")
+    other, state = project.spark.newSession(), list[str]()
+    other.conf.set("hive.exec.dynamic.partition.mode", "nonstrict")
+
+    def insert_after_input(execute: Callable[[str], None], sql: str) -> None:
+        if state == ["read"]:
+            other.sql(f"insert into {project.schema}.m select 99, 'other', 1")
+            state.append("inserted")
+        execute(sql)
+        if not state and "__dbt_input" in sql and "create table" in sql:
+            state.append("read")
+
+    with executing(insert_after_input):
+        project.dbt("run")
+    assert state == ["read", "inserted"]
+    project.spark.sql(f"refresh table {project.schema}.m")
+    assert [tuple(row) for row in project.rows("select k, v, p from {schema}.m where k = 99")] == [(99, "other", 1)]

@@ -44,6 +44,8 @@
   {%- else -%}
     {% do spark_bucketing.validate_merge_predicates(rows, source, increment) %}
     {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout) -%}
+    {#- The model's query may have cached the table's files. Rows that another session has inserted since would be lost. -#}
+    {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
     {%- set new_rows = spark_bucketing.quote_relation(input) -%}
     {%- set keys = spark_bucketing.columns_named(plain, layout.partition_by) -%}
     {%- if increment.strategy == 'merge' and increment.predicates -%}
