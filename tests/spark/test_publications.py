@@ -154,6 +154,34 @@ def test_concurrent_insert_is_not_lost(project: Project) -> None:
     assert project.tables() == {"m"}
 
 
+@pytest.mark.parametrize("reads_itself", [True, False], ids=["reads itself", ""])
+@pytest.mark.parametrize(
+    "kind", all_long_but(("append", "merge that moves rows"), ("append", "merge", "merge that moves rows"))
+)
+@pytest.mark.usefixtures("extension")
+def test_rows_that_were_inserted_before_the_run_reads_the_table_are_kept(
+    project: Project, kind: str, reads_itself: bool
+) -> None:
+    """The session has cached the table's files, and then another session inserts a row."""
+    condition = " where 0 < (select count(*) from {{ this }})" if reads_itself else ""
+    project.model("m", f"{NUMBERS}{{% if is_incremental() %}}{condition}{{% endif %}}", **STRATEGIES[kind])
+    project.dbt("run", v="one")
+    other, done = project.spark.newSession(), list[str]()
+    other.conf.set("hive.exec.dynamic.partition.mode", "nonstrict")
+
+    def insert_first(execute: Any, sql: str) -> None:
+        if " start build in " in sql and not done:
+            other.sql(f"insert into {project.table('m')} select 99, 'other', 1")
+        done.extend([sql] if " start build in " in sql else [])
+        execute(sql)
+
+    with executing(insert_first):
+        project.dbt("run", v="two")
+    rows = content(project)
+    assert ("99", "other", "1") in rows and len(rows) == (13 if kind == "append" else 7)
+    assert len(done) == 1, "the run records partitions once"
+
+
 @pytest.mark.parametrize("kind", all_long_but(("append", "insert_overwrite"), STRATEGIES))
 def test_cached_table_is_replaced_and_loses_nothing(project: Project, enabled: bool, kind: str) -> None:
     project.model("m", NUMBERS, **STRATEGIES[kind])

@@ -24,13 +24,17 @@
   {%- elif increment.strategy == 'merge' and increment.predicates -%}
     {% do spark_bucketing.validate_merge(rows, new_rows, columns, increment) %}
   {%- endif -%}
-  {%- set touched = spark_bucketing.partitions_to_merge(relation, rows, build, layout, increment) -%}
+  {%- set moves = spark_bucketing.moves_rows(layout, increment) -%}
+  {%- set touched = spark_bucketing.partitions_to_merge(relation, rows, build, layout, increment, moves) -%}
   {%- if touched -%}
     {%- set merged = spark_bucketing.intermediate_relation(relation, 'merged') -%}
     {%- do ids.append(spark_bucketing.start_build(merged, columns, layout, existing)) -%}
-    {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(merged) ~ ' add '
-        ~ spark_bucketing.partition_specs(layout.partition_by, touched) | join(' ')) %}
-    {% do spark_bucketing.record_partitions(relation, merged) %}
+    {%- if moves -%}
+      {#- The merge may move all rows out of a partition. -#}
+      {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(merged) ~ ' add '
+          ~ spark_bucketing.partition_specs(layout.partition_by, touched) | join(' ')) %}
+      {% do spark_bucketing.record_partitions(relation, merged) %}
+    {%- endif -%}
     {%- set kept = spark_bucketing.partition_predicate(spark_bucketing.columns_named(columns, layout.partition_by), touched) -%}
     {%- set content = spark_bucketing.new_content(rows, '(select * from ' ~ new_rows ~ ' where ' ~ kept ~ ')', columns, increment, kept) -%}
     {% do spark_bucketing.insert_bucketed(merged, content, columns, layout) %}
@@ -61,11 +65,20 @@
 {%- endmacro %}
 
 
-{#- Returns the partitions for which an increment needs rows of the table. -#}
-{% macro partitions_to_merge(relation, rows, build, layout, increment) -%}
+{#- Returns whether a merge can move rows between partitions, because a partition column is not in the key. -#}
+{% macro moves_rows(layout, increment) -%}
+  {{ return(increment.strategy == 'merge'
+      and layout.partition_by | map('lower') | reject('in', increment.unique_key | map('lower') | list) | list | length > 0) }}
+{%- endmacro %}
+
+
+{#- Returns the partitions for which an increment needs rows of the table. Unless rows can move between partitions, it also records them. -#}
+{% macro partitions_to_merge(relation, rows, build, layout, increment, moves) -%}
   {%- if increment.strategy not in ['append', 'merge'] -%}
     {{ return([]) }}
-  {%- elif increment.strategy == 'merge' and layout.partition_by | map('lower') | reject('in', increment.unique_key | map('lower') | list) | list -%}
+  {%- elif moves -%}
+    {#- The model's query may have cached the table's files. -#}
+    {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
     {{ return(spark_bucketing.touched_partitions(rows, spark_bucketing.quote_relation(build), layout, increment).partitions) }}
   {%- endif -%}
   {{ return(spark_bucketing.record_partitions(relation, build)) }}
@@ -73,7 +86,8 @@
 
 
 {#-
-  Records in a build what its partitions contain in the table now, so that its publication fails if another statement has changed them since.
+  Records in a build what its partitions contain in the table now, so that the publication fails if another statement has changed them since.
+  Later statements of the run read at least these files.
   Returns the partitions that exist in the table.
 -#}
 {% macro record_partitions(relation, build) -%}
@@ -88,15 +102,14 @@
 {#-
   Points partitions of a table to builds, and drops the tables of the builds.
 
-  ids: list of the ids that the builds must still have, because another run of the model may have dropped them
+  ids: list of the ids of the builds. The statement fails if another run of the model has created a build of the same name
 -#}
 {% macro publish_builds(relation, builds, ids) -%}
-  {%- set names = [] -%}
+  {%- set sources = [] -%}
   {%- for build in builds -%}
-    {% do spark_bucketing.validate_build(build, spark_bucketing.found_build(build), ids[loop.index0]) %}
-    {%- do names.append(spark_bucketing.quote_relation(build)) -%}
+    {%- do sources.append(spark_bucketing.quote_relation(build) ~ ' id ' ~ spark_bucketing.string_literal(ids[loop.index0])) -%}
   {%- endfor -%}
-  {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' publish build from ' ~ names | join(', ')) %}
+  {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' publish build from ' ~ sources | join(', ')) %}
   {%- for build in builds -%}
     {% do spark_bucketing.forget_made(build) %}
   {%- endfor -%}

@@ -8,8 +8,7 @@
 -#}
 {% macro touched_partitions(rows, input, layout, increment) -%}
   {%- set names = spark_bucketing.quote_columns(layout.partition_by) -%}
-  {%- set lose = increment.strategy == 'merge'
-      and layout.partition_by | map('lower') | reject('in', increment.unique_key | map('lower') | list) | list | length > 0 -%}
+  {%- set lose = spark_bucketing.moves_rows(layout, increment) -%}
   {%- set source = 'select ' ~ names ~ ' from ' ~ input -%}
   {%- if lose -%}
     {%- set source = source ~ ' union all select ' ~ names ~ ' from ' ~ rows ~ ' as DBT_INTERNAL_DEST where exists (select 1 from '

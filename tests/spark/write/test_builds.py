@@ -122,7 +122,8 @@ def test_all_partitions_change_in_one_metastore_transaction(tables: Tables, numb
     with metastore_calls(tables.spark) as calls:
         assert len(publish(tables)) == number
     altered = [call for call in calls if call.startswith(("alter_partition", "add_partition"))]
-    assert altered == ["add_partitions", "alter_partitions"], calls
+    # The first call adds the owner to the build's table.
+    assert altered == ["add_partitions", "add_partitions", "alter_partitions"], calls
     found = {p: v for p, [(_, v)] in rows_of(tables).items()}
     assert found == {str(p): "new" if p >= half else "old" for p in range(number + half)}
 
@@ -164,16 +165,22 @@ def test_build_with_deleted_files_is_not_published(table: Tables) -> None:
     assert rows_of(table) == before
 
 
-CALLS = ("add_partitions", "alter_partitions")
+# The calls of a publication: the first adds the owner to the build's table.
+CALLS = [("add_partitions", 1), ("add_partitions", 2), ("alter_partitions", 1)]
 
 
 @pytest.mark.parametrize("commits", [False, True], ids=["before the commit", "after the commit"])
-@pytest.mark.parametrize("call", CALLS)
-def test_failed_metastore_call_leaves_old_or_new_rows(table: Tables, call: str, commits: bool) -> None:
+@pytest.mark.parametrize(("call", "number"), CALLS)
+def test_failed_metastore_call_leaves_old_or_new_rows(table: Tables, call: str, number: int, commits: bool) -> None:
     old = rows_of(table)
     new = {"a": [(k, "new") for k in (0, 2, 4)], "b": old["b"], "c": [(k, "new") for k in (1, 3, 5)]}
 
+    seen: list[str] = []
+
     def lost_reply(_: Any, act: Callable[[], Any]) -> Any:
+        seen.append(call)
+        if len(seen) < number:
+            return act()
         if commits:
             act()
         raise RuntimeError("failed on purpose")
@@ -191,10 +198,11 @@ def test_failed_metastore_call_leaves_old_or_new_rows(table: Tables, call: str, 
 
 
 def test_failed_calls_are_the_calls_of_a_publication(table: Tables) -> None:
-    build(table, CHANGE, "a", "c")
-    with failing(table.spark, "alter_partitions", 99) as seen:
-        publish(table)
-    assert seen
+    for call in ("add_partitions", "alter_partitions"):
+        build(table, CHANGE.replace("'c'", f"'{call}'"), "a", call)
+        with failing(table.spark, call, 99) as seen:
+            publish(table)
+        assert len(seen) == len([found for found, _ in CALLS if found == call])
 
 
 @contextmanager
@@ -496,7 +504,15 @@ def test_wrong_builds_are_refused(table: Tables, statement: str, error: str) -> 
 
 
 @pytest.mark.parametrize(
-    "rest", ["start build", "publish build built", "publish build from", "publish build from a,", "recover build"]
+    "rest",
+    [
+        "start build",
+        "publish build built",
+        "publish build from",
+        "publish build from a,",
+        "publish build from a id",
+        "recover build",
+    ],
 )
 def test_syntax_errors_are_reported(tables: Tables, rest: str) -> None:
     with pytest.raises(ParseException):

@@ -48,8 +48,12 @@ def recover_build(warehouse: Warehouse, table: Table, name: str) -> None:
     warehouse.change(f"alter table {sql.table(table.name)} recover build from {name}")
 
 
-def write_build(warehouse: Warehouse, table: Table, partitions: Sequence[Partition], condition: str) -> str:
-    """Write the rows that a condition selects to a new build with these partitions, and return its quoted name."""
+def write_build(warehouse: Warehouse, table: Table, partitions: Sequence[Partition], condition: str) -> tuple[str, str]:
+    """Write the rows that a condition selects to a new build with these partitions.
+
+    Returns:
+        The quoted name of the build, and its id.
+    """
     name, target = intermediate_name(table.name, "build"), sql.table(table.name)
     build = f"build-{datetime.now().strftime('%Y%m%d%H%M%S%f')}"
     kept = {key: value for key, value in table.properties.items() if key.startswith((*_OF_FILES, VERSION_PROPERTY))}
@@ -64,7 +68,7 @@ def write_build(warehouse: Warehouse, table: Table, partitions: Sequence[Partiti
         f"insert into table {name} partition ({sql.names(table.columns)}) select {sql.names(table.all_columns)} "  # noqa: S608
         f"from {target} where {condition}"
     )
-    return name
+    return name, build
 
 
 def drop_partitions(warehouse: Warehouse, table: Table, name: str, partitions: Sequence[Partition]) -> None:
@@ -73,6 +77,9 @@ def drop_partitions(warehouse: Warehouse, table: Table, name: str, partitions: S
     warehouse.change(f"alter table {name} drop {specs}")
 
 
-def publish_build(warehouse: Warehouse, table: Table, name: str) -> None:
-    """Point the table's partitions to a build, and drop the build's table."""
-    warehouse.change(f"alter table {sql.table(table.name)} publish build from {name}")
+def publish_build(warehouse: Warehouse, table: Table, name: str, build_id: str) -> None:
+    """Point the table's partitions to a build, and drop the build's table.
+
+    Fails if another run has since created a build of the same name.
+    """
+    warehouse.change(f"alter table {sql.table(table.name)} publish build from {name} id {sql.text(build_id)}")

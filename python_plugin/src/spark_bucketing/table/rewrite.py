@@ -156,13 +156,13 @@ class Rewriter:
         """
         condition = covering(self._table, batch)
         self._warehouse.change(f"refresh table {self._name}")
-        build = builds.write_build(self._warehouse, self._table, batch, condition)
+        build, build_id = builds.write_build(self._warehouse, self._table, batch, condition)
         try:
             self._compare(build, condition)
             empty = self._check_partitions(build)
             if empty:
                 builds.drop_partitions(self._warehouse, self._table, build, empty)
-            builds.publish_build(self._warehouse, self._table, build)
+            builds.publish_build(self._warehouse, self._table, build, build_id)
         except BucketingError:
             builds.recover_build(self._warehouse, self._table, build)
             raise

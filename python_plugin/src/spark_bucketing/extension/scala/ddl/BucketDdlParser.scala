@@ -34,7 +34,7 @@ import org.apache.spark.sql.types.{DataType, StructType}
  * Three more statements replace the rows of partitions; see [[Publication]]:
  * {{{
  *   ALTER TABLE t START BUILD IN b
- *   ALTER TABLE t PUBLISH BUILD FROM b [, c]
+ *   ALTER TABLE t PUBLISH BUILD FROM b [ID 'build-...'] [, c [ID 'build-...']]
  *   ALTER TABLE t RECOVER BUILD FROM b
  * }}}
  * These statements also work in EXPLAIN. A SQL script (BEGIN ... END) cannot contain them, because Spark parses a script as a whole.
@@ -108,8 +108,9 @@ private object BucketStatement extends SparkSqlParser {
         else if (word("SEAL") && take(BUCKETS)) Some(SealBuckets(table("SEAL BUCKETS"), partition, seal()))
         else if (partition.isEmpty && word("START") && word("BUILD")) Some(AlterBuilds(table("START BUILD"), StartBuild(tableAfter(IN))))
         else if (partition.isEmpty && word("PUBLISH") && word("BUILD")) {
-          val first = tableAfter(FROM)
-          Some(AlterBuilds(table("PUBLISH BUILD"), PublishBuild(first +: Iterator.continually(take(COMMA)).takeWhile(identity).map(_ => tableName()).toSeq)))
+          val first = tableAfter(FROM) -> buildId()
+          val others = Iterator.continually(take(COMMA)).takeWhile(identity).map(_ => tableName() -> buildId()).toSeq
+          Some(AlterBuilds(table("PUBLISH BUILD"), PublishBuild(first +: others)))
         } else if (partition.isEmpty && word("RECOVER")) {
           if (word("BUILD")) Some(AlterBuilds(table("RECOVER BUILD"), RecoverBuild(tableAfter(FROM))))
           else if (word("FILES")) Some(RecoverFiles(table("RECOVER FILES")))
@@ -143,6 +144,13 @@ private object BucketStatement extends SparkSqlParser {
     }
 
     private def tableName(): String = visitMultipartIdentifier(parser.multipartIdentifier()).map(quoteIdentifier).mkString(".")
+
+    private def buildId(): Option[String] = if (!word("ID")) None else {
+      expect(next(STRING_LITERAL), "ID and the id of a build")
+      val text = parser.getCurrentToken.getText
+      tokens.consume()
+      Some(text.substring(1, text.length - 1))
+    }
 
     private def expect(found: Boolean, what: String): Unit =
       if (!found) parser.notifyErrorListeners(s"'${parser.getCurrentToken.getText}': expected $what")

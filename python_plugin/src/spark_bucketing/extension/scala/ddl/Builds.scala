@@ -13,7 +13,9 @@ import org.apache.spark.sql.types.StringType
 /** What a statement does with builds of a table. */
 sealed trait BuildAction
 case class StartBuild(build: String) extends BuildAction
-case class PublishBuild(builds: Seq[String]) extends BuildAction
+
+/** @param builds the names of the builds' tables, and the ids that they must have */
+case class PublishBuild(builds: Seq[(String, Option[String])]) extends BuildAction
 case class RecoverBuild(build: String) extends BuildAction
 
 /** The parsed statement ALTER TABLE ... START BUILD, PUBLISH BUILD or RECOVER BUILD. */
@@ -35,14 +37,13 @@ case class AlterBuildsCommand(name: TableIdentifier, action: BuildAction) extend
 
   override def run(session: SparkSession): Seq[Row] = {
     val table = Compat.catalog(session).getTableMetadata(name)
-    def build(name: String): Build = Build.of(session, table, name)
     val partitions = action match {
-      case StartBuild(name) => Publication.start(session, table, build(name))
-      case PublishBuild(names) => new Publication(session, table, names.map(build)).publish()
+      case StartBuild(name) => Publication.start(session, table, Build.of(session, table, name))
+      case PublishBuild(names) => new Publication(session, table, names.map { case (name, id) => Build.of(session, table, name, id) }).publish()
       case RecoverBuild(name) =>
-        val found = build(name)
-        val publication = new Publication(session, table, Seq(found))
-        if (found.isPublishing) publication.finish() else publication.discard()
+        // If another statement owns the build, its purpose counts.
+        Build.find(session, table, name).foreach(_.own(session, Build.Delete))
+        Build.find(session, table, name).foreach(found => new Publication(session, table, Seq(found)).recover())
         Nil
     }
     partitions.map(Row(_))

@@ -54,6 +54,16 @@ class HivePartitions(client: HiveClientImpl) extends PartitionStore {
       call(_.alter_partitions(table.database, table.identifier.table, new ArrayList(altered.asJava), KeepStatistics))
     }
 
+  override def add(table: CatalogTable, added: Seq[PartitionChange]): Unit = {
+    val partitions = added.map { change =>
+      val partition = changed(change)
+      partition.setDbName(table.database)
+      partition.setTableName(table.identifier.table)
+      partition
+    }
+    call(_.add_partitions(new ArrayList(partitions.asJava)))
+  }
+
   override def sealTable(table: CatalogTable, seal: Option[Seal]): Unit = call { metastore =>
     val found = metastore.getTable(table.database, table.identifier.table)
     val parameters = PartitionStore.withSeal(found.getParameters.asScala.toMap, seal)

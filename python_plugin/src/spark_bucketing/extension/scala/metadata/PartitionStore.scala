@@ -94,6 +94,9 @@ trait PartitionStore {
    */
   def change(table: CatalogTable, changes: Seq[PartitionChange], toHiveLayout: Boolean = false): Unit
 
+  /** Adds partitions with the content of changes to a table, in one transaction. */
+  def add(table: CatalogTable, added: Seq[PartitionChange]): Unit
+
   /** Sets or removes the seal of a table. */
   def sealTable(table: CatalogTable, seal: Option[Seal]): Unit
 
@@ -168,6 +171,11 @@ class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore with Lo
       })
     }
   }
+
+  override def add(table: CatalogTable, added: Seq[PartitionChange]): Unit =
+    catalog.createPartitions(table.database, table.identifier.table, added.map { change =>
+      change.partition.raw.asInstanceOf[CatalogTablePartition].copy(parameters = change.newParameters)
+    }, ignoreIfExists = false)
 
   override def sealTable(table: CatalogTable, seal: Option[Seal]): Unit = {
     val found = catalog.getTable(table.database, table.identifier.table)
