@@ -20,6 +20,7 @@ UPSERT = "when matched then update set o = s.o when not matched then insert (id,
 
 @pytest.fixture
 def table(spark: SparkSession, extension: None) -> Iterator[None]:
+    spark.catalog.setCurrentDatabase("default")  # that of new sessions
     spark.sql(
         "create table changed (id bigint, o int, v varchar(3), c char(2)) using parquet"
         """ tblproperties ('bucketing.range_by'='["o"]', 'bucketing.rows_per_file'='10')"""

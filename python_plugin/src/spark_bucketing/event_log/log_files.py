@@ -102,7 +102,7 @@ def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
 
 def _in_order(files: Sequence[LogFile]) -> list[LogFile]:
     """Return each file once, by number, without compacted files whose complete files still exist."""
-    # The name of a compacted file is longer than that of the complete file.
+    # A compacted file has a longer name than the complete file.
     of_numbers = {_number(one): one for one in sorted(files, key=lambda one: one.path, reverse=True)}
     return [one for _, one in sorted(of_numbers.items())]
 

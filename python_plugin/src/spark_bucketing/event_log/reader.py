@@ -113,7 +113,7 @@ class _Application:
     def _add_to_run(self, runs: dict[tuple[str, str], Run], statement: Statement) -> None:
         """Add a statement to its run.
 
-        A gap in the log may contain statements of the runs before and after it, so these runs fail.
+        A gap in the log may hide statements of the runs before and after it, so these runs do not count.
         """
         invocation = statement.application, statement.invocation
         if invocation not in runs:

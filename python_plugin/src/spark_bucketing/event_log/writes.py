@@ -25,7 +25,7 @@ NO_MODELS = ("test.", "unit_test.", "operation.")
 
 @dataclass(frozen=True)
 class Write:
-    """What a statement writes."""
+    """Describe the write of a statement."""
 
     writes: bool = False  # whether it writes a table, even if the table is unknown
     table: str = ""

@@ -90,7 +90,7 @@ private object SealBucketsCommand {
       "files that Spark reads with Hive's SerDe",
       "spark.sql.hive.convertMetastoreParquet and spark.sql.hive.convertMetastoreOrc to be true", "set both to true"))
     SealedSpecs.otherColumns(relation).foreach { why =>
-      throw refused(table, s"that ${why.words}", "the default reader, which returns the same rows in every session", "set the option to its default")
+      throw refused(table, why.words, "the default reader, which returns the same rows in every session", "set the option to its default")
     }
     relation
   }
