@@ -39,7 +39,7 @@ case class RecoverFilesCommand(name: TableIdentifier) extends LeafRunnableComman
 /** Another statement has changed the table since this statement read it. */
 class ConcurrentChange(message: String, cause: Throwable) extends RuntimeException(message, cause)
 
-/** Replaces files of an organized table. See docs/explanation/replacing-rows.md. */
+/** Replaces files of a table. See docs/explanation/replacing-rows.md. */
 class FileReplacement(session: SparkSession, table: CatalogTable) extends Logging {
 
   private val conf = Compat.hadoopConf(session)
@@ -79,17 +79,20 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    * @param going the old files as the statement read them
    * @param coming the new files
    * @param record writes the statistics of the new files, which exist at their final paths
+   * @return the new files, in the order of their moves
    * @throws ConcurrentChange if another statement has replaced files since `seen`, or has changed an old file
    */
-  def replace(folder: Path, seen: Option[Path], going: Seq[FileStatus], coming: Seq[Move])(record: Seq[FileStatus] => Unit): Unit = {
+  def replace(folder: Path, seen: Option[Path], going: Seq[FileStatus], coming: Seq[Move])(record: Seq[FileStatus] => Unit): Seq[FileStatus] = {
     checkUnchanged(going)
     val started = begin(folder, going, coming)
-    try {
+    val written = try {
       checkAlone(started, seen)
       moveIn(coming, started)
-      record(together(coming)(move => fs.getFileStatus(move.to)))
+      val written = together(coming)(move => fs.getFileStatus(move.to))
+      record(written)
       checkUnchanged(going)
       if (!Replacement.commit(started, fs)) throw changed("another statement has undone this replacement")
+      written
     } catch {
       case NonFatal(error) =>
         val isUndone = !Replacement.isStarted(started, fs)
@@ -97,6 +100,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
         throw if (isUndone) changed("another statement has undone this replacement", error) else error
     }
     complete(started.copy(isCommitted = true))
+    written
   }
 
   /**

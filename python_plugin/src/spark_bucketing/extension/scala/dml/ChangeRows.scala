@@ -17,13 +17,13 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnableCommand}
+import org.apache.spark.sql.execution.command.{DDLUtils, ExecutedCommandExec, LeafRunnableCommand}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types.LongType
 
 /**
- * A MERGE INTO, UPDATE or DELETE statement on an organized table. An UPDATE or DELETE is a merge without a source, whose
+ * A MERGE INTO, UPDATE or DELETE statement on an organized or bucketed table. An UPDATE or DELETE is a merge without a source, whose
  * condition is the WHERE clause. All assignments have a value for each column of the target.
  *
  * @param source the rows of a merge; an empty relation of one row for UPDATE and DELETE
@@ -59,22 +59,22 @@ case class ChangeRows(
   }
 }
 
-/** Replaces statements on organized tables, which Spark's analyzer has resolved completely and its planner rejects. */
+/** Replaces statements on organized and bucketed tables, which Spark's analyzer has resolved completely and its planner rejects. */
 case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer(resolved(plan))
 
   private def resolved(plan: LogicalPlan): LogicalPlan = plan match {
-    case merge: MergeIntoTable if merge.resolved && isOrganized(merge.targetTable) =>
+    case merge: MergeIntoTable if merge.resolved && isSupported(merge.targetTable) =>
       if (SparkVersion.evolvesSchema(merge)) throw ResolveRowChanges.refusal(named(merge.targetTable), "WITH SCHEMA EVOLUTION",
         "a statement that keeps the columns of the table", "add the columns with ALTER TABLE ... ADD COLUMNS, and merge without this clause")
       val columns = merge.targetTable.output
       DeferredFunction.deferred(ChangeRows(target(merge.targetTable), merge.sourceTable, merge.mergeCondition,
         merge.matchedActions.map(aligned(columns)), merge.notMatchedActions.map(aligned(columns)),
         merge.notMatchedBySourceActions.map(aligned(columns)), MergeChecks.of(merge), ResolveRowChanges.Counts))
-    case update: UpdateTable if update.resolved && isOrganized(update.table) =>
+    case update: UpdateTable if update.resolved && isSupported(update.table) =>
       ofTable(update.table, update.condition, aligned(update.table.output)(Assignments.update(update.assignments)))
-    case delete: DeleteFromTable if delete.resolved && isOrganized(delete.table) =>
+    case delete: DeleteFromTable if delete.resolved && isSupported(delete.table) =>
       ofTable(delete.table, Some(delete.condition), DeleteAction(None))
     case merge: MergeIntoTable => notOfView(merge, merge.targetTable)
     case update: UpdateTable => notOfView(update, update.table)
@@ -82,11 +82,11 @@ case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
     case other => other
   }
 
-  /** Rejects views of organized tables. Spark's own error says nothing about the view. */
+  /** Rejects views of these tables. Spark's own error says nothing about the view. */
   private def notOfView(statement: LogicalPlan, target: LogicalPlan): LogicalPlan = {
     val view = target.collectFirst { case view: View if BucketingConf.enabled => view }
-    view.flatMap(_.collectFirst { case relation: LogicalRelation if isOrganized(relation) => relation.catalogTable.get }).foreach { table =>
-      throw ResolveRowChanges.refusal(named(target), s"a view of ${table.identifier.quotedString}", "an organized table",
+    view.flatMap(_.collectFirst { case relation: LogicalRelation if isSupported(relation) => relation.catalogTable.get }).foreach { table =>
+      throw ResolveRowChanges.refusal(named(target), s"a view of ${table.identifier.quotedString}", "an organized or bucketed table",
         "name the table, and add the conditions of the view")
     }
     statement
@@ -108,14 +108,15 @@ case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
       relation.copy(relation = files.copy(options = options)(files.sparkSession))
   }
 
-  private def isOrganized(target: LogicalPlan): Boolean = BucketingConf.enabled && (EliminateSubqueryAliases(target) match {
-    case relation: LogicalRelation => isOrganized(relation)
-    case Project(_, relation: LogicalRelation) => isOrganized(relation)
+  private def isSupported(target: LogicalPlan): Boolean = BucketingConf.enabled && (EliminateSubqueryAliases(target) match {
+    case relation: LogicalRelation => isSupported(relation)
+    case Project(_, relation: LogicalRelation) => isSupported(relation)
     case _ => false
   })
 
-  private def isOrganized(relation: LogicalRelation): Boolean =
-    relation.relation.isInstanceOf[HadoopFsRelation] && relation.catalogTable.exists(table => FileStatistics.isKept(table.properties))
+  private def isSupported(relation: LogicalRelation): Boolean = relation.relation.isInstanceOf[HadoopFsRelation] && relation.catalogTable.exists { table =>
+    FileStatistics.isKept(table.properties) || DDLUtils.isHiveTable(table) && table.bucketSpec.isDefined
+  }
 
   private def aligned(columns: Seq[Attribute])(action: MergeAction): MergeAction = action match {
     case update: UpdateAction => update.copy(assignments = Assignments.ofUpdate(columns, update.assignments.map(withoutCast)))

@@ -3,7 +3,6 @@ package dml
 
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.bucketing.read.FileStatisticsColumns
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
 import org.apache.spark.sql.catalyst.expressions._
@@ -24,17 +23,15 @@ case class SourceRows(plan: LogicalPlan, id: Attribute)
  * The row-level plans of a statement: the rows of the target, joined with the source, and the action for each row. The first action whose
  * condition is true applies. Its number is its position from 1, or 0 for none.
  */
-class ChangedRows(statement: ChangeRows, columns: FileStatisticsColumns, source: Option[SourceRows]) {
+class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option[SourceRows]) {
 
   private val target = statement.target.output
   private val actions = statement.matched ++ statement.notMatchedBySource
   private val inserts = statement.notMatched
 
-  /** The partition, implicit partition and range columns, which determine the place of a row. */
-  private val layout: Seq[Int] = (columns.partition ++ columns.implicitPartition ++ columns.organized).map { column =>
-    target.indexWhere(_.name.equalsIgnoreCase(column.name))
-  }
-  private val paths: Set[Int] = columns.partition.map(column => target.indexWhere(_.name.equalsIgnoreCase(column.name))).toSet
+  /** The columns that determine the place of a row. */
+  private val layout: Seq[Int] = snapshot.places.columns.map(column => target.indexWhere(_.name.equalsIgnoreCase(column.name)))
+  private val paths: Set[Int] = snapshot.partition.map(column => target.indexWhere(_.name.equalsIgnoreCase(column.name))).toSet
 
   val file: AttributeReference = AttributeReference(ChangedRows.File, IntegerType, nullable = false)()
   private val row = Alias(MonotonicallyIncreasingID(), "__spark_bucketing_row")()

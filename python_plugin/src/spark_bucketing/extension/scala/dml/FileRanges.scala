@@ -4,6 +4,7 @@ package dml
 import java.util.BitSet
 
 import org.apache.spark.sql.bucketing.metadata.{ColumnStats, FileStats}
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.util.TypeUtils
 import org.apache.spark.sql.types.{DataType, StructField}
 
@@ -81,6 +82,14 @@ object FileRanges {
 }
 
 /**
+ * Finds the files that may contain a row of the target for a row of the source.
+ *
+ * @param groups expressions for values of the group of a file
+ * @param range an expression for a value of the range column
+ */
+case class KeyLookup(candidates: KeyCandidates, groups: Seq[Expression], range: Option[Expression])
+
+/**
  * Finds the files that may contain a row with certain values of group columns and of the range column.
  *
  * @param always the files that may contain any row
@@ -108,7 +117,7 @@ object KeyCandidates {
    */
   def apply(files: Seq[TableFile], at: Seq[Int], column: Option[StructField]): KeyCandidates = {
     val order = RangeOrder(column.map(_.dataType))
-    val (described, others) = files.partition(_.known.isDefined)
+    val (described, others) = files.partition(_.cell.range != Cell.Unknown)
     val byKey = described.groupBy(file => at.map(file.cell.group(_))).map { case (key, of) => key -> intervals(of, column, order) }
     new KeyCandidates(order, others.map(_.id), byKey)
   }

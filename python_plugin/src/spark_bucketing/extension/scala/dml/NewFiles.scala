@@ -11,6 +11,7 @@ import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.metadata.{BucketFiles, SealedSpec}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection}
 import org.apache.spark.sql.execution.datasources.{FileFormat, OutputWriter, OutputWriterFactory}
@@ -48,9 +49,11 @@ object FileOpener {
  * @param lower the minimum of the range column; null without values
  * @param kept the number of rows that are not new
  * @param keptHashes the sum of the hashes of these rows
+ * @param hasOldDates whether some readers may return other dates than those written
  */
 case class NewFile(
-    slot: Int, path: String, rows: Long, hashes: BigInt, lower: Any, upper: Any, nulls: Long, implicitPartition: Seq[Any], kept: Long, keptHashes: BigInt)
+    slot: Int, path: String, rows: Long, hashes: BigInt, lower: Any, upper: Any, nulls: Long, implicitPartition: Seq[Any], kept: Long, keptHashes: BigInt,
+    hasOldDates: Boolean)
 
 /**
  * The columns of the rows to write.
@@ -58,17 +61,18 @@ case class NewFile(
  * @param data the columns of the files
  * @param place the positions of the implicit partition columns and of the range column
  * @param slot the position of the slot; the columns after it are the row's hash and whether it is new
+ * @param dates the positions of bucket and sort columns of type DATE
  */
-case class RowsToWrite(columns: Array[DataType], data: Array[Int], implicitPartition: Array[Int], range: Option[Int], slot: Int)
+case class RowsToWrite(
+    columns: Array[DataType], data: Array[Int], implicitPartition: Array[Int], range: Option[Int], slot: Int, dates: Array[Int] = Array.empty)
 
 /**
  * Writes the sorted rows of a task. A file has rows of one slot and one implicit partition, and either NULLs or values of the range column. It ends after the
  * limit of its slot, but only between two different values, so that ranges of files are disjoint.
  *
- * @param limits the number of rows of a file, by slot
  * @param folders the directory of the files, by slot
  */
-class NewFiles(opener: FileOpener, of: RowsToWrite, limits: Array[Long], folders: Array[String], id: String) extends Serializable {
+class NewFiles(opener: FileOpener, of: RowsToWrite, slots: Array[Slot], folders: Array[String], id: String) extends Serializable {
 
   def write(task: TaskContext, rows: Iterator[InternalRow]): Array[NewFile] = {
     val context = opener.context(task.partitionId(), task.attemptNumber())
@@ -84,8 +88,10 @@ class NewFiles(opener: FileOpener, of: RowsToWrite, limits: Array[Long], folders
       rows.foreach { row =>
         if (!open.exists(_.takes(row))) {
           close()
-          val name = f"part-${task.partitionId()}%05d-$id-${task.taskAttemptId()}.c${written.size}%03d${opener.extension(context)}"
-          val path = new Path(folders(row.getInt(of.slot)), name)
+          val slot = row.getInt(of.slot)
+          val part = f"part-${task.partitionId()}%05d-$id-${task.taskAttemptId()}"
+          val name = slots(slot).bucket.fold(part)(BucketFiles.hiveName(_, part))
+          val path = new Path(folders(slot), f"$name.c${written.size}%03d${opener.extension(context)}")
           open = Some(new OpenFile(row, path.toString, opener.open(path, context)))
         }
         open.get.write(row, data(row))
@@ -99,10 +105,11 @@ class NewFiles(opener: FileOpener, of: RowsToWrite, limits: Array[Long], folders
     private val slot = first.getInt(of.slot)
     private val group = groupOf(first).map(InternalRow.copyValue)
     private val lower = InternalRow.copyValue(valueOf(first))
-    private val limit = limits(slot)
+    private val limit = slots(slot).limit
     private val order = RangeOrder(of.range.map(of.columns(_)))
     private var upper: Any = lower
     private var (rows, kept) = (0L, 0L)
+    private var hasOldDates = false
     private val (hashes, keptHashes) = (new HashSum, new HashSum)
 
     private def groupOf(row: InternalRow): Seq[Any] = of.implicitPartition.toSeq.map(at => row.get(at, of.columns(at)))
@@ -123,11 +130,12 @@ class NewFiles(opener: FileOpener, of: RowsToWrite, limits: Array[Long], folders
         kept += 1
         keptHashes.add(hash)
       }
+      if (of.dates.nonEmpty) hasOldDates ||= of.dates.exists(SealedSpec.isBeforeGregorian(row, _))
       if (lower != null) upper = InternalRow.copyValue(valueOf(row))
     }
 
     def done: NewFile = NewFile(
-      slot, path, rows, hashes.value, lower, upper, if (of.range.nonEmpty && lower == null) rows else 0, group, kept, keptHashes.value)
+      slot, path, rows, hashes.value, lower, upper, if (of.range.nonEmpty && lower == null) rows else 0, group, kept, keptHashes.value, hasOldDates)
   }
 }
 

@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.SQLExecution
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
 /**
- * Runs a statement on an organized table in three steps: it finds the touched files, writes the changed files in one job, and replaces the touched files
+ * Runs a statement in three steps: it finds the touched files, writes the changed files in one job, and replaces the touched files
  * with them. If another statement has replaced files in the meantime, it starts again.
  *
  * @param metrics the metrics of [[RowChanges.metrics]], which it sets
@@ -53,24 +53,24 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
       }
       val touching = new TouchedFiles(session, statement, snapshot, stored, source)
       val touched = replacement.before(seen)(touching.find())
-      val bins = CompactionBins.of(touched.ranges, snapshot.rowsPerFile)
+      val changed = ChangedFiles.of(session, statement, snapshot, touching.rows, touched)
+      val old = changed.old.map(_.status)
       metrics(RowChanges.Listed).set(snapshot.files.size)
       metrics(RowChanges.Searched).set(touched.searched)
-      metrics(RowChanges.Replaced).set(bins.map(_.files.size.toLong).sum)
-      if (bins.nonEmpty) {
+      metrics(RowChanges.Replaced).set(old.size)
+      if (!changed.isEmpty) {
         val folder = replacement.newFolder()
-        val changed = new ChangedFiles(session, statement, snapshot, touching.rows, bins, new Path(folder, Replacement.Staged))
-        val old = bins.flatMap(_.files).map(_.status)
         try {
           val files = replacement.before(seen) {
-            val written = changed.write(touched, stored)
+            val written = changed.write(new Path(folder, Replacement.Staged), stored)
             if (statement.checks.contains(MergeChecks.Files)) changed.check(written, stored)
             written
           }
-          replacement.replace(folder, seen, old, files.map(changed.move(_, replacement))) { written =>
-            changed.record(files, folder.getName, new Path(table.location), written)
+          val written = replacement.replace(folder, seen, old, files.map(changed.move(_, replacement))) { written =>
+            changed.record(files, folder, written)
             rowsId.foreach(id => replacement.writeMerged(folder, mergedId(id, snapshot.files.map(_.status).filterNot(old.contains) ++ written)))
           }
+          changed.committed(files, written)
           metrics(RowChanges.Written).set(files.size)
           logInfo(s"Replaced ${old.size} of ${snapshot.files.size} files of ${table.identifier.unquotedString} with ${files.size} new files.")
         } catch {

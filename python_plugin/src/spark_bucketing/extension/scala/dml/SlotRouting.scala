@@ -1,7 +1,7 @@
 package org.apache.spark.sql.bucketing
 package dml
 
-import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -12,36 +12,45 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.exchange.{REPARTITION_BY_NUM, ShuffleExchangeExec}
 import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType}
 
+/** Finds the slot of a row. */
+trait SlotRouting extends Serializable {
+
+  /**
+   * @param file the file of the row; -1 for an inserted row
+   * @param isNew whether the statement changes the row
+   * @param place the values of the columns that determine its place
+   */
+  def slotOf(file: Int, isNew: Boolean, place: => Seq[Any]): Int
+
+  protected def unexpected: AnalysisException = Compat.refusal("Cannot write the changed rows of the table. Nothing has been replaced.",
+    "a row that differs from the row that the statement read before", "the same rows", "do not change the tables of the statement while it runs, and run it again")
+}
+
 /**
- * Finds the slot of a row: the part of a bin that one task writes. Most bins have one slot.
+ * Slots are parts of bins. Most bins have one slot. Rows that do not change stay in the range of their file.
  *
  * @param first the first slot of each bin
  * @param boundaries the minimums of the further slots of each bin
  */
-class SlotRouting(ranges: FileRanges, binOfFile: Map[Int, Int], binOfCell: Map[Cell, Int], first: Array[Int], boundaries: Array[Array[Any]]) extends Serializable {
-
-  /**
-   * @param file the file of the row; -1 for an inserted row
-   * @param isNew whether the row goes to the range of its value instead of the range of its file
-   */
-  def slotOf(file: Int, isNew: Boolean, group: => Seq[Any], value: Any): Int = {
-    val bin = if (isNew) { val key = group; binOfCell.getOrElse(Cell(key, ranges.rangeOf(key, value)), throw unexpected) } else binOfFile.getOrElse(file, throw unexpected)
-    if (value == null || boundaries(bin).isEmpty) first(bin) else first(bin) + ranges.order.search(boundaries(bin), value)
+class RangeRouting(places: OrganizedPlaces, binOfFile: Map[Int, Int], binOfCell: Map[Cell, Int], first: Array[Int], boundaries: Array[Array[Any]]) extends SlotRouting {
+  override def slotOf(file: Int, isNew: Boolean, place: => Seq[Any]): Int = {
+    lazy val values = place
+    val bin = if (isNew) binOfCell.getOrElse(places.cellOf(values), throw unexpected) else binOfFile.getOrElse(file, throw unexpected)
+    if (boundaries(bin).isEmpty || values.last == null) first(bin) else first(bin) + places.ranges.order.search(boundaries(bin), values.last)
   }
-
-  private def unexpected = Compat.refusal("Cannot write the changed rows of the table. Nothing has been replaced.",
-    "a row that differs from the row that the statement read before", "the same rows", "do not change the tables of the statement while it runs, and run it again")
 }
 
-/** The slot of a row, from its file, whether it is new, its group and its value in the range column. */
-case class SlotOf(children: Seq[Expression], groups: Int, routing: SlotRouting) extends Expression with CodegenFallback {
+/** Slots are buckets of partitions. A row that is not in a touched bucket is in the wrong file. */
+class BucketRouting(places: BucketPlaces, slots: Map[Cell, Int]) extends SlotRouting {
+  override def slotOf(file: Int, isNew: Boolean, place: => Seq[Any]): Int = slots.getOrElse(places.cellOf(place), throw unexpected)
+}
+
+/** The slot of a row, from its file, whether it is new, and the values of the columns that determine its place. */
+case class SlotOf(children: Seq[Expression], routing: SlotRouting) extends Expression with CodegenFallback {
   override def nullable: Boolean = false
   override def dataType: DataType = IntegerType
-  override def eval(row: InternalRow): Any = {
-    def group = GroupKey.of(children.slice(2, 2 + groups).map(_.eval(row)))
-    val value = if (children.size > 2 + groups) children.last.eval(row) else null
-    routing.slotOf(children.head.eval(row).asInstanceOf[Int], children(1).eval(row).asInstanceOf[Boolean], group, value)
-  }
+  override def eval(row: InternalRow): Any =
+    routing.slotOf(children.head.eval(row).asInstanceOf[Int], children(1).eval(row).asInstanceOf[Boolean], children.drop(2).map(_.eval(row)))
   override protected def withNewChildrenInternal(changed: IndexedSeq[Expression]): Expression = copy(children = changed)
 }
 

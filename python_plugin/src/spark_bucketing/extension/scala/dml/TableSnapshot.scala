@@ -5,15 +5,16 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.metadata.{FileStatistics, FileStats}
-import org.apache.spark.sql.bucketing.read.{FileStatisticsColumns, OrganizedFiles, SealedSpecs}
+import org.apache.spark.sql.bucketing.metadata._
+import org.apache.spark.sql.bucketing.read._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
-import org.apache.spark.sql.types.{BinaryType, DataType, DoubleType, FloatType}
+import org.apache.spark.sql.types.{BinaryType, DataType, DoubleType, FloatType, StructType}
 
 /**
- * A file of an organized table.
+ * A file of a table.
  *
  * @param id its position in the snapshot
  * @param partition its partition values
@@ -22,45 +23,122 @@ import org.apache.spark.sql.types.{BinaryType, DataType, DoubleType, FloatType}
  */
 case class TableFile(id: Int, status: FileStatus, partition: InternalRow, known: Option[FileStats], cell: Cell)
 
-/** The files of an organized table at the start of a statement. */
-class TableSnapshot(val table: CatalogTable, val columns: FileStatisticsColumns, val files: IndexedSeq[TableFile], val ranges: FileRanges) {
+/** The files of a table at the start of a statement. */
+abstract class TableSnapshot(val table: CatalogTable, val partition: StructType, val files: IndexedSeq[TableFile]) {
+
+  /** Finds the places of rows. */
+  def places: RowPlaces
+
+  /** The seals of directories that are valid for all of their files. */
+  def seals: Map[String, Seal] = Map.empty
+
+  /** Returns whether rows of a file may meet conditions on the columns of the target. */
+  def mayMatch(conditions: Seq[Expression]): TableFile => Boolean
+
+  /**
+   * Returns lookups of the files that may contain a row with certain values.
+   *
+   * @param key returns the value that a row of the source requires in a column of the target, if there is one
+   */
+  def lookup(files: Seq[TableFile], key: String => Option[Expression]): Option[KeyLookup]
+
+  /** The average size of a row in a file. */
+  def bytesPerRow: Double = table.schema.defaultSize.toDouble
+
+  /** The number of rows after which a range is sampled once. */
+  def sampleStep: Option[Long] = None
+}
+
+/** The files of an organized table. */
+class OrganizedSnapshot(
+    table: CatalogTable, val columns: FileStatisticsColumns, files: IndexedSeq[TableFile], ranges: FileRanges) extends TableSnapshot(table, columns.partition, files) {
+
+  override val places: OrganizedPlaces = new OrganizedPlaces(columns, ranges)
 
   private val (knownRows, knownBytes, knownFiles) = files.foldLeft((0L, 0L, 0L)) { case ((rows, bytes, number), file) =>
     file.known.fold((rows, bytes, number))(stats => (rows + stats.rows, bytes + stats.bytes, number + 1))
   }
 
   /** The average size of a row in a file. Without files, an estimate from the column types. */
-  val bytesPerRow: Double = if (knownRows > 0) math.max(0.01, knownBytes.toDouble / knownRows) else table.schema.defaultSize.toDouble
+  override val bytesPerRow: Double = if (knownRows > 0) math.max(0.01, knownBytes.toDouble / knownRows) else super.bytesPerRow
 
   /** The target number of rows of a file. Without a property, files keep their average size. */
   val rowsPerFile: Long = {
     def property(key: String) = table.properties.get(key).flatMap(text => scala.util.Try(text.trim.toLong).toOption).filter(_ > 0)
-    property(TableSnapshot.RowsPerFile)
-      .orElse(property(TableSnapshot.TargetFileSize).map(bytes => (bytes / bytesPerRow).toLong))
-      .getOrElse(if (knownFiles > 0) knownRows / knownFiles else (TableSnapshot.DefaultSize / bytesPerRow).toLong)
+    property(OrganizedSnapshot.RowsPerFile)
+      .orElse(property(OrganizedSnapshot.TargetFileSize).map(bytes => (bytes / bytesPerRow).toLong))
+      .getOrElse(if (knownFiles > 0) knownRows / knownFiles else (OrganizedSnapshot.DefaultSize / bytesPerRow).toLong)
       .max(1)
+  }
+
+  override def sampleStep: Option[Long] = if (columns.organized.isEmpty) None else Some(math.max(1, rowsPerFile / OrganizedSnapshot.SamplesPerFile))
+
+  override def mayMatch(conditions: Seq[Expression]): TableFile => Boolean = {
+    val mayMatch = FileRangeFilter.mayMatch(conditions)
+    _.known.forall(mayMatch)
+  }
+
+  override def lookup(files: Seq[TableFile], key: String => Option[Expression]): Option[KeyLookup] = {
+    val groups = (partition ++ columns.implicitPartition).map(_.name).zipWithIndex.flatMap { case (name, i) => key(name).map(i -> _) }
+    val range = columns.organized.headOption.flatMap(column => key(column.name).map(column -> _))
+    if (groups.isEmpty && range.isEmpty) None
+    else Some(KeyLookup(KeyCandidates(files, groups.map(_._1), range.map(_._1)), groups.map(_._2), range.map(_._2)))
   }
 }
 
-object TableSnapshot {
+private object OrganizedSnapshot {
 
   /** Table properties with the target size of a file. */
   val RowsPerFile = "bucketing.rows_per_file"
   val TargetFileSize = "bucketing.target_file_size"
 
-  private val DefaultSize = 128L << 20
+  val DefaultSize: Long = 128L << 20
+  val SamplesPerFile = 20L
+}
+
+/**
+ * The files of a bucketed table. If the seal of a partition is valid and has the table's bucket spec, its files contain the rows of their buckets. In
+ * other partitions, rows may be in any file.
+ */
+class BucketedSnapshot(
+    table: CatalogTable, partition: StructType, val spec: SealedSpec, files: IndexedSeq[TableFile], override val seals: Map[String, Seal])
+    extends TableSnapshot(table, partition, files) {
+
+  override val places: BucketPlaces = new BucketPlaces(partition, spec, table.dataSchema)
+
+  override def mayMatch(conditions: Seq[Expression]): TableFile => Boolean = {
+    val keys = spec.columns.map(name => conditions.flatMap(_.references).find(_.name.equalsIgnoreCase(name)))
+    val buckets = if (keys.contains(None)) None
+      else BucketPruning.wanted(conditions, keys.flatten, SealedBuckets(table.identifier.table, spec.hash, spec.numBuckets, spec.columns, Nil))
+    file => file.cell.range == Cell.Unknown || buckets.forall(_.contains(BucketPlaces.bucketOf(file.cell)))
+  }
+
+  override def lookup(files: Seq[TableFile], key: String => Option[Expression]): Option[KeyLookup] = {
+    val ofPartition = partition.fieldNames.toSeq.zipWithIndex.flatMap { case (name, i) => key(name).map(i -> _) }
+    val keys = spec.columns.map(key)
+    val bucket = if (keys.contains(None)) None else Some(partition.size -> places.bucketOf(keys.flatten))
+    val groups = ofPartition ++ bucket
+    if (groups.isEmpty) None else Some(KeyLookup(KeyCandidates(files, groups.map(_._1), None), groups.map(_._2), None))
+  }
+}
+
+object TableSnapshot {
 
   def now(session: SparkSession, table: CatalogTable, relation: HadoopFsRelation): TableSnapshot = {
-    val columns = FileStatisticsColumns(table)
-    // As for queries, statistics do not count if this session may read other values.
-    val isSame = SealedSpecs.otherColumns(relation).isEmpty && columns.organized.forall(column => OrganizedFiles.isTheSameForAll(table, column.dataType))
-    val statistics = if (isSame) FileStatistics.read(session, new Path(table.location), table.partitionColumnNames.size) else None
-    val listed = for (directory <- OrganizedFiles.now(session, table); file <- directory.files) yield (directory.values, file.fileStatus)
+    val listed = for (directory <- CurrentFiles.now(session, table); file <- directory.files) yield (directory.values, file.fileStatus)
     listed.groupBy(_._2.getPath).collectFirst { case (path, of) if of.size > 1 => path.getParent -> of.size }.foreach { case (folder, number) =>
       throw Compat.refusal(s"Cannot change rows of ${table.identifier.quotedString}.", s"$number partitions in the directory $folder",
         "a separate directory for each partition", "move the rows of each partition into a separate directory, for example with INSERT OVERWRITE, and run " +
         "it again; nothing has been replaced")
     }
+    if (FileStatistics.isKept(table.properties)) organized(session, table, relation, listed) else bucketed(session, table, relation, listed)
+  }
+
+  private def organized(session: SparkSession, table: CatalogTable, relation: HadoopFsRelation, listed: Seq[(InternalRow, FileStatus)]): TableSnapshot = {
+    val columns = FileStatisticsColumns(table)
+    // As for queries, statistics do not count if this session may read other values.
+    val isSame = SealedSpecs.otherColumns(relation).isEmpty && columns.organized.forall(column => CurrentFiles.isTheSameForAll(table, column.dataType))
+    val statistics = if (isSame) FileStatistics.read(session, new Path(table.location), table.partitionColumnNames.size) else None
     val known = listed.map { case (_, status) =>
       statistics.fold(Seq.empty[FileStats])(_.of(status)) match {
         case Seq(one) if columns.describe(one) => Some(one)
@@ -74,8 +152,31 @@ object TableSnapshot {
       val range = stats.fold(Cell.Unknown)(of => column.fold(1)(range => ranges.rangeOf(group, of.column(range))))
       TableFile(id, status, partition, stats, Cell(group, range))
     }
-    new TableSnapshot(table, columns, files.toIndexedSeq, ranges)
+    new OrganizedSnapshot(table, columns, files.toIndexedSeq, ranges)
   }
+
+  private def bucketed(session: SparkSession, table: CatalogTable, relation: HadoopFsRelation, listed: Seq[(InternalRow, FileStatus)]): TableSnapshot = {
+    val hash = BucketValidation.statedHash(table, "change rows of")
+    val spec = table.bucketSpec.flatMap(SealedSpec.ofFiles(_, hash, table.dataSchema)).getOrElse(throw Compat.refusal(
+      s"Cannot change rows of ${table.identifier.quotedString}.", table.bucketSpec.fold("a table without buckets")(of =>
+        s"the bucket columns ${of.bucketColumnNames.mkString(", ")}"), s"bucket columns of type ${hash.types}", "bucket the table by other columns"))
+    val conf = Compat.hadoopConf(session)
+    def folderOf(file: FileStatus) = BucketFiles.folderOf(file.getPath.getParent, conf)
+    // A file of zero bytes has no rows, and Spark cannot read it.
+    val files = listed.filter(_._2.getLen > 0)
+    val seals = if (SealedSpecs.otherColumns(relation).isDefined) Map.empty[String, Seal]
+      else SealedSpecs.seals(session, table).filter { case (_, seal) => seal.spec == spec }
+    val isValid = files.map(_._2).groupBy(folderOf).collect { case (folder, of) if seals.get(folder).exists(isSealed(of, _)) => folder -> seals(folder) }
+    val placed = files.zipWithIndex.map { case ((values, status), id) =>
+      val partition = GroupKey.of(values.copy().toSeq(table.partitionSchema))
+      val bucket = if (isValid.contains(folderOf(status))) BucketFiles.bucketOf(status.getPath.getName, hash) else None
+      TableFile(id, status, values, None, bucket.fold(BucketPlaces.unknown(partition))(BucketPlaces.cell(partition, _)))
+    }
+    new BucketedSnapshot(table, table.partitionSchema, spec, placed.toIndexedSeq, isValid)
+  }
+
+  private def isSealed(files: Seq[FileStatus], seal: Seal): Boolean = PartitionFiles.digest(files) == seal.files &&
+    files.forall(file => BucketFiles.bucketOf(file.getPath.getName, seal.spec.hash).exists(_ < seal.spec.numBuckets))
 }
 
 /** The values of the partition and implicit partition columns of a group of files, in a form that can be compared. */

@@ -10,7 +10,6 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.ddl.MergeChecks
-import org.apache.spark.sql.bucketing.read.FileRangeFilter
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -21,13 +20,15 @@ import org.apache.spark.sql.execution.SparkPlan
 case class RowCounts(updated: Long, deleted: Long, inserted: Long)
 
 /**
- * The files and ranges that a statement touches.
+ * What a statement touches.
  *
- * @param ranges the touched ranges, and the other ranges of the same groups
+ * @param changes the numbers of changed rows by file and by place
  * @param unmatched the stored source rows that match no row of the target, if the statement inserts rows
  * @param searched the number of files whose rows the statement has compared
  */
-case class Touched(ranges: Seq[RangeRows], counts: RowCounts, unmatched: Option[LogicalPlan], searched: Int)
+case class Touched(changes: Changes, unmatched: Option[LogicalPlan], searched: Int) {
+  def counts: RowCounts = RowCounts(changes.updated, changes.deleted, changes.inserted)
+}
 
 /**
  * Finds the files that a statement touches. First it prunes files by their statistics, with the conditions on the target and with the keys of the
@@ -35,9 +36,7 @@ case class Touched(ranges: Seq[RangeRows], counts: RowCounts, unmatched: Option[
  */
 class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: TableSnapshot, stored: Stored, source: Option[SourceRows]) {
 
-  val rows = new ChangedRows(statement, snapshot.columns, source)
-  private val groupColumns = snapshot.columns.partition.size + snapshot.columns.implicitPartition.size
-  private val hasRange = snapshot.columns.organized.nonEmpty
+  val rows = new ChangedRows(statement, snapshot, source)
 
   def find(): Touched = {
     val files = candidates
@@ -47,7 +46,7 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
     val unmatched = pairs.filter(_ => statement.notMatched.nonEmpty).map(of => stored.store(rows.unmatched(of)))
     val found = count(rows.changes(files, pairs, unmatched))
     if (found.isAmbiguous && statement.needsOneMatch) throw QueryExecutionErrors.mergeCardinalityViolationError()
-    Touched(ranges(found), RowCounts(found.updated, found.deleted, found.inserted), unmatched, files.size)
+    Touched(found, unmatched, files.size)
   }
 
   /** Checks that no two rows of the source, and no two rows of the table for a row of the source, have the same join keys. */
@@ -68,16 +67,15 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
 
   /** Counts changed rows in tasks, and adds the counts on the driver. */
   private def count(plan: LogicalPlan): Changes = {
-    val (snapshotRanges, isUpdate, group, types) = (snapshot.ranges, rows.isUpdate, groupColumns, plan.output.map(_.dataType))
-    // The place of a row follows its file, its action and the number of its source rows.
-    val (at, isRanged, step) = (3, hasRange, math.max(1, snapshot.rowsPerFile / Changes.SamplesPerFile))
+    val (places, isUpdate, sampleStep) = (snapshot.places, rows.isUpdate, snapshot.sampleStep)
+    // The columns of the place follow the row's file, its action and the number of its source rows.
+    val columns = plan.output.map(_.dataType).zipWithIndex.drop(3)
     val counted = stored.rows(plan).mapPartitions { found =>
       val changes = new Changes(isUpdate)
       found.foreach { row =>
         if (changes.change(row.getInt(0), row.getInt(1), row.getLong(2))) {
-          val key = GroupKey.of((0 until group).map(i => row.get(at + i, types(at + i))))
-          val value = if (isRanged) row.get(at + group, types(at + group)) else null
-          changes.addTo(Cell(key, snapshotRanges.rangeOf(key, value)), value, step)
+          val values = columns.map { case (dataType, i) => row.get(i, dataType) }
+          changes.addTo(places.cellOf(values), values.lastOption.orNull, sampleStep)
         }
       }
       Iterator(changes)
@@ -90,14 +88,13 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
 
   /** The files that the conditions on the target do not rule out. */
   def fitting: Seq[TableFile] = if (statement.notMatchedBySource.nonEmpty) snapshot.files else {
-    val mayMatch = FileRangeFilter.mayMatch(rows.pruning)
+    val mayMatch = snapshot.mayMatch(rows.pruning)
     val partitions = partitionFilter(rows.pruning)
-    def fits(file: TableFile) = partitions(file.partition) && file.known.forall(mayMatch)
-    snapshot.files.filter(fits)
+    snapshot.files.filter(file => partitions(file.partition) && mayMatch(file))
   }
 
   private def partitionFilter(conditions: Seq[Expression]): InternalRow => Boolean = {
-    val columns = snapshot.columns.partition
+    val columns = snapshot.partition
     def at(column: Expression) = column match { case of: Attribute => columns.indexWhere(_.name.equalsIgnoreCase(of.name)); case _ => -1 }
     conditions.filter(_.references.forall(at(_) >= 0)).reduceOption(And).fold((_: InternalRow) => true) { condition =>
       val bound = Predicate.createInterpreted(condition.transform {
@@ -108,14 +105,10 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
   }
 
   private def withKeys(files: Seq[TableFile]): Seq[TableFile] = {
-    val names = snapshot.columns.partition.fieldNames ++ snapshot.columns.implicitPartition.fieldNames
     def key(name: String) = rows.pruningKeys.collectFirst { case (column, value) if column.name.equalsIgnoreCase(name) => value }
-    val groups = names.indices.flatMap(i => key(names(i)).map(i -> _))
-    val range = snapshot.columns.organized.headOption.flatMap(column => key(column.name).map(column -> _))
-    if (groups.isEmpty && range.isEmpty) files else {
-      val lookup = KeyCandidates(files, groups.map(_._1), range.map(_._1))
+    snapshot.lookup(files, key).fold(files) { case KeyLookup(lookup, groups, range) =>
       val output = source.get.plan.output
-      val keys = (groups.map(_._2) ++ range.map(_._2)).map(BindReferences.bindReference(_, AttributeSeq(output)))
+      val keys = (groups ++ range).map(BindReferences.bindReference(_, AttributeSeq(output)))
       val number = groups.size
       val found = stored.rows(source.get.plan).mapPartitions { rows =>
         val files = new BitSet
@@ -128,19 +121,6 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
       val all = found.foldLeft(new BitSet) { (all, some) => all.or(some); all }
       lookup.always.foreach(all.set(_))
       files.filter(file => all.get(file.id))
-    }
-  }
-
-  private def ranges(changes: Changes): Seq[RangeRows] = {
-    val removed = changes.removed.toMap
-    val groups = changes.added.keySet.map(_.group) ++ removed.keys.map(snapshot.files(_).cell.group)
-    val byCell = snapshot.files.filter { file =>
-      groups(file.cell.group) && (file.cell.range != Cell.Unknown || removed.contains(file.id))
-    }.groupBy(_.cell)
-    (byCell.keySet ++ changes.added.keySet).toSeq.map { cell =>
-      val files = byCell.getOrElse(cell, Nil)
-      val added = changes.added.get(cell)
-      RangeRows(cell, files, files.flatMap(file => removed.get(file.id)).sum, !files.exists(file => changes.rewritten(file.id)), added.fold(0L)(_.rows), added.fold(Seq.empty[Any])(_.samples.toSeq))
     }
   }
 }
@@ -160,13 +140,13 @@ object TouchedFiles {
 }
 
 /** New rows of a range. */
-private class Added extends Serializable {
+class Added extends Serializable {
   var rows = 0L
   val samples = mutable.ArrayBuffer.empty[Any]
 }
 
 /** Numbers of changed rows: removed ones by file, and added ones by range. */
-private class Changes(isUpdate: IndexedSeq[Boolean]) extends Serializable {
+class Changes(isUpdate: IndexedSeq[Boolean]) extends Serializable {
   var (updated, deleted, inserted) = (0L, 0L, 0L)
   var isAmbiguous = false
   val removed = mutable.HashMap.empty[Int, Long]
@@ -188,15 +168,15 @@ private class Changes(isUpdate: IndexedSeq[Boolean]) extends Serializable {
     file < 0 || isUpdate(action)
   }
 
-  /** Counts a new row, and keeps one of so many values as a sample. */
-  def addTo(cell: Cell, value: Any, step: Long): Unit = {
+  /** Counts a new row, and keeps one of so many values as a sample, if samples are needed. */
+  def addTo(cell: Cell, value: Any, step: Option[Long]): Unit = {
     val of = added.getOrElse(cell, {
       val made = new Added
       added(cell.copy(group = GroupKey.copied(cell.group))) = made
       made
     })
     of.rows += 1
-    if (value != null && of.rows % step == 0) of.samples += InternalRow.copyValue(value)
+    if (value != null && step.exists(of.rows % _ == 0)) of.samples += InternalRow.copyValue(value)
   }
 
   def add(other: Changes): Unit = {
@@ -212,8 +192,4 @@ private class Changes(isUpdate: IndexedSeq[Boolean]) extends Serializable {
       all.samples ++= of.samples
     }
   }
-}
-
-private object Changes {
-  val SamplesPerFile = 20L
 }

@@ -25,6 +25,9 @@ object BucketFiles {
   def bucketOf(name: String, hash: BucketHash): Option[Int] =
     if (hash.inHiveLayout) bucketOfHiveName(name).orElse(matched(TransactionName, name)) else matched(SparkName, name)
 
+  /** Returns the name of a file of a bucket in the Hive layout, without the extension. Spark's names have the same form. */
+  def hiveName(bucket: Int, part: String): String = f"$bucket%05d_0_${part}_$bucket%05d"
+
   private def matched(pattern: Regex, name: String): Option[Int] = pattern.findFirstMatchIn(name).map(_.group(1).toInt)
 
   // Matches ^(\d{1,9})_\d+.*$ without a regular expression, which would take ten times as long for the files of a query.

@@ -48,6 +48,6 @@ object BucketListing {
     val filters = Seq(scan.partitionFilters, scan.dataFilters).map { all =>
       PerQueryCache.comparable(PerQueryCache.known(all))
     }
-    PerQueryCache(new Asked(scan.relation.location, filters))(new BucketListing(scan.selectedPartitions))
+    PerQueryCache(new Asked(CurrentFiles.stock(scan.relation.location), filters))(new BucketListing(scan.selectedPartitions))
   }
 }

@@ -85,7 +85,7 @@ case class PlanFileStatistics(session: SparkSession) extends SparkStrategy {
     val (columns, depth) = (FileStatisticsColumns(table), table.partitionColumnNames.size)
     val map = FileStatistics.read(session, new Path(table.location), depth)
     for {
-      directory <- OrganizedFiles.now(session, table)
+      directory <- CurrentFiles.now(session, table)
       file <- directory.files.map(_.fileStatus)
       known = map.fold(Seq.empty[FileStats])(_.of(file)).filter(columns.describe)
       mapped <- if (known.isEmpty) Seq(None) else known.map(Some(_))

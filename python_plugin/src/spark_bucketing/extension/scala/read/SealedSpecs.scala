@@ -77,10 +77,16 @@ object SealedSpecs {
     else SealedFormats.ofEncryption(conf.get).map(FallbackReason(UnsupportedReader, _))
 
   /** Returns the logical relation of a scan, from the logical plan that Spark attaches to the scan. */
-  def relationOf(scan: FileSourceScanExec): Option[LogicalRelation] =
+  def relationOf(scan: FileSourceScanExec): Option[LogicalRelation] = {
+    val stock = scan.relation.copy(location = CurrentFiles.stock(scan.relation.location))(scan.relation.sparkSession)
     scan.logicalLink.flatMap(_.collectFirst {
-      case relation: LogicalRelation if relation.relation == scan.relation => relation
+      case relation: LogicalRelation if relation.relation == stock => relation
     })
+  }
+
+  /** Returns the table of a scan if a statement may replace its files while queries read them. */
+  def changeable(scan: FileSourceScanExec): Option[CatalogTable] =
+    relationOf(scan).flatMap(_.catalogTable).filter(table => DDLUtils.isHiveTable(table) && table.bucketSpec.isDefined)
 
   private def hiveLayout(
       scan: FileSourceScanExec, relation: LogicalRelation, cached: CatalogTable,
@@ -145,6 +151,16 @@ object SealedSpecs {
   private def whole(scan: FileSourceScanExec, table: CatalogTable, hashes: Seq[BucketHash]): Part = {
     val conf = hadoopConf(scan.relation.sparkSession)
     Part("", BucketFiles.folderOf(new Path(table.location), conf), sealOf(table.properties, hashes, _.fits(scan.relation.dataSchema)))
+  }
+
+  /** Returns the valid seals of a table by directory, as the metastore has them. */
+  def seals(session: SparkSession, table: CatalogTable): Map[String, Seal] = {
+    val conf = Compat.hadoopConf(session)
+    val stored = if (table.partitionColumnNames.isEmpty) Seq(table.location -> table.properties)
+      else Compat.externalCatalog(session).listPartitions(table.database, table.identifier.table).map(of => of.location -> of.parameters)
+    stored.flatMap { case (location, properties) =>
+      Seal.parse(properties).flatMap(_.toOption).map(BucketFiles.folderOf(new Path(location), conf) -> _)
+    }.toMap
   }
 
   private def hadoopConf(session: SparkSession): Configuration = PerQueryCache("hadoop conf")(Compat.hadoopConf(session))

@@ -56,11 +56,34 @@ object SealWriter extends Logging {
       }
     } catch {
       case refused: AnalysisException if Compat.isRefusal(refused) => throw refused
-      case error @ (NonFatal(_) | _: LinkageError) => logWarning(
-        s"The files written into $name could not be sealed. The rows are in the table, and Spark reads them with ordinary scans. " +
-          s"Instead: run ALTER TABLE $name SEAL BUCKETS", error)
+      case error @ (NonFatal(_) | _: LinkageError) => logWarning(unsealed(name), error)
     }
   }
+
+  /**
+   * Seals partitions whose files a statement has replaced.
+   *
+   * @param digests the digest of all files of each partition; None if they cannot be sealed. For an unpartitioned table, the key is empty.
+   */
+  def afterReplacement(session: SparkSession, table: CatalogTable, spec: SealedSpec, digests: Map[TablePartitionSpec, Option[FilesDigest]]): Unit = {
+    val name = table.identifier.quotedString
+    try SealedFormats.objectionTo(table, Compat.hadoopConf(session)) match {
+      case Some(why) => logInfo(s"The files written into $name are not sealed: $why.")
+      case None if table.partitionColumnNames.isEmpty =>
+        PartitionStore.of(session).sealTable(Compat.current(session, table), digests.values.head.map(Seal(spec, _)))
+      case None =>
+        val store = PartitionStore.of(session)
+        val seals = digests.map { case (values, digest) => store.nameOf(table, values) -> digest.map(Seal(spec, _)) }
+        store.change(table, store.find(table, digests.keys.toSeq).map { partition =>
+          PartitionChange(partition, seals(partition.name), Some(describe(partition, spec, seals(partition.name))))
+        })
+    } catch {
+      case error @ (NonFatal(_) | _: LinkageError) => logWarning(unsealed(name), error)
+    }
+  }
+
+  private def unsealed(name: String) = s"The files written into $name could not be sealed. The rows are in the table, and Spark reads them " +
+    s"with ordinary scans. Instead: run ALTER TABLE $name SEAL BUCKETS"
 
   private def sealTable(
       session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written): Unit = {

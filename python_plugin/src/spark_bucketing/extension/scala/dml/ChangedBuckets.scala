@@ -1,0 +1,84 @@
+package org.apache.spark.sql.bucketing
+package dml
+
+import org.apache.hadoop.fs.FileStatus
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.bucketing.metadata.{PartitionFiles, SealedSpec}
+import org.apache.spark.sql.bucketing.write.SealWriter
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SubqueryExpression}
+import org.apache.spark.sql.catalyst.plans.logical.DeleteAction
+import org.apache.spark.sql.types.{DateType, StructField}
+
+/**
+ * The new files of a bucketed table: one file per touched bucket. In a partition without a valid seal, rows may be in any file, so all of its files are
+ * touched, and it gets the table's bucket spec.
+ */
+class ChangedBuckets(
+    session: SparkSession, statement: ChangeRows, snapshot: BucketedSnapshot, changed: ChangedRows, touched: Touched)
+    extends ChangedFiles(session, statement, snapshot, changed, touched) {
+
+  private val spec = snapshot.spec
+  private val cells: Set[Cell] = touched.changes.removed.keySet.map(snapshot.files(_).cell).toSet ++ touched.changes.added.keySet
+  private val partitions: Set[Seq[Any]] = cells.map(_.group.take(depth))
+  private val files: Map[Seq[Any], Seq[TableFile]] = snapshot.files.groupBy(_.cell.group.take(depth)).filter { case (partition, _) => partitions(partition) }
+
+  /** The touched partitions in which rows may be in any file. */
+  private val mixed: Set[Seq[Any]] = files.filter(_._2.exists(_.cell.range == Cell.Unknown)).keySet.toSet
+
+  override val old: Seq[TableFile] = files.flatMap { case (partition, of) => if (mixed(partition)) of else of.filter(file => cells(file.cell)) }.toSeq.sortBy(_.id)
+
+  // A DELETE with a condition on partition columns alone deletes all rows of the files.
+  override protected val read: Seq[TableFile] = if (deletesPartitions) Nil else old
+
+  private def deletesPartitions: Boolean = !statement.isMerge && statement.actions == Seq(DeleteAction(None)) && statement.condition.deterministic &&
+    !SubqueryExpression.hasSubquery(statement.condition) && statement.condition.references.subsetOf(AttributeSet(snapshot.partition.map(column => target(at(column)))))
+
+  private val places: IndexedSeq[Cell] = {
+    val ofMixed = for (partition <- mixed.toSeq; bucket <- 0 until spec.numBuckets) yield BucketPlaces.cell(partition, bucket)
+    val numbers = partitions.toSeq.zipWithIndex.toMap
+    (cells.toSeq.filterNot(cell => mixed(cell.group.take(depth))) ++ ofMixed).sortBy(cell => (numbers(cell.group.take(depth)), BucketPlaces.bucketOf(cell))).toIndexedSeq
+  }
+
+  override protected val slots: IndexedSeq[Slot] = {
+    val ofFiles = old.groupBy(_.cell).map { case (cell, of) => cell -> of.map(_.status.getLen.toDouble).sum }
+    places.map { cell =>
+      val partition = cell.group.take(depth)
+      val kept = if (mixed(partition)) ofFiles(BucketPlaces.unknown(partition)) / spec.numBuckets else ofFiles.getOrElse(cell, 0.0)
+      val added = touched.changes.added.get(cell).fold(0L)(_.rows) * snapshot.bytesPerRow
+      Slot(partition, kept + added, Long.MaxValue, Some(BucketPlaces.bucketOf(cell)))
+    }
+  }
+
+  override protected def routing: SlotRouting = new BucketRouting(snapshot.places, places.zipWithIndex.toMap)
+
+  private def column(name: String): StructField = snapshot.table.dataSchema.find(_.name.equalsIgnoreCase(name)).get
+
+  override protected val order: Seq[StructField] = spec.sortColumns.map(column)
+
+  override protected def rowsToWrite(output: Seq[Attribute]): RowsToWrite = {
+    val dates = spec.schema.map(of => column(of.name)).filter(_.dataType == DateType).map(at)
+    RowsToWrite(output.map(_.dataType).toArray, data, Array.empty, None, target.size, dates.toArray)
+  }
+
+  override def check(written: Seq[NewFile], stored: Stored): Unit = {
+    val kept = sums(read, stored)
+    val found = written.groupBy(file => slots(file.slot).partition).withDefaultValue(Nil)
+    val wrong = partitions.count { partition =>
+      val expected = read.filter(_.cell.group.take(depth) == partition).map(file => kept(file.id)).foldLeft(FileSums(0, 0, 0, 0))(_ + _)
+      found(partition).map(_.kept).sum != expected.kept || found(partition).map(_.keptHashes).sum != expected.keptHashes
+    }
+    refuse("run it again, and report the statement if it fails again", wrong -> "partition(s) whose row count or checksum is wrong")
+  }
+
+  /** Seals the touched partitions. The seal covers the files that this statement has kept and written, so that it does not fit to any other file. */
+  override def committed(written: Seq[NewFile], statuses: Seq[FileStatus]): Unit = {
+    val replaced = old.map(_.id).toSet
+    val coming = written.zip(statuses).groupBy { case (file, _) => slots(file.slot).partition }.withDefaultValue(Nil)
+    SealWriter.afterReplacement(session, snapshot.table, spec, partitions.map { partition =>
+      val kept = files.getOrElse(partition, Nil).filterNot(file => replaced(file.id)).map(_.status)
+      val digest = PartitionFiles.digest(kept ++ coming(partition).map(_._2))
+      specOf(partition) -> (if (coming(partition).exists(_._1.hasOldDates)) None else Some(digest))
+    }.toMap)
+  }
+}

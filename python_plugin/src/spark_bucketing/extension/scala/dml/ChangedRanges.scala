@@ -1,0 +1,127 @@
+package org.apache.spark.sql.bucketing
+package dml
+
+import org.apache.hadoop.fs.{FileStatus, Path}
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.metadata.{FileStatistics, Replacement}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/** The new files of an organized table. The rows of a range stay together, small ranges are combined, and large ranges are split. */
+class ChangedRanges(
+    session: SparkSession, statement: ChangeRows, snapshot: OrganizedSnapshot, changed: ChangedRows, touched: Touched)
+    extends ChangedFiles(session, statement, snapshot, changed, touched) {
+
+  private val columns = snapshot.columns
+  private val ranges = snapshot.places.ranges
+  private val bins: Seq[CompactionBin] = CompactionBins.of(touchedRanges(touched.changes), snapshot.rowsPerFile)
+  private val boundaries: Array[Array[Any]] = bins.map(boundariesOf).toArray
+  private val binOfSlot: IndexedSeq[Int] = bins.indices.flatMap(i => Seq.fill(boundaries(i).length + 1)(i))
+
+  override protected val slots: IndexedSeq[Slot] = binOfSlot.map { i =>
+    val bytes = bins(i).rows.fold(bins(i).files.map(_.status.getLen).sum.toDouble)(_ * snapshot.bytesPerRow)
+    val limit = bins(i).rows.fold(snapshot.rowsPerFile)(rows => if (bins(i).numFiles > 1) (rows + bins(i).numFiles - 1) / bins(i).numFiles else Long.MaxValue)
+    Slot(bins(i).group.take(depth), bytes / (boundaries(i).length + 1), limit, None)
+  }
+
+  override val old: Seq[TableFile] = bins.flatMap(_.files)
+
+  override protected val read: Seq[TableFile] = bins.flatMap(_.ranges).filterNot(range => range.rows == 0 && range.isDeleted).flatMap(_.files)
+
+  override protected val order: Seq[StructField] = columns.implicitPartition ++ columns.organized
+
+  /** Returns the touched ranges, and the other ranges of the same groups. */
+  private def touchedRanges(changes: Changes): Seq[RangeRows] = {
+    val removed = changes.removed.toMap
+    val groups = changes.added.keySet.map(_.group) ++ removed.keys.map(snapshot.files(_).cell.group)
+    val byCell = snapshot.files.filter { file =>
+      groups(file.cell.group) && (file.cell.range != Cell.Unknown || removed.contains(file.id))
+    }.groupBy(_.cell)
+    (byCell.keySet ++ changes.added.keySet).toSeq.map { cell =>
+      val files = byCell.getOrElse(cell, Nil)
+      val added = changes.added.get(cell)
+      RangeRows(cell, files, files.flatMap(file => removed.get(file.id)).sum, !files.exists(file => changes.rewritten(file.id)), added.fold(0L)(_.rows), added.fold(Seq.empty[Any])(_.samples.toSeq))
+    }
+  }
+
+  /** Returns values that split a bin of many files, so that several tasks write it. */
+  private def boundariesOf(bin: CompactionBin): Array[Any] = {
+    val parts = (bin.numFiles / ChangedRanges.FilesPerTask).toInt
+    val (samples, order) = (bin.samples, ranges.order)
+    if (parts < 2 || samples.size < parts) Array.empty else {
+      val sorted = samples.toArray[Any].sorted(order.ordering)
+      (1 until parts).map(i => sorted((i.toLong * sorted.length / parts).toInt)).foldLeft(Vector.empty[Any]) { (all, value) =>
+        if (all.lastOption.exists(order.ordering.gteq(_, value))) all else all :+ value
+      }.toArray
+    }
+  }
+
+  override protected def routing: SlotRouting = {
+    val first = boundaries.scanLeft(0)(_ + _.length + 1)
+    val ofFiles = for ((bin, i) <- bins.zipWithIndex; file <- bin.files) yield file.id -> i
+    val ofCells = for ((bin, i) <- bins.zipWithIndex; range <- bin.ranges) yield range.cell -> i
+    new RangeRouting(snapshot.places, ofFiles.toMap, ofCells.toMap, first, boundaries)
+  }
+
+  override protected def rowsToWrite(output: Seq[Attribute]): RowsToWrite = RowsToWrite(
+    output.map(_.dataType).toArray, data, columns.implicitPartition.map(at).toArray, columns.organized.headOption.map(at), target.size)
+
+  override protected def checkWritten(files: Seq[NewFile]): Unit = {
+    val written = files.groupBy(file => binOfSlot(file.slot)).map { case (bin, of) => bin -> of.map(_.rows).sum }
+    refuse(bins.indices.count(i => bins(i).rows.exists(_ != written.getOrElse(i, 0L))) -> "range(s) whose row count is wrong")
+  }
+
+  /** Writes the statistics of the new files. */
+  override def record(files: Seq[NewFile], folder: Path, written: Seq[FileStatus]): Unit = if (files.nonEmpty) {
+    val schema = StructType(columns.attributes.filter(_.name != "path").map(column => StructField(column.name, column.dataType)))
+    val opener = FileOpener(session, new ParquetFileFormat, Map.empty, schema)
+    val context = opener.context(0, 0)
+    val part = new Path(folder, s"${Replacement.Staged}/statistics/part-00000${opener.extension(context)}")
+    val project = UnsafeProjection.create(schema.map(_.dataType).toArray)
+    val writer = opener.open(part, context)
+    try files.zip(written).foreach { case (file, status) => writer.write(project(statistics(file, status))) } finally writer.close()
+    val fs = part.getFileSystem(Compat.hadoopConf(session))
+    val parts = new Path(new Path(snapshot.table.location), FileStatistics.Folder)
+    fs.mkdirs(parts)
+    if (!fs.rename(part.getParent, new Path(parts, folder.getName))) throw new java.io.IOException(s"${part.getParent} cannot be renamed to $parts/${folder.getName}")
+  }
+
+  private def statistics(file: NewFile, status: FileStatus): InternalRow = {
+    def struct(of: StructType, values: Seq[Any]) = if (of.isEmpty) Nil else Seq(InternalRow.fromSeq(values))
+    val partition = slots(file.slot).partition.zip(columns.partition).map { case (value, column) => GroupKey.valueOf(value, column.dataType) }
+    InternalRow.fromSeq(Seq(UTF8String.fromString(FileStatistics.lastNames(status.getPath, depth)), status.getLen, status.getModificationTime * 1000)
+      ++ struct(columns.partition, partition) ++ struct(columns.implicitPartition, file.implicitPartition)
+      ++ struct(columns.organized, Seq(file.lower)) ++ struct(columns.organized, Seq(file.upper))
+      ++ Seq(if (columns.organized.isEmpty) null else file.nulls, file.rows, Decimal(BigDecimal(file.hashes), 38, 0)))
+  }
+
+  override def check(files: Seq[NewFile], stored: Stored): Unit = {
+    val known = bins.filter(_.rows.nonEmpty).flatMap(_.files)
+    val counted = sums(known, stored)
+    val damaged = known.count { file =>
+      val (found, expected) = (counted(file.id), file.known.get)
+      found.rows != expected.rows || found.hashes != expected.checksum.toBigDecimal.toBigInt
+    }
+    val written = files.groupBy(file => binOfSlot(file.slot))
+    val wrong = bins.zipWithIndex.count { case (bin, i) =>
+      val kept = bin.files.map(file => counted(file.id)).foldLeft(FileSums(0, 0, 0, 0))(_ + _)
+      val found = written.getOrElse(i, Nil)
+      bin.rows.nonEmpty && (found.map(_.kept).sum != kept.kept || found.map(_.keptHashes).sum != kept.keptHashes)
+    }
+    refuse(damaged -> "old file(s) that differ from their file statistics", wrong -> "range(s) whose row count or checksum is wrong")
+  }
+
+  private def refuse(problems: (Int, String)*): Unit = {
+    val name = snapshot.table.identifier.unquotedString
+    refuse(s"check the file statistics with `spark-bucketing table verify --deep $name`, and rebuild them with `spark-bucketing table stats --repair $name`", problems: _*)
+  }
+}
+
+private object ChangedRanges {
+  val FilesPerTask = 8
+}

@@ -1,0 +1,160 @@
+package org.apache.spark.sql.bucketing
+package read
+
+import java.util.Collections
+
+import scala.annotation.tailrec
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileStatus, Path}
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.metadata.{FileStatistics, Replacement, TableFiles}
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.execution.FileSourceScanExec
+import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionDirectory}
+import org.apache.spark.sql.types.{DataType, StructType, TimestampType}
+import org.apache.spark.util.ThreadUtils
+
+/**
+ * The file index of a table whose files a statement may replace. If the files have statistics, the index lists only files that may contain rows matching the
+ * filters.
+ *
+ * @param all Spark's file index of the table
+ * @param map statistics of the files, or None to list all files
+ */
+case class CurrentFiles(all: FileIndex)(session: SparkSession, table: CatalogTable, map: Option[FileStatistics]) extends FileIndex with Logging {
+
+  override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
+    val listed = CurrentFiles.asOfOneMoment(session, table, all, partitionFilters, dataFilters)
+    // Skipping files is only an optimization, so an error here must not make the query fail.
+    try map.fold(listed) { known =>
+      val mayMatch = FileRangeFilter.mayMatch(dataFilters.filter(_.references.forall(attribute => CurrentFiles.isTheSameForAll(table, attribute.dataType))))
+      CurrentFiles.only(listed) { file =>
+        val mapped = known.of(file)
+        mapped.isEmpty || mapped.exists(mayMatch)
+      }
+    } catch {
+      case NonFatal(error) =>
+        logWarning("Failed to compare the filters with the file statistics of an organized table. Reading all of its files.", error)
+        listed
+    }
+  }
+
+  override def rootPaths: Seq[Path] = all.rootPaths
+  override def inputFiles: Array[String] = all.inputFiles
+  override def refresh(): Unit = all.refresh()
+  override def sizeInBytes: Long = all.sizeInBytes
+  override def partitionSchema: StructType = all.partitionSchema
+  override def metadataOpsTimeNs: Option[Long] = all.metadataOpsTimeNs
+  override def toString: String = all.toString
+}
+
+object CurrentFiles {
+
+  /** Returns the scan with the file index of this table. */
+  def scanned(scan: FileSourceScanExec, table: CatalogTable, map: Option[FileStatistics] = None): FileSourceScanExec = {
+    val session = scan.relation.sparkSession
+    BucketAwareScan.like(scan, scan.copy(relation = scan.relation.copy(location = CurrentFiles(scan.relation.location)(session, table, map))(session)))
+  }
+
+  /** Returns Spark's own file index. */
+  def stock(index: FileIndex): FileIndex = index match {
+    case current: CurrentFiles => current.all
+    case other => other
+  }
+
+  private val Attempts = 5
+  // A time in milliseconds that exceeds usual planning times and clock differences.
+  private val Recent = 600000L
+
+  /**
+   * Returns whether all sessions read the same values of this type. ORC stores timestamps in the writer's local time, so a
+   * session in another time zone reads values that differ from the statistics.
+   */
+  def isTheSameForAll(table: CatalogTable, dataType: DataType): Boolean =
+    dataType != TimestampType || !table.provider.exists(_.equalsIgnoreCase("orc"))
+
+  /** Lists all current files of a table. */
+  def now(session: SparkSession, table: CatalogTable): Seq[PartitionDirectory] =
+    asOfOneMoment(session, table, Compat.refreshedFiles(session, table), Nil, Nil)
+
+  /**
+   * Lists the files of a table as of a single moment between two replacements. Spark lists directories one after another, and
+   * may cache the result. Therefore, this method reads the replacement records after the listing, and excludes two kinds of
+   * files: new files of a replacement that is not committed, and old files of a committed replacement that is not done.
+   *
+   * Lists the files again if the listing may be older than the last committed replacement. Lists them only once for the same
+   * replacement, unless the replacement is done and some listed old files no longer exist.
+   *
+   * @param index file index, which may cache its listing
+   * @param listedFor record of the replacement that caused the last listing
+   * @param attempts number of remaining attempts
+   */
+  @tailrec
+  def asOfOneMoment(
+      session: SparkSession, table: CatalogTable, index: FileIndex, partitionFilters: Seq[Expression], dataFilters: Seq[Expression],
+      listedFor: Option[Path] = None, attempts: Int = Attempts): Seq[PartitionDirectory] = {
+    val names = TableFiles(new Path(table.location))
+    val all = index.listFiles(partitionFilters, Nil)
+    val listed = if (dataFilters.exists(ofFiles)) index.listFiles(partitionFilters, dataFilters) else all
+    val found = all.iterator.flatMap(_.files).map(file => names.nameOf(file.fileStatus.getPath)).toSet
+    val conf = Compat.hadoopConf(session)
+    val records = Replacement.records(new Path(table.location), conf)
+    val older = records.filter(_.isCommitted).lastOption.filter { last =>
+      hasGone(last, found, names, conf) || !listedFor.contains(last.folder) && mayBeOlder(session, found, last)
+    }
+    older match {
+      case None =>
+        records.foreach(_.checkRestored(found))
+        without(listed, records.flatMap(_.hidden).toSet, names)
+      case Some(last) if attempts > 0 =>
+        // From now on, file listings in this query and in this session reflect this replacement.
+        index.refresh()
+        listedSince.put(session, listedSince.getOrDefault(session, Map.empty) + (last.folder.getParent -> last.folder))
+        asOfOneMoment(session, table, Compat.refreshedFiles(session, table), partitionFilters, dataFilters, Some(last.folder), attempts - 1)
+      case Some(_) => throw Compat.refusal(
+        s"The files of ${table.identifier.quotedString} cannot be listed.", "repeated replacements of files during the listing",
+        "no replacement of files during the listing", "run the query again")
+    }
+  }
+
+  /** Returns whether Spark itself uses a filter to skip files, such as a filter on file names. */
+  private def ofFiles(filter: Expression): Boolean = filter.references.exists(_.name.startsWith("file_"))
+
+  // For each table of a session, the last replacement after which the session listed the files again. An earlier listing
+  // may be older than several replacements.
+  private val listedSince = Collections.synchronizedMap(new java.util.WeakHashMap[SparkSession, Map[Path, Path]])
+
+  private def mayBeOlder(session: SparkSession, found: Set[String], last: Replacement): Boolean =
+    if (isShownByFiles(last)) !last.added.subsetOf(found)
+    else !listedSince.getOrDefault(session, Map.empty).get(last.folder.getParent).contains(last.folder)
+
+  /**
+   * Returns whether an old file has been deleted since the files were listed. If an old file exists although the replacement is
+   * done, the file was restored from a backup.
+   */
+  private def hasGone(last: Replacement, found: Set[String], names: TableFiles, conf: Configuration): Boolean = last.done.nonEmpty && {
+    val old = last.removed.filter(found).toSeq.map(names.pathOf)
+    ThreadUtils.parmap(old, "replaced-files", 16)(file => file.getFileSystem(conf).exists(file)).contains(false)
+  }
+
+  /**
+   * Returns whether the presence of new files can prove that a listing reflects a replacement. New files prove nothing if the replacement has
+   * none, if later replacements have removed them, or if the query selects other partitions. In these cases, the
+   * session must have listed the files after the replacement.
+   */
+  private def isShownByFiles(last: Replacement): Boolean = last.added.nonEmpty && !isOld(last)
+
+  private def without(listed: Seq[PartitionDirectory], gone: Set[String], names: TableFiles): Seq[PartitionDirectory] =
+    only(listed)(file => !gone(names.nameOf(file.getPath)))
+
+  private def isOld(of: Replacement): Boolean = of.done.exists(time => math.abs(System.currentTimeMillis - time) > Recent)
+
+  def only(listed: Seq[PartitionDirectory])(keep: FileStatus => Boolean): Seq[PartitionDirectory] =
+    listed.map(directory => directory.copy(files = directory.files.filter(file => keep(file.fileStatus)))).filter(_.files.nonEmpty)
+}
