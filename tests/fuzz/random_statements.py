@@ -1,4 +1,4 @@
-"""Random MERGE INTO, UPDATE and DELETE statements on the organized table `t`, with the source `s`."""
+"""Random MERGE INTO, UPDATE and DELETE statements on the table `t`, with the source `s`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RANGES = {
     "timestamp": "timestamp_micros({n} * 1000001)",
 }
 TYPES = {"id": "bigint", "o": "", "s": "int", "v": "string", "c": "char(3)", "w": "varchar(4)"}
-TYPES |= {"st": "struct<a:int,b:string>", "ds": "string"}
+TYPES |= {"st": "struct<a:int,b:string>", "ds": "string", "d": "date"}
 # Columns to add: the type, the default, and a value of the source.
 ADDED = [
     ("int", "5", "cast({n} % 9 as int)"),
@@ -97,10 +97,13 @@ class Statement:
 class Generator:
     """Random statements on a table. `types` and `defaults` describe its columns."""
 
-    def __init__(self, chosen: random.Random, range_type: str, ansi: bool, functions: list[str]) -> None:
+    def __init__(
+        self, chosen: random.Random, range_type: str, ansi: bool, functions: list[str], has_defaults: bool = True
+    ) -> None:
         self.random, self.range_type, self.ansi, self.functions = chosen, range_type, ansi, functions
         self.types = TYPES | {"o": range_type}
-        self.defaults = {"s": "7"}
+        self.has_defaults = has_defaults
+        self.defaults = {"s": "7"} if has_defaults else {}
         self.added: dict[str, str] = {}
 
     def value(self, number: str) -> str:
@@ -110,9 +113,13 @@ class Generator:
         """Add a column, and return its definition."""
         name, (data_type, default, value) = f"x{len(self.added)}", self.random.choice(ADDED)
         self.types[name], self.added[name] = data_type, value
-        if default:
+        if default and self.has_defaults:
             self.defaults[name] = default
-        return f"{name} {data_type}{f' default {default}' if default else ''}"
+        return self.definition(name)
+
+    def definition(self, name: str) -> str:
+        """Return the definition of a column in the DDL."""
+        return f"{name} {self.types[name]}{f' default {self.defaults[name]}' if name in self.defaults else ''}"
 
     def rows(self, keys: str) -> str:
         """Return a query with one row for each id of a query, with NULLs and equal values."""
@@ -127,6 +134,7 @@ class Generator:
             "w": "if(n % 9 = 0, null, concat('w', n % 100))",
             "st": "if(n % 10 = 0, null, named_struct('a', cast(n % 4 as int), 'b', concat('b', n % 3)))",
             "ds": f"element_at(array('a', 'b', 'c d', '', null), cast(1 + pmod(xxhash64(id, {seed}, 9), 5) as int))",
+            "d": "if(n % 11 = 0, null, date_add(date'2024-01-30', cast(n % 3 as int)))",
             **{name: value.format(n="n") for name, value in self.added.items()},
         }
         columns = ", ".join(f"{value} as {name}" for name, value in values.items())
@@ -142,12 +150,19 @@ class Generator:
     def condition(self, sides: str) -> str:
         of_target = [
             *("t.s = 1", "t.v is null", "t.ds = 'a'", "T.ID % 3 = 0", "t.o is null", "t.c = 'x'", "t.w like 'w1%'"),
+            *(
+                "t.d = date'2024-01-31'",
+                "t.d is null",
+                "t.id in (3, 11, 40)",
+                "t.v = 'v7' and t.s = 1",
+                "t.id <=> null",
+            ),
             *("t.st.a > 1", "t.st is null", "int(t.s) = 1", "upper(t.v) > 'V3'", f"t.o > {self.value('500')}"),
             *(call.format("t.id") for call in self.functions),
             "py_text(t.ds) = 'a'",
         ]
         of_source = [
-            *("s.op = 'D'", "s.s = 1", "s.v is not null", f"s.o < {self.value('400')}", "s.st.b = 'b1'"),
+            *("s.op = 'D'", "s.s = 1", "s.v is not null", f"s.o < {self.value('400')}", "s.st.b = 'b1'", "s.d is null"),
             *(call.format("s.id") for call in self.functions),
         ]
         subquery = [*list(PLAIN)[:3], "t.id > (select avg(id) from s)"]
@@ -160,9 +175,11 @@ class Generator:
     def assigned(self, of_source: bool) -> dict[str, Value]:
         side = "s" if of_source else "t"
         values: dict[str, list[Value]] = {
+            "id": [Value("s.id")] if of_source else [Value("t.id + 1")],
             "o": [Value("s.o")] if of_source else [Value(self.value("cast(t.id as int) % 900")), Value("null")],
             "v": [Value(f"{side}.v"), Value("concat('x', t.v)"), Value("t.id"), Value("12")],
             "ds": [Value("s.ds")] if of_source else [Value("'new'"), Value("t.v")],
+            "d": [Value(f"{side}.d"), Value("date'2024-02-02'"), Value("date_add(t.d, 1)"), Value("null")],
             "s": [Value("t.s + 1"), Value("DEFAULT"), *self._numbers(side)],
             "c": [Value("'ab'"), Value(f"{side}.c"), Value(f"rpad({side}.c, 9, ' ')", f"{side}.c"), _too_long(side)],
             "w": [Value("'abcd'"), Value("'ab     '", "'ab  '"), Value("12"), _too_long(side)],
@@ -215,7 +232,7 @@ class Generator:
         values = {"id": Value("s.id"), "o": Value("s.o")}
         others = [
             {"s": Value("DEFAULT")},
-            {"ds": Value("'ins'"), "c": Value("s.c")},
+            {"ds": Value("'ins'"), "c": Value("s.c"), "d": Value("s.d")},
             {"s": self._one(self._numbers("s"))},
         ]
         others += [
@@ -236,7 +253,7 @@ class Generator:
         return Statement(f"{change} where {where}", where, [clause])
 
     def _merge(self) -> Statement:
-        others = ["t.ds = s.ds", "t.o = s.o", "t.s <=> s.s", "t.c = s.c", "t.st.a = s.st.a"]
+        others = ["t.ds = s.ds", "t.o = s.o", "t.s <=> s.s", "t.c = s.c", "t.st.a = s.st.a", "t.d = s.d", "t.v = s.v"]
         keys = [
             self.random.choices(
                 ["t.id = s.id", "t.id <=> s.id", "t.id between s.id and s.id + 1", "t.id = py_same(s.id)"],

@@ -59,7 +59,8 @@ def output(log: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.long
-def test_killed_statement_leaves_the_table_as_before_or_as_after(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", statement_loop.CREATE)
+def test_killed_statement_leaves_the_table_as_before_or_as_after(tmp_path: Path, layout: str) -> None:
     subprocesses, chosen, killed = SparkSubprocess(tmp_path, "default"), random.Random(SEED), Killed(SEED)
     settings, log = tmp_path / "settings.json", tmp_path / "killed.log"
     settings.write_text(json.dumps(subprocesses.settings | {"spark.ui.showConsoleProgress": "false"}))
@@ -71,6 +72,7 @@ def test_killed_statement_leaves_the_table_as_before_or_as_after(tmp_path: Path)
             statement_loop.__file__,
             str(settings),
             "loop",
+            layout,
             str(SEED),
             str(killed.number),
             str(most),
@@ -98,7 +100,8 @@ def test_killed_statement_leaves_the_table_as_before_or_as_after(tmp_path: Path)
 
 
 @pytest.mark.long
-def test_two_drivers_lose_no_change(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", statement_loop.CREATE)
+def test_two_drivers_lose_no_change(tmp_path: Path, layout: str) -> None:
     """Two drivers with separate metastores change the same files of one table."""
     drivers: list[subprocess.Popen[str]] = []
     logs = [tmp_path / f"{number}.log" for number in range(2)]
@@ -111,6 +114,7 @@ def test_two_drivers_lose_no_change(tmp_path: Path) -> None:
             statement_loop.__file__,
             str(settings),
             "share",
+            layout,
             str(tmp_path / "t"),
             str(number),
             "8",

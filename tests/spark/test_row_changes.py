@@ -1,4 +1,4 @@
-"""Tests of MERGE INTO, UPDATE and DELETE on organized tables: errors, checks of a merge, and special cases."""
+"""Tests of MERGE INTO, UPDATE and DELETE on organized and bucketed tables: errors, checks of a merge, and special cases."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ MERGE = "merge into changed as t using (select {hint} * from ({source})) as s on
 UPSERT = "when matched then update set o = s.o when not matched then insert (id, o) values (s.id, s.o)"
 
 
+LAYOUTS = {
+    "organized": """using parquet tblproperties ('bucketing.range_by'='["o"]', 'bucketing.rows_per_file'='10')""",
+    "bucketed": "clustered by (o) sorted by (id) into 4 buckets stored as orc tblproperties ('bucketing_version'='2')",
+}
+of_each_layout = pytest.mark.parametrize("table", LAYOUTS, indirect=True)
+
+
 @pytest.fixture
-def table(spark: SparkSession, extension: None) -> Iterator[None]:
+def table(spark: SparkSession, extension: None, request: pytest.FixtureRequest) -> Iterator[None]:
     spark.catalog.setCurrentDatabase("default")  # that of new sessions
-    spark.sql(
-        "create table changed (id bigint, o int, v varchar(3), c char(2)) using parquet"
-        """ tblproperties ('bucketing.range_by'='["o"]', 'bucketing.rows_per_file'='10')"""
-    )
+    layout = LAYOUTS[getattr(request, "param", "organized")]
+    spark.sql(f"create table changed (id bigint, o int, v varchar(3), c char(2)) {layout}")
     filled = "select id, cast(id as int) as o, 'v' as v, 'c' as c from range(40)"
     spark.sql(f"merge into changed as t using ({filled}) as s on false when not matched then insert *")
     yield
@@ -35,6 +40,7 @@ def rows(spark: SparkSession) -> list[tuple[object, ...]]:
     return sorted(map(tuple, spark.sql("select * from changed").collect()))
 
 
+@of_each_layout
 @pytest.mark.usefixtures("table")
 def test_errors_have_the_classes_of_spark(spark: SparkSession) -> None:
     """The table is unchanged after each error."""
@@ -61,6 +67,7 @@ def test_errors_have_the_classes_of_spark(spark: SparkSession) -> None:
         assert rows(spark) == before, statement
 
 
+@of_each_layout
 @pytest.mark.usefixtures("table")
 def test_conditions_on_padded_columns_find_all_rows(spark: SparkSession) -> None:
     """Spark pads CHAR values after it reads them."""
@@ -70,6 +77,7 @@ def test_conditions_on_padded_columns_find_all_rows(spark: SparkSession) -> None
     assert {row[3] for row in rows(spark)} == {"d "}
 
 
+@of_each_layout
 @pytest.mark.usefixtures("table")
 def test_hint_checks_the_keys_of_one_merge(spark: SparkSession) -> None:
     several = "select 50L as id, 4 as o union all select 50L, 5"
@@ -106,6 +114,7 @@ def test_other_tables_keep_the_error_of_spark(spark: SparkSession) -> None:
         spark.sql("drop table unchanged")
 
 
+@of_each_layout
 @pytest.mark.usefixtures("table")
 def test_statement_that_runs_once_is_skipped_only_if_it_was_the_last_change(spark: SparkSession) -> None:
     """Another statement, other rows, and any other change of the table make the statement run again."""
@@ -136,6 +145,7 @@ def test_statement_that_runs_once_is_skipped_only_if_it_was_the_last_change(spar
     assert changed(other, assigns) == 4
 
 
+@of_each_layout
 @pytest.mark.usefixtures("table")
 def test_cached_table_shows_the_changes(spark: SparkSession) -> None:
     """A statement reads the files of a cached table, and the cache contains its changes."""
@@ -147,6 +157,7 @@ def test_cached_table_shows_the_changes(spark: SparkSession) -> None:
     assert spark.sql("select count(*) from changed where o > 99").collect()[0][0] == 1
 
 
+@of_each_layout
 @pytest.mark.usefixtures("table")
 def test_statement_has_one_current_time(spark: SparkSession) -> None:
     """A statement computes its assignments twice, and the range column determines the file of a row."""
@@ -190,6 +201,7 @@ def test_statements_find_partitions_and_implicit_partitions_of_each_type(spark: 
         spark.sql("drop table typed")
 
 
+@of_each_layout
 @pytest.mark.usefixtures("table")
 def test_conditions_of_a_clause_apply_only_to_its_rows(spark: SparkSession) -> None:
     """A condition may raise an error for other rows. Spark must not evaluate it before the join."""
@@ -210,6 +222,7 @@ def test_conditions_of_a_clause_apply_only_to_its_rows(spark: SparkSession) -> N
     assert spark.sql("select count(*), count_if(o = 7) from changed").collect()[0] == (30, 10)
 
 
+@of_each_layout
 @pytest.mark.usefixtures("table")
 def test_columns_of_file_metadata_are_rejected(spark: SparkSession) -> None:
     """The rows to write would contain the metadata."""
@@ -221,6 +234,7 @@ def test_columns_of_file_metadata_are_rejected(spark: SparkSession) -> None:
     assert rows(spark) == before
 
 
+@of_each_layout
 @pytest.mark.usefixtures("table")
 def test_conditions_and_values_may_call_python_functions(spark: SparkSession) -> None:
     """A function also works for a partition column, as a join key, and within another function."""
@@ -276,6 +290,7 @@ def test_casts_by_name_are_not_casts_of_store_assignment(spark: SparkSession) ->
             spark.sql("update changed set v = array(1)").collect()
 
 
+@of_each_layout
 @pytest.mark.usefixtures("table")
 def test_statements_of_all_kinds_at_once_lose_no_row(spark: SparkSession) -> None:
     """Three sessions change rows of the same files. Each statement takes effect once, or fails with a clear error."""
@@ -311,6 +326,7 @@ def test_statements_of_all_kinds_at_once_lose_no_row(spark: SparkSession) -> Non
     assert found[11] == (11 + merged, "v")
 
 
+@of_each_layout
 @pytest.mark.usefixtures("table")
 def test_views_and_schema_evolution_are_rejected(spark: SparkSession) -> None:
     before = rows(spark)

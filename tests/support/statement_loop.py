@@ -1,4 +1,4 @@
-"""Run statements on an organized table in a separate driver.
+"""Run statements on an organized or bucketed table in a separate driver.
 
 The program prints a JSON object before and after each statement. With `loop`, it runs the statements of a seed until
 the process is killed, and also prints the rows of the table at the start and after the first statement. With `share`,
@@ -17,11 +17,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 Rows = dict[int, tuple[int, int, str]]
-CREATE = (
-    "create table t (id bigint, o int, v int, ds string) using parquet partitioned by (ds)"
-    """ tblproperties ('bucketing.range_by'='["o"]', 'bucketing.rows_per_file'='20')""",
-    "merge into t using (select id, cast(id as int) as o, 0 as v, concat('p', id % 3) as ds from range(200)) as s on false"
-    " when not matched then insert *",
+# The DDL of a table of each layout, with more columns, a partition column and a location.
+CREATE = {
+    "organized": (
+        "create table t (id bigint, o int, v int, ds string) using parquet partitioned by (ds) {location}"
+        """ tblproperties ('bucketing.range_by'='["o"]', 'bucketing.rows_per_file'='20')"""
+    ),
+    "bucketed": (
+        "create table t (id bigint, o int, v int) partitioned by (ds string)"
+        " clustered by (id) sorted by (id, o) into 4 buckets stored as parquet {location}"
+    ),
+}
+FILL = (
+    "merge into t using (select id, cast(id as int) as o, 0 as v, concat('p', id % {parts}) as ds from range({rows})) as s"
+    " on false when not matched then insert *"
 )
 START: Rows = {key: (key, 0, f"p{key % 3}") for key in range(200)}
 
@@ -89,13 +98,13 @@ def _say(**what: Any) -> None:
     print(json.dumps(what), flush=True)
 
 
-def _loop(spark: Any, seed: int, number: int, most: int) -> None:
+def _loop(spark: Any, layout: str, seed: int, number: int, most: int) -> None:
     def rows() -> list[list[Any]]:
         return [list(row) for row in spark.sql("select id, o, v, ds from t").collect()]
 
     if not spark.catalog.tableExists("t"):
-        for sql in CREATE:
-            spark.sql(sql).collect()
+        spark.sql(CREATE[layout].format(location=""))
+        spark.sql(FILL.format(parts=3, rows=200)).collect()
     _say(rows=rows())
     for step in range(number, number + most) if most else count(number):
         _say(begins=step)
@@ -120,18 +129,16 @@ def _succeeds(spark: Any, sql: str) -> bool:
     return True
 
 
-def _share(spark: Any, location: str, driver: int, statements: int) -> None:
+def _share(spark: Any, layout: str, location: str, driver: int, statements: int) -> None:
     """Add 1 or 1,000 to `v` with each update, and add a row with each merge."""
-    spark.sql(
-        f"create table t (id bigint, o int, v int) using parquet location '{location}'"
-        """ tblproperties ('bucketing.range_by'='["o"]', 'bucketing.rows_per_file'='20')"""
-    )
+    spark.sql(CREATE[layout].format(location=f"location '{location}'"))
+    # The drivers have separate metastores, so a driver does not know partitions that the other creates.
+    spark.sql("alter table t add partition (ds='p0') partition (ds='p1')")
     if driver == 0:
-        filled = "select id, cast(id as int) as o, 0 as v from range(100)"
-        spark.sql(f"merge into t using ({filled}) as s on false when not matched then insert *").collect()
+        spark.sql(FILL.format(parts=2, rows=100)).collect()
     _say(ready=driver)
     for step in range(statements):
-        new = f"select {1000 * driver + 1000 + step}L as id, 50 as o, 0 as v"
+        new = f"select {1000 * driver + 1000 + step}L as id, 50 as o, 0 as v, 'p{step % 2}' as ds"
         for kind, sql in {
             "update": f"update t set v = v + {1000**driver} where id % 50 = 1",
             "merge": f"merge into t using ({new}) as s on t.id = s.id when not matched then insert *",
@@ -145,10 +152,11 @@ def _main(settings: Path, mode: str, *arguments: str) -> None:
     from spark_bucketing.session import open_session
 
     spark = open_session(json.loads(settings.read_text()))
+    layout, *others = arguments
     if mode == "loop":
-        _loop(spark, *map(int, arguments))
+        _loop(spark, layout, *map(int, others))
     else:
-        _share(spark, arguments[0], *map(int, arguments[1:]))
+        _share(spark, layout, others[0], *map(int, others[1:]))
 
 
 if __name__ == "__main__":

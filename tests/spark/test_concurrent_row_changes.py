@@ -1,0 +1,208 @@
+"""Tests of MERGE INTO, UPDATE and DELETE while other sessions read, write and alter the table."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+from local_files import held
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_bucketing.session import setting
+
+BUCKETS = "clustered by (id) sorted by (id, v) into 4 buckets stored as parquet"
+LAYOUTS = {
+    "bucketed": f"(id bigint, v int) partitioned by (ds string) {BUCKETS}",
+    "whole": f"(id bigint, v int, ds string) {BUCKETS}",
+    "organized": (
+        "(id bigint, v int, ds string) using parquet partitioned by (ds)"
+        """ tblproperties ('bucketing.range_by'='["id"]', 'bucketing.rows_per_file'='10')"""
+    ),
+}
+# The operations of a statement: the first new file moves into the table, the commit, and the deletion of the first old file.
+MOVE, COMMIT, DELETE = (
+    r"rename .*/_replaced/[^/]*/files/.*",
+    r"rename .*/_replaced/[^/]*/started",
+    r"delete .*/shared/(?:ds=[^/]*/)?[^/_]*(?:_0_)?part-.*",
+)
+# Errors after which a user can run a statement again.
+CLEAR = re.compile("run it again|Run the query again|FAILED_READ_FILE.FILE_NOT_EXIST", re.IGNORECASE)
+
+
+@pytest.fixture(params=LAYOUTS)
+def layout(spark: SparkSession, extension: None, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Create the table `shared` with 40 rows."""
+    spark.catalog.setCurrentDatabase("default")  # that of new sessions
+    spark.sql(f"create table shared {LAYOUTS[request.param]}")
+    rows = "select id, 0 as v, concat('p', id % 2) as ds from range(40)"
+    spark.sql(f"merge into shared as t using ({rows}) as s on false when not matched then insert *").collect()
+    yield str(request.param)
+    spark.sql("drop table shared")
+
+
+def session(spark: SparkSession) -> SparkSession:
+    made = spark.newSession()
+    for key, value in {
+        "spark.bucketing.enabled": "true",
+        "spark.sql.shuffle.partitions": "1",
+        "hive.exec.dynamic.partition.mode": "nonstrict",
+    }.items():
+        made.conf.set(key, value)
+    return made
+
+
+def rows(spark: SparkSession) -> list[tuple[object, ...]]:
+    """Return the rows of the table; check that all ways to read it return them."""
+    every = "select * from shared"
+    found = sorted(map(tuple, session(spark).sql(every).collect()))
+    with setting(spark, "spark.bucketing.enabled", "false"):
+        spark.sql("refresh table shared")
+        assert sorted(map(tuple, spark.sql(every).collect())) == found
+    query = "select /*+ merge(b) */ a.* from shared as a join (select distinct id from shared) as b on a.id = b.id"
+    assert sorted(map(tuple, session(spark).sql(query).collect())) == found
+    ids = [row[0] for row in found]
+    for key in (3, 17, max(ids)):
+        assert session(spark).sql(f"select count(*) from shared where id = {key}").collect()[0][0] == ids.count(key)
+    return found
+
+
+def attempt(spark: SparkSession, statement: str) -> BaseException | None:
+    """Run a statement, and return its error."""
+    try:
+        spark.sql(statement).collect()
+    except Exception as error:
+        return error
+    return None
+
+
+def unclear(failures: list[BaseException]) -> list[str]:
+    return [str(failure) for failure in failures if not CLEAR.search(str(failure))]
+
+
+@pytest.mark.parametrize("statements", [4, pytest.param(30, marks=pytest.mark.long)])
+def test_readers_see_the_rows_of_one_statement(spark: SparkSession, layout: str, statements: int) -> None:
+    """Each statement changes a column of all rows. A reader sees one value in all rows."""
+    old = session(spark)
+    assert old.sql("select count(*) from shared").collect()[0][0] == 40
+    analyzed = old.table("shared")
+    cached = session(spark).table("shared").where("v >= 0")
+    readers: dict[str, Callable[[], DataFrame]] = {
+        "new session": lambda: session(spark).sql("select v, count(*) from shared group by v"),
+        "old session": lambda: old.sql("select v, count(*) from shared group by v"),
+        "analyzed": lambda: analyzed.groupBy("v").count(),
+        "filtered": lambda: cached.groupBy("v").count(),
+    }
+    done, seen, failures = threading.Event(), Counter[str](), list[BaseException]()
+
+    def read(name: str) -> None:
+        while not done.is_set():
+            try:
+                found = [tuple(row) for row in readers[name]().collect()]
+            except Exception as error:
+                failures.append(error)
+                continue
+            seen[name if len(found) == 1 and found[0][1] == 40 else f"{name}: {found}"] += 1
+
+    with ThreadPoolExecutor(len(readers)) as pool:
+        reads = [pool.submit(read, name) for name in readers]
+        try:
+            for number in range(1, statements + 1):
+                assert spark.sql(f"update shared set v = {number}").collect()[0][0] == 40
+        finally:
+            done.set()
+    assert [one.exception() for one in reads] == [None] * len(reads)
+    print(f"\n{layout}: {dict(seen)}, {len(failures)} failed", flush=True)
+    assert seen.keys() <= readers.keys() and not unclear(failures)
+    assert {row[1] for row in rows(spark)} == {statements}
+
+
+@pytest.mark.parametrize("inserts", [3, pytest.param(20, marks=pytest.mark.long)])
+def test_inserts_at_the_same_time_lose_no_row(spark: SparkSession, layout: str, inserts: int) -> None:
+    """One session inserts rows into the partitions whose rows another session changes."""
+    outcomes = list[BaseException | None]()
+
+    def insert() -> None:
+        writer = session(spark)
+        for number in range(inserts):
+            writer.sql(f"insert into shared values ({1000 + number}, 0, 'p{number % 2}')").collect()
+
+    with ThreadPoolExecutor(1) as pool:
+        inserting = pool.submit(insert)
+        while not inserting.done():
+            outcomes.append(attempt(spark, "update shared set v = v + 1 where id < 20"))
+    inserting.result()
+    updates, failures = outcomes.count(None), [error for error in outcomes if error]
+    print(f"\n{layout}: {updates} updates, {len(failures)} failed", flush=True)
+    assert not unclear(failures)
+    assert [row[:2] for row in rows(spark)] == [
+        *((key, updates if key < 20 else 0) for key in range(40)),
+        *((1000 + number, 0) for number in range(inserts)),
+    ]
+
+
+def run_while_held(spark: SparkSession, statement: str, operation: str, others: Callable[[], None]) -> Future[None]:
+    """Run a statement, and do something else before an operation of it."""
+    with ThreadPoolExecutor(1) as pool, held(spark, operation) as waiting:
+        running = pool.submit(lambda: session(spark).sql(statement).collect() and None)
+        waiting.await_reached()
+        others()
+        waiting.open()
+    return running
+
+
+@pytest.mark.parametrize("operation", [MOVE, COMMIT, DELETE], ids=["move", "commit", "delete"])
+def test_insert_during_a_replacement_loses_no_row(spark: SparkSession, layout: str, operation: str) -> None:
+    def insert() -> None:
+        session(spark).sql("insert into shared values (1000, 5, 'p0'), (1001, 5, 'p1'), (1002, 5, 'new')").collect()
+
+    run_while_held(spark, "update shared set v = 1", operation, insert).result()
+    assert [row[:2] for row in rows(spark)] == [*((key, 1) for key in range(40)), *((1000 + i, 5) for i in range(3))]
+
+
+@pytest.mark.parametrize("layout", ["bucketed", "organized"], indirect=True)
+def test_insert_into_a_partition_that_a_statement_empties_loses_no_row(spark: SparkSession, layout: str) -> None:
+    """The INSERT is planned before the statement drops the empty partition, and commits after it."""
+
+    def delete() -> None:
+        session(spark).sql("delete from shared where ds = 'p0'").collect()
+
+    run_while_held(spark, "insert into shared values (1000, 5, 'p0')", ".*/shared/_temporary/.*", delete).result()
+    assert [row[0] for row in rows(spark)] == [*range(1, 40, 2), 1000], layout
+
+
+@pytest.mark.parametrize("changes", ["before", "during"])
+def test_statement_keeps_a_column_that_another_session_has_added(
+    spark: SparkSession, layout: str, changes: str
+) -> None:
+    """The statement's session has read the table without the column."""
+    old, other = session(spark), session(spark)
+    assert old.sql("select count(*) from shared").collect()[0][0] == 40
+    statement = "update shared set v = 1 where id % 3 = 0"
+
+    def add() -> None:
+        other.sql("alter table shared add columns (extra int)")
+        assert other.sql("update shared set extra = cast(id as int)").collect()[0][0] == 40
+
+    if changes == "during":
+        failure = run_while_held(spark, statement, COMMIT, add).exception()
+    else:
+        add()
+        failure = attempt(old, statement)
+    assert not failure or re.search("(?s)extra|column.*again|REFRESH TABLE", str(failure)), layout
+    found = [tuple(row) for row in session(spark).sql("select id, v, extra from shared order by id").collect()]
+    assert found == [(key, int(not failure and key % 3 == 0), key) for key in range(40)]
+
+
+@pytest.mark.parametrize("layout", ["bucketed", "whole"], indirect=True)
+def test_statement_during_which_the_bucket_spec_changes_keeps_all_rows(spark: SparkSession, layout: str) -> None:
+    def alter() -> None:
+        other = session(spark)
+        other.sql("alter table shared clustered by (v) sorted by (v) into 3 buckets")
+        other.sql("insert into shared values (1000, 7, 'p0')").collect()
+
+    run_while_held(spark, "update shared set v = id", COMMIT, alter).result()
+    assert [row[:2] for row in rows(spark)] == [*((key, key) for key in range(40)), (1000, 7)], layout
