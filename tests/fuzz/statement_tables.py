@@ -19,7 +19,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from random_statements import Generator, Statement, Value, first, plain
 
-from conftest import data_files
 from spark_bucketing.session import setting
 
 Row = tuple[Any, ...]
@@ -50,6 +49,8 @@ class Table:
     """A table `t` in its own database, and a view `r` with the rows that it must have."""
 
     has_defaults = False
+    # The path of a row's file. Spark finds no file metadata in Hive tables with CHAR columns.
+    path = "input_file_name()"
 
     def __init__(self, spark: SparkSession, generator: Generator, folder: Path) -> None:
         self.spark, self.generator, self.random, self.folder = spark, generator, generator.random, folder
@@ -216,13 +217,14 @@ class Table:
         for enabled in ("true", "false"):
             with setting(self.spark, "spark.bucketing.enabled", enabled):
                 self.spark.sql("refresh table t")
-                read = self.spark.sql(f"select {', '.join(self.columns)}, _metadata.file_path as path from t").collect()
+                read = self.spark.sql(f"select {', '.join(self.columns)}, {self.path} as path from t").collect()
                 assert text(row[:-1] for row in read) == text(rows)
         return read
 
 
 class OrganizedTable(Table):
     has_defaults = True
+    path = "_metadata.file_path"
 
     def create(self, file_format: str) -> None:
         rows_per_file = self.random.choice(["8", "20", "60"])
@@ -371,7 +373,7 @@ class BucketedTable(Table):
             row.partition: Part(
                 row.status,
                 Spec(row.num_buckets, tuple(row.bucket_columns), tuple(row.sort_columns)) if row.num_buckets else None,
-                frozenset(path.name for path in data_files(Path(row.location.removeprefix("file:")))),
+                frozenset(path.name for path in Path(row.location.removeprefix("file:")).glob("[!._]*") if path.is_file()),
             )
             for row in rows
         }
@@ -395,7 +397,7 @@ class BucketedTable(Table):
         """Check that the rows of these files are in their buckets, and in order."""
         function = "hive_bucket" if self.version == "1" else "hive2_bucket"
         found = self.tables.sql(
-            f"stock:select _metadata.file_name, {function}({self.spec.buckets}, {', '.join(self.spec.columns)}),"
+            f"stock:select substring_index({self.path}, '/', -1), {function}({self.spec.buckets}, {', '.join(self.spec.columns)}),"
             f" struct({', '.join(self.spec.sorts) or '1'}) from t"
         )
         rows: dict[str, list[Row]] = {name: [] for name in files}

@@ -87,6 +87,7 @@ def test_random_statements_equal_joins(
             "spark.sql.codegen.wholeStage": str(number % 8 == 7).lower(),
             "spark.sql.codegen.factoryMode": "FALLBACK" if number % 8 == 7 else "NO_CODEGEN",
             "spark.sql.adaptive.enabled": str(number % 4 == 3).lower(),
+            "spark.sql.orc.impl": "hive" if number % 5 == 4 else "native",
         }
         with ExitStack() as stack:
             stack.enter_context(allowing_no_codegen(spark))

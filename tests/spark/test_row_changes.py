@@ -222,7 +222,6 @@ def test_conditions_of_a_clause_apply_only_to_its_rows(spark: SparkSession) -> N
     assert spark.sql("select count(*), count_if(o = 7) from changed").collect()[0] == (30, 10)
 
 
-@of_each_layout
 @pytest.mark.usefixtures("table")
 def test_columns_of_file_metadata_are_rejected(spark: SparkSession) -> None:
     """The rows to write would contain the metadata."""
