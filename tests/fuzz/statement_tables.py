@@ -318,7 +318,8 @@ class BucketedTable(Table):
         keys = [name for name in stored if types[name] not in ("double", "timestamp", "varchar(4)")]
         columns = tuple(chosen.sample(keys, chosen.choice([1, 1, 2])))
         sorts = [(), columns, columns, (*columns, chosen.choice([name for name in stored if name not in columns]))]
-        return Spec(chosen.randint(1, 8), columns, chosen.choice(sorts))
+        most = 8 if len(self.partitioned_by) < 2 else 3
+        return Spec(chosen.randint(1, most), columns, chosen.choice(sorts))
 
     def fill(self) -> None:
         writes = self.random.choice([1, 2])
