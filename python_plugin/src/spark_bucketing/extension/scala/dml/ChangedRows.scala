@@ -3,7 +3,10 @@ package dml
 
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.sql.bucketing.metadata.{Seal, SealedSpec}
+import org.apache.spark.sql.bucketing.read.SealedFileIndex
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.{ExistenceJoin, Inner, LeftAnti, LeftOuter}
@@ -235,7 +238,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
       val of = statement.files
       val schema = of.partitionSchema.add(file.name, IntegerType, nullable = false)
       relation.copy(
-        relation = HadoopFsRelation(new SelectedFiles(of.location, files, of.partitionSchema, schema), schema, of.dataSchema, None, of.fileFormat, of.options)(of.sparkSession),
+        relation = HadoopFsRelation(new SelectedFiles(of.location, files, of.partitionSchema, schema, snapshot), schema, of.dataSchema, None, of.fileFormat, of.options)(of.sparkSession),
         output = relation.output :+ file, catalogTable = None)
     case project: Project => project.copy(projectList = project.projectList :+ file)
   }
@@ -251,7 +254,9 @@ object ChangedRows {
 }
 
 /** Selected files of a table. The id of a file is an additional partition value. */
-class SelectedFiles(all: FileIndex, files: Seq[TableFile], known: StructType, override val partitionSchema: StructType) extends FileIndex {
+class SelectedFiles(all: FileIndex, files: Seq[TableFile], known: StructType, override val partitionSchema: StructType, snapshot: TableSnapshot) extends SealedFileIndex {
+
+  override lazy val seals: Option[(CatalogTable, SealedSpec, Map[String, Seal])] = snapshot.sealsOf(files).map { case (spec, seals) => (snapshot.table, spec, seals) }
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
     val directories = files.map { file =>

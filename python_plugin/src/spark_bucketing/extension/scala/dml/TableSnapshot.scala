@@ -1,6 +1,7 @@
 package org.apache.spark.sql.bucketing
 package dml
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
@@ -29,8 +30,8 @@ abstract class TableSnapshot(val table: CatalogTable, val partition: StructType,
   /** Finds the places of rows. */
   def places: RowPlaces
 
-  /** The seals of directories that are valid for all of their files. */
-  def seals: Map[String, Seal] = Map.empty
+  /** Returns the bucket spec and the seals of some files, or None if a file has no valid seal. */
+  def sealsOf(files: Seq[TableFile]): Option[(SealedSpec, Map[String, Seal])] = None
 
   /** Returns whether rows of a file may meet conditions on the columns of the target. */
   def mayMatch(conditions: Seq[Expression]): TableFile => Boolean
@@ -100,11 +101,16 @@ private object OrganizedSnapshot {
  * The files of a bucketed table. If the seal of a partition is valid and has the table's bucket spec, its files contain the rows of their buckets. In
  * other partitions, rows may be in any file.
  */
-class BucketedSnapshot(
-    table: CatalogTable, partition: StructType, val spec: SealedSpec, files: IndexedSeq[TableFile], override val seals: Map[String, Seal])
+class BucketedSnapshot(table: CatalogTable, partition: StructType, val spec: SealedSpec, files: IndexedSeq[TableFile], conf: Configuration)
     extends TableSnapshot(table, partition, files) {
 
   override val places: BucketPlaces = new BucketPlaces(partition, spec, table.dataSchema)
+
+  override def sealsOf(files: Seq[TableFile]): Option[(SealedSpec, Map[String, Seal])] =
+    if (files.exists(_.cell.range == Cell.Unknown)) None
+    else Some(spec -> files.map(_.status).groupBy(file => BucketFiles.folderOf(file.getPath.getParent, conf)).map { case (folder, of) =>
+      folder -> Seal(spec, PartitionFiles.digest(of))
+    })
 
   override def mayMatch(conditions: Seq[Expression]): TableFile => Boolean = {
     val keys = spec.columns.map(name => conditions.flatMap(_.references).find(_.name.equalsIgnoreCase(name)))
@@ -166,13 +172,13 @@ object TableSnapshot {
     val files = listed.filter(_._2.getLen > 0)
     val seals = if (SealedSpecs.otherColumns(relation).isDefined) Map.empty[String, Seal]
       else SealedSpecs.seals(session, table).filter { case (_, seal) => seal.spec == spec }
-    val isValid = files.map(_._2).groupBy(folderOf).collect { case (folder, of) if seals.get(folder).exists(isSealed(of, _)) => folder -> seals(folder) }
+    val valid = files.map(_._2).groupBy(folderOf).collect { case (folder, of) if seals.get(folder).exists(isSealed(of, _)) => folder }.toSet
     val placed = files.zipWithIndex.map { case ((values, status), id) =>
       val partition = GroupKey.of(values.copy().toSeq(table.partitionSchema))
-      val bucket = if (isValid.contains(folderOf(status))) BucketFiles.bucketOf(status.getPath.getName, hash) else None
+      val bucket = if (valid(folderOf(status))) BucketFiles.bucketOf(status.getPath.getName, hash) else None
       TableFile(id, status, values, None, bucket.fold(BucketPlaces.unknown(partition))(BucketPlaces.cell(partition, _)))
     }
-    new BucketedSnapshot(table, table.partitionSchema, spec, placed.toIndexedSeq, isValid)
+    new BucketedSnapshot(table, table.partitionSchema, spec, placed.toIndexedSeq, conf)
   }
 
   private def isSealed(files: Seq[FileStatus], seal: Seal): Boolean = PartitionFiles.digest(files) == seal.files &&

@@ -15,7 +15,7 @@ import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.command.DDLUtils
-import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation, PartitioningUtils}
+import org.apache.spark.sql.execution.datasources.{FileIndex, HadoopFsRelation, LogicalRelation, PartitioningUtils}
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
 import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetUtils}
 import org.apache.spark.sql.internal.SQLConf
@@ -33,6 +33,13 @@ class LazyFileListing(scan: FileSourceScanExec) {
   def listed: Option[BucketListing] = if (asked) Some(all) else None
 }
 
+/** A file index whose files have known seals. */
+trait SealedFileIndex extends FileIndex {
+
+  /** The table, the bucket spec of all files, and the seals of these files by directory. None if a file has no valid seal. */
+  def seals: Option[(CatalogTable, SealedSpec, Map[String, Seal])]
+}
+
 /** Determines the bucket spec of a scan from the seals in the metastore. BucketedReads compares the seals with the files. */
 object SealedSpecs {
 
@@ -42,12 +49,15 @@ object SealedSpecs {
   private type Found = Either[FallbackReason, (SealedSpec, SealedFolders)]
 
   /** Returns how to read a table's buckets, or the reason for an ordinary scan. Returns None if stock Spark reads the table. */
-  def of(scan: FileSourceScanExec, files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] =
-    for {
-      relation <- relationOf(scan)
-      cached <- relation.catalogTable
-      read <- if (DDLUtils.isHiveTable(cached)) hiveLayout(scan, relation, cached, files) else sparkLayout(scan, cached, files)
-    } yield read
+  def of(scan: FileSourceScanExec, files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] = scan.relation.location match {
+    case known: SealedFileIndex => known.seals.map { case (table, spec, seals) => columns(scan, table, spec, SealedFolders(spec.numBuckets, seals)) }
+    case _ =>
+      for {
+        relation <- relationOf(scan)
+        cached <- relation.catalogTable
+        read <- if (DDLUtils.isHiveTable(cached)) hiveLayout(scan, relation, cached, files) else sparkLayout(scan, cached, files)
+      } yield read
+  }
 
   /**
    * Returns a reason if a scan may return values that differ from the sealed values. The values depend on the file format and on
