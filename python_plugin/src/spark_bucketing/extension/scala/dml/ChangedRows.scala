@@ -42,36 +42,19 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
   /** Whether each action updates or inserts a row, by number. The others delete it. */
   val isUpdate: IndexedSeq[Boolean] = false +: actions.map(!_.isInstanceOf[DeleteAction]).toIndexedSeq
 
-  /** The conditions on the target alone that a matched row meets. */
-  val onTarget: Seq[Expression] = splitConjunctivePredicates(statement.condition).filter { condition =>
-    condition.deterministic && condition.references.nonEmpty && condition.references.subsetOf(AttributeSet(target)) && !SubqueryExpression.hasSubquery(condition)
-  }
-
-  /** Those of these conditions that files can be pruned by. Spark pads the values of CHAR columns after it reads them. */
-  def pruning: Seq[Expression] = onTarget.filter(condition => condition.references.forall(isStored) && !callsPython(condition))
-
-  private def callsPython(of: Expression) = of.exists(_.isInstanceOf[PythonUDF])
-
-  private def isStored(column: Attribute) = statement.relation.outputSet.contains(column)
-
   /** The columns of the target that a matched row has in common with a value of the source. */
-  val keys: Seq[(Attribute, Expression)] = if (source.isEmpty) Nil else splitConjunctivePredicates(statement.condition).collect {
+  val keys: Seq[(Attribute, Expression)] = if (source.isEmpty) Nil else statement.conditions.collect {
     case EqualTo(column: Attribute, value) if isKey(column, value) => column -> value
     case EqualTo(value, column: Attribute) if isKey(column, value) => column -> value
   }
 
   /** Those keys that files can be pruned by. Under a collation, equal strings may differ from the values in the file statistics. */
   def pruningKeys: Seq[(Attribute, Expression)] = keys.filter { case (column, value) =>
-    isStored(column) && !callsPython(value) && (!column.dataType.isInstanceOf[StringType] || column.dataType == StringType)
+    statement.isStored(column) && !ChangeRows.callsPython(value) && (!column.dataType.isInstanceOf[StringType] || column.dataType == StringType)
   }
 
   private def isKey(column: Attribute, value: Expression) = AttributeSet(target).contains(column) && value.deterministic &&
     value.references.subsetOf(statement.source.outputSet) && !SubqueryExpression.hasSubquery(value)
-
-  private def splitConjunctivePredicates(condition: Expression): Seq[Expression] = condition match {
-    case And(left, right) => splitConjunctivePredicates(left) ++ splitConjunctivePredicates(right)
-    case other => Seq(other)
-  }
 
   /**
    * Returns a plan for the rows of these files that match a source row or have an action, and for the rows to insert. Its columns: the file or -1, the action,
@@ -98,7 +81,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
     val of = source.get
     val onlyMatched = statement.notMatchedBySource.isEmpty
     val rows = scan(files)
-    val numbered = Project(rows.output :+ row, if (onlyMatched) onTarget.reduceOption(And).fold(rows)(Filter(_, rows)) else rows)
+    val numbered = Project(rows.output :+ row, if (onlyMatched) statement.onTarget.reduceOption(And).fold(rows)(Filter(_, rows)) else rows)
     val joined = Join(numbered, of.plan, if (onlyMatched) Inner else LeftOuter, Some(statement.condition), JoinHint.NONE)
     val acted = withAction(joined, if (onlyMatched) Literal.TrueLiteral else IsNotNull(of.id))
     val kept = if (onlyMatched) acted.plan else Filter(Or(IsNotNull(of.id), GreaterThan(acted.action, Literal(0))), acted.plan)

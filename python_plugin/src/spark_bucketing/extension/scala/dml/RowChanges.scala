@@ -47,7 +47,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
     val replacement = new FileReplacement(session, table)
     replacement.recover()
     val seen = replacement.last
-    val snapshot = TableSnapshot.now(session, table, statement.files)
+    val snapshot = TableSnapshot.now(session, table, statement)
     val stored = new Stored(session)
     try {
       val source = replacement.before(seen)(stored.source(statement))

@@ -12,7 +12,7 @@ import org.apache.spark.sql.bucketing.hash.{BucketCounts, BucketHash}
 import org.apache.spark.sql.bucketing.FallbackReason._
 import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.command.DDLUtils
 import org.apache.spark.sql.execution.datasources.{FileIndex, HadoopFsRelation, LogicalRelation, PartitioningUtils}
@@ -163,11 +163,11 @@ object SealedSpecs {
     Part("", BucketFiles.folderOf(new Path(table.location), conf), sealOf(table.properties, hashes, _.fits(scan.relation.dataSchema)))
   }
 
-  /** Returns the valid seals of a table by directory, as the metastore has them. */
-  def seals(session: SparkSession, table: CatalogTable): Map[String, Seal] = {
+  /** Returns the seals in the metastore of the selected partitions, by directory. */
+  def seals(session: SparkSession, table: CatalogTable, filters: Seq[Expression]): Map[String, Seal] = {
     val conf = Compat.hadoopConf(session)
-    val stored = if (table.partitionColumnNames.isEmpty) Seq(table.location -> table.properties)
-      else Compat.externalCatalog(session).listPartitions(table.database, table.identifier.table).map(of => of.location -> of.parameters)
+    def partitions = Compat.externalCatalog(session).listPartitionsByFilter(table.database, table.identifier.table, filters, SQLConf.get.sessionLocalTimeZone)
+    val stored = if (table.partitionColumnNames.isEmpty) Seq(table.location -> table.properties) else partitions.map(of => of.location -> of.parameters)
     stored.flatMap { case (location, properties) =>
       Seal.parse(properties).flatMap(_.toOption).map(BucketFiles.folderOf(new Path(location), conf) -> _)
     }.toMap
