@@ -27,7 +27,7 @@
   {%- if increment.strategy == 'merge' and not rebuild -%}
     {%- set merge = dict(increment, columns=spark_bucketing.without_expressions(reconciled.columns)) -%}
     {% do spark_bucketing.validate_organized_merge(target_relation, source, reconciled.columns, existing_columns, layout, merge) %}
-    {%- set input_columns = reconciled.columns + spark_bucketing.operation_columns(increment) -%}
+    {%- set input_columns = reconciled.columns + (spark_bucketing.operation_columns(increment) if increment.operations else []) -%}
     {#- Rows that need Spark's store assignment get it before the merge compares their keys. -#}
     {%- set input = spark_bucketing.load_input(target_relation, source, input_columns, layout) if spark_bucketing.converted_columns(reconciled.columns) -%}
     {%- set new_rows = spark_bucketing.quote_relation(input) if input else '(select ' ~ spark_bucketing.select_list(input_columns, layout.partition_by) ~ ' from ' ~ source ~ ')' -%}

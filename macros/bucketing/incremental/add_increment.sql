@@ -3,8 +3,9 @@
 
     insert_overwrite, microbatch  partitioned: replaces the partitions of the new rows, in one INSERT OVERWRITE
                                   unpartitioned: rebuilds the table
-    append, merge                 partitioned: rewrites the touched partitions through a staging table
-                                  unpartitioned: rebuilds the table, because stock Spark cannot replace less than a partition
+    append, merge                 with the extension: replaces the files of the touched buckets, in one MERGE INTO
+                                  otherwise, partitioned: rewrites the touched partitions through a staging table
+                                  otherwise, unpartitioned: rebuilds the table, because stock Spark cannot replace less than a partition
 
   If the layout changes, or if columns are dropped or change their type, it rewrites the whole table with the new rows. With
   on_bucket_change='evolve', a new bucket spec applies to the table and the written partitions only.
@@ -34,6 +35,14 @@
   {%- elif overwrite and not rewrite and not batch and not spark_bucketing.reads_relation(source, relation) -%}
     {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
     {% do spark_bucketing.overwrite_partitions(relation, source, reconciled.columns, layout) %}
+  {%- elif not overwrite and not rewrite and spark_bucketing.merges_in_place(layout) -%}
+    {% do spark_bucketing.validate_merge_predicates(rows, source, increment) %}
+    {#- Rows that need Spark's store assignment get it before the merge compares their keys. -#}
+    {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout) if spark_bucketing.converted_columns(reconciled.columns) -%}
+    {%- set new_rows = spark_bucketing.quote_relation(input) if input else '(select ' ~ spark_bucketing.select_list(reconciled.columns, layout.partition_by) ~ ' from ' ~ source ~ ')' -%}
+    {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
+    {% do spark_bucketing.merge_into(relation, new_rows, dict(increment, columns=plain)) %}
+    {% do spark_bucketing.drop_tables([input] if input else []) %}
   {%- elif not layout.partition_by and not increment.predicates and not spark_bucketing.converted_columns(reconciled.columns) -%}
     {#- The rebuild reads the table and the query only once, so it needs no input table. -#}
     {%- set new_rows = '(select ' ~ spark_bucketing.select_list(reconciled.columns, []) ~ ' from ' ~ source ~ ')' -%}

@@ -8,13 +8,7 @@
   kept: string, SQL condition that selects the table's rows in the touched partitions
 -#}
 {% macro merged_rows(rows, new_rows, columns, merge, kept) -%}
-  {%- set updates = [] -%}
-  {%- for column in columns -%}
-    {%- if (not merge.update_columns or column.name | lower in merge.update_columns | map('lower') | list)
-        and column.name | lower not in merge.exclude_columns | map('lower') | list -%}
-      {%- do updates.append(column.name) -%}
-    {%- endif -%}
-  {%- endfor -%}
+  {%- set updates = spark_bucketing.updated_columns(merge, columns) -%}
   {%- set ambiguous = spark_bucketing.ambiguous_merge(merge, '{row}') -%}
   {%- set row = 'to_json(struct(' ~ spark_bucketing.quote_columns(columns | map(attribute='name') | list, 'DBT_INTERNAL_DEST.%s') ~ '))' -%}
   (

@@ -9,63 +9,7 @@
 {% macro merge_organized(relation, new_rows, merge, layout, existing) -%}
   {% do spark_bucketing.warn_about_unknown_files(relation) %}
   {% do spark_bucketing.set_file_sizes(relation, layout, existing) %}
-  {%- call statement('main', fetch_result=true) -%} {{ spark_bucketing.merge_sql(relation, merge, new_rows) }} {%- endcall -%}
-  {%- set counts = load_result('main').table.rows[0] -%}
-  {% do log(relation ~ ': updated ' ~ '{:,}'.format(counts[1] | int) ~ ', deleted ' ~ '{:,}'.format(counts[2] | int) ~ ' and inserted '
-      ~ '{:,}'.format(counts[3] | int) ~ ' rows.', info=true) %}
-{%- endmacro %}
-
-
-{#-
-  Returns the MERGE INTO statement. With merge_checks, a row that contradicts its operation raises an error. If the client crashes after the merge, the
-  next run therefore skips rows that are already merged.
--#}
-{% macro merge_sql(relation, merge, new_rows) -%}
-  {%- set names = merge.columns | map(attribute='name') | list -%}
-  {%- set updates = spark_bucketing.updated_columns(merge) %}
-  {%- set assignments = [] -%}
-  {%- for name in updates -%}
-    {%- do assignments.append(spark_bucketing.quote_identifier(name) ~ ' = DBT_INTERNAL_SOURCE.' ~ spark_bucketing.quote_identifier(name)) -%}
-  {%- endfor -%}
-  merge into {{ spark_bucketing.quote_relation(relation) }} as DBT_INTERNAL_DEST
-  using (select /*+ merge_checks({{ "'files', 'once'" if merge.checks else "'keys'" }}) */ * from {{ new_rows }}) as DBT_INTERNAL_SOURCE
-  on {{ spark_bucketing.merge_condition(merge) }}
-  {%- if merge.checks %}
-  when matched and {{ spark_bucketing.rejected_rows('insert', 'are already in the table', 'only keys that do not exist in the table', merge) }} then delete
-  {%- endif %}
-  when matched and DBT_INTERNAL_SOURCE.`__spark_bucketing_delete` then delete
-  {%- if updates %}
-  when matched then update set {{ assignments | join(', ') }}
-  {%- endif %}
-  {%- for operation in ['delete', 'update'] if merge.checks %}
-  when not matched and {{ spark_bucketing.rejected_rows(operation, 'are not in the table', 'only keys that exist in the table', merge) }}
-    then insert ({{ spark_bucketing.quote_columns(names) }}) values ({{ spark_bucketing.quote_columns(names, 'DBT_INTERNAL_SOURCE.%s') }})
-  {%- endfor %}
-  when not matched and not DBT_INTERNAL_SOURCE.`__spark_bucketing_delete`
-    then insert ({{ spark_bucketing.quote_columns(names) }}) values ({{ spark_bucketing.quote_columns(names, 'DBT_INTERNAL_SOURCE.%s') }})
-{%- endmacro %}
-
-
-{#- Returns a condition that raises an error for a row of this operation, and is false for others. -#}
-{% macro rejected_rows(operation, problem, expected, merge) -%}
-  {%- set error = spark_bucketing.config_error(operation ~ '_when', 'rows to ' ~ operation ~ ' whose keys ' ~ problem ~ ', such as {row} (the table is unchanged)',
-      expected, 'check whether an earlier run already merged these rows, or disable the checks with merge_checks=false') -%}
-  {%- set row = 'to_json(struct(' ~ spark_bucketing.quote_columns(merge.unique_key, 'DBT_INTERNAL_SOURCE.%s') ~ '))' -%}
-  {{ return('if(DBT_INTERNAL_SOURCE.`__spark_bucketing_' ~ operation ~ '`, raise_error(replace(' ~ spark_bucketing.string_literal(error) ~ ", '{row}', " ~ row
-      ~ ')) is null, false)') }}
-{%- endmacro %}
-
-
-{#- Returns the columns that a merge updates in a matched row. -#}
-{% macro updated_columns(merge) -%}
-  {%- set updates = [] -%}
-  {%- for column in merge.columns -%}
-    {%- if (not merge.update_columns or column.name | lower in merge.update_columns | map('lower') | list)
-        and column.name | lower not in merge.exclude_columns | map('lower') | list -%}
-      {%- do updates.append(column.name) -%}
-    {%- endif -%}
-  {%- endfor -%}
-  {{ return(updates) }}
+  {% do spark_bucketing.merge_into(relation, new_rows, merge, "/*+ merge_checks(" ~ ("'files', 'once'" if merge.checks else "'keys'") ~ ") */") %}
 {%- endmacro %}
 
 

@@ -6,12 +6,12 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, MergeIntoTable,
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 
 /**
- * Additional checks of a merge into an organized table, before it changes the table. A hint in the source enables them:
+ * Additional checks of a merge, before it changes the table. A hint in the source enables them:
  * {{{
  *   MERGE INTO t USING (SELECT /*+ MERGE_CHECKS('files', 'once') */ * FROM s) AS s ON ...
  * }}}
  * 'keys' fails if several rows of the source, or several rows of the table for a row of the source, have the same join keys. 'files' also reads the
- * touched files again, and compares row counts and checksums with the file statistics and with the new files. 'once' skips the merge if the last change
+ * touched files again, and compares row counts and checksums with the file statistics, if there are any, and with the new files. 'once' skips the merge if the last change
  * of the table was the same statement with the same source rows.
  */
 object MergeChecks {

@@ -11,7 +11,7 @@ import org.apache.spark.sql.bucketing.ddl.MergeChecks
 import org.apache.spark.sql.bucketing.metadata.{FileStatistics, FilesDigest, PartitionSpecs}
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Cast, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.{LeftOuter, QueryPlan}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -46,6 +46,31 @@ case class ChangeRows(
   def actions: Seq[MergeAction] = matched ++ notMatched ++ notMatchedBySource
   def isMerge: Boolean = !source.isInstanceOf[OneRowRelation]
 
+  /** The conditions whose conjunction a matched row meets. */
+  def conditions: Seq[Expression] = ChangeRows.conjuncts(condition)
+
+  /** The conditions on the target alone that a matched row meets. */
+  def onTarget: Seq[Expression] = conditions.filter { condition =>
+    condition.deterministic && condition.references.nonEmpty && condition.references.subsetOf(target.outputSet) && !SubqueryExpression.hasSubquery(condition)
+  }
+
+  /** Those of these conditions that files can be pruned by. Spark pads the values of CHAR columns after it reads them. */
+  def pruning: Seq[Expression] = onTarget.filter(condition => condition.references.forall(isStored) && !ChangeRows.callsPython(condition))
+
+  def isStored(column: Attribute): Boolean = relation.outputSet.contains(column)
+
+  private def partitionColumns: AttributeSet = AttributeSet(target.output.filter(column => files.partitionSchema.exists(_.name.equalsIgnoreCase(column.name))))
+
+  /** The conditions that select the partitions whose rows the statement reads or writes. Without conditions, it may use all partitions. */
+  def partitionFilters: Seq[Expression] = {
+    val moves = matched.collect { case update: UpdateAction => update.assignments }.flatten.exists(of =>
+      partitionColumns.exists(_.semanticEquals(of.key)) && !of.value.semanticEquals(of.key))
+    if (moves || notMatched.nonEmpty || notMatchedBySource.nonEmpty) Nil else pruning.filter(_.references.subsetOf(partitionColumns))
+  }
+
+  /** Whether the statement deletes all rows of the selected partitions. */
+  def deletesPartitions: Boolean = !isMerge && matched == Seq(DeleteAction(None)) && conditions.forall(pruning.contains) && condition.references.subsetOf(partitionColumns)
+
   /** Returns an id of the condition and the actions. */
   def id: String = {
     val parts = condition.sql +: actions.flatMap(action => action.getClass.getSimpleName +: action.children.map(_.sql))
@@ -57,6 +82,15 @@ case class ChangeRows(
     case Seq() | Seq(DeleteAction(None)) => false
     case _ => true
   }
+}
+
+object ChangeRows {
+  private def conjuncts(condition: Expression): Seq[Expression] = condition match {
+    case And(left, right) => conjuncts(left) ++ conjuncts(right)
+    case other => Seq(other)
+  }
+
+  def callsPython(of: Expression): Boolean = of.exists(_.isInstanceOf[PythonUDF])
 }
 
 /** Replaces statements on organized and bucketed tables, which Spark's analyzer has resolved completely and its planner rejects. */

@@ -6,8 +6,7 @@ import org.apache.hadoop.fs.FileStatus
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.metadata.{PartitionFiles, SealedSpec}
 import org.apache.spark.sql.bucketing.write.SealWriter
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SubqueryExpression}
-import org.apache.spark.sql.catalyst.plans.logical.DeleteAction
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.types.{DateType, StructField}
 
 /**
@@ -28,11 +27,7 @@ class ChangedBuckets(
 
   override val old: Seq[TableFile] = files.flatMap { case (partition, of) => if (mixed(partition)) of else of.filter(file => cells(file.cell)) }.toSeq.sortBy(_.id)
 
-  // A DELETE with a condition on partition columns alone deletes all rows of the files.
-  override protected val read: Seq[TableFile] = if (deletesPartitions) Nil else old
-
-  private def deletesPartitions: Boolean = !statement.isMerge && statement.actions == Seq(DeleteAction(None)) && statement.condition.deterministic &&
-    !SubqueryExpression.hasSubquery(statement.condition) && statement.condition.references.subsetOf(AttributeSet(snapshot.partition.map(column => target(at(column)))))
+  override protected val read: Seq[TableFile] = if (statement.deletesPartitions) Nil else old
 
   private val places: IndexedSeq[Cell] = {
     val ofMixed = for (partition <- mixed.toSeq; bucket <- 0 until spec.numBuckets) yield BucketPlaces.cell(partition, bucket)
@@ -72,7 +67,7 @@ class ChangedBuckets(
   }
 
   /** Seals the touched partitions. The seal covers the files that this statement has kept and written, so that it does not fit to any other file. */
-  override def committed(written: Seq[NewFile], statuses: Seq[FileStatus]): Unit = {
+  override def committed(written: Seq[NewFile], statuses: Seq[FileStatus]): Unit = if (snapshot.isSealable) {
     val replaced = old.map(_.id).toSet
     val coming = written.zip(statuses).groupBy { case (file, _) => slots(file.slot).partition }.withDefaultValue(Nil)
     SealWriter.afterReplacement(session, snapshot.table, spec, partitions.map { partition =>

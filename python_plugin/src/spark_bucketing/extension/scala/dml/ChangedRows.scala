@@ -3,7 +3,10 @@ package dml
 
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.sql.bucketing.metadata.{Seal, SealedSpec}
+import org.apache.spark.sql.bucketing.read.SealedFileIndex
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.{ExistenceJoin, Inner, LeftAnti, LeftOuter}
@@ -39,36 +42,19 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
   /** Whether each action updates or inserts a row, by number. The others delete it. */
   val isUpdate: IndexedSeq[Boolean] = false +: actions.map(!_.isInstanceOf[DeleteAction]).toIndexedSeq
 
-  /** The conditions on the target alone that a matched row meets. */
-  val onTarget: Seq[Expression] = splitConjunctivePredicates(statement.condition).filter { condition =>
-    condition.deterministic && condition.references.nonEmpty && condition.references.subsetOf(AttributeSet(target)) && !SubqueryExpression.hasSubquery(condition)
-  }
-
-  /** Those of these conditions that files can be pruned by. Spark pads the values of CHAR columns after it reads them. */
-  def pruning: Seq[Expression] = onTarget.filter(condition => condition.references.forall(isStored) && !callsPython(condition))
-
-  private def callsPython(of: Expression) = of.exists(_.isInstanceOf[PythonUDF])
-
-  private def isStored(column: Attribute) = statement.relation.outputSet.contains(column)
-
   /** The columns of the target that a matched row has in common with a value of the source. */
-  val keys: Seq[(Attribute, Expression)] = if (source.isEmpty) Nil else splitConjunctivePredicates(statement.condition).collect {
+  val keys: Seq[(Attribute, Expression)] = if (source.isEmpty) Nil else statement.conditions.collect {
     case EqualTo(column: Attribute, value) if isKey(column, value) => column -> value
     case EqualTo(value, column: Attribute) if isKey(column, value) => column -> value
   }
 
   /** Those keys that files can be pruned by. Under a collation, equal strings may differ from the values in the file statistics. */
   def pruningKeys: Seq[(Attribute, Expression)] = keys.filter { case (column, value) =>
-    isStored(column) && !callsPython(value) && (!column.dataType.isInstanceOf[StringType] || column.dataType == StringType)
+    statement.isStored(column) && !ChangeRows.callsPython(value) && (!column.dataType.isInstanceOf[StringType] || column.dataType == StringType)
   }
 
   private def isKey(column: Attribute, value: Expression) = AttributeSet(target).contains(column) && value.deterministic &&
     value.references.subsetOf(statement.source.outputSet) && !SubqueryExpression.hasSubquery(value)
-
-  private def splitConjunctivePredicates(condition: Expression): Seq[Expression] = condition match {
-    case And(left, right) => splitConjunctivePredicates(left) ++ splitConjunctivePredicates(right)
-    case other => Seq(other)
-  }
 
   /**
    * Returns a plan for the rows of these files that match a source row or have an action, and for the rows to insert. Its columns: the file or -1, the action,
@@ -95,7 +81,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
     val of = source.get
     val onlyMatched = statement.notMatchedBySource.isEmpty
     val rows = scan(files)
-    val numbered = Project(rows.output :+ row, if (onlyMatched) onTarget.reduceOption(And).fold(rows)(Filter(_, rows)) else rows)
+    val numbered = Project(rows.output :+ row, if (onlyMatched) statement.onTarget.reduceOption(And).fold(rows)(Filter(_, rows)) else rows)
     val joined = Join(numbered, of.plan, if (onlyMatched) Inner else LeftOuter, Some(statement.condition), JoinHint.NONE)
     val acted = withAction(joined, if (onlyMatched) Literal.TrueLiteral else IsNotNull(of.id))
     val kept = if (onlyMatched) acted.plan else Filter(Or(IsNotNull(of.id), GreaterThan(acted.action, Literal(0))), acted.plan)
@@ -235,7 +221,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
       val of = statement.files
       val schema = of.partitionSchema.add(file.name, IntegerType, nullable = false)
       relation.copy(
-        relation = HadoopFsRelation(new SelectedFiles(of.location, files, of.partitionSchema, schema), schema, of.dataSchema, None, of.fileFormat, of.options)(of.sparkSession),
+        relation = HadoopFsRelation(new SelectedFiles(of.location, files, of.partitionSchema, schema, snapshot), schema, of.dataSchema, None, of.fileFormat, of.options)(of.sparkSession),
         output = relation.output :+ file, catalogTable = None)
     case project: Project => project.copy(projectList = project.projectList :+ file)
   }
@@ -251,7 +237,9 @@ object ChangedRows {
 }
 
 /** Selected files of a table. The id of a file is an additional partition value. */
-class SelectedFiles(all: FileIndex, files: Seq[TableFile], known: StructType, override val partitionSchema: StructType) extends FileIndex {
+class SelectedFiles(all: FileIndex, files: Seq[TableFile], known: StructType, override val partitionSchema: StructType, snapshot: TableSnapshot) extends SealedFileIndex {
+
+  override lazy val seals: Option[(CatalogTable, SealedSpec, Map[String, Seal])] = snapshot.sealsOf(files).map { case (spec, seals) => (snapshot.table, spec, seals) }
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
     val directories = files.map { file =>

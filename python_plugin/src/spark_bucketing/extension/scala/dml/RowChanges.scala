@@ -1,6 +1,8 @@
 package org.apache.spark.sql.bucketing
 package dml
 
+import java.util.Locale
+
 import scala.annotation.tailrec
 
 import org.apache.hadoop.fs.{FileStatus, Path}
@@ -11,6 +13,8 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.ddl.{ConcurrentChange, FileReplacement, MergeChecks}
 import org.apache.spark.sql.bucketing.metadata.{FilesDigest, Replacement}
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.execution.SQLExecution
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
@@ -39,10 +43,11 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
 
   private def once(): RowCounts = {
     val table = Compat.current(session, statement.table)
+    checkColumns(table)
     val replacement = new FileReplacement(session, table)
     replacement.recover()
     val seen = replacement.last
-    val snapshot = TableSnapshot.now(session, table, statement.files)
+    val snapshot = TableSnapshot.now(session, table, statement)
     val stored = new Stored(session)
     try {
       val source = replacement.before(seen)(stored.source(statement))
@@ -81,6 +86,16 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
       }
       touched.counts
     } finally stored.close()
+  }
+
+  /** Checks that the statement was analyzed with the table's columns, because another session may have added some. The new files would lack them. */
+  private def checkColumns(table: CatalogTable): Unit = {
+    def columns(of: CatalogTable) = CharVarcharUtils.replaceCharVarcharWithStringInSchema(of.schema).map(column => column.name.toLowerCase(Locale.ROOT) -> column.dataType)
+    if (columns(table) != columns(statement.table)) {
+      Compat.refresh(session, table.identifier)
+      throw ResolveRowChanges.refusal(table.identifier.quotedString, s"the columns ${table.schema.fieldNames.mkString(", ")}, which another session has changed",
+        s"the columns ${statement.table.schema.fieldNames.mkString(", ")}", "run it again; this session knows the columns now")
+    }
   }
 
   /** Returns an id of merged rows and of the files of the table after the merge. A later change of the table makes it invalid. */

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.bucketing
 package dml
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
@@ -29,8 +30,8 @@ abstract class TableSnapshot(val table: CatalogTable, val partition: StructType,
   /** Finds the places of rows. */
   def places: RowPlaces
 
-  /** The seals of directories that are valid for all of their files. */
-  def seals: Map[String, Seal] = Map.empty
+  /** Returns the bucket spec and the seals of some files, or None if a file has no valid seal. */
+  def sealsOf(files: Seq[TableFile]): Option[(SealedSpec, Map[String, Seal])] = None
 
   /** Returns whether rows of a file may meet conditions on the columns of the target. */
   def mayMatch(conditions: Seq[Expression]): TableFile => Boolean
@@ -99,12 +100,19 @@ private object OrganizedSnapshot {
 /**
  * The files of a bucketed table. If the seal of a partition is valid and has the table's bucket spec, its files contain the rows of their buckets. In
  * other partitions, rows may be in any file.
+ *
+ * @param isSealable whether all engines and all readers of this session agree on the buckets of rows
  */
-class BucketedSnapshot(
-    table: CatalogTable, partition: StructType, val spec: SealedSpec, files: IndexedSeq[TableFile], override val seals: Map[String, Seal])
-    extends TableSnapshot(table, partition, files) {
+class BucketedSnapshot(table: CatalogTable, val spec: SealedSpec, val isSealable: Boolean, files: IndexedSeq[TableFile], conf: Configuration)
+    extends TableSnapshot(table, table.partitionSchema, files) {
 
   override val places: BucketPlaces = new BucketPlaces(partition, spec, table.dataSchema)
+
+  override def sealsOf(files: Seq[TableFile]): Option[(SealedSpec, Map[String, Seal])] =
+    if (files.exists(_.cell.range == Cell.Unknown)) None
+    else Some(spec -> files.map(_.status).groupBy(file => BucketFiles.folderOf(file.getPath.getParent, conf)).map { case (folder, of) =>
+      folder -> Seal(spec, PartitionFiles.digest(of))
+    })
 
   override def mayMatch(conditions: Seq[Expression]): TableFile => Boolean = {
     val keys = spec.columns.map(name => conditions.flatMap(_.references).find(_.name.equalsIgnoreCase(name)))
@@ -124,14 +132,15 @@ class BucketedSnapshot(
 
 object TableSnapshot {
 
-  def now(session: SparkSession, table: CatalogTable, relation: HadoopFsRelation): TableSnapshot = {
-    val listed = for (directory <- CurrentFiles.now(session, table); file <- directory.files) yield (directory.values, file.fileStatus)
+  /** Lists the files that a statement may touch. */
+  def now(session: SparkSession, table: CatalogTable, statement: ChangeRows): TableSnapshot = {
+    val listed = for (directory <- CurrentFiles.now(session, table, statement.partitionFilters); file <- directory.files) yield (directory.values, file.fileStatus)
     listed.groupBy(_._2.getPath).collectFirst { case (path, of) if of.size > 1 => path.getParent -> of.size }.foreach { case (folder, number) =>
       throw Compat.refusal(s"Cannot change rows of ${table.identifier.quotedString}.", s"$number partitions in the directory $folder",
         "a separate directory for each partition", "move the rows of each partition into a separate directory, for example with INSERT OVERWRITE, and run " +
         "it again; nothing has been replaced")
     }
-    if (FileStatistics.isKept(table.properties)) organized(session, table, relation, listed) else bucketed(session, table, relation, listed)
+    if (FileStatistics.isKept(table.properties)) organized(session, table, statement.files, listed) else bucketed(session, table, statement, listed)
   }
 
   private def organized(session: SparkSession, table: CatalogTable, relation: HadoopFsRelation, listed: Seq[(InternalRow, FileStatus)]): TableSnapshot = {
@@ -155,24 +164,28 @@ object TableSnapshot {
     new OrganizedSnapshot(table, columns, files.toIndexedSeq, ranges)
   }
 
-  private def bucketed(session: SparkSession, table: CatalogTable, relation: HadoopFsRelation, listed: Seq[(InternalRow, FileStatus)]): TableSnapshot = {
+  private def bucketed(session: SparkSession, table: CatalogTable, statement: ChangeRows, listed: Seq[(InternalRow, FileStatus)]): TableSnapshot = {
     val hash = BucketValidation.statedHash(table, "change rows of")
-    val spec = table.bucketSpec.flatMap(SealedSpec.ofFiles(_, hash, table.dataSchema)).getOrElse(throw Compat.refusal(
-      s"Cannot change rows of ${table.identifier.quotedString}.", table.bucketSpec.fold("a table without buckets")(of =>
-        s"the bucket columns ${of.bucketColumnNames.mkString(", ")}"), s"bucket columns of type ${hash.types}", "bucket the table by other columns"))
+    def refused(found: String, expected: String, instead: String) = ResolveRowChanges.refusal(table.identifier.quotedString, found, expected, instead)
+    val buckets = table.bucketSpec.getOrElse(throw refused("a table without buckets", "a bucketed table", "run REFRESH TABLE, and then the statement again"))
+    val spec = SealedSpec.of(buckets, hash, table.dataSchema).getOrElse(throw refused(s"the columns ${table.dataSchema.fieldNames.mkString(", ")}",
+      s"exactly one of each bucket and sort column: ${(buckets.bucketColumnNames ++ buckets.sortColumnNames).mkString(", ")}", "change the buckets with ALTER TABLE ... CLUSTERED BY"))
+    BucketValidation.unlikeHive(table, hash, buckets.bucketColumnNames).filter(_ => !hash.isWrittenByStockSpark).foreach { key =>
+      throw refused(s"the bucket column ${key.name} of type ${key.dataType.sql}", s"a column of type ${hash.types}", "bucket the table by another column")
+    }
+    val isSealable = SealedSpec.ofFiles(buckets, hash, table.dataSchema).isDefined && SealedSpecs.otherColumns(statement.files).isEmpty
     val conf = Compat.hadoopConf(session)
     def folderOf(file: FileStatus) = BucketFiles.folderOf(file.getPath.getParent, conf)
     // A file of zero bytes has no rows, and Spark cannot read it.
     val files = listed.filter(_._2.getLen > 0)
-    val seals = if (SealedSpecs.otherColumns(relation).isDefined) Map.empty[String, Seal]
-      else SealedSpecs.seals(session, table).filter { case (_, seal) => seal.spec == spec }
-    val isValid = files.map(_._2).groupBy(folderOf).collect { case (folder, of) if seals.get(folder).exists(isSealed(of, _)) => folder -> seals(folder) }
+    val seals = if (isSealable) SealedSpecs.seals(session, table, statement.partitionFilters).filter { case (_, seal) => seal.spec == spec } else Map.empty[String, Seal]
+    val valid = files.map(_._2).groupBy(folderOf).collect { case (folder, of) if seals.get(folder).exists(isSealed(of, _)) => folder }.toSet
     val placed = files.zipWithIndex.map { case ((values, status), id) =>
       val partition = GroupKey.of(values.copy().toSeq(table.partitionSchema))
-      val bucket = if (isValid.contains(folderOf(status))) BucketFiles.bucketOf(status.getPath.getName, hash) else None
+      val bucket = if (valid(folderOf(status))) BucketFiles.bucketOf(status.getPath.getName, hash) else None
       TableFile(id, status, values, None, bucket.fold(BucketPlaces.unknown(partition))(BucketPlaces.cell(partition, _)))
     }
-    new BucketedSnapshot(table, table.partitionSchema, spec, placed.toIndexedSeq, isValid)
+    new BucketedSnapshot(table, spec, isSealable, placed.toIndexedSeq, conf)
   }
 
   private def isSealed(files: Seq[FileStatus], seal: Seal): Boolean = PartitionFiles.digest(files) == seal.files &&

@@ -88,8 +88,8 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
 
   /** The files that the conditions on the target do not rule out. */
   def fitting: Seq[TableFile] = if (statement.notMatchedBySource.nonEmpty) snapshot.files else {
-    val mayMatch = snapshot.mayMatch(rows.pruning)
-    val partitions = partitionFilter(rows.pruning)
+    val mayMatch = snapshot.mayMatch(statement.pruning)
+    val partitions = partitionFilter(statement.pruning)
     snapshot.files.filter(file => partitions(file.partition) && mayMatch(file))
   }
 
@@ -129,7 +129,7 @@ object TouchedFiles {
 
   /** Describes how a statement finds its files: a text about pruned files, and the plan of the join. Runs no query. */
   def explain(session: SparkSession, statement: ChangeRows): (String, SparkPlan) = {
-    val snapshot = TableSnapshot.now(session, Compat.current(session, statement.table), statement.files)
+    val snapshot = TableSnapshot.now(session, Compat.current(session, statement.table), statement)
     val stored = new Stored(session, runs = false)
     val touching = new TouchedFiles(session, statement, snapshot, stored, stored.source(statement))
     val found = touching.fitting

@@ -20,7 +20,7 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.sql.bucketing.compat.Compat
 
 /**
- * An atomic replacement of files in an organized table. Before the first file moves, a record lists the old and new files.
+ * An atomic replacement of files in a table. Before the first file moves, a record lists the old and new files.
  * The record is in a subdirectory of the table's location, which readers of the table skip. See
  * docs/explanation/replacing-rows.md:
  * {{{

@@ -79,9 +79,9 @@ object CurrentFiles {
   def isTheSameForAll(table: CatalogTable, dataType: DataType): Boolean =
     dataType != TimestampType || !table.provider.exists(_.equalsIgnoreCase("orc"))
 
-  /** Lists all current files of a table. */
-  def now(session: SparkSession, table: CatalogTable): Seq[PartitionDirectory] =
-    asOfOneMoment(session, table, Compat.refreshedFiles(session, table), Nil, Nil)
+  /** Lists the current files of a table. */
+  def now(session: SparkSession, table: CatalogTable, partitionFilters: Seq[Expression] = Nil): Seq[PartitionDirectory] =
+    asOfOneMoment(session, table, Compat.refreshedFiles(session, table), partitionFilters, Nil)
 
   /**
    * Lists the files of a table as of a single moment between two replacements. Spark lists directories one after another, and

@@ -12,10 +12,10 @@ import org.apache.spark.sql.bucketing.hash.{BucketCounts, BucketHash}
 import org.apache.spark.sql.bucketing.FallbackReason._
 import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.command.DDLUtils
-import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation, PartitioningUtils}
+import org.apache.spark.sql.execution.datasources.{FileIndex, HadoopFsRelation, LogicalRelation, PartitioningUtils}
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
 import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetUtils}
 import org.apache.spark.sql.internal.SQLConf
@@ -33,6 +33,13 @@ class LazyFileListing(scan: FileSourceScanExec) {
   def listed: Option[BucketListing] = if (asked) Some(all) else None
 }
 
+/** A file index whose files have known seals. */
+trait SealedFileIndex extends FileIndex {
+
+  /** The table, the bucket spec of all files, and the seals of these files by directory. None if a file has no valid seal. */
+  def seals: Option[(CatalogTable, SealedSpec, Map[String, Seal])]
+}
+
 /** Determines the bucket spec of a scan from the seals in the metastore. BucketedReads compares the seals with the files. */
 object SealedSpecs {
 
@@ -42,12 +49,15 @@ object SealedSpecs {
   private type Found = Either[FallbackReason, (SealedSpec, SealedFolders)]
 
   /** Returns how to read a table's buckets, or the reason for an ordinary scan. Returns None if stock Spark reads the table. */
-  def of(scan: FileSourceScanExec, files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] =
-    for {
-      relation <- relationOf(scan)
-      cached <- relation.catalogTable
-      read <- if (DDLUtils.isHiveTable(cached)) hiveLayout(scan, relation, cached, files) else sparkLayout(scan, cached, files)
-    } yield read
+  def of(scan: FileSourceScanExec, files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] = scan.relation.location match {
+    case known: SealedFileIndex => known.seals.map { case (table, spec, seals) => columns(scan, table, spec, SealedFolders(spec.numBuckets, seals)) }
+    case _ =>
+      for {
+        relation <- relationOf(scan)
+        cached <- relation.catalogTable
+        read <- if (DDLUtils.isHiveTable(cached)) hiveLayout(scan, relation, cached, files) else sparkLayout(scan, cached, files)
+      } yield read
+  }
 
   /**
    * Returns a reason if a scan may return values that differ from the sealed values. The values depend on the file format and on
@@ -153,11 +163,11 @@ object SealedSpecs {
     Part("", BucketFiles.folderOf(new Path(table.location), conf), sealOf(table.properties, hashes, _.fits(scan.relation.dataSchema)))
   }
 
-  /** Returns the valid seals of a table by directory, as the metastore has them. */
-  def seals(session: SparkSession, table: CatalogTable): Map[String, Seal] = {
+  /** Returns the seals in the metastore of the selected partitions, by directory. */
+  def seals(session: SparkSession, table: CatalogTable, filters: Seq[Expression]): Map[String, Seal] = {
     val conf = Compat.hadoopConf(session)
-    val stored = if (table.partitionColumnNames.isEmpty) Seq(table.location -> table.properties)
-      else Compat.externalCatalog(session).listPartitions(table.database, table.identifier.table).map(of => of.location -> of.parameters)
+    def partitions = Compat.externalCatalog(session).listPartitionsByFilter(table.database, table.identifier.table, filters, SQLConf.get.sessionLocalTimeZone)
+    val stored = if (table.partitionColumnNames.isEmpty) Seq(table.location -> table.properties) else partitions.map(of => of.location -> of.parameters)
     stored.flatMap { case (location, properties) =>
       Seal.parse(properties).flatMap(_.toOption).map(BucketFiles.folderOf(new Path(location), conf) -> _)
     }.toMap
