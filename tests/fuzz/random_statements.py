@@ -219,7 +219,9 @@ class Generator:
             Value(f"int({text})", "null", fails),
             Value(f"cast({text} as int)", "null", fails),
             Value(
-                f"1 div (coalesce({side}.s, 1) - coalesce({side}.s, 1))", "null", "DIVIDE_BY_ZERO" if self.ansi else ""
+                f"1 div (coalesce({side}.s, 1) - coalesce({side}.s, 1))",
+                "null",
+                "DIVIDE_BY_ZERO|CAST_OVERFLOW_IN_TABLE_INSERT" if self.ansi else "",
             ),
         ]
 

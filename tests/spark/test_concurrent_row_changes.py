@@ -163,17 +163,6 @@ def test_insert_during_a_replacement_loses_no_row(spark: SparkSession, layout: s
     assert [row[:2] for row in rows(spark)] == [*((key, 1) for key in range(40)), *((1000 + i, 5) for i in range(3))]
 
 
-@pytest.mark.parametrize("layout", ["bucketed", "organized"], indirect=True)
-def test_insert_into_a_partition_that_a_statement_empties_loses_no_row(spark: SparkSession, layout: str) -> None:
-    """The INSERT is planned before the statement drops the empty partition, and commits after it."""
-
-    def delete() -> None:
-        session(spark).sql("delete from shared where ds = 'p0'").collect()
-
-    run_while_held(spark, "insert into shared values (1000, 5, 'p0')", ".*/shared/_temporary/.*", delete).result()
-    assert [row[0] for row in rows(spark)] == [*range(1, 40, 2), 1000], layout
-
-
 @pytest.mark.parametrize("changes", ["before", "during"])
 def test_statement_keeps_a_column_that_another_session_has_added(
     spark: SparkSession, layout: str, changes: str
