@@ -143,7 +143,11 @@ def all_long_but(quick: object, cases: Iterable[Any]) -> list[Any]:
 
 def data_files(folder: Path) -> list[Path]:
     """Return the files below a folder that Spark reads."""
-    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name[0] not in "._")
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and all(name[0] not in "._" for name in path.relative_to(folder).parts)
+    )
 
 
 class Failed(Exception):

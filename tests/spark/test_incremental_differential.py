@@ -10,6 +10,7 @@ import pytest
 from test_bucketed_table import assert_one_file_per_bucket, assert_sorted
 
 from conftest import Project, all_long_but
+from spark_bucketing.session import setting
 
 Row = tuple[Any, ...]
 Config = dict[str, Any]
@@ -98,7 +99,13 @@ def after(config: Config, old: list[Row], new: list[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize("seed", all_long_but(1, range(1, 12)))
-def test_strategies_give_the_same_rows_as_plain_python(project: Project, seed: int) -> None:
+@pytest.mark.parametrize("enabled", ["false", "true"], ids=["stock", "extension"])
+def test_strategies_give_the_same_rows_as_plain_python(project: Project, enabled: str, seed: int) -> None:
+    with setting(project.spark, "spark.bucketing.enabled", enabled):
+        compare_strategies(project, seed)
+
+
+def compare_strategies(project: Project, seed: int) -> None:
     dice, root = random.Random(seed), project.folder / "external"
     place = {} if seed % 2 else {"location_root": str(root)}
     cases = {name: config | ({} if seed == 1 else random_layout(dice)) for name, config in CASES.items()}

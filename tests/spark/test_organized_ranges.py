@@ -289,3 +289,16 @@ def test_filters_of_every_type_find_the_same_rows(
                         sorted(row.id for row in spark.sql(f"select id from {table} where {condition}").collect())
                     )
             assert found[0] == found[1], (name, condition)
+
+
+def test_comparison_with_null_finds_rows_that_the_optimizer_leaves_alone(spark: SparkSession, extension: None) -> None:
+    spark.sql(
+        "create table with_nulls (id bigint, o int) using parquet"
+        """ tblproperties ('bucketing.range_by'='["o"]', 'bucketing.rows_per_file'='10')"""
+    )
+    rows = "select id, if(id < 20, cast(id as int), null) as o from range(27)"
+    spark.sql(f"merge into with_nulls t using ({rows}) s on false when not matched then insert *")
+    rule = "org.apache.spark.sql.catalyst.optimizer.NullPropagation"
+    with setting(spark, "spark.sql.optimizer.excludedRules", rule):
+        assert spark.sql("select count(*) from with_nulls where o <=> null").collect() == [(7,)]
+    spark.sql("drop table with_nulls")

@@ -47,6 +47,8 @@ class ChangedBuckets(
 
   override protected def routing: SlotRouting = new BucketRouting(snapshot.places, places.zipWithIndex.toMap)
 
+  private val Again = "run it again, and report the statement if it fails again"
+
   private def column(name: String): StructField = snapshot.table.dataSchema.find(_.name.equalsIgnoreCase(name)).get
 
   override protected val order: Seq[StructField] = spec.sortColumns.map(column)
@@ -56,6 +58,11 @@ class ChangedBuckets(
     RowsToWrite(output.map(_.dataType).toArray, data, Array.empty, None, target.size, dates.toArray)
   }
 
+  override protected def checkWritten(written: Seq[NewFile], stored: Stored): Unit = if (read.nonEmpty) {
+    val expected = stored.rows(changed.number(read)).map(_.getLong(0)).collect().sum - touched.changes.removed.values.sum
+    refuse(Again, math.abs(written.map(_.kept).sum - expected).min(Int.MaxValue).toInt -> "row(s) too many or too few")
+  }
+
   override def check(written: Seq[NewFile], stored: Stored): Unit = {
     val kept = sums(read, stored)
     val found = written.groupBy(file => slots(file.slot).partition).withDefaultValue(Nil)
@@ -63,7 +70,7 @@ class ChangedBuckets(
       val expected = read.filter(_.cell.group.take(depth) == partition).map(file => kept(file.id)).foldLeft(FileSums(0, 0, 0, 0))(_ + _)
       found(partition).map(_.kept).sum != expected.kept || found(partition).map(_.keptHashes).sum != expected.keptHashes
     }
-    refuse("run it again, and report the statement if it fails again", wrong -> "partition(s) whose row count or checksum is wrong")
+    refuse(Again, wrong -> "partition(s) whose row count or checksum is wrong")
   }
 
   /** Seals the touched partitions. The seal covers the files that this statement has kept and written, so that it does not fit to any other file. */

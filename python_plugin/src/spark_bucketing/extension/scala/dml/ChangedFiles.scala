@@ -9,7 +9,6 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.{AnalysisException, SparkSession}
-import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.ddl.{FileReplacement, Move}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
@@ -50,7 +49,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
   protected def rowsToWrite(output: Seq[Attribute]): RowsToWrite
 
   /** Throws an error if the numbers of written rows are not as expected. */
-  protected def checkWritten(files: Seq[NewFile]): Unit = ()
+  protected def checkWritten(files: Seq[NewFile], stored: Stored): Unit
 
   /** Reads the touched files again, and compares the rows that stay with the new files. */
   def check(files: Seq[NewFile], stored: Stored): Unit
@@ -72,7 +71,10 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
       val writer = new NewFiles(opener, rowsToWrite(plan.output), slots.toArray, folders.toArray, UUID.randomUUID.toString)
       session.sparkContext.runJob(stored.rows(plan), (task: TaskContext, rows: Iterator[InternalRow]) => writer.write(task, rows)).toSeq.flatten
     }
-    checkWritten(files)
+    val (written, expected) = (files.map(file => file.rows - file.kept).sum, touched.counts.updated + touched.counts.inserted)
+    if (written != expected) throw refused(s"$written changed rows", s"$expected changed rows, as the statement has found before",
+      "use subqueries that always return the same rows, e.g. without TABLESAMPLE, and run it again")
+    checkWritten(files, stored)
     files
   }
 
@@ -130,9 +132,11 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
   /** Throws an error for problems, which have numbers. */
   protected def refuse(instead: String, problems: (Int, String)*): Unit = {
     val found = problems.filter(_._1 > 0).map { case (number, words) => s"$number $words" }
-    if (found.nonEmpty) throw Compat.refusal(s"Cannot change rows of ${snapshot.table.identifier.quotedString}.", s"${found.mkString("; ")}; the table is unchanged",
-      "the rows of the replaced files, merged with the new rows", instead)
+    if (found.nonEmpty) throw refused(found.mkString("; "), "the rows of the replaced files, merged with the new rows", instead)
   }
+
+  private def refused(found: String, expected: String, instead: String): AnalysisException =
+    ResolveRowChanges.refusal(snapshot.table.identifier.quotedString, s"$found; the table is unchanged", expected, instead)
 }
 
 object ChangedFiles {

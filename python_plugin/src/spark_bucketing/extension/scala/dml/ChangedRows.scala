@@ -165,6 +165,10 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
     Project(Seq(Alias(StructsToJson(Map.empty, row, Some(SQLConf.get.sessionLocalTimeZone)), "key")()), GlobalLimit(Literal(1), LocalLimit(Literal(1), rows)))
   }
 
+  /** Returns a plan for the number of rows of these files. */
+  def number(files: Seq[TableFile]): LogicalPlan =
+    Aggregate(Nil, Seq(Alias(aggregate.Count(Literal(1)).toAggregateExpression(), "number")()), scan(files))
+
   /** Returns a plan for the rows of these files: the file, the action, and the hash of the row. */
   def hashed(files: Seq[TableFile]): LogicalPlan = {
     val rows = scan(files)

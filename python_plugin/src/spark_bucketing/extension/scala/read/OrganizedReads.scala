@@ -5,7 +5,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.bucketing.metadata.{ColumnStats, FileStatistics, FileStats}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, GenericInternalRow}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, EqualNullSafe, Expression, GenericInternalRow, IsNull, Literal}
 import org.apache.spark.sql.columnar.{CachedBatch, SimpleMetricsCachedBatch}
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.columnar.DefaultCachedBatchSerializer
@@ -48,7 +48,11 @@ object FileRangeFilter {
       val attributes = columns.map(_._1)
       columns.isEmpty || {
         val kept = made.getOrElseUpdate(attributes, {
-          val known = filters.filter(_.references.subsetOf(AttributeSet(attributes)))
+          // Spark's filter takes a comparison with NULL for a comparison with a value.
+          val known = filters.filter(_.references.subsetOf(AttributeSet(attributes))).map(_.transform {
+            case EqualNullSafe(column, Literal(null, _)) => IsNull(column)
+            case EqualNullSafe(Literal(null, _), column) => IsNull(column)
+          })
           new BatchTest(new DefaultCachedBatchSerializer().buildFilter(known, attributes)(0, _))
         })
         kept(statistics(file, columns.map(_._2)))
