@@ -12,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from conftest import all_long_but
 from spark_bucketing.session import setting
 
 MERGE = "merge into changed as t using (select {hint} * from ({source})) as s on t.id = s.id "
@@ -23,6 +24,7 @@ LAYOUTS = {
     "bucketed": "clustered by (o) sorted by (id) into 4 buckets stored as orc tblproperties ('bucketing_version'='2')",
 }
 of_each_layout = pytest.mark.parametrize("table", LAYOUTS, indirect=True)
+of_each_layout_if_long = pytest.mark.parametrize("table", all_long_but("organized", LAYOUTS), indirect=True)
 
 
 @pytest.fixture
@@ -114,7 +116,7 @@ def test_other_tables_keep_the_error_of_spark(spark: SparkSession) -> None:
         spark.sql("drop table unchanged")
 
 
-@of_each_layout
+@of_each_layout_if_long
 @pytest.mark.usefixtures("table")
 def test_statement_that_runs_once_is_skipped_only_if_it_was_the_last_change(spark: SparkSession) -> None:
     """Another statement, other rows, and any other change of the table make the statement run again."""
@@ -233,7 +235,7 @@ def test_columns_of_file_metadata_are_rejected(spark: SparkSession) -> None:
     assert rows(spark) == before
 
 
-@of_each_layout
+@of_each_layout_if_long
 @pytest.mark.usefixtures("table")
 def test_conditions_and_values_may_call_python_functions(spark: SparkSession) -> None:
     """A function also works for a partition column, as a join key, and within another function."""
