@@ -389,7 +389,7 @@ class BucketedTable(Table):
         for name, part in after.items():
             old = before[name].files if name in before else frozenset()
             if part.files != old:
-                assert part.status in ("sealed", "empty") and part.spec == self.spec or not self.is_sealable, (
+                assert (part.status in ("sealed", "empty") and part.spec == self.spec) or not self.is_sealable, (
                     name,
                     part,
                 )
