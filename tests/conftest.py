@@ -39,8 +39,8 @@ SESSION_CONF = {
     "spark.sql.codegen.cache.maxEntries": "5000",
     "spark.sql.codegen.wholeStage": "false",
 }
-# Most statements of the tests process few rows, so Spark would take longer to compile the code of a stage than to run its
-# operators one by one. Tests in these folders are about reads, writes and plans, and compile stages, as sessions do by default.
+# Most statements of the tests process few rows, so it would take longer to compile the code of a stage than to run its
+# operators one by one. Tests of reads, writes and plans are in these folders, and compile stages as Spark does by default.
 FOLDERS_WITH_COMPILED_STAGES = ("read", "write", "fuzz")
 # Tests run many small statements, and the generated code of each runs only a few times. Therefore, skip the optimizing
 # compiler, enlarge the code cache, collect garbage rarely, and let the metastore's database flush lazily.
