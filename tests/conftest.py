@@ -35,11 +35,17 @@ SESSION_CONF = {
     "spark.bucketing.read.partitionBytes": "0",
     "spark.default.parallelism": "3",
     "spark.log.structuredLogging.enabled": "false",
+    # Keep all compiled code, because the tests repeat similar statements.
+    "spark.sql.codegen.cache.maxEntries": "5000",
+    "spark.sql.codegen.wholeStage": "false",
 }
+# Most statements of the tests process few rows, so it would take longer to compile the code of a stage than to run its
+# operators one by one. Tests of reads, writes and plans are in these folders, and compile stages as Spark does by default.
+FOLDERS_WITH_COMPILED_STAGES = ("read", "write", "fuzz")
 # Tests run many small statements, and the generated code of each runs only a few times. Therefore, skip the optimizing
-# compiler, enlarge the code cache, and let the metastore's database flush lazily.
+# compiler, enlarge the code cache, collect garbage rarely, and let the metastore's database flush lazily.
 QUICK_JVM = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:-UsePerfData "
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -Xmn600m -XX:-UsePerfData "
     "-Dderby.system.durability=test"
 )
 # Each process of a test run has its own Spark, with a heap, generated code and a metastore database.
@@ -84,6 +90,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_stages(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let Spark compile the code of stages in the modules of some folders."""
+    if request.path.parent.name in FOLDERS_WITH_COMPILED_STAGES:
+        with setting(request.getfixturevalue("spark"), "spark.sql.codegen.wholeStage", "true"):
+            yield
+    else:
+        yield
 
 
 @pytest.fixture

@@ -212,6 +212,7 @@ def test_offline_advice_can_be_limited_and_explained(offline: Path) -> None:
     assert "proposed" in text.stdout and "used by other" in text.stdout
 
 
+@pytest.mark.long
 def test_offline_finds_keys_through_unions_partial_join_keys_and_casts(offline: Path) -> None:
     columns = "cast(k as bigint) as k, cast(j as int) as j, v"
     models = dict.fromkeys(

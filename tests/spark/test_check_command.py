@@ -104,6 +104,7 @@ def test_live_check_compiles_a_manifest_once_and_keeps_dbts_artifacts(shop: Proj
     assert "fresh" in checked(shop, "--select", "fresh")
 
 
+@pytest.mark.long
 def test_live_check_uses_an_existing_manifest_without_compiling(shop: Project, tmp_path: Path) -> None:
     checked(shop, "--select", "good", "--compile")
     own = shop.folder / "target" / "spark-bucketing" / "manifest.json"

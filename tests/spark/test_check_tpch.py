@@ -25,7 +25,7 @@ ALL = [
 ]
 # Layout, extension, adaptive execution, queries.
 EVERYWHERE = [
-    ("spark", OFF, ON, ("q03", "q13", "q18")),
+    pytest.param("spark", OFF, ON, ("q03", "q13", "q18"), marks=pytest.mark.long),
     ("hive", ON, ON, ("q02", "q04", "q09")),
     ("mixed", OFF, ON, ("q17", "q18")),
     *ALL,
@@ -33,7 +33,7 @@ EVERYWHERE = [
 FIXED = [
     ("mixed", OFF, ("q04",)),
     # The extension, not stock Spark, reads empty tables in the Spark layout.
-    ("mixed", ON, ("q02",)),
+    pytest.param("mixed", ON, ("q02",), marks=pytest.mark.long),
     *(pytest.param(*case, QUERIES, marks=pytest.mark.long) for case in product(DESCRIBED["layouts"], (OFF, ON))),
 ]
 

@@ -79,7 +79,9 @@ def test_model_survives_a_crash_before_each_statement_without_scripts(project: P
 @pytest.mark.parametrize(
     ("rename", "instead", "said"),
     [
-        pytest.param("`m` rename to", "`m` rename to no_such_schema.", "no_such_schema", id="first"),
+        pytest.param(
+            "`m` rename to", "`m` rename to no_such_schema.", "no_such_schema", id="first", marks=pytest.mark.long
+        ),
         pytest.param("`m__dbt_tmp` rename", "`no_such_table` rename", "The previous one is restored", id="second"),
     ],
 )
@@ -145,6 +147,7 @@ def test_staged_rows_of_another_build_stop_runs_until_a_full_refresh(project: Pr
     assert project.tables() == {"m"}
 
 
+@pytest.mark.long
 def test_orphaned_directories_of_a_crashed_run_are_removed(project: Project) -> None:
     project.spark.sql(f"drop schema {project.schema}")
     project.spark.sql(f"create schema {project.schema} location '{project.folder / 'a place%20'}'")
@@ -159,7 +162,7 @@ def test_orphaned_directories_of_a_crashed_run_are_removed(project: Project) -> 
         assert [path.name for path in schema_folder.iterdir()] == ["m"]
 
 
-@pytest.mark.parametrize("how", all_long_but(("managed", "partitioned"), ("managed", "partitioned", "external")))
+@pytest.mark.parametrize("how", all_long_but("partitioned", ("managed", "partitioned", "external")))
 def test_table_with_deleted_files_can_be_rebuilt(project: Project, how: str) -> None:
     place = {"location_root": str(project.folder / "external")} if how == "external" else {}
     project.build("select 1 as k, 1 as p", **TABLE, **place, partition_by=["p"] if how == "partitioned" else [])
@@ -335,6 +338,7 @@ def test_crash_during_sparks_overwrite_loses_no_row(tables: SpecEvolution) -> No
             ],
             ["no longer match the table", "build-7", f"DROP TABLE `{DB}`.`t__dbt_staged`"],
             id="different table",
+            marks=pytest.mark.long,
         ),
     ],
 )

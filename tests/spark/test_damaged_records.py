@@ -11,18 +11,30 @@ from organized import DAMAGES, OrganizedTable, merged, organized, random_rows
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from conftest import Project
+from conftest import Project, all_long_but
 
 CLEAR = r"(?s)Cannot determine the current files of the table, because .*{}.*expected: .*instead:  restore .*dbt run --full-refresh"
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "partitioned"])
+def layouts(*quick: str) -> pytest.MarkDecorator:
+    """Run a test with an unpartitioned and a partitioned table; only the named ones are quick."""
+    names = ["plain", "partitioned"]
+    cases = [pytest.param(name, marks=[] if name in quick else pytest.mark.long) for name in names]
+    return pytest.mark.parametrize("table", cases, indirect=True)
+
+
+@pytest.fixture
 def table(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, extension: None
 ) -> Iterator[OrganizedTable]:
     rows = random_rows(random.Random(1), range(60))
-    with organized(spark, "damaged_records", tmp_path_factory.mktemp("backups"), request.param, rows) as made:
+    with organized(
+        spark, "damaged_records", tmp_path_factory.mktemp("backups"), request.param == "partitioned", rows
+    ) as made:
         yield made
+
+
+SOME = [[*DAMAGES, "folder"][1::2], [*DAMAGES, "folder"][::2]]
 
 
 def is_refused(table: OrganizedTable, found: str) -> None:
@@ -31,11 +43,13 @@ def is_refused(table: OrganizedTable, found: str) -> None:
             act()
 
 
-def test_error_names_a_damaged_record_of_an_unfinished_replacement(table: OrganizedTable) -> None:
+@layouts("partitioned")
+@pytest.mark.parametrize("hows", all_long_but(SOME[0], SOME), ids=" ".join)
+def test_error_names_a_damaged_record_of_an_unfinished_replacement(table: OrganizedTable, hows: list[str]) -> None:
     """Every reader and statement reports the damaged file; after its repair, all of them work again."""
     upserts = random_rows(random.Random(2), range(50, 70))
     before = table.expected()
-    for how in [*DAMAGES, "folder"]:
+    for how in hows:
         for last in ("moved", "half-deleted"):
             expected = merged(before, upserts, [1, 2]) if last == "half-deleted" else before
             table.crash(table.stage(upserts, [1, 2]), last, how)
@@ -47,6 +61,7 @@ def test_error_names_a_damaged_record_of_an_unfinished_replacement(table: Organi
             before = expected
 
 
+@layouts("plain")
 def test_damaged_record_of_a_finished_replacement_is_ignored(table: OrganizedTable) -> None:
     """A finished record hides no file, whatever its damage."""
     for how in DAMAGES:
@@ -58,6 +73,7 @@ def test_damaged_record_of_a_finished_replacement_is_ignored(table: OrganizedTab
     assert table.read() == table.learn() == merged(expected, [], [3])
 
 
+@layouts("plain", "partitioned")
 def test_swapped_folders_and_files_are_errors(table: OrganizedTable) -> None:
     expected = table.expected()
     records = table.location / "_replaced"
@@ -71,7 +87,8 @@ def test_swapped_folders_and_files_are_errors(table: OrganizedTable) -> None:
     assert table.read() == expected
 
 
-@pytest.mark.parametrize("how", [*DAMAGES, "folder"])
+@layouts("plain", "partitioned")
+@pytest.mark.parametrize("how", all_long_but(("cut", "numbers"), [*DAMAGES, "folder"]))
 def test_damaged_file_statistics_are_ignored(table: OrganizedTable, how: str) -> None:
     """Without valid statistics, filters and merges read all files."""
     (part,) = (table.location / "_file_statistics").rglob("part-*.parquet")
@@ -83,7 +100,8 @@ def test_damaged_file_statistics_are_ignored(table: OrganizedTable, how: str) ->
     assert table.read() == table.learn() == expected
 
 
-@pytest.mark.parametrize("text", ["", '["o', "{}", "[1]", "o"])
+@layouts("partitioned")
+@pytest.mark.parametrize("text", all_long_but(('["o', "[1]"), ["", '["o', "{}", "[1]", "o"]))
 def test_damaged_range_property_is_an_error(table: OrganizedTable, text: str) -> None:
     table.sql(f"alter table {{db}}.m set tblproperties ('bucketing.range_by'='{text}')")
     with pytest.raises(
@@ -93,6 +111,7 @@ def test_damaged_range_property_is_an_error(table: OrganizedTable, text: str) ->
     assert table.read() == table.expected()
 
 
+@layouts("partitioned")
 def test_restored_old_files_count_unless_new_files_are_missing(table: OrganizedTable) -> None:
     """Restored files count as in stock Spark; in an unfinished replacement, missing new files are an error."""
     backup = table.backup()

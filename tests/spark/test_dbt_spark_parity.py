@@ -33,6 +33,7 @@ DOCUMENTED = {
 }
 
 
+@pytest.mark.long
 def test_comment_too_long_for_the_metastore_is_truncated_with_a_warning(project: Project) -> None:
     def document(text: str) -> None:
         columns = [{"name": "k", "description": text}, {"name": "p", "description": "p"}]
@@ -53,6 +54,7 @@ def test_comment_too_long_for_the_metastore_is_truncated_with_a_warning(project:
         assert project.detail(name, "Comment") == ("\U0001f600" + LONG) * 20
 
 
+@pytest.mark.long
 def test_warning_names_documented_columns_that_do_not_exist(project: Project) -> None:
     describe(project, "t", "i", columns=[{"name": "K"}, {"name": "gone", "description": "no more"}])
     for name, config in (("t", TABLE), ("i", INCREMENTAL)):
@@ -65,6 +67,7 @@ def test_warning_names_documented_columns_that_do_not_exist(project: Project) ->
         project.dbt("run")
 
 
+@pytest.mark.long
 def test_quoted_column_is_documented_only_in_its_exact_case(project: Project) -> None:
     quoted = {"name": "MyCol", "quote": True, "description": "of MyCol"}
     columns = [quoted, {"name": "Other", "quote": False, "description": "of any case"}]
@@ -129,6 +132,7 @@ def test_empty_constraints_are_config_errors(
     assert project.tables() == set()
 
 
+@pytest.mark.long
 def test_constraints_across_rows_cause_a_warning(project: Project) -> None:
     constraint = {"type": "unique", "columns": ["k"]}
     contract = {"config": {"contract": {"enforced": True}}, "columns": [{"name": "k", "data_type": "int"}]}

@@ -25,7 +25,7 @@ EVERY: dict[str, dict[str, object]] = {
         pytest.param({"spark.sql.adaptive.enabled": "false"}, marks=pytest.mark.long),
         {"spark.sql.adaptive.coalescePartitions.minPartitionSize": "1g", "spark.sql.adaptive.advisoryPartitionSizeInBytes": "1g"},
         pytest.param({"spark.sql.files.maxRecordsPerFile": "3"}, marks=pytest.mark.long),
-        {"spark.sql.sources.partitionOverwriteMode": "STATIC", "spark.sql.shuffle.partitions": "23", "spark.sql.ansi.enabled": "false"},
+        pytest.param({"spark.sql.sources.partitionOverwriteMode": "STATIC", "spark.sql.shuffle.partitions": "23", "spark.sql.ansi.enabled": "false"}, marks=pytest.mark.long),
         pytest.param({"spark.sql.adaptive.enabled": "true", "spark.sql.shuffle.partitions": "1"}, marks=pytest.mark.long),
         pytest.param({"spark.sql.adaptive.optimizeSkewsInRebalancePartitions.enabled": "true", "spark.sql.adaptive.advisoryPartitionSizeInBytes": "1k"}, marks=pytest.mark.long),
     ],
@@ -43,7 +43,7 @@ def test_session_settings_do_not_affect_the_files(project: Project, conf: dict[s
         assert project.rows(f"select count(*) from {project.table(name)}")[0][0] == 500
 
 
-@pytest.mark.parametrize("bucket_hash", ["hive", "spark"])
+@pytest.mark.parametrize("bucket_hash", all_long_but("hive", ["hive", "spark"]))
 def test_every_bucket_is_written_by_its_own_task(project: Project, bucket_hash: str) -> None:
     for name, partition_by in (("whole", []), ("one_partition", ["p"])):
         config = TABLE | {"buckets": 64, "bucket_hash": bucket_hash, "partition_by": partition_by}
@@ -75,7 +75,8 @@ def test_partitions_share_tasks_evenly(project: Project) -> None:
     assert set(writing_tasks(project.files("m")).values()) == {24}
 
 
-@pytest.mark.parametrize("numbers", all_long_but(((1, 2, 100),), [(1, 2, 100), (1024,), (4096,)]))
+@pytest.mark.long
+@pytest.mark.parametrize("numbers", [(1, 2, 100), (1024,), (4096,)])
 def test_one_to_thousands_of_buckets_are_written(project: Project, numbers: tuple[int, ...]) -> None:
     cases = [
         (n, bucket_hash) for n, bucket_hash in product(numbers, ("hive", "spark")) if n < 100 or bucket_hash == "hive"
@@ -107,6 +108,7 @@ def test_rows_with_a_single_key_or_null_keys_are_in_one_file(project: Project) -
         assert list(buckets_of(project, table, "hive").values()) == [[bucket]]
 
 
+@pytest.mark.long
 def test_stock_insert_after_a_select_loses_the_buckets(project: Project) -> None:
     """This problem is why the package exists: DESCRIBE shows eight buckets, but the files have none."""
     config = {"materialized": "bucketed_incremental", "partition_by": ["p"], "incremental_strategy": "insert_overwrite"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from commands import command
 
-from conftest import Project
+from conftest import Project, all_long_but
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.measured import AD_HOC, Measured
 from spark_bucketing.event_log.plan_costs import Keys
@@ -122,6 +122,7 @@ def test_tables_of_a_union_share_the_cost_of_its_exchange(clicks: Project, spark
     assert found.target == "t"
 
 
+@pytest.mark.long
 def test_first_branch_of_a_union_can_be_a_broadcast_join_or_an_aggregate(
     clicks: Project, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -158,7 +159,7 @@ def test_first_branch_of_a_union_can_be_a_broadcast_join_or_an_aggregate(
     assert costs[rest].shuffle_bytes / shuffled_by_window == pytest.approx(3000 / 3500, abs=0.001)
 
 
-@pytest.mark.parametrize("append", [True, False])
+@pytest.mark.parametrize("append", all_long_but(True, [True, False]))
 def test_runs_are_attributed_with_the_comment_before_or_after_the_statements(
     new_project: Callable[..., Project], extension: None, spark: SparkSession, tmp_path: Path, append: bool
 ) -> None:

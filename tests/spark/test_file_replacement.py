@@ -210,6 +210,7 @@ def test_recovery_during_a_replacement_undoes_it_only_before_the_commit(
     assert len(set(data_files(project, "m")) & old_files) == 3
 
 
+@pytest.mark.long
 def test_committed_replacement_cannot_be_undone(project: Project, extension: None) -> None:
     new_files, old_files = crash_before_replacing(project)
     record = begin(project, new_files, old_files)
@@ -225,7 +226,7 @@ def test_committed_replacement_cannot_be_undone(project: Project, extension: Non
     assert not records.Replacement.commit(started, fs) and (record / "undone").exists()
 
 
-@pytest.mark.parametrize("changes", [1, 3])
+@pytest.mark.parametrize("changes", [pytest.param(1, marks=LONG), 3])
 def test_statement_starts_again_if_another_writer_changes_a_file(
     project: Project, extension: None, changes: int
 ) -> None:
@@ -248,6 +249,7 @@ def test_statement_starts_again_if_another_writer_changes_a_file(
     assert rows_of(project) == (MERGED if changes < 3 else OLD)
 
 
+@pytest.mark.long
 def test_two_statements_at_once_lose_no_row(project: Project, extension: None, spark: SparkSession) -> None:
     """Each statement adds a row and updates the same file; the later commit starts again."""
     start(project, [(i, 0, 0, "x", "a") for i in range(20)])
@@ -512,6 +514,7 @@ def test_rows_of_a_dropped_partition_do_not_reappear(project: Project, extension
     assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (100, 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", [{"partition_by": ["ds"]}, pytest.param({}, marks=LONG)])
 def test_session_keeps_reading_after_a_merge_that_adds_no_file(
     project: Project, extension: None, spark: SparkSession, config: dict[str, Any]

@@ -19,8 +19,16 @@ def plan_files(project: Project, *arguments: str) -> dict[str, Any]:
     return data
 
 
-def test_plan_predicts_the_files_of_a_run(project: Project) -> None:
-    for size in ({"rows_per_file": 60}, {"target_file_size": "1KiB"}, {"num_files": 9}, {"files_per_partition": 18}):
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [{"rows_per_file": 60}, {"target_file_size": "1KiB"}],
+        pytest.param([{"num_files": 9}, {"files_per_partition": 18}], marks=pytest.mark.long),
+    ],
+    ids=["size of a file", "number of files"],
+)
+def test_plan_predicts_the_files_of_a_run(project: Project, sizes: list[dict[str, Any]]) -> None:
+    for size in sizes:
         project.keeps_artifacts = True
         project.model("m", SKEWED, **TABLE, partition_by=["ds"], **size)
         if "target_file_size" in size:

@@ -24,7 +24,7 @@ from kills import (
     matching,
 )
 
-from conftest import Project
+from conftest import Project, all_long_but
 
 pytestmark = pytest.mark.usefixtures("extension")
 
@@ -207,7 +207,7 @@ SAMPLE = {
 }
 
 
-@pytest.mark.parametrize("name", SAMPLE)
+@pytest.mark.parametrize("name", all_long_but(("organized merge", "bucketed merge"), SAMPLE))
 def test_runs_survive_kills_in_sampled_statements(new_project: Callable[..., Project], name: str) -> None:
     project = started(new_project, KINDS[name])
     for run, (statement, how) in enumerate(SAMPLE[name], 1):

@@ -9,7 +9,7 @@ import pytest
 from crashes import statements
 from test_bucketed_table import assert_one_file_per_bucket
 
-from conftest import Failed, Project
+from conftest import Failed, Project, all_long_but
 from spark_bucketing.session import setting
 
 MICROBATCH: dict[str, Any] = {
@@ -111,7 +111,7 @@ SPARSE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("type_", SPARSE)
+@pytest.mark.parametrize("type_", all_long_but(("timestamp", "string"), SPARSE))
 def test_batches_without_rows_are_skipped(project: Project, type_: str) -> None:
     size, end, at, batches, said = SPARSE[type_]
     project.model("events", f"select id as k, {at} as at from range(4)", materialized="view", event_time="at")
@@ -170,7 +170,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "message"), WRONG, ids=[str(change) for change, _ in WRONG])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param(
+            change, message, id=str(change), marks=pytest.mark.long if "begin" in change and 3 < number < 8 else ()
+        )
+        for number, (change, message) in enumerate(WRONG)
+    ],
+)
 def test_invalid_config_is_an_error(project: Project, change: dict[str, Any], message: str) -> None:
     config = {key: value for key, value in (MICROBATCH | change).items() if value is not None}
     project.model("m", "select 1 as k, date'2024-01-01' as day", **config)
@@ -226,6 +234,7 @@ def test_batch_that_would_overwrite_other_batches_is_refused(events: Project) ->
     assert days(events) == {"01": ("again", 100)}
 
 
+@pytest.mark.long
 def test_microbatch_model_without_an_event_time_column_causes_a_warning(events: Project) -> None:
     events.model("m", "select k, day as d, v from {{ ref('events') }}", **MICROBATCH | {"partition_by": ["d"]})
     window = ("--event-time-start", "2024-01-01", "--event-time-end", "2024-01-02")
@@ -235,12 +244,14 @@ def test_microbatch_model_without_an_event_time_column_causes_a_warning(events: 
         events.dbt("--warn-error", "run", *window, v="three")
 
 
+@pytest.mark.long
 def test_sample_narrows_the_batches_further(events: Project) -> None:
     sample = ("--sample", "{'start': '2024-01-02', 'end': '2024-01-03'}")
     events.dbt("run", *sample, "--event-time-start", "2024-01-01", "--event-time-end", "2024-01-05", v="one")
     assert days(events) == {"02": ("one", 100)}
 
 
+@pytest.mark.long
 def test_deferred_input_is_filtered_to_the_batch(events: Project) -> None:
     window = ("--event-time-start", "2024-01-02", "--event-time-end", "2024-01-03")
     events.keeps_artifacts = True

@@ -28,8 +28,15 @@ def model(project: Project, more: str = "", **config: object) -> None:
     project.model("m", QUERY.format(first=FIRST, more=more), **MODEL | config)
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc"])
-@pytest.mark.parametrize("strategy", ["append", "insert_overwrite"])
+@pytest.mark.parametrize(
+    ("strategy", "file_format"),
+    [
+        ("append", "parquet"),
+        pytest.param("append", "orc", marks=pytest.mark.long),
+        pytest.param("insert_overwrite", "parquet", marks=pytest.mark.long),
+        ("insert_overwrite", "orc"),
+    ],
+)
 def test_run_adds_files_or_replaces_partitions(project: Project, strategy: str, file_format: str) -> None:
     model(project, incremental_strategy=strategy, file_format=file_format)
     project.dbt("run")

@@ -242,6 +242,7 @@ def test_only_affected_files_are_written(project: Project, extension: None) -> N
     assert_file_statistics_are_exact(project)
 
 
+@pytest.mark.long
 def test_deleted_files_do_not_affect_adjacent_files(project: Project, extension: None) -> None:
     start(project, [(i, i, 0, "x", "a") for i in range(400)], merge_checks=True)
     before, after = merge(project, [(i, i, 0, "x", "a", "D") for i in [*range(40), *range(80, 120), *range(200, 240)]])
@@ -291,6 +292,7 @@ def test_files_that_shrink_are_merged_with_an_adjacent_file(project: Project, ex
     assert rows_of(project) == [(1, 1, 1, "n", "a")]
 
 
+@pytest.mark.long
 def test_oversized_file_of_one_value_is_not_merged(project: Project, extension: None) -> None:
     """Combining the files would not help, and every merge would rewrite the file with the small file next to it."""
     ordinary = [(i, i, 0, "x", "a") for i in [*range(80), *range(200, 280)]]
@@ -322,11 +324,14 @@ REFUSED: list[tuple[list[Row], dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-def test_invalid_merge_changes_nothing(project: Project, extension: None) -> None:
+@pytest.mark.parametrize(
+    "refused", [REFUSED[:6], pytest.param(REFUSED[6:], marks=pytest.mark.long)], ids=["rows", "config"]
+)
+def test_invalid_merge_changes_nothing(project: Project, extension: None, refused: list[Any]) -> None:
     checked = {"merge_checks": True, "insert_when": "op = 'I'", "update_when": "op = 'U'"}
     start(project, [*[(i, i, 0, "x", "a") for i in range(100)], (7, 50, 0, "twice", "a")], **checked)
     before = rows_of(project), data_files(project, "m")
-    for delta, config, message in REFUSED:
+    for delta, config, message in refused:
         sql = "select * from {{ target.schema }}.delta"
         project.model(
             "m",
@@ -362,7 +367,7 @@ def test_rows_that_are_already_merged_can_be_merged_again(project: Project, exte
 @pytest.mark.parametrize(
     ("damaged", "checks", "found"),
     [
-        ("rows", False, r"range.s. whose row count is wrong"),
+        pytest.param("rows", False, r"range.s. whose row count is wrong", marks=pytest.mark.long),
         ("checksum", True, r"old file.s. that differ from their file statistics"),
     ],
 )
@@ -466,6 +471,7 @@ def test_filters_find_rows_of_new_files(project: Project, extension: None, spark
         assert found["true"] == found["false"], condition
 
 
+@pytest.mark.long
 def test_file_of_several_input_splits_is_merged(project: Project, extension: None) -> None:
     """Other writers do not assign rows to files by value; the statistics have a row for each value in such a file."""
     start(project, [(i, i, i % 3, "x", "a") for i in range(90)], implicit_partition_by=["s"])
@@ -513,6 +519,7 @@ def test_column_names_may_change_case(project: Project, extension: None) -> None
     assert not project.rows(f"select * from file_statistics('{project.table('m')}') where rows is null")
 
 
+@pytest.mark.long
 def test_table_without_known_files_gets_new_ranges(project: Project, extension: None, spark: SparkSession) -> None:
     """All rows or the statistics are deleted, so sizes come from the column types, and no range boundaries exist."""
 

@@ -12,7 +12,7 @@ from commands import command
 from pyspark.sql import SparkSession
 from test_organized_table import SKEWED, TABLE, assert_same_rows
 
-from conftest import Failed, Project
+from conftest import Failed, Project, all_long_but
 from spark_bucketing.session import setting
 
 ORGANIZED = {**TABLE, "range_by": "o", "rows_per_file": 40}
@@ -45,8 +45,8 @@ def data_files(project: Project, table: str) -> list[Any]:
     ("config", "groups"),
     [
         ({}, "''"),
-        ({"implicit_partition_by": "s"}, "s"),
-        ({"partition_by": ["ds"]}, "ds"),
+        pytest.param({"implicit_partition_by": "s"}, "s", marks=pytest.mark.long),
+        pytest.param({"partition_by": ["ds"]}, "ds", marks=pytest.mark.long),
         ({"partition_by": ["ds"], "implicit_partition_by": ["s"]}, "struct(ds, s)"),
     ],
 )
@@ -66,6 +66,7 @@ def test_file_ranges_do_not_overlap(project: Project, config: dict[str, Any], gr
     assert_same_rows(project, ROWS)
 
 
+@pytest.mark.long
 def test_each_file_has_one_value_of_the_implicit_partition_columns(project: Project) -> None:
     project.build(SKEWED, **TABLE, partition_by=["ds"], implicit_partition_by=["n", "region"], rows_per_file=100)
     query = "select count(distinct struct(n, region)) as several from {} group by input_file_name()"
@@ -82,13 +83,16 @@ TYPES = {
     "timestamp": "timestamp_seconds(id * 37 % 1000 * 100000 + 0.25)",
     "boolean": "id % 7 = 0",
 }
+KINDS = (("text", "double", "timestamp"), ("int", "decimal", "date", "boolean"))
 
 
-def test_values_of_every_type_have_ranges(project: Project) -> None:
-    for kind, value in TYPES.items():
+@pytest.mark.parametrize("kinds", all_long_but(KINDS[:1], KINDS), ids=" ".join)
+def test_values_of_every_type_have_ranges(project: Project, kinds: tuple[str, ...]) -> None:
+    types = {kind: TYPES[kind] for kind in kinds}
+    for kind, value in types.items():
         project.model(f"m_{kind}", f"select id, {value} as o from range(0, 1000, 1, 3)", **ORGANIZED)
     project.dbt("--warn-error", "run")
-    for kind, value in TYPES.items():
+    for kind, value in types.items():
         (files,) = files_of(project, f"m_{kind}").values()
         assert len(files) == len(data_files(project, f"m_{kind}")) == (2 if kind == "boolean" else 25), kind
         assert_same_rows(project, f"select id, {value} as o from range(0, 1000, 1, 3)", f"m_{kind}")
@@ -182,7 +186,9 @@ def test_increments_add_file_statistics_of_their_files(project: Project, extensi
 LINES = "select id div 3 * 7 as order_id, id as line, if(id % 2 = 0, 'a', 'b') as ds from range(900) where id not between 300 and 400"
 
 
-@pytest.mark.parametrize("groups", [{}, {"partition_by": ["ds"]}, {"implicit_partition_by": ["ds"]}])
+@pytest.mark.parametrize(
+    "groups", all_long_but({"partition_by": ["ds"]}, [{}, {"partition_by": ["ds"]}, {"implicit_partition_by": ["ds"]}])
+)
 def test_ranges_follow_the_boundaries_of_another_table(project: Project, groups: dict[str, Any]) -> None:
     """Each file has a range from the other table; a partition that the other table lacks gets one file."""
     orders = "select id * 7 as o, if(id % 2 = 0, 'a', 'b') as ds from range(0, 280, 1, 3)"
@@ -222,7 +228,10 @@ def test_boundaries_require_a_table_with_ranges(project: Project) -> None:
             project.dbt("run", "--select", "m")
 
 
-@pytest.mark.parametrize(("nulls", "files"), [(500, 6), (950, 2), (998, 2), (1000, 1)])
+@pytest.mark.parametrize(
+    ("nulls", "files"),
+    [(500, 6), pytest.param(950, 2, marks=pytest.mark.long), pytest.param(998, 2, marks=pytest.mark.long), (1000, 1)],
+)
 def test_nulls_are_ignored_when_files_are_planned(project: Project, nulls: int, files: int) -> None:
     sql = f"select if(id < {nulls}, null, id) as o, id as k from range(0, 1000, 1, 3)"
     project.model("m", sql, **{**ORGANIZED, "rows_per_file": 100})
@@ -281,14 +290,17 @@ def test_filters_of_every_type_find_the_same_rows(
         filters = [text.format(o="o", v=value, t=table) for text in COMPARISONS for value in literals]
         if name == "text":
             filters += ["o like 'M%'", "o like ''", "startswith(o, 'x')", "o like 'M1_'", "o like 'é%'"]
+        # A query without filters reads all files, and evaluates each condition in a column.
+        with setting(spark, "spark.bucketing.enabled", "false"):
+            columns = ", ".join(f"({condition}) as c{number}" for number, condition in enumerate(filters))
+            found_rows = spark.sql(f"select id, {columns} from {table}").collect()
+        expected = {
+            condition: sorted(row.id for row in found_rows if row[f"c{number}"])
+            for number, condition in enumerate(filters)
+        }
         for condition in filters:
-            found = []
-            for enabled in ("true", "false"):
-                with setting(spark, "spark.bucketing.enabled", enabled):
-                    found.append(
-                        sorted(row.id for row in spark.sql(f"select id from {table} where {condition}").collect())
-                    )
-            assert found[0] == found[1], (name, condition)
+            found = sorted(row.id for row in spark.sql(f"select id from {table} where {condition}").collect())
+            assert found == expected[condition], (name, condition)
 
 
 def test_comparison_with_null_finds_rows_that_the_optimizer_leaves_alone(spark: SparkSession, extension: None) -> None:

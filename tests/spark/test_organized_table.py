@@ -11,7 +11,7 @@ import pytest
 from bucketed_tables import settled, writing_tasks
 from crashes import executing, statements
 
-from conftest import Project
+from conftest import Project, all_long_but
 
 TABLE = {"materialized": "organized_table"}
 STRATEGIES = ("exact", "coalesce", "repartition", "by_column", "by_column_salted", "by_range")
@@ -110,15 +110,16 @@ def test_identical_rows_are_spread_evenly(project: Project) -> None:
     assert_exact(project, {None: 7}, {None: 1000}, partition="null")
 
 
-def test_empty_input_and_single_row_give_at_most_one_file(project: Project) -> None:
+@pytest.mark.parametrize(
+    "size", all_long_but({"rows_per_file": 10}, [{"rows_per_file": 10}, {"target_file_size": "1MiB"}, {"num_files": 4}])
+)
+def test_empty_input_and_single_row_give_at_most_one_file(project: Project, size: dict[str, Any]) -> None:
     for name, rows in (("none", 0), ("one", 1)):
         for part, config in (("whole", {}), ("parts", {"partition_by": ["p"]})):
-            for size in ({"rows_per_file": 10}, {"target_file_size": "1MiB"}, {"num_files": 4}):
-                model = f"{name}_{part}_{next(iter(size))}"
-                project.model(model, f"select id as k, id as p from range({rows})", **TABLE, **config, **size)
+            project.model(f"{name}_{part}", f"select id as k, id as p from range({rows})", **TABLE, **config, **size)
     project.dbt("run")
     tables = project.tables()
-    assert len(tables) == 12
+    assert len(tables) == 4
     for table in tables:
         assert project.rows(f"select count(*) from {project.table(table)}")[0][0] == table.startswith("one"), table
         assert len(project.files(table)) <= 1
@@ -136,7 +137,9 @@ def samples(sent: list[str]) -> list[str]:
     return [one for one in sent if "__dbt_plan` using" in one and "'maxRecordsPerFile'" in one]
 
 
-@pytest.mark.parametrize(("file_format", "partition_by"), [("parquet", []), ("orc", ["p"])])
+@pytest.mark.parametrize(
+    ("file_format", "partition_by"), [("parquet", []), pytest.param("orc", ["p"], marks=pytest.mark.long)]
+)
 def test_target_file_size_is_met_by_measuring_written_files(
     project: Project, file_format: str, partition_by: list[str]
 ) -> None:
@@ -157,11 +160,11 @@ def test_target_file_size_is_met_by_measuring_written_files(
 @pytest.mark.parametrize(
     "conf",
     [
-        {"spark.sql.adaptive.enabled": "false", "spark.sql.files.maxRecordsPerFile": "30"},
-        {"spark.sql.adaptive.advisoryPartitionSizeInBytes": "1g", "spark.sql.shuffle.partitions": "3"},
+        pytest.param({"spark.sql.adaptive.enabled": "false", "spark.sql.files.maxRecordsPerFile": "30"}, marks=pytest.mark.long),
+        pytest.param({"spark.sql.adaptive.advisoryPartitionSizeInBytes": "1g", "spark.sql.shuffle.partitions": "3"}, marks=pytest.mark.long),
         {"spark.sql.adaptive.optimizeSkewsInRebalancePartitions.enabled": "true", "spark.sql.adaptive.advisoryPartitionSizeInBytes": "1k",
          "spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.ansi.enabled": "true", "spark.sql.sources.partitionOverwriteMode": "DYNAMIC"},
-        {"spark.sql.files.maxPartitionBytes": "2k", "spark.sql.files.openCostInBytes": "1", "spark.sql.parquet.enableVectorizedReader": "false"},
+        pytest.param({"spark.sql.files.maxPartitionBytes": "2k", "spark.sql.files.openCostInBytes": "1", "spark.sql.parquet.enableVectorizedReader": "false"}, marks=pytest.mark.long),
     ],
     ids=lambda conf: "_".join(key.removeprefix("spark.sql.") for key in conf),
 )  # fmt: skip
@@ -219,7 +222,8 @@ def test_docs_grants_contracts_and_locations_work_as_for_other_tables(project: P
     assert project.rows("select count(k) from {schema}.m")[0][0] == 30
 
 
-def test_partitions_of_every_type_are_written(project: Project, extension: None) -> None:
+@pytest.mark.parametrize("pairs", all_long_but((("id", "sc"),), [("id", "sc"), ("tn", "fb")]), ids=" ".join)
+def test_partitions_of_every_type_are_written(project: Project, extension: None, pairs: tuple[str, ...]) -> None:
     """Run with the session extension, which must not affect the result."""
     values = {
         "i": "if(id % 3 = 0, null, cast(id % 3 as int))",
@@ -235,12 +239,12 @@ def test_partitions_of_every_type_are_written(project: Project, extension: None)
     columns = ", ".join(f"{value} as {name}" for name, value in values.items())
     # Spark stores an empty partition string as NULL, and pads CHAR columns.
     content = "select id, to_json(struct(i, d, t, n, f, b, nullif(s, ''), rtrim(c), deep, m, bin)) from {} order by id"
-    for pair in ("id", "tn", "fb", "sc"):
+    for pair in pairs:
         sql = f"select id, {nested}, {columns} from range(0, 99, 1, 4)"
         project.model(pair, sql, **TABLE, partition_by=list(pair), rows_per_file=10)
     project.dbt("run")
     expected = project.rows(content.format(f"(select id, {nested}, {columns} from range(99))"))
-    for pair in ("id", "tn", "fb", "sc"):
+    for pair in pairs:
         partition = f"concat_ws(',', {', '.join(pair)})"
         assert sorted(rows_of_files(project, pair, partition).values()) == [[9, 8, 8, 8]] * 3, pair
         assert set(writing_tasks(project.files(pair)).values()) == {1}
@@ -253,6 +257,7 @@ def test_reserved_column_name_is_refused(project: Project) -> None:
     assert "Model `m` has an invalid column." in failure and "_Metadata" in failure and project.tables() == set()
 
 
+@pytest.mark.long
 def test_more_files_than_tasks_are_refused(project: Project) -> None:
     project.build("select 1 as id", **TABLE, num_files=1)
     project.model("m", "select id from range(100001)", **TABLE, rows_per_file=1)

@@ -61,6 +61,7 @@ def test_comment_after_the_statements_does_not_break_them(project: Project, exte
     assert [tuple(row) for row in specs] == [(4, "sealed")] * 2
 
 
+@pytest.mark.long
 def test_comment_after_the_statements_does_not_break_stock_spark(project: Project) -> None:
     models = {
         "whole": MODELS["whole"] | {"post_hook": []},

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from spark_features import has_scripts, needs_scripts
 
-from conftest import Project
+from conftest import Project, all_long_but
 from spark_bucketing.session import setting
 
 # The rename call of Hive's client.
@@ -47,7 +47,7 @@ def test_swap_restores_the_previous_relation_if_a_directory_is_in_the_way(projec
     assert content(project) == [("2",)] and project.tables() == {"m", "other"}
 
 
-@pytest.mark.parametrize("command", [("run",), ("run", "--full-refresh")], ids=" ".join)
+@pytest.mark.parametrize("command", all_long_but((("run",),), [("run",), ("run", "--full-refresh")]), ids=" ".join)
 def test_directory_with_the_backups_name_stops_the_run_before_any_change(
     project: Project, command: tuple[str, ...]
 ) -> None:
@@ -63,6 +63,7 @@ def test_directory_with_the_backups_name_stops_the_run_before_any_change(
     assert content(project) == [("new",)]
 
 
+@pytest.mark.long
 def test_directory_with_the_backups_name_does_not_affect_an_external_table(project: Project) -> None:
     project.model("m", "select '{{ var('v') }}' as k", **MODEL, location_root=str(project.folder / "external"))
     project.dbt("run", v="old")
@@ -73,7 +74,9 @@ def test_directory_with_the_backups_name_does_not_affect_an_external_table(proje
     assert content(project) == [("new",)] and project.tables() == {"m", "other"}
 
 
-@pytest.mark.parametrize("materialized", ["bucketed_table", "bucketed_incremental"])
+@pytest.mark.parametrize(
+    "materialized", all_long_but("bucketed_incremental", ["bucketed_table", "bucketed_incremental"])
+)
 def test_view_of_a_missing_table_is_replaced(project: Project, materialized: str) -> None:
     project.spark.sql(f"create table {project.table('gone')} as select 1 as k")
     project.spark.sql(f"create view {project.table('m')} as select * from {project.table('gone')}")
@@ -89,6 +92,7 @@ def test_view_of_a_missing_table_is_replaced(project: Project, materialized: str
     assert content(project) == [("2",)] and project.tables() == {"m"}
 
 
+@pytest.mark.long
 @needs_scripts
 def test_script_cannot_read_the_message_of_a_metastore_error(project: Project) -> None:
     """For this reason, swap_relations() first tests whether the metastore permits altering these tables."""
@@ -110,7 +114,7 @@ def test_script_cannot_read_the_message_of_a_metastore_error(project: Project) -
     assert content(project) == [("1",)]
 
 
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", all_long_but(2, [1, 2]))
 def test_next_run_repairs_a_failed_swap(project: Project, number: int) -> None:
     project.model("m", "select '{{ var('v') }}' as k", **MODEL)
     project.dbt("run", v="old")
@@ -140,7 +144,7 @@ def test_next_run_repairs_a_failed_swap(project: Project, number: int) -> None:
     ("seals", "config", "last"),
     [
         ("false", {}, "bucketing.written"),
-        ("true", {}, "bucket_specs("),
+        pytest.param("true", {}, "bucket_specs(", marks=pytest.mark.long),
         ("true", {"partition_by": "p"}, "bucketing.written"),
     ],
     ids=["without seals", "sealed", "sealed partitions"],

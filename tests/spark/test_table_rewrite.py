@@ -157,6 +157,7 @@ def test_rewrite_works_in_several_batches(tables: SpecEvolution, monkeypatch: py
     tables.assert_whole("batches", rows, a=8, b=8, c=8, d=8)
 
 
+@pytest.mark.long
 def test_rewritten_files_use_the_tables_compression(tables: SpecEvolution) -> None:
     tables.new("gzip", stored="stored as parquet tblproperties ('parquet.compression' = 'GZIP')")
     tables.write("gzip", "a")

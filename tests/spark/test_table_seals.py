@@ -52,7 +52,7 @@ HARM: dict[str, Callable[[SpecEvolution], object]] = {
 }
 
 
-@pytest.mark.parametrize("status", HARM)
+@pytest.mark.parametrize("status", all_long_but("seal-broken", HARM))
 def test_stale_seal_is_found_and_repaired(tables: SpecEvolution, status: str) -> None:
     tables.evolved("broken", {"a": 4, "b": 8})
     HARM[status](tables)

@@ -34,7 +34,11 @@ def verified(project: Project, expected: int = 0) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     "config",
-    [{"partition_by": ["ds"], "implicit_partition_by": ["s"]}, {"implicit_partition_by": ["s"], "range_by": None}, {}],
+    [
+        {"partition_by": ["ds"], "implicit_partition_by": ["s"]},
+        pytest.param({"implicit_partition_by": ["s"], "range_by": None}, marks=pytest.mark.long),
+        pytest.param({}, marks=pytest.mark.long),
+    ],
 )
 def test_statistics_are_correct_until_files_change(project: Project, config: dict[str, Any]) -> None:
     """The macros write the statistics, and the command computes them separately; both must agree."""
@@ -75,6 +79,7 @@ def test_wrong_or_missing_statistics_are_repaired(project: Project) -> None:
     assert {one["state"] for one in verified(project, expected=1)} == {"not-covered"}
 
 
+@pytest.mark.long
 def test_folders_are_listed_once_for_the_statistics(project: Project, extension: None, spark: SparkSession) -> None:
     project.build(ROWS, **ORGANIZED, partition_by=["ds"])
     project.rows("select count(*) from {schema}.m")
@@ -108,6 +113,7 @@ def jobs(spark: SparkSession) -> dict[int, str]:
     return {job.jobId(): str(job.description()) for job in map(found.apply, range(found.size()))}
 
 
+@pytest.mark.long
 def test_one_scan_reads_all_parts_of_the_statistics(project: Project, extension: None, spark: SparkSession) -> None:
     """Each schema needs one scan; the read ignores a part in which a former column has another type."""
     incremental = {**ORGANIZED, "materialized": "organized_incremental", "incremental_strategy": "append"}

@@ -15,7 +15,7 @@ from commands import COMMAND, command, environment
 from spark_servers import asking, thrift_server
 from spark_subprocess import CREATE, interrupted
 
-from conftest import Project
+from conftest import Project, all_long_but
 from spark_bucketing.event_log.plan_costs import Keys
 from spark_bucketing.event_log.reader import read_measured
 
@@ -116,7 +116,7 @@ def test_check_works_over_thrift(server: int, project: Project) -> None:
     assert away.exit_code == 2 and "connect" in away.output and "Traceback" not in away.output
 
 
-@pytest.mark.parametrize("append", [True, False])
+@pytest.mark.parametrize("append", all_long_but(True, [True, False]))
 def test_event_logs_attribute_statements_by_the_comment_over_thrift(
     server: int, new_project: Callable[..., Project], logs: Path, append: bool
 ) -> None:
@@ -137,6 +137,7 @@ def test_event_logs_attribute_statements_by_the_comment_over_thrift(
     assert keys == Keys(f"{schema}.pages", ("k",)) and cost.shuffle_bytes == run.work.shuffle_bytes > 0
 
 
+@pytest.mark.long
 def test_advise_over_thrift_reads_statistics_from_the_server_and_plans_locally(server: int, project: Project) -> None:
     connect(project, server, "advised")
     plain = {"materialized": "table", "file_format": "parquet"}

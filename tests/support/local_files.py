@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -17,12 +18,15 @@ from spark_bucketing.extension.spark_home import find_java, find_spark
 
 SOURCES = [Path(__file__).with_name(name) for name in ("TestFileSystem.scala", "TestFunctions.scala")]
 CLASS = "org.apache.spark.sql.bucketing.support.TestFileSystem"
+# Spark serializes all Hadoop settings for each scan and each write, so this folder replaces large defaults.
+SMALL_DEFAULTS = Path(__file__).with_name("hadoop")
 SECONDS = 120
 
 
 def file_system_settings() -> dict[str, str]:
     """Return the settings with which a new Spark uses this file system for local files."""
-    return {"spark.driver.extraClassPath": str(_built()), "spark.hadoop.fs.file.impl": CLASS}
+    class_path = os.pathsep.join(map(str, (_built(), SMALL_DEFAULTS)))
+    return {"spark.driver.extraClassPath": class_path, "spark.hadoop.fs.file.impl": CLASS}
 
 
 def _built() -> Path:

@@ -11,6 +11,8 @@ import pytest
 from bucketed_tables import Tables, put
 from partition_specs import StoredSpec, create, kept, odd_tables, refused, seal_of
 
+from conftest import all_long_but
+
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
 SCHEMA = "k int, v bigint"
@@ -91,9 +93,17 @@ CASES = {
     ),
     "file name of another bucket": Case(rename_files(r"00001_0_\1"), problem="a row of bucket"),
 }
+QUICK = (
+    "Hive copy file names",
+    "several files per bucket",
+    "smaller key at the end",
+    "NULL last",
+    "row from another bucket",
+    "bucket ids out of range",
+)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", all_long_but(QUICK, CASES))
 def test_only_files_that_match_the_spec_are_sealed(tables: Tables, name: str) -> None:
     case = CASES[name]
     create_unsealed(tables)
@@ -145,10 +155,10 @@ def days(tables: Tables) -> Tables:
     ("where", "sealed"),
     [
         ("", {"p=0", "p=1", "p=7"}),
-        ("where p = 1", {"p=1"}),
+        pytest.param("where p = 1", {"p=1"}, marks=pytest.mark.long),
         ("where p > 0 and p < 5", {"p=1"}),
         ("WHERE p in (0, 7) DRY RUN", {"p=0", "p=7"}),
-        ("where p = 99", set()),
+        pytest.param("where p = 99", set(), marks=pytest.mark.long),
     ],
 )
 def test_where_clause_selects_partitions(days: Tables, where: str, sealed: set[str]) -> None:

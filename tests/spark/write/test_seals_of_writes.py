@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from hashlib import sha256
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from bucketed_tables import Tables
 from metastore_interception import failing
 from partition_specs import StoredSpec, create, filled, kept, logged, metastore_calls, put_parameters, seal_of
 
-from conftest import REPOSITORY
+from conftest import REPOSITORY, all_long_but
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
@@ -32,6 +33,7 @@ WRITES: list[tuple[str, dict[str, StoredSpec]]] = [
     ("insert into t select * from new_rows where p = 1", {"p=1": PLAIN}),
     ("insert into t select k, v, if(p = 1, null, 0) from new_rows", {"p=0": PLAIN, f"p={NULL}": EIGHT}),
 ]
+LONG = re.compile("false|not exists|where p")
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,7 @@ WRITES: list[tuple[str, dict[str, StoredSpec]]] = [
 )
 @pytest.mark.parametrize(
     ("statement", "written"),
-    [pytest.param(*case, id=case[0][:70], marks=pytest.mark.long if "false" in case[0] else ()) for case in WRITES],
+    [pytest.param(*case, id=case[0][:70], marks=pytest.mark.long if LONG.search(case[0]) else ()) for case in WRITES],
 )
 def test_write_seals_its_partitions(
     tables: Tables, statement: str, written: dict[str, StoredSpec], command: str
@@ -230,9 +232,9 @@ def status(tables: Tables) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize(
     ("stored", "settings"),
     [
-        ("orc", {}),
+        pytest.param("orc", {}, marks=pytest.mark.long),
         ("parquet", {"spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY"}),
-        ("parquet", {"spark.sql.hive.convertMetastoreParquet": "false"}),
+        pytest.param("parquet", {"spark.sql.hive.convertMetastoreParquet": "false"}, marks=pytest.mark.long),
     ],
 )
 def test_dates_that_differ_between_calendars_are_not_sealed(
@@ -250,7 +252,7 @@ def test_dates_that_differ_between_calendars_are_not_sealed(
     assert status(tables) == [("sealed",)]
 
 
-@pytest.mark.parametrize("planned", ["true", "false"])
+@pytest.mark.parametrize("planned", all_long_but("true", ["true", "false"]))
 @pytest.mark.parametrize("distribute", ["true", "false"])
 def test_rows_in_descending_order_are_sorted_again_or_not_sealed(tables: Tables, planned: str, distribute: str) -> None:
     tables.make("t", "k int, v int", "k", 8)

@@ -10,7 +10,7 @@ from bucketed_tables import Tables, assert_bucketed, buckets_of_files, create, e
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from conftest import Project
+from conftest import Project, all_long_but
 from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
@@ -51,10 +51,12 @@ SHUFFLES = {
     "insert into one select k, v from scattered_once": 1,
     "insert into t select max(k), max(v) from from8": 1,
 }
+HALVES = [list(SHUFFLES)[::2], list(SHUFFLES)[1::2]]
 
 
 @pytest.mark.usefixtures("aqe")
-def test_write_shuffles_at_most_once(tables: Tables) -> None:
+@pytest.mark.parametrize("statements", all_long_but(HALVES[0], HALVES), ids=["some", "others"])
+def test_write_shuffles_at_most_once(tables: Tables, statements: list[str]) -> None:
     tables.sql(
         "create or replace temporary view scattered_once as select id as k, cast(id as string) as v from range(600)"
     )
@@ -63,7 +65,8 @@ def test_write_shuffles_at_most_once(tables: Tables) -> None:
     tables.make("s", "k bigint, v string", "k", 8, stored="using parquet")
     tables.make("days", "k bigint, v string", "k", 8, rest="partitioned by (ds string)")
     with setting(tables.spark, "spark.sql.autoBroadcastJoinThreshold", "-1"):
-        for statement, exchanges in SHUFFLES.items():
+        for statement in statements:
+            exchanges = SHUFFLES[statement]
             plan = explain(tables, statement)
             # The view `scattered` contains a shuffle.
             found = len(re.findall(r"\bExchange ", plan)) - plan.count("RoundRobinPartitioning")

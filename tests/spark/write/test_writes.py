@@ -14,13 +14,14 @@ from local_files import held
 from partition_specs import condition_of, kept
 from pyspark.errors import PySparkException
 
+from conftest import all_long_but
 from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
 
 @pytest.mark.usefixtures("aqe")
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", all_long_but(("hive-parquet", "spark-parquet"), LAYOUTS))
 def test_every_kind_of_write_gives_one_file_per_bucket(tables: Tables, layout: str) -> None:
     create(tables, "t", layout)
     for appends in (1, 2):
@@ -35,7 +36,7 @@ def test_every_kind_of_write_gives_one_file_per_bucket(tables: Tables, layout: s
 
 
 @pytest.mark.usefixtures("aqe")
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", all_long_but(("hive-orc", "hive2-parquet"), LAYOUTS))
 def test_each_partition_has_one_file_per_bucket(tables: Tables, layout: str) -> None:
     create(tables, "t", layout, partitioned=True)
     tables.sql("insert into t partition (p) select * from scattered")
@@ -273,7 +274,7 @@ def test_append_interrupted_by_another_append_fails_with_a_clear_error(tables: T
 
 
 @pytest.mark.parametrize("partition", ["", "partition (p = 1)"])
-@pytest.mark.parametrize("stored", ["stored as parquet", "using parquet"])
+@pytest.mark.parametrize("stored", all_long_but("stored as parquet", ["stored as parquet", "using parquet"]))
 def test_append_fails_if_another_append_deletes_its_files(tables: Tables, stored: str, partition: str) -> None:
     tables.make("t", "k bigint, v string", "k", 8, stored=stored, rest="partitioned by (p int)" if partition else "")
     if partition:
