@@ -9,7 +9,6 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.{Compat, KnownBugs}
-import org.apache.spark.sql.bucketing.metadata.FileStatistics
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
@@ -25,20 +24,20 @@ case class BucketPlanningStrategy(session: SparkSession) extends SparkStrategy w
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] =
     if (BucketPlanningStrategy.planning.get || !BucketingConf.enabled || plan.isStreaming) Nil
-    else if (usesBuckets) OrganizedReads(withBuckets(plan, planned(plan))) :: Nil
+    else if (usesBuckets) withBuckets(plan, planned(plan)) :: Nil
     // Without this rule, a scan could read the old and the new files of a replacement, and return their rows twice.
-    else if (readsOrganizedTable(plan)) OrganizedReads(planned(plan)) :: Nil
+    else if (readsChangeableTable(plan)) planned(plan) :: Nil
     else Nil
 
   private def planned(plan: LogicalPlan): SparkPlan = {
     BucketPlanningStrategy.planning.set(true)
-    try Compat.planner(session).plan(plan).next() finally BucketPlanningStrategy.planning.set(false)
+    try CurrentReads(Compat.planner(session).plan(plan).next()) finally BucketPlanningStrategy.planning.set(false)
   }
 
   private def usesBuckets: Boolean = SQLConf.get.bucketingEnabled && !isInStream && !areScansReplaced && !hasWrongUnions
 
-  private def readsOrganizedTable(plan: LogicalPlan): Boolean = plan.exists {
-    case relation: LogicalRelation => relation.catalogTable.exists(table => FileStatistics.isKept(table.properties))
+  private def readsChangeableTable(plan: LogicalPlan): Boolean = plan.exists {
+    case relation: LogicalRelation => relation.catalogTable.exists(CurrentReads.isChangeable)
     case _ => false
   }
 
@@ -47,7 +46,7 @@ case class BucketPlanningStrategy(session: SparkSession) extends SparkStrategy w
     try PerQueryCache.within(query)(BucketedReads(planned)) catch {
       case error @ (NonFatal(_) | _: LinkageError) =>
         BucketPlanningStrategy.failures.incrementAndGet()
-        logWarning("Failed to plan bucketed scans. Falling back to the plan of stock Spark.", error)
+        logWarning("Failed to plan bucketed scans. Falling back to ordinary scans.", error)
         planned
     }
 

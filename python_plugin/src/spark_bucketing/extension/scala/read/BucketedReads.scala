@@ -34,10 +34,9 @@ object BucketedReads extends Logging {
   private def stepBack(scan: BucketScan, why: FallbackReason): FileSourceScanExec =
     stockScan(scan).getOrElse(scan.plain(why))
 
-  private def claim(stock: FileSourceScanExec): FileSourceScanExec = stock match {
-    case _: BucketAwareScan => stock
+  private def claim(scan: FileSourceScanExec): FileSourceScanExec = scan match {
+    case _: BucketAwareScan => scan
     case _ =>
-      val scan = SealedSpecs.changeable(stock).fold(stock)(CurrentFiles.scanned(stock, _))
       val files = new LazyFileListing(scan)
       SealedSpecs.of(scan, files) match {
         case Some(Right(read)) => bucketed(scan, read, files.listed.orNull)

@@ -15,10 +15,33 @@ import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.metadata.{FileStatistics, Replacement, TableFiles}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.Expression
-import org.apache.spark.sql.execution.FileSourceScanExec
+import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
+import org.apache.spark.sql.execution.command.DDLUtils
 import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionDirectory}
 import org.apache.spark.sql.types.{DataType, StructType, TimestampType}
 import org.apache.spark.util.ThreadUtils
+
+/**
+ * Plans scans of tables whose files MERGE INTO, UPDATE and DELETE replace. A scan reads the files from either before or after a replacement, never a
+ * mixture. If the files have statistics, a scan skips files that cannot match the filters.
+ */
+object CurrentReads {
+
+  def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
+    case scan: FileSourceScanExec => SealedSpecs.relationOf(scan).flatMap(_.catalogTable).filter(isChangeable).fold(scan)(current(scan, _))
+  }
+
+  /** Returns whether statements may replace files of a table while queries read them. */
+  def isChangeable(table: CatalogTable): Boolean = FileStatistics.isKept(table.properties) || DDLUtils.isHiveTable(table) && table.bucketSpec.isDefined
+
+  private def current(scan: FileSourceScanExec, table: CatalogTable): FileSourceScanExec = {
+    val session = scan.relation.sparkSession
+    val prunes = FileStatistics.isKept(table.properties) && scan.dataFilters.nonEmpty && SealedSpecs.otherColumns(scan.relation).isEmpty
+    val map = if (prunes) FileStatistics.read(session, new Path(table.location), table.partitionColumnNames.size) else None
+    val files = CurrentFiles(scan.relation.location)(session, table, map)
+    BucketAwareScan.like(scan, scan.copy(relation = scan.relation.copy(location = files)(session)))
+  }
+}
 
 /**
  * The file index of a table whose files a statement may replace. If the files have statistics, the index lists only files that may contain rows matching the
@@ -55,12 +78,6 @@ case class CurrentFiles(all: FileIndex)(session: SparkSession, table: CatalogTab
 }
 
 object CurrentFiles {
-
-  /** Returns the scan with the file index of this table. */
-  def scanned(scan: FileSourceScanExec, table: CatalogTable, map: Option[FileStatistics] = None): FileSourceScanExec = {
-    val session = scan.relation.sparkSession
-    BucketAwareScan.like(scan, scan.copy(relation = scan.relation.copy(location = CurrentFiles(scan.relation.location)(session, table, map))(session)))
-  }
 
   /** Returns Spark's own file index. */
   def stock(index: FileIndex): FileIndex = index match {

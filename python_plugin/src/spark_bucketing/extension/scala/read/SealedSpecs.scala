@@ -94,10 +94,6 @@ object SealedSpecs {
     })
   }
 
-  /** Returns the table of a scan if a statement may replace its files while queries read them. */
-  def changeable(scan: FileSourceScanExec): Option[CatalogTable] =
-    relationOf(scan).flatMap(_.catalogTable).filter(table => DDLUtils.isHiveTable(table) && table.bucketSpec.isDefined)
-
   private def hiveLayout(
       scan: FileSourceScanExec, relation: LogicalRelation, cached: CatalogTable,
       files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] =

@@ -1,35 +1,11 @@
 package org.apache.spark.sql.bucketing
 package read
 
-import org.apache.hadoop.fs.Path
-
-import org.apache.spark.sql.bucketing.metadata.{ColumnStats, FileStatistics, FileStats}
+import org.apache.spark.sql.bucketing.metadata.{ColumnStats, FileStats}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, EqualNullSafe, Expression, GenericInternalRow, IsNull, Literal}
 import org.apache.spark.sql.columnar.{CachedBatch, SimpleMetricsCachedBatch}
-import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.columnar.DefaultCachedBatchSerializer
-
-/**
- * Plans scans of organized tables. A scan reads the files from either before or after a file replacement, never a mixture. A scan
- * skips files that cannot match the filters according to their statistics.
- */
-object OrganizedReads {
-
-  def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
-    case scan: FileSourceScanExec if !scan.isInstanceOf[BucketAwareScan] => organized(scan).getOrElse(scan)
-  }
-
-  private def organized(scan: FileSourceScanExec): Option[FileSourceScanExec] = for {
-    relation <- SealedSpecs.relationOf(scan)
-    table <- relation.catalogTable
-    if FileStatistics.isKept(table.properties)
-  } yield {
-    val prunes = scan.dataFilters.nonEmpty && SealedSpecs.otherColumns(scan.relation).isEmpty
-    val map = if (prunes) FileStatistics.read(scan.relation.sparkSession, new Path(table.location), table.partitionColumnNames.size) else None
-    CurrentFiles.scanned(scan, table, map)
-  }
-}
 
 /**
  * Tests, based on statistics, whether a file may contain rows that match the filters. The test uses the filter that Spark applies to
