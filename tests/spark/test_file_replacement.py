@@ -156,6 +156,27 @@ def test_readers_and_the_next_run_survive_a_crash_during_replacement(
     assert unknown.n == unknown.known == len(data_files(project, "m"))
 
 
+def test_every_query_sees_the_rows_of_one_moment(project: Project, extension: None, spark: SparkSession) -> None:
+    """Cover queries that use no buckets: with a setting of Spark, and in streaming queries."""
+    new_files, old_files = crash_before_replacing(project)
+    record = begin(project, new_files, old_files)
+    for step in STEPS["committed"]:
+        take_step(step, project, record, new_files, old_files)
+    assert rows_of(project) == MERGED
+    with setting(spark, "spark.sql.sources.bucketing.enabled", "false"):
+        assert rows_of(project) == MERGED
+    source = project.folder / "ids"
+    spark.range(400).write.parquet(str(source))
+    stream, table = spark.readStream.schema("id bigint").parquet(str(source)), project.table("m")
+    joined = stream.join(spark.table(table), "id").writeStream.format("memory").queryName("joined")
+    found: list[Any] = []
+    batch = stream.writeStream.foreachBatch(lambda *_: found.append(rows_of(project)))
+    for query in (joined, batch):
+        query.trigger(availableNow=True).start().awaitTermination()
+    assert spark.table("joined").count() == len(MERGED)
+    assert found == [MERGED]
+
+
 MERGE = (
     "merge into {m} as m using {delta} as new on m.id = new.id when matched and op = 'D' then delete"
     " when matched then update set * when not matched then insert *"

@@ -9,9 +9,11 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.{Compat, KnownBugs}
+import org.apache.spark.sql.bucketing.metadata.FileStatistics
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.internal.SQLConf
 
 /**
@@ -22,17 +24,27 @@ import org.apache.spark.sql.internal.SQLConf
 case class BucketPlanningStrategy(session: SparkSession) extends SparkStrategy with Logging {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] =
-    if (BucketPlanningStrategy.planning.get || !BucketingConf.enabled || !SQLConf.get.bucketingEnabled || isStreaming(plan) ||
-      areScansReplaced || hasWrongUnions) Nil
-    else {
-      BucketPlanningStrategy.planning.set(true)
-      val planned = try Compat.planner(session).plan(plan).next() finally BucketPlanningStrategy.planning.set(false)
-      withBuckets(plan, planned) :: Nil
-    }
+    if (BucketPlanningStrategy.planning.get || !BucketingConf.enabled || plan.isStreaming) Nil
+    else if (usesBuckets) OrganizedReads(withBuckets(plan, planned(plan))) :: Nil
+    // Without this rule, a scan could read the old and the new files of a replacement, and return their rows twice.
+    else if (readsOrganizedTable(plan)) OrganizedReads(planned(plan)) :: Nil
+    else Nil
+
+  private def planned(plan: LogicalPlan): SparkPlan = {
+    BucketPlanningStrategy.planning.set(true)
+    try Compat.planner(session).plan(plan).next() finally BucketPlanningStrategy.planning.set(false)
+  }
+
+  private def usesBuckets: Boolean = SQLConf.get.bucketingEnabled && !isInStream && !areScansReplaced && !hasWrongUnions
+
+  private def readsOrganizedTable(plan: LogicalPlan): Boolean = plan.exists {
+    case relation: LogicalRelation => relation.catalogTable.exists(table => FileStatistics.isKept(table.properties))
+    case _ => false
+  }
 
   // A query must not fail if stock Spark can plan it. A LinkageError means that a class or method is missing in this Spark.
   private def withBuckets(query: LogicalPlan, planned: SparkPlan): SparkPlan =
-    try OrganizedReads(PerQueryCache.within(query)(BucketedReads(planned))) catch {
+    try PerQueryCache.within(query)(BucketedReads(planned)) catch {
       case error @ (NonFatal(_) | _: LinkageError) =>
         BucketPlanningStrategy.failures.incrementAndGet()
         logWarning("Failed to plan bucketed scans. Falling back to the plan of stock Spark.", error)
@@ -54,9 +66,9 @@ case class BucketPlanningStrategy(session: SparkSession) extends SparkStrategy w
   private def warnOnce(why: String): Unit =
     if (BucketPlanningStrategy.warnedOf.add(why)) logWarning(s"This session uses ordinary scans for bucketed tables: $why")
 
-  // Streaming state is partitioned by Spark's hash. The planner for streaming queries has strategies that the session's planner lacks.
-  private def isStreaming(plan: LogicalPlan): Boolean =
-    plan.isStreaming || session.sparkContext.getLocalProperty(BucketPlanningStrategy.StreamingQuery) != null
+  // Streaming state is partitioned by Spark's hash. The planner for streaming queries has strategies that the session's planner
+  // lacks, so this strategy plans only the subtrees that are not streaming.
+  private def isInStream: Boolean = session.sparkContext.getLocalProperty(BucketPlanningStrategy.StreamingQuery) != null
 }
 
 object BucketPlanningStrategy {
