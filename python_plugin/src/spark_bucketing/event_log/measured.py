@@ -117,8 +117,8 @@ class Measured:
     def costs(self, node: str | None = None) -> dict[Keys, Cost]:
         """Return the costs by table and keys.
 
-        With a node, the costs are those of its successful runs. Without a node, they are those of all statements outside
-        failed runs.
+        With a node, the costs are those of its successful runs. Without a node, they are those of all statements
+        outside failed runs.
         """
         if node is None:
             every = list(self.operators.values())
