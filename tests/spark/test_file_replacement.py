@@ -356,7 +356,7 @@ def test_readers_see_either_old_or_new_rows(project: Project, extension: None, s
 
 
 def test_tables_without_file_statistics_have_no_replacement(project: Project, extension: None) -> None:
-    project.build("select 1 as id", materialized="bucketed_table", clustered_by=["id"], buckets=1)
+    project.build("select 1 as id", materialized="bucketed_table", clustered_by=["id"], buckets=1, bucket_hash="spark")
     (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
     assert row.recovered == "nothing"
     with pytest.raises(Exception, match=r"has no file statistics"):

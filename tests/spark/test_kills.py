@@ -203,7 +203,7 @@ def test_runs_survive_kills_in_every_statement(new_project: Callable[..., Projec
 SAMPLE = {
     "organized merge": [("merge into", WITHIN), ("merge into", AFTER)],
     "organized append": [("insert into", WITHIN)],
-    "bucketed merge": [("create table .*__dbt_staged`", WITHIN)],
+    "bucketed merge": [("merge into", WITHIN), ("merge into", AFTER)],
 }
 
 

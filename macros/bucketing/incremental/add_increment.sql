@@ -37,8 +37,9 @@
     {% do spark_bucketing.overwrite_partitions(relation, source, reconciled.columns, layout) %}
   {%- elif not overwrite and not rewrite and spark_bucketing.merges_in_place(layout) -%}
     {% do spark_bucketing.validate_merge_predicates(rows, source, increment) %}
-    {#- Rows that need Spark's store assignment get it before the merge compares their keys. -#}
-    {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout) if spark_bucketing.converted_columns(reconciled.columns) -%}
+    {#- Rows that need Spark's store assignment get it before the merge compares their keys. The query runs before the table changes, because it may read it. -#}
+    {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout)
+        if spark_bucketing.converted_columns(reconciled.columns) or reconciled.added or change == 'evolve' -%}
     {%- set new_rows = spark_bucketing.quote_relation(input) if input else '(select ' ~ spark_bucketing.select_list(reconciled.columns, layout.partition_by) ~ ' from ' ~ source ~ ')' -%}
     {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
     {% do spark_bucketing.merge_into(relation, new_rows, dict(increment, columns=plain)) %}

@@ -217,7 +217,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   /** Drops those partitions whose directories are in this set and have no files. */
   private def dropEmpty(folders: Seq[Path]): Unit = {
     val empty = folders.zip(together(folders)(children)).collect { case (folder, Seq()) => folder.toUri.getPath }.toSet
-    val specs = if (empty.isEmpty) Nil else partitions.collect { case (spec, folder) if empty(folder.toUri.getPath) => spec }.toSeq
+    // Another statement may write files while the metastore lists the partitions.
+    val specs = if (empty.isEmpty) Nil else partitions.collect { case (spec, folder) if empty(folder.toUri.getPath) && children(folder).isEmpty => spec }.toSeq
     if (specs.nonEmpty) catalog.dropPartitions(table.identifier, specs, ignoreIfNotExists = true, purge = false, retainData = false)
   }
 

@@ -65,7 +65,10 @@ case class ChangeRows(
   def partitionFilters: Seq[Expression] = {
     val moves = matched.collect { case update: UpdateAction => update.assignments }.flatten.exists(of =>
       partitionColumns.exists(_.semanticEquals(of.key)) && !of.value.semanticEquals(of.key))
-    if (moves || notMatched.nonEmpty || notMatchedBySource.nonEmpty) Nil else pruning.filter(_.references.subsetOf(partitionColumns))
+    if (moves || notMatched.nonEmpty || notMatchedBySource.nonEmpty) Nil else pruning.filter(_.references.subsetOf(partitionColumns)).map(_.transform {
+      // The metastore compares names with their case.
+      case column: AttributeReference => files.partitionSchema.find(_.name.equalsIgnoreCase(column.name)).fold(column)(of => column.withName(of.name))
+    })
   }
 
   /** Whether the statement deletes all rows of the selected partitions. */

@@ -27,7 +27,7 @@ class ChangedBuckets(
 
   override val old: Seq[TableFile] = files.flatMap { case (partition, of) => if (mixed(partition)) of else of.filter(file => cells(file.cell)) }.toSeq.sortBy(_.id)
 
-  override protected val read: Seq[TableFile] = if (statement.deletesPartitions) Nil else old
+  override protected val read: Seq[TableFile] = if (statement.deletesPartitions && old.forall(file => touched.changes.removed.contains(file.id))) Nil else old
 
   private val places: IndexedSeq[Cell] = {
     val ofMixed = for (partition <- mixed.toSeq; bucket <- 0 until spec.numBuckets) yield BucketPlaces.cell(partition, bucket)

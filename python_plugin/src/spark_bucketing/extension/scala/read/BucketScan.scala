@@ -87,8 +87,18 @@ sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockSc
   }
   override def hashCode: Int = 31 * super.hashCode + bucketed.hashCode
 
-  override lazy val metadata: Map[String, String] = copy().metadata + ("Bucketed" -> bucketed) ++
-    Option(listing).flatMap(_.pruned).map("SelectedBucketsCount" -> _)
+  // EXPLAIN shows Spark's own file index, because its class tells whether Spark has pruned partitions.
+  override lazy val metadata: Map[String, String] =
+    copy(relation = relation.copy(location = stockFiles)(relation.sparkSession)).metadata + ("Bucketed" -> bucketed) ++ prunedBuckets
+
+  override def verboseStringWithOperatorId(): String = {
+    def location(index: FileIndex) = s"Location: ${index.getClass.getSimpleName} "
+    super.verboseStringWithOperatorId().replace(location(relation.location), location(stockFiles))
+  }
+
+  private def stockFiles = CurrentFiles.stock(relation.location)
+
+  private def prunedBuckets = Option(listing).flatMap(_.pruned).map("SelectedBucketsCount" -> _)
 
   @transient override lazy val selectedPartitions: ScanFiles.Listing = {
     val files = if (listing == null) copy().selectedPartitions else listing.stock
