@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
 import pytest
 from bucketed_tables import Tables
 from crashes import statements
+from local_files import held
 from pyspark.errors import PySparkException
 
 from conftest import Project, data_files
@@ -127,9 +129,31 @@ def test_seal_completes_an_interrupted_statement(tables: Tables, table: str) -> 
     assert_sealed(tables)
 
 
+def test_committed_statement_succeeds_even_if_old_files_stay(tables: Tables) -> None:
+    """A client would repeat a failed append, and add its rows twice."""
+    append = "merge into t using (select 1L as k, 60 as v, 'p1' as ds) as s on false when not matched then insert *"
+    with ThreadPoolExecutor(1) as pool, held(tables.spark, "delete .*/00001_0_part.*") as operation:
+        statement = pool.submit(tables.sql, append)
+        operation.await_reached()
+        (record,) = (tables.folder("t") / "_replaced").glob("2*")
+        (removed,) = json.loads((record / "committed").read_text())["removed"]
+        old = tables.folder("t") / removed
+        content = old.read_bytes()
+        old.unlink()
+        (old / "file").mkdir(parents=True)
+        operation.open()
+        assert statement.result()[0][0] == 1
+    shutil.rmtree(old)
+    old.write_bytes(content)
+    tables.sql("refresh table t")
+    count = "select count(*), sum(if(v = 60, 1, 0)) from t"
+    assert not (record / "done").exists() and tables.sql(count) == [(91, 1)]
+    tables.sql("alter table t recover files")
+    assert not old.exists() and tables.sql(count) == [(91, 1)]
+
+
+@pytest.mark.parametrize("table", ["parquet-ds"], indirect=True)
 def test_dbt_appends_and_merges_in_place(project: Project, table: str) -> None:
-    if not table:
-        pytest.skip("covered by the partitioned table")
     first, second = (
         "select id as k, 0 as v, id % 3 as ds from range(60)",
         "select id as k, 1 as v, 1L as ds from range(64, 66)",

@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.metadata.{BucketFiles, PartitionSpecs, Replacement, TableFiles}
 import org.apache.spark.sql.catalyst.TableIdentifier
@@ -99,7 +99,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
         try undo(started) catch { case NonFatal(other) => error.addSuppressed(other) }
         throw if (isUndone) changed("another statement has undone this replacement", error) else error
     }
-    complete(started.copy(isCommitted = true))
+    // The statement has taken effect. If it failed now, a client would repeat it.
+    try complete(started.copy(isCommitted = true)) catch {
+      case refused: AnalysisException if Compat.isRefusal(refused) => throw refused
+      case NonFatal(error) => logWarning(s"Old files of ${table.identifier.quotedString} are not deleted yet. " +
+        "Readers with the extension ignore them, and the next change of the table or ALTER TABLE ... RECOVER FILES deletes them.", error)
+    }
     written
   }
 
