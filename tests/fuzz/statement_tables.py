@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import pytest
 from bucketed_tables import VERSION_2, Tables, settled
@@ -284,6 +285,7 @@ class Part(NamedTuple):
 
     status: str
     spec: Spec | None
+    folder: Path
     files: frozenset[str]
 
 
@@ -376,11 +378,11 @@ class BucketedTable(Table):
             row.partition: Part(
                 row.status,
                 Spec(row.num_buckets, tuple(row.bucket_columns), tuple(row.sort_columns)) if row.num_buckets else None,
-                frozenset(
-                    path.name for path in Path(row.location.removeprefix("file:")).glob("[!._]*") if path.is_file()
-                ),
+                folder,
+                frozenset(path.name for path in folder.glob("[!._]*") if path.is_file()),
             )
             for row in rows
+            for folder in [Path(row.location.removeprefix("file:"))]
         }
 
     def check_files(self, before: dict[str, Part]) -> None:
@@ -397,24 +399,26 @@ class BucketedTable(Table):
                 files = Counter(map(_bucket, part.files))
                 assert {files[_bucket(file)] for file in part.files - old} <= {1}, (name, part.files)
         of_spec = [part for part in after.values() if part.status == "sealed" and part.spec == self.spec]
-        self.check_rows({name for part in of_spec for name in part.files})
+        self.check_rows({part.folder / name for part in of_spec for name in part.files})
         if self.random.random() < 0.3:
             self.check_join(len(of_spec) == len(after))
 
-    def check_rows(self, files: set[str]) -> None:
+    def check_rows(self, files: set[Path]) -> None:
         """Check that the rows of these files are in their buckets, and in order."""
         function = "hive_bucket" if self.version == "1" else "hive2_bucket"
         found = self.tables.sql(
-            f"stock:select substring_index({self.path}, '/', -1), {function}({self.spec.buckets}, {', '.join(self.spec.columns)}),"
+            f"stock:select {self.path}, {function}({self.spec.buckets}, {', '.join(self.spec.columns)}),"
             f" struct({', '.join(self.spec.sorts) or '1'}) from t"
         )
-        rows: dict[str, list[Row]] = {name: [] for name in files}
-        for name, bucket, order in found:
-            if name in rows:
-                assert bucket == _bucket(str(name)), name
-                rows[str(name)].append(tuple((value is not None, value != value, value) for value in order))  # type: ignore[attr-defined]
-        for name, ordered in rows.items():
-            assert all(one <= other for one, other in pairwise(ordered)), f"{name} is not sorted"
+        rows: dict[Path, list[Row]] = {path: [] for path in files}
+        for url, bucket, order in found:
+            path = Path(unquote(str(url).removeprefix("file://")))
+            if path in rows:
+                assert bucket == _bucket(path.name), path
+                rows[path].append(tuple(map(_rank, order)))  # type: ignore[call-overload]
+        for path, ordered in rows.items():
+            assert all(one <= other for one, other in pairwise(ordered)), f"{path} is not sorted"
+        assert all(rows.values()), "these paths are not those of Spark"
 
     def check_join(self, is_sealed: bool) -> None:
         """Check that a join by bucket returns the rows of stock Spark, without an exchange if all files have one spec."""
@@ -468,3 +472,9 @@ def statistics(rows: list[Any], paths: set[str]) -> Iterator[Row]:
         )
         nulls = len(values) - len(sorted_values)
         yield (path, len(values), nulls, *([sorted_values[0], sorted_values[-1]] if sorted_values else [None, None]))
+
+
+def _rank(value: object) -> tuple[bool, bool, object]:
+    """Return a key that sorts in Spark's order: nulls are first, and NaN is last and equal to itself."""
+    is_nan = value != value
+    return value is not None, is_nan, None if is_nan else value

@@ -174,6 +174,21 @@ def test_insert_during_a_replacement_loses_no_row(spark: SparkSession, layout: s
     assert [row[:2] for row in rows(spark)] == [*((key, 1) for key in range(40)), *((1000 + i, 5) for i in range(3))]
 
 
+@pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)
+@pytest.mark.parametrize(
+    "statement", ["delete from shared where ds = 'p1'", "update shared set ds = 'p2' where ds = 'p1'"]
+)
+def test_insert_into_an_emptied_partition_loses_no_row(spark: SparkSession, layout: str, statement: str) -> None:
+    """The statement has dropped the partition and is about to delete its directory when another session inserts a row."""
+
+    def insert() -> None:
+        assert not session(spark).sql("show partitions shared partition (ds = 'p1')").collect(), layout
+        session(spark).sql("insert into shared values (1000, 5, 'p1')").collect()
+
+    run_while_held(spark, statement, r"delete .*/shared/ds=p1", insert).result()
+    assert [row for row in rows(spark) if row[2] == "p1"] == [(1000, 5, "p1")]
+
+
 @pytest.mark.parametrize("layout", ["bucketed", pytest.param("whole", marks=LONG), "organized"], indirect=True)
 @pytest.mark.parametrize("changes", ["before", "during"])
 def test_statement_keeps_a_column_that_another_session_has_added(

@@ -176,14 +176,14 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    */
   private def pathsOf(names: Set[String]): Seq[Path] = {
     val (below, elsewhere) = names.toSeq.partition(files.isBelow)
-    lazy val folders = partitions.values.map(_.toUri.getPath).toSet
+    lazy val folders = partitions.map(_.location.getPath).toSet
     (below ++ elsewhere.filter(name => folders(new Path(name).getParent.toString))).map(files.pathOf)
   }
 
   /** Returns the move of a new file into a partition that has no files yet. */
   def moveToNew(file: Path, spec: TablePartitionSpec): Move = {
-    val known = partitions.get(spec)
-    Move(file, fs.makeQualified(new Path(known.getOrElse(defaultLocation(spec)), file.getName)), Some(spec), known.isEmpty)
+    val folder = known.get(spec)
+    Move(file, fs.makeQualified(new Path(folder.getOrElse(defaultLocation(spec)), file.getName)), Some(spec), folder.isEmpty)
   }
 
   private def checkUnchanged(files: Seq[FileStatus]): Unit = {
@@ -211,21 +211,37 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     if (fs.exists(to) || !fs.rename(from, to)) throw new java.io.IOException(s"$from cannot be renamed to $to")
   }
 
-  /** Returns the locations of all partitions. Like Spark's INSERT, it lists them with one call. */
-  private def partitions: Map[TablePartitionSpec, Path] =
-    if (table.partitionColumnNames.isEmpty) Map.empty
-    else catalog.listPartitions(table.identifier).map(partition => partition.spec -> new Path(partition.location)).toMap
+  /** Returns all partitions. Like Spark's INSERT, it lists them with one call. */
+  private def partitions: Seq[CatalogTablePartition] =
+    if (table.partitionColumnNames.isEmpty) Nil else catalog.listPartitions(table.identifier)
+
+  // The directories of the partitions before the replacement.
+  private lazy val known: Map[TablePartitionSpec, Path] = partitions.map(partition => partition.spec -> new Path(partition.location)).toMap
 
   private def defaultLocation(spec: TablePartitionSpec): Path =
     ExternalCatalogUtils.generatePartitionPath(spec, table.partitionColumnNames, location)
 
-  /** Drops those partitions whose directories are in this set and have no files. */
+  /**
+   * Drops those partitions whose directories are in this set and have no files. Another statement may write files at the same
+   * time. Therefore, a directory is deleted only if it is empty, and a partition with files is created again.
+   */
   private def dropEmpty(folders: Seq[Path]): Unit = {
     val empty = folders.zip(together(folders)(children)).collect { case (folder, Seq()) => folder.toUri.getPath }.toSet
-    // Another statement may write files while the metastore lists the partitions.
-    val specs = if (empty.isEmpty) Nil else partitions.collect { case (spec, folder) if empty(folder.toUri.getPath) && children(folder).isEmpty => spec }.toSeq
-    if (specs.nonEmpty) catalog.dropPartitions(table.identifier, specs, ignoreIfNotExists = true, purge = false, retainData = false)
+    val dropped = if (empty.isEmpty) Nil else partitions.filter { partition =>
+      val folder = new Path(partition.location)
+      empty(folder.toUri.getPath) && children(folder).isEmpty
+    }
+    if (dropped.nonEmpty) {
+      catalog.dropPartitions(table.identifier, dropped.map(_.spec), ignoreIfNotExists = true, purge = false, retainData = true)
+      val used = together(dropped.map(partition => new Path(partition.location)))(folder => !deletesEmpty(folder))
+      val kept = dropped.zip(used).collect { case (partition, true) => partition }
+      if (kept.nonEmpty) catalog.createPartitions(table.identifier, kept, ignoreIfExists = true)
+    }
   }
+
+  /** Deletes a directory, unless it is not empty. Returns whether the directory has no rows. */
+  private def deletesEmpty(folder: Path): Boolean =
+    try fs.delete(folder, false) || !fs.exists(folder) catch { case _: java.io.IOException => children(folder).isEmpty }
 
   private def children(folder: Path): Seq[FileStatus] =
     (try fs.listStatus(folder).toSeq catch { case _: java.io.FileNotFoundException => Nil })

@@ -75,7 +75,8 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
             changed.record(files, folder, written)
             rowsId.foreach(id => replacement.writeMerged(folder, mergedId(id, snapshot.files.map(_.status).filterNot(old.contains) ++ written)))
           }
-          changed.committed(files, written)
+          // A later statement seals its own files.
+          if (replacement.last.exists(_.getName == folder.getName)) changed.committed(files, written)
           metrics(RowChanges.Written).set(files.size)
           logInfo(s"Replaced ${old.size} of ${snapshot.files.size} files of ${table.identifier.unquotedString} with ${files.size} new files.")
         } catch {
