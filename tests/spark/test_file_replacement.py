@@ -594,7 +594,7 @@ def test_restored_file_may_duplicate_rows_of_a_new_file(project: Project, extens
     shutil.copy2(backup, project.location("m") / old)
     before = rows_of(project)
     assert before == stock_rows(project) and len(before) == len(MERGED) + 40
-    with pytest.raises(Failed, match="several rows of the table for the new row of the key"):
+    with pytest.raises(Failed, match="several rows of the table that match the new row with the key"):
         project.dbt("run")
     assert rows_of(project) == before
 

@@ -306,12 +306,12 @@ def test_oversized_file_of_one_value_is_not_merged(project: Project, extension: 
 
 
 REFUSED: list[tuple[list[Row], dict[str, Any], str]] = [
-    ([(1, 5, 0, "x", "a", "U"), (1, 6, 0, "x", "a", "U")], {}, r"several new rows of the key \{.id.:1\}"),
+    ([(1, 5, 0, "x", "a", "U"), (1, 6, 0, "x", "a", "U")], {}, r"several new rows with the key \{.id.:1\}"),
     ([(5000, 5, 0, "x", "a", "D")], {}, r"`delete_when`.*rows to delete whose keys are not in the table.*5000"),
     ([(5000, 5, 0, "x", "a", "U")], {}, r"`update_when`.*rows to update.*5000"),
     ([(1, 5, 0, "x", "a", "I")], {}, r"`insert_when`.*already in the table.*:1"),
     ([(1, 5, 0, "x", "a", "I")], {"delete_when": "opp = 'D'"}, r"`delete_when`.*UNRESOLVED_COLUMN"),
-    ([(7, 5, 0, "x", "a", "U")], {}, r"several rows of the table for the new row of the key \{.id.:7\}"),
+    ([(7, 5, 0, "x", "a", "U")], {}, r"several rows of the table that match the new row with the key \{.id.:7\}"),
     ([(1, 5, 0, "x", "a", "U")], {"rows_per_file": None, "num_files": 3}, "rows_per_file or target_file_size"),
     ([(1, 5, 0, "x", "a", "U")], {"rows_per_file": None, "range_boundaries_from": "ref('other')"}, "`range_boundaries_from`.*rows_per_file or target_file_size"),
     ([(1, 5, 0, "x", "a", "U")], {"incremental_predicates": ["DBT_INTERNAL_SOURCE.op = 'U'"]}, r"`incremental_predicates`.*UNRESOLVED_COLUMN.*op"),

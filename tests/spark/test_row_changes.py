@@ -85,7 +85,7 @@ def test_hint_checks_the_keys_of_one_merge(spark: SparkSession) -> None:
     several = "select 50L as id, 4 as o union all select 50L, 5"
     before = rows(spark)
     for kind in ("keys", "files"):
-        with pytest.raises(PySparkException, match=r"several new rows of the key .*50.*table is unchanged"):
+        with pytest.raises(PySparkException, match=r"several new rows with the key .*50.*table is unchanged"):
             spark.sql(MERGE.format(hint=f"/*+ MERGE_CHECKS('{kind}') */", source=several) + UPSERT).collect()
         assert rows(spark) == before
     with pytest.raises(
@@ -94,7 +94,7 @@ def test_hint_checks_the_keys_of_one_merge(spark: SparkSession) -> None:
         spark.sql(MERGE.format(hint="/*+ merge_checks('all') */", source=several) + UPSERT)
     assert spark.sql(MERGE.format(hint="", source=several) + UPSERT).collect()[0][0] == 2
     one = "select 50L as id, 4 as o"
-    with pytest.raises(PySparkException, match=r"several rows of the table for the new row of the key .*50"):
+    with pytest.raises(PySparkException, match=r"several rows of the table that match the new row with the key .*50"):
         spark.sql(MERGE.format(hint="/*+ merge_checks('keys') */", source=one) + UPSERT).collect()
     assert spark.sql(MERGE.format(hint="", source=one) + UPSERT).collect()[0][0] == 2
 

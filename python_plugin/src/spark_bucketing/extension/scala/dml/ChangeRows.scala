@@ -198,7 +198,7 @@ case class PlanRowChanges(session: SparkSession) extends SparkStrategy {
       throw QueryCompilationErrors.usePythonUDFInJoinConditionUnsupportedError(LeftOuter)
     // The optimizer adds file metadata to the columns of the table.
     if (statement.target.output.size != names.size) throw refused(
-      "a column of _metadata", "conditions and values of the table's columns", "compute the values in a query first, and merge its rows")
+      "a column of _metadata", "only columns of the table in conditions and values", "select the columns of _metadata in a subquery, and merge its rows")
   }
 }
 

@@ -72,7 +72,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
       session.sparkContext.runJob(stored.rows(plan), (task: TaskContext, rows: Iterator[InternalRow]) => writer.write(task, rows)).toSeq.flatten
     }
     val (written, expected) = (files.map(file => file.rows - file.kept).sum, touched.counts.updated + touched.counts.inserted)
-    if (written != expected) throw refused(s"$written changed rows", s"$expected changed rows, as the statement has found before",
+    if (written != expected) throw refused(s"$written changed rows", s"$expected changed rows, as counted before the write",
       "use subqueries that always return the same rows, e.g. without TABLESAMPLE, and run it again")
     checkWritten(files, stored)
     files

@@ -23,7 +23,7 @@ trait SlotRouting extends Serializable {
   def slotOf(file: Int, isNew: Boolean, place: => Seq[Any]): Int
 
   protected def unexpected: AnalysisException = Compat.refusal("Cannot write the changed rows of the table. Nothing has been replaced.",
-    "a row that differs from the row that the statement read before", "the same rows", "do not change the tables of the statement while it runs, and run it again")
+    "a source row that changed while the statement ran", "source rows that stay the same", "run it again when no other process changes its source tables")
 }
 
 /**

@@ -52,10 +52,10 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
   /** Checks that no two rows of the source, and no two rows of the table for a row of the source, have the same join keys. */
   private def checkKeys(pairs: LogicalPlan): Unit = if (rows.keys.nonEmpty) {
     rows.repeatedKey.flatMap(first).foreach { key =>
-      throw refused(s"several new rows of the key $key", "at most one new row of each key", "keep one row per key in the source, e.g. with row_number()")
+      throw refused(s"several new rows with the key $key", "at most one new row for each key", "keep one row per key in the source, e.g. with row_number()")
     }
     rows.keyOfSeveralRows(pairs).flatMap(first).foreach { key =>
-      throw refused(s"several rows of the table for the new row of the key $key", "at most one row per key in the table",
+      throw refused(s"several rows of the table that match the new row with the key $key", "at most one row of the table for each key",
         "use other join keys, or remove the duplicates from the table")
     }
   }
