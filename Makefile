@@ -129,7 +129,8 @@ bench-files: setup ## Write a table with each file strategy of organized_table: 
 bench-ranges: setup ## Time filters on a table with many files, with and without its file statistics: FILES=20000
 	@$(BIN)/python benchmarks/ranges.py --files $(or $(FILES),20000)
 
-bench-merges: setup ## Compare merges into an organized table with rewrites of partitions or of the whole table
+bench-merges: setup ## Compare merges with rewrites of partitions, for bucketed and for organized tables
+	@$(BIN)/python benchmarks/bucketed_merges.py
 	@$(BIN)/python benchmarks/merges.py
 
 bench-lint: setup ## Compare the sqlfluff rules with `check` on random models, and time both: MODELS=500

@@ -29,12 +29,9 @@ MOVE, COMMIT, DELETE = (
     r"rename .*/_replaced/[^/]*/started",
     r"delete .*/shared/(?:ds=[^/]*/)?[^/_]*(?:_0_)?part-.*",
 )
-# Errors after which a user can run a statement again. Spark's error for a missing file is FILE_NOT_EXIST. If the file is
-# deleted while Hadoop opens it, Java's own exception is the cause of an error without a class of its own.
-CLEAR = re.compile(
-    r"run it again|Run the query again|FAILED_READ_FILE\.FILE_NOT_EXIST|Caused by: java\.nio\.file\.NoSuchFileException",
-    re.IGNORECASE,
-)
+# Errors after which a user can run a statement again. The exception of Spark, Hadoop or Java for a missing file depends on
+# the moment of the deletion.
+CLEAR = re.compile("run it again|Run the query again|(FileNotFound|NoSuchFile)Exception", re.IGNORECASE)
 
 
 LONG = pytest.mark.long
