@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=100, help="number of partitions")
     parser.add_argument("--changed", type=int, default=10, help="number of partitions with changed rows")
     parser.add_argument("--buckets", type=int, default=8, help="number of buckets")
-    parser.add_argument("--rows", type=int, default=100_000, help="number of rows per partition")
+    parser.add_argument("--rows", type=int, default=20_000, help="number of rows per partition")
     parser.add_argument("--runs", type=int, default=5, help="number of runs after the first one, which does not count")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
