@@ -1,8 +1,9 @@
 """Compare statements on some partitions of a bucketed table with overwriting these partitions.
 
 `INSERT OVERWRITE` of the changed partitions is the baseline: it writes the same rows without looking for them. The
-statements run alternately, so a warm JVM or other load favors none of them. Each statement's rows are compared with
-those of the baseline. The byte ratio is the size of the new files divided by the size of the partitions' files.
+statements run alternately, so a warm JVM or other load favors none of them. The benchmark compares the tables after
+each round, except for the last statement, which changes other rows. The byte ratio is the size of the new files
+divided by the size of all files in the partitions.
 """
 
 from __future__ import annotations
@@ -56,23 +57,18 @@ def compare(spark: SparkSession, folder: Path, options: argparse.Namespace) -> T
     changed = f"p < {options.changed}"
     # The statements change every 101st row, in all buckets. The last statement changes only rows of the first bucket.
     one = f"id % {101 * options.buckets} = {options.buckets}"
+    merge = (
+        "merge into bench.t{{i}} as t using (select id, v, {w}, p from bench.source where {where}) as s"
+        " on t.p = s.p and t.id = s.id when matched then update set * when not matched then insert *"
+    )
     statements = {
         "INSERT OVERWRITE": (
             f"insert overwrite bench.t{{i}} select id, v, if(id % 101 = 7, concat('changed {{n}} ', id), w), p"
             f" from bench.source where {changed}"
         ),
-        "MERGE INTO": (
-            "merge into bench.t{i} as t using"
-            f" (select id, v, concat('changed {{n}} ', id) as w, p from bench.source"
-            f" where {changed} and id % 101 = 7) as s"
-            " on t.p = s.p and t.id = s.id when matched then update set * when not matched then insert *"
-        ),
+        "MERGE INTO": merge.format(w="concat('changed {n} ', id) as w", where=f"{changed} and id % 101 = 7"),
         "UPDATE": f"update bench.t{{i}} set w = concat('changed {{n}} ', id) where {changed} and id % 101 = 7",
-        "MERGE INTO, one bucket": (
-            "merge into bench.t{i} as t using"
-            f" (select id, v, w, p from bench.source where {changed} and {one}) as s"
-            " on t.p = s.p and t.id = s.id when matched then update set * when not matched then insert *"
-        ),
+        "MERGE INTO, one bucket": merge.format(w="w", where=f"{changed} and {one}"),
     }
     spark.sql(f"create table bench.source using parquet as {rows} from range(0, {options.partitions * each}, 1, 8)")
     for i in range(len(statements)):

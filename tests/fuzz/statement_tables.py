@@ -418,7 +418,7 @@ class BucketedTable(Table):
                 rows[path].append(tuple(map(_rank, order)))  # type: ignore[call-overload]
         for path, ordered in rows.items():
             assert all(one <= other for one, other in pairwise(ordered)), f"{path} is not sorted"
-        assert all(rows.values()), "these paths are not those of Spark"
+        assert all(rows.values()), "Spark has read no rows of some files"
 
     def check_join(self, is_sealed: bool) -> None:
         """Check that a join by bucket returns the rows of stock Spark, without an exchange if all files have one spec."""
