@@ -87,8 +87,15 @@ def unclear(failures: list[BaseException]) -> list[str]:
     return [str(failure) for failure in failures if not CLEAR.search(str(failure))]
 
 
+CHANGES = {
+    "update": "update shared set v = {}",
+    "overwrite": "insert overwrite shared select id, {}, concat('p', id % 2) from range(40)",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("statements", [4, pytest.param(30, marks=LONG)])
-def test_readers_see_the_rows_of_one_statement(spark: SparkSession, layout: str, statements: int) -> None:
+def test_readers_see_the_rows_of_one_statement(spark: SparkSession, layout: str, statements: int, change: str) -> None:
     """Each statement changes a column of all rows. A reader sees one value in all rows."""
     old = session(spark)
     assert old.sql("select count(*) from shared").collect()[0][0] == 40
@@ -115,7 +122,7 @@ def test_readers_see_the_rows_of_one_statement(spark: SparkSession, layout: str,
         reads = [pool.submit(read, name) for name in readers]
         try:
             for number in range(1, statements + 1):
-                assert spark.sql(f"update shared set v = {number}").collect()[0][0] == 40
+                spark.sql(CHANGES[change].format(number)).collect()
         finally:
             done.set()
     assert [one.exception() for one in reads] == [None] * len(reads)

@@ -54,6 +54,12 @@ object BucketingConf {
       "file. When false, each task writes its own file for every bucket for which it has rows.")
     .booleanConf.createWithDefault(true)
 
+  val ATOMIC_OVERWRITE: ConfigEntry[Boolean] = conf("write.atomicOverwrite",
+    "When true, INSERT OVERWRITE into a bucketed table in the Hive layout or an organized table replaces all files at " +
+      "once, so that no query with the extension sees missing rows, or new rows of some partitions only. When false, " +
+      "Spark deletes and writes one partition after another.")
+    .booleanConf.createWithDefault(true)
+
   val MERGE_BYTES: ConfigEntry[Long] = conf("read.mergeBytes",
     "Maximum estimated memory for the files that one task merges. The estimate counts one row group of at most 128 MiB " +
       "per file, and only the columns that the query reads. Above the limit, Spark sorts the rows, which can spill to " +
@@ -68,5 +74,6 @@ object BucketingConf {
   def alignment: String = SQLConf.get.getConf(ALIGNMENT)
   def unitesBuckets: Boolean = SQLConf.get.getConf(UNION)
   def readsSparkLayout: Boolean = SQLConf.get.getConf(SPARK_LAYOUT)
+  def overwritesAtomically: Boolean = SQLConf.get.getConf(ATOMIC_OVERWRITE)
   def distributesWrites: Boolean = SQLConf.get.getConf(WRITE_DISTRIBUTE)
 }

@@ -5,6 +5,7 @@ import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.bucketing.read.SealedSpecs
+import org.apache.spark.sql.bucketing.write.FileReplacement
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec

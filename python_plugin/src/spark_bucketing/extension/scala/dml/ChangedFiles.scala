@@ -9,7 +9,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.{AnalysisException, SparkSession}
-import org.apache.spark.sql.bucketing.ddl.{FileReplacement, Move}
+import org.apache.spark.sql.bucketing.write.{FileReplacement, Move}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils

@@ -11,8 +11,9 @@ import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.ddl.{ConcurrentChange, FileReplacement, MergeChecks}
+import org.apache.spark.sql.bucketing.ddl.MergeChecks
 import org.apache.spark.sql.bucketing.metadata.{FilesDigest, Replacement}
+import org.apache.spark.sql.bucketing.write.{ConcurrentChange, FileReplacement}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.execution.SQLExecution

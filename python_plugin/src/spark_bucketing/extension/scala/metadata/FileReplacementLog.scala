@@ -139,6 +139,10 @@ object Replacement {
 
   def isStarted(of: Replacement, fs: FileSystem): Boolean = fs.exists(new Path(of.folder, Started))
 
+  /** Returns when a replacement that is not done started, in milliseconds since 1970. */
+  def startOf(of: Replacement, fs: FileSystem): Long =
+    children(of.folder, fs).filterNot(_.getPath.getName == Staged).map(_.getModificationTime).minOption.getOrElse(System.currentTimeMillis)
+
   /** Commits a replacement. Returns false if another run has undone it. */
   def commit(of: Replacement, fs: FileSystem): Boolean = renamed(of.folder, Started, Committed, fs)
 

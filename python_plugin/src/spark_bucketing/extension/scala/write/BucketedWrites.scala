@@ -6,6 +6,7 @@ import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.{BucketHash, HiveBucketHash}
 import org.apache.spark.sql.bucketing.metadata.BucketValidation
+import org.apache.spark.sql.bucketing.read.CurrentReads
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Cast, Expression}
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -34,18 +35,19 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
     }
 
   private def prepared(write: V1WriteCommand): V1WriteCommand = {
-    val table = Compat.writtenTable(write).filter(isBucketable).map(Compat.current(session, _))
+    val table = Compat.writtenTable(write).filter(table => isBucketable(table) || CurrentReads.isChangeable(table)).map(Compat.current(session, _))
     val buckets = distributed(table.filter(DDLUtils.isHiveTable).fold(write)(intoBuckets(write, _)))
-    val sealable = BucketedWrites.isSealable(buckets)
+    val sealable = buckets.bucketSpec.isDefined && BucketedWrites.isSealable(buckets)
+    val overwrite = table.flatMap(FileOverwrite.of(session, buckets, _))
     // The wrapped command also requires the ordering for a bucket hash that stock Spark cannot write.
-    if (buckets.bucketSpec.isDefined && (sealable || !SealedWrites.hashOf(buckets.options).isWrittenByStockSpark))
-      sealedWrite(buckets, table.filter(_ => sealable))
+    if (sealable || overwrite.isDefined || !SealedWrites.hashOf(buckets.options).isWrittenByStockSpark)
+      sealedWrite(buckets, table.filter(_ => sealable), overwrite)
     else buckets
   }
 
   // If the write commands of this Spark build differ from the release's commands, the write continues without a seal.
-  private def sealedWrite(write: V1WriteCommand, table: Option[CatalogTable]): V1WriteCommand =
-    try SealedCommands(write, table) catch { case error: LinkageError if SealedWrites.hashOf(write.options).isWrittenByStockSpark =>
+  private def sealedWrite(write: V1WriteCommand, table: Option[CatalogTable], overwrite: Option[FileOverwrite]): V1WriteCommand =
+    try SealedCommands(write, table, overwrite) catch { case error: LinkageError if SealedWrites.hashOf(write.options).isWrittenByStockSpark =>
       logWarning(s"The files written into ${table.fold("a new table")(_.identifier.quotedString)} are not sealed: " +
         "found write commands that differ from Spark's release. Expected the Spark build that compiled the session extension. " +
         "Instead: run `spark-bucketing extension build` with this Spark.", error)

@@ -1,41 +1,62 @@
 package org.apache.spark.sql.bucketing
 package write
 
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
 import org.apache.spark.sql.{Row, SaveMode}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.bucketing.compat.SparkVersion.ClassicSession
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.datasources.{InsertIntoHadoopFsRelationCommand, V1WriteCommand}
+import org.apache.spark.sql.execution.datasources.{BasicWriteJobStatsTracker, InsertIntoHadoopFsRelationCommand, V1WriteCommand}
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
 
 /** Wraps Spark's INSERT commands so that they seal the files that they write. */
 object SealedCommands {
 
-  /** Returns a command that does the same write, and then seals the written files. */
-  def apply(write: V1WriteCommand, table: Option[CatalogTable]): V1WriteCommand = write match {
-    case insert: InsertIntoHadoopFsRelationCommand =>
-      val mode = WriteMode(insert.mode == SaveMode.Overwrite, insert.ifPartitionNotExists, insert.staticPartitions)
-      new SealedFileInsert(insert.copy(), table, mode)
+  /**
+   * Returns a command that does the same write, and then seals the written files.
+   *
+   * @param table the table whose files to seal
+   * @param overwrite replaces the files of an INSERT OVERWRITE; None to run it as Spark does
+   */
+  def apply(write: V1WriteCommand, table: Option[CatalogTable], overwrite: Option[FileOverwrite]): V1WriteCommand = write match {
+    case insert: InsertIntoHadoopFsRelationCommand => new SealedFileInsert(insert.copy(), table, modeOf(insert), overwrite)
     case insert: InsertIntoHiveTable =>
       val static = insert.partition.collect { case (name, Some(value)) => name -> value }
       new SealedHiveInsert(insert.copy(), table, WriteMode(insert.overwrite, insert.ifPartitionNotExists, static))
     case _ => write
   }
+
+  def modeOf(insert: InsertIntoHadoopFsRelationCommand): WriteMode =
+    WriteMode(insert.mode == SaveMode.Overwrite, insert.ifPartitionNotExists, insert.staticPartitions)
 }
 
 private class SealedFileInsert(
     override protected val of: InsertIntoHadoopFsRelationCommand,
-    override protected val into: Option[CatalogTable], override protected val how: WriteMode)
+    override protected val into: Option[CatalogTable], override protected val how: WriteMode, overwrite: Option[FileOverwrite])
     extends InsertIntoHadoopFsRelationCommand(
       of.outputPath, of.staticPartitions, of.ifPartitionNotExists, of.partitionColumns, of.bucketSpec, of.fileFormat,
       of.options, of.query, of.mode, of.catalogTable, of.fileIndex, of.outputColumnNames)
     with SealedWrite {
 
-  override protected def runOf(session: ClassicSession, child: SparkPlan): Seq[Row] =
-    super[InsertIntoHadoopFsRelationCommand].run(session, child)
+  override protected def runOf(session: ClassicSession, child: SparkPlan): Seq[Row] = overwrite match {
+    case Some(files) =>
+      files.run(new InsertInto(_).run(session, child))
+      Nil
+    case None => super[InsertIntoHadoopFsRelationCommand].run(session, child)
+  }
+
+  /** Writes the same files into another directory, with the metrics of this command. */
+  private class InsertInto(folder: Path) extends InsertIntoHadoopFsRelationCommand(
+    folder, of.staticPartitions, ifPartitionNotExists = false, of.partitionColumns, of.bucketSpec, of.fileFormat, of.options, of.query, SaveMode.Append,
+    catalogTable = None, fileIndex = None, of.outputColumnNames) {
+    override def basicWriteJobStatsTracker(conf: Configuration): BasicWriteJobStatsTracker = SealedFileInsert.this.basicWriteJobStatsTracker(conf)
+  }
+
   override protected def like(other: LogicalPlan): SealedFileInsert =
-    new SealedFileInsert(other.asInstanceOf[InsertIntoHadoopFsRelationCommand], into, how)
+    new SealedFileInsert(other.asInstanceOf[InsertIntoHadoopFsRelationCommand], into, how, overwrite)
   override def withNewChildInternal(changed: LogicalPlan): SealedFileInsert = like(of.copy(query = changed))
 }
 

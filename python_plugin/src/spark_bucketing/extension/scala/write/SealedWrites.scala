@@ -148,7 +148,7 @@ trait SealedWrite extends V1WriteCommand {
     val rows = try runOf(session, child) catch {
       case error @ (_: SparkException | _: IOException) => throw SealedWrites.ofStorage(session, error, into).getOrElse(error)
     }
-    reported.foreach { files =>
+    reported.filter(_ => bucketSpec.isDefined).foreach { files =>
       into match {
         case Some(found) => SealWriter.after(session, found, bucketSpec.get, SealedWrites.hashOf(options), how, byPartition(files))
         case None => SealWriter.ofCreated(session, byPartition(files))

@@ -1,40 +1,19 @@
 package org.apache.spark.sql.bucketing
-package ddl
+package write
 
+import scala.annotation.tailrec
 import scala.util.Try
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
+import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.metadata.{BucketFiles, PartitionSpecs, Replacement, TableFiles}
-import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.bucketing.metadata.{BucketFiles, Replacement, TableFiles}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
-import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryCommand}
-import org.apache.spark.sql.execution.command.LeafRunnableCommand
-import org.apache.spark.sql.types.StringType
 import org.apache.spark.util.ThreadUtils
-
-/** The parsed statement ALTER TABLE ... RECOVER FILES. */
-case class RecoverFiles(child: LogicalPlan) extends UnaryCommand {
-  override def output: Seq[Attribute] = RecoverFiles.columns
-  override protected def withNewChildInternal(changed: LogicalPlan): LogicalPlan = copy(child = changed)
-}
-
-object RecoverFiles {
-  val columns: Seq[Attribute] = PartitionSpecs.attributes(("recovered", StringType, false))
-}
-
-/** Completes or undoes a replacement that a crash interrupted. */
-case class RecoverFilesCommand(name: TableIdentifier) extends LeafRunnableCommand {
-  override val output: Seq[Attribute] = RecoverFiles.columns
-  override def run(session: SparkSession): Seq[Row] =
-    Seq(Row(new FileReplacement(session, Compat.catalog(session).getTableMetadata(name)).recover()))
-}
 
 /** Another statement has changed the table since this statement read it. */
 class ConcurrentChange(message: String, cause: Throwable) extends RuntimeException(message, cause)
@@ -78,15 +57,21 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    * @param seen the last committed replacement when the statement read the table
    * @param going the old files as the statement read them
    * @param coming the new files
+   * @param overwrites whether to delete files in the directories of new partitions. They belong to no partition, like the files of a dropped partition
+   *                   of an external table. Otherwise, such files are an error
    * @param record writes the statistics of the new files, which exist at their final paths
    * @return the new files, in the order of their moves
    * @throws ConcurrentChange if another statement has replaced files since `seen`, or has changed an old file
    */
-  def replace(folder: Path, seen: Option[Path], going: Seq[FileStatus], coming: Seq[Move])(record: Seq[FileStatus] => Unit): Seq[FileStatus] = {
+  def replace(folder: Path, seen: Option[Path], going: Seq[FileStatus], coming: Seq[Move], overwrites: Boolean = false)(
+      record: Seq[FileStatus] => Unit): Seq[FileStatus] = {
     checkUnchanged(going)
-    val started = begin(folder, going, coming)
+    val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
+    if (!overwrites) checkEmpty(created)
+    val started = begin(folder, going, coming, created)
     val written = try {
       checkAlone(started, seen)
+      if (overwrites) together(created.map(defaultLocation).flatMap(dataFiles))(file => fs.delete(file.getPath, false))
       moveIn(coming, started)
       val written = together(coming)(move => fs.getFileStatus(move.to))
       record(written)
@@ -118,23 +103,47 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       throw changed("another statement replaces files of the table at the same time")
   }
 
+  private def checkEmpty(created: Seq[TablePartitionSpec]): Unit = created.map(defaultLocation).find(children(_).exists(BucketFiles.isData)).foreach { found =>
+    throw refused(s"files in $found, which is not a partition of the table", "an empty directory for the new partition",
+      "move the files away, or restore the partition with ALTER TABLE ... ADD PARTITION, and run it again; nothing has been replaced")
+  }
+
   /** Records the replacement before any file moves. */
-  private def begin(folder: Path, going: Seq[FileStatus], coming: Seq[Move]): Replacement = {
-    val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
-    created.map(defaultLocation).find(children(_).exists(BucketFiles.isData)).foreach { found =>
-      throw refused(s"files in $found, which is not a partition of the table", "an empty directory for the new partition",
-        "move the files away, or restore the partition with ALTER TABLE ... ADD PARTITION, and run it again; nothing has been replaced")
-    }
+  private def begin(folder: Path, going: Seq[FileStatus], coming: Seq[Move], created: Seq[TablePartitionSpec]): Replacement =
     Replacement.begin(fs, Replacement(folder, coming.map(move => files.nameOf(move.to)).toSet,
       going.map(file => files.nameOf(file.getPath)).toSet, created, isCommitted = false, done = None))
-  }
 
   /** Moves the new files into the table. Readers with the extension still ignore them. */
   private def moveIn(coming: Seq[Move], started: Replacement): Unit = {
-    if (started.created.nonEmpty) catalog.createPartitions(table.identifier, started.created.map { spec =>
-      CatalogTablePartition(spec, table.storage.copy(locationUri = Some(defaultLocation(spec).toUri)))
-    }, ignoreIfExists = true)
+    create(started.created.map(spec => spec -> defaultLocation(spec)))
     together(coming)(move => rename(move.from, move.to))
+  }
+
+  private def create(created: Seq[(TablePartitionSpec, Path)]): Unit = if (created.nonEmpty) catalog.createPartitions(table.identifier, created.map {
+    case (spec, folder) => CatalogTablePartition(spec, table.storage.copy(locationUri = Some(folder.toUri)))
+  }, ignoreIfExists = true)
+
+  /** Creates a partition without files, if it does not exist. If it existed before the replacement, it keeps its directory. */
+  def createEmpty(spec: TablePartitionSpec): Unit = {
+    val folder = known.getOrElse(spec, defaultLocation(spec))
+    fs.mkdirs(folder)
+    create(Seq(spec -> folder))
+  }
+
+  /** Waits until other statements have finished their replacements. Completes or undoes those that take too long, because their statements have crashed. */
+  def awaitOthers(): Unit = {
+    val start = System.currentTimeMillis
+    def hasCrashed(of: Replacement) = System.currentTimeMillis - FileReplacement.PatienceMillis > math.min(start, Replacement.startOf(of, fs))
+    @tailrec
+    def await(): Unit = {
+      val others = Replacement.records(location, conf).filter(_.done.isEmpty)
+      if (others.exists(hasCrashed)) recover()
+      else if (others.nonEmpty) {
+        Thread.sleep(FileReplacement.PauseMillis)
+        await()
+      }
+    }
+    await()
   }
 
   /** Completes or undoes unfinished replacements. Returns `nothing`, `undone` or `completed`. */
@@ -185,6 +194,26 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val folder = known.get(spec)
     Move(file, fs.makeQualified(new Path(folder.getOrElse(defaultLocation(spec)), file.getName)), Some(spec), folder.isEmpty)
   }
+
+  /** Returns the files of the selected partitions, or of a table without partitions. */
+  def filesOf(selected: TablePartitionSpec => Boolean): Seq[FileStatus] = if (table.partitionColumnNames.isEmpty) dataFiles(location) else {
+    val folders = known.collect { case (spec, folder) if selected(spec) => folder }.toSeq.distinct
+    checkSeparate(folders)
+    together(folders)(dataFiles).flatten
+  }
+
+  /** Checks that no other partition has files in these directories. */
+  private def checkSeparate(folders: Seq[Path]): Unit = {
+    def ancestors(of: Path): Iterator[Path] = Iterator.iterate(of)(_.getParent).takeWhile(_ != null)
+    val of = folders.toSet
+    known.values.toSeq.flatMap(ancestors(_).filter(of)).groupBy(identity).collectFirst { case (folder, several) if several.size > 1 => folder }.foreach { folder =>
+      throw refused(s"several partitions in the directory $folder", "a separate directory for each partition",
+        "move the rows of each partition into a separate directory; nothing has been replaced")
+    }
+  }
+
+  private def dataFiles(folder: Path): Seq[FileStatus] =
+    children(folder).flatMap(file => if (file.isDirectory) dataFiles(file.getPath) else Seq(file))
 
   private def checkUnchanged(files: Seq[FileStatus]): Unit = {
     val now = together(files.map(_.getPath.getParent).distinct)(children).flatten.map(file => file.getPath.toUri.getPath -> file).toMap
@@ -246,6 +275,11 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def children(folder: Path): Seq[FileStatus] =
     (try fs.listStatus(folder).toSeq catch { case _: java.io.FileNotFoundException => Nil })
       .filterNot(file => BucketFiles.isHidden(file.getPath.getName))
+}
+
+private object FileReplacement {
+  val PatienceMillis = 60000L
+  val PauseMillis = 50L
 }
 
 /**

@@ -1,0 +1,245 @@
+"""Tests of INSERT OVERWRITE as a replacement of files: the same rows as Spark's own, errors, concurrent statements, and crashes."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from bucketed_tables import Tables
+from local_files import held
+from pyspark.sql import SparkSession
+
+from spark_bucketing.session import setting
+
+ATOMIC = "spark.bucketing.write.atomicOverwrite"
+BUCKETS = "clustered by (k) sorted by (k) into 3 buckets"
+ORGANIZED = """tblproperties ('bucketing.range_by'='["k"]', 'bucketing.rows_per_file'='10')"""
+OPTIONS = "options ('partitionOverwriteMode'='dynamic')"
+# The columns and the storage of each table.
+TABLES = {
+    "partitioned": f"(k int, v string) partitioned by (p string) {BUCKETS} stored as parquet",
+    "orc": f"(k int, v string) partitioned by (p string) {BUCKETS} stored as orc",
+    "version 2": f"(k int, v string) partitioned by (p string) {BUCKETS} stored as parquet tblproperties ('bucketing_version'='2')",
+    "typed": f"(k int, v string) partitioned by (p date, q int) {BUCKETS} stored as parquet",
+    "whole": f"(k int, v string, p string) {BUCKETS} stored as parquet",
+    "organized": f"(k int, v string, p string) using parquet {OPTIONS} partitioned by (p) {ORGANIZED}",
+    "organized whole": f"(k int, v string, p string) using parquet {ORGANIZED}",
+    "organized static": f"(k int, v string, p string, q string) using parquet partitioned by (p, q) {ORGANIZED}",
+}
+ROWS = "select /*+ repartition(4) */ cast(id as int) as k, cast(id as string) as v, concat('p', id % 3) as p from range(60)"
+STATEMENTS = {
+    "existing and new partitions": [
+        "insert overwrite {t} partition (p) select k, 'new', p from rows where p = 'p1' union all select k, 'new', 'p7' from rows",
+    ],
+    "strange values": [
+        "insert overwrite {t} partition (p) select k, v, elt(k % 4 + 1, null, 'a/b=c %25', ' ', 'ä\"\\'') from rows",
+        "insert overwrite {t} partition (p) select k + 100, v, elt(k % 2 + 1, null, 'a/b=c %25') from rows",
+    ],
+    "a partition by name": ["insert overwrite {t} partition (p = 'p1') select k, 'new' from rows"],
+    "a new partition by name": ["insert overwrite {t} partition (p = 'p9') select k, 'new' from rows"],
+    "no rows": [
+        "insert overwrite {t} partition (p) select k, v, p from rows where k < 0",
+        "insert overwrite {t} partition (p = 'p1') select k, v from rows where k < 0",
+        "insert overwrite {t} partition (p = 'p9') select k, v from rows where k < 0",
+    ],
+    "if not exists": [
+        "insert overwrite {t} partition (p = 'p1') if not exists select k, 'new' from rows",
+        "insert overwrite {t} partition (p = 'p9') if not exists select k, 'new' from rows",
+    ],
+    "the table itself": ["insert overwrite {t} partition (p) select k + 1, v, if(k % 2 = 0, p, 'p9') from {t}"],
+    "sorted rows": ["insert overwrite {t} partition (p) select k, 'new', p from rows where p != 'p1' order by p, k desc"],
+    "a partition elsewhere": [
+        "alter table {t} partition (p = 'p1') set location '{elsewhere}'",
+        "insert into {t} partition (p = 'p1') values (1, 'elsewhere')",
+        "insert overwrite {t} partition (p) select k, 'new', p from rows",
+    ],
+}  # fmt: skip
+WHOLE = {
+    "all rows": ["insert overwrite {t} select k, 'new', p from rows"],
+    "no rows": ["insert overwrite {t} select k, v, p from rows where k < 0"],
+    "limited rows": [
+        "insert overwrite {t} select k, 'new', p from rows limit 3",
+        "insert overwrite {t} select * from rows",
+    ],
+}
+TYPED = {
+    "dates and numbers": [
+        "insert overwrite {t} partition (p, q) select k, v, date '2024-01-01' + k % 3, k % 2 from rows",
+        "insert overwrite {t} partition (p, q) select k, 'new', date '2024-01-02', nullif(k % 3, 2) from rows",
+        "insert overwrite {t} partition (p = '2024-01-02', q) select k, 'newer', 0 from rows",
+        "insert overwrite {t} partition (p = date '2024-01-03', q = 1) select k, 'newest' from rows",
+    ],
+}
+STATIC = {
+    "all partitions": ["insert overwrite {t} select k, 'new', p, 'x' from rows where p = 'p1'"],
+    "partitions of a value": [
+        "insert overwrite {t} partition (p = 'p1', q) select k, 'new', 'y' from rows",
+        "insert overwrite {t} partition (p = 'p2', q) select k, 'new', 'y' from rows where k < 0",
+    ],
+}
+CASES = [
+    *[(table, name) for table in ("partitioned", "organized") for name in STATEMENTS],
+    *[(table, name) for table in ("orc", "version 2") for name in ("existing and new partitions", "strange values")],
+    *[(table, name) for table in ("whole", "organized whole") for name in WHOLE],
+    *[("typed", name) for name in TYPED],
+    *[("organized static", name) for name in STATIC],
+]
+BY_TABLE = {"whole": WHOLE, "organized whole": WHOLE, "typed": TYPED, "organized static": STATIC}
+
+
+@pytest.fixture(autouse=True)
+def enabled(tables: Tables, spark: SparkSession, extension: None) -> Iterator[None]:
+    tables.sql(f"create or replace temporary view rows as {ROWS}")
+    with setting(spark, "hive.exec.dynamic.partition.mode", "nonstrict"):
+        yield
+
+
+def create(tables: Tables, name: str, of: str) -> None:
+    tables.create(f"{name} {TABLES[of]}")
+    if of == "organized static":
+        tables.sql(f"insert into {name} select k, v, p, concat('q', k % 2) from rows")
+    elif of != "typed":
+        tables.sql(f"insert into {name} select k, v, p from rows")
+
+
+def contents(tables: Tables, name: str, of: str) -> tuple[object, object]:
+    rows = sorted(tables.sql(f"select * from {name}"), key=str)
+    assert sorted(tables.sql(f"stock:select * from {name}"), key=str) == rows
+    partitions = [] if "whole" in of else sorted(tables.sql(f"show partitions {name}"))
+    return rows, partitions
+
+
+@pytest.mark.parametrize(("of", "case"), CASES)
+def test_rows_are_those_of_sparks_own_overwrite(
+    tables: Tables, spark: SparkSession, tmp_path: Path, of: str, case: str
+) -> None:
+    for name in ("atomic", "stock"):
+        create(tables, name, of)
+    for statement in BY_TABLE.get(of, STATEMENTS)[case]:
+        for name, value in (("atomic", "true"), ("stock", "false")):
+            with setting(spark, ATOMIC, value):
+                tables.sql(statement.format(t=name, elsewhere=tmp_path / name))
+        assert contents(tables, "atomic", of) == contents(tables, "stock", of)
+    assert bool(replacements(tables, "atomic")) == (case != "if not exists") and not replacements(tables, "stock")
+    if "organized" not in of:
+        assert statuses(tables, "atomic") == statuses(tables, "stock")
+
+
+def statuses(tables: Tables, name: str) -> list[tuple[object, ...]]:
+    return tables.sql(f"select partition, status from bucket_specs('{name}')")
+
+
+def location(tables: Tables, name: str) -> Path:
+    found = dict(row[:2] for row in tables.sql(f"describe formatted {name}"))
+    return Path(str(found["Location"]).removeprefix("file:"))
+
+
+def replacements(tables: Tables, name: str) -> list[Path]:
+    return list((location(tables, name) / "_replaced").glob("*/committed"))
+
+
+def session(spark: SparkSession) -> SparkSession:
+    made = spark.newSession()
+    made.conf.set("spark.bucketing.enabled", "true")
+    made.conf.set("hive.exec.dynamic.partition.mode", "nonstrict")
+    return made
+
+
+def test_statements_overwrite_different_partitions_at_the_same_time(tables: Tables, spark: SparkSession) -> None:
+    create(tables, "shared", "partitioned")
+    table = f"{tables.database}.shared"
+
+    def overwrite(number: int) -> None:
+        statement = (
+            f"insert overwrite {table} partition (p = 'p{number}') select cast(id as int), '{{}}' from range(20)"
+        )
+        mine = session(spark)
+        for turn in range(3):
+            mine.sql(statement.format(turn)).collect()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(overwrite, range(4)))
+    tables.sql("refresh table shared")
+    assert tables.sql("select p, v, count(*) from shared group by p, v order by p") == [
+        (f"p{n}", "2", 20) for n in range(4)
+    ]
+    assert {row[1] for row in statuses(tables, "shared")} == {"sealed"}
+    assert not list((location(tables, "shared") / "_overwriting").iterdir())
+
+
+@pytest.mark.parametrize("source", ["the table", "other rows"])
+def test_no_change_of_another_session_is_lost(tables: Tables, spark: SparkSession, source: str) -> None:
+    """Another session changes rows of a partition while a statement writes new files for it."""
+    create(tables, "shared", "partitioned")
+    table = f"{tables.database}.shared"
+    query = f"select k, 'new', p from {table} where p = 'p1'" if source == "the table" else "select 1, 'new', 'p1'"
+    with ThreadPoolExecutor(1) as pool:
+        with held(spark, ".*/_overwriting/[^/]*/_temporary/.*") as operation:
+            running = pool.submit(session(spark).sql, f"insert overwrite {table} partition (p) {query}")
+            operation.await_reached()
+            tables.sql("update shared set v = 'changed'")
+        error = running.exception()
+    tables.sql("refresh table shared")
+    values = dict(tables.sql("select p, array_sort(collect_set(v)) from shared group by p"))
+    if source == "the table":
+        assert "run it again" in str(error) and "AnalysisException" in type(error).__name__
+        assert values == {"p0": ["changed"], "p1": ["changed"], "p2": ["changed"]}
+    else:
+        assert error is None and values == {"p0": ["changed"], "p1": ["new"], "p2": ["changed"]}
+
+
+def test_failed_query_changes_nothing(tables: Tables) -> None:
+    create(tables, "shared", "partitioned")
+    before = contents(tables, "shared", "partitioned")
+    with pytest.raises(Exception, match="no value"):
+        tables.sql(
+            "insert overwrite shared partition (p) select k, if(k = 50, raise_error('no value'), v), p from rows"
+        )
+    assert contents(tables, "shared", "partitioned") == before
+    assert not list((location(tables, "shared") / "_overwriting").glob("*")) and not replacements(tables, "shared")
+
+
+def test_files_of_a_dropped_partition_are_replaced(tables: Tables, tmp_path: Path) -> None:
+    """DROP PARTITION keeps the files of an external table. Like Spark's own statement, an overwrite of the partition replaces them."""
+    tables.create(f"shared {TABLES['partitioned']} location '{tmp_path}'")
+    tables.sql("insert into shared select k, v, p from rows")
+    tables.sql("alter table shared drop partition (p = 'p1')")
+    assert list((tmp_path / "p=p1").glob("*part-*"))
+    tables.sql("insert overwrite shared partition (p = 'p1') select 1, 'new'")
+    assert tables.sql("select k, v from shared where p = 'p1'") == [(1, "new")]
+
+
+def test_partitions_that_share_a_directory_are_not_overwritten(tables: Tables, tmp_path: Path) -> None:
+    create(tables, "shared", "partitioned")
+    for name in ("p1", "p2"):
+        tables.sql(f"alter table shared partition (p = '{name}') set location '{tmp_path}'")
+    with pytest.raises(Exception, match="several partitions in the directory"):
+        tables.sql("insert overwrite shared partition (p = 'p1') select 1, 'new'")
+
+
+def test_old_files_of_crashed_statements_are_deleted(tables: Tables) -> None:
+    create(tables, "shared", "partitioned")
+    folder = location(tables, "shared") / "_overwriting"
+    (recent, crashed) = (folder / f"{int(time.time() * 1000) - days * 86_400_000}-crashed" for days in (1, 8))
+    for path in (recent, crashed):
+        path.mkdir(parents=True)
+    tables.sql("insert overwrite shared partition (p = 'p1') select 1, 'new'")
+    assert list(folder.iterdir()) == [recent]
+
+
+def test_crashed_replacement_is_undone_before_the_next_overwrite(tables: Tables) -> None:
+    create(tables, "shared", "partitioned")
+    added = "p=p1/00000_0_part-crashed.c000"
+    record = location(tables, "shared") / "_replaced" / "20260101000000000000-0"
+    record.mkdir(parents=True)
+    (record / "started").write_text(json.dumps({"added": [added], "removed": [], "created": []}))
+    os.utime(record / "started", (0, time.time() - 120))
+    (location(tables, "shared") / added).write_text("incomplete")
+    tables.sql("insert overwrite shared partition (p = 'p1') select 1, 'new'")
+    assert tables.sql("select k, v from shared where p = 'p1'") == [(1, "new")]
+    assert not (location(tables, "shared") / added).exists()
