@@ -16,7 +16,6 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from commands import table_commands
 from crashes import assert_survives_a_crash, assert_survives_every_crash, content, crashing, executing, statements
 from spark_features import SCRIPTS, can, has_scripts
 from spark_subprocess import COMMAND, CREATE, SparkSubprocess, interrupted
@@ -25,7 +24,6 @@ from test_evolution_runs import EVOLVING, assert_files_match_seals
 
 from conftest import Project, all_long_but, data_files
 from spark_bucketing.session import setting
-from spark_bucketing.table.warehouse import Warehouse
 
 # Another SEED kills processes at other random moments.
 SEED = int(os.environ.get("SEED", "1"))
@@ -103,7 +101,7 @@ def test_failed_rename_keeps_the_previous_table(project: Project, rename: str, i
 def test_staged_rows_without_a_replacement_record_are_dropped(project: Project) -> None:
     """A statement may continue after its client has crashed, and stage rows without a record."""
     project.build("select 1 as k, 2 as ds", **PARTITIONED)
-    made = "using parquet tblproperties ('bucketing.staging' = 'increment') as select 7 as k, 2 as ds"
+    made = "using parquet as select 7 as k, 2 as ds"
     project.spark.sql(f"create table {project.table('m__dbt_staged')} {made}")
     project.dbt("run")
     assert content(project) == [("1", "2"), ("1", "2")]
@@ -286,132 +284,20 @@ def test_unbucketed_table_that_becomes_bucketed_survives_every_crash(new_project
         assert_files_match_seals(project, "m")
 
 
-# Tests that crash the rewrite command before each statement.
-
-STEPS = ("create table", "alter table", "insert overwrite", "drop table")
+# A test that crashes the rewrite command.
 
 
 @pytest.mark.usefixtures("extension", "no_broadcast")
-def test_rewrite_survives_a_crash_before_each_statement(tables: SpecEvolution) -> None:
-    rows, buckets = tables.evolved("mortal", {"a": 4, "b": 8}), 8
-    with crashing(None) as sent:
-        tables.said("rewrite", "mortal")
-    assert [statement[: len(step)] for statement, step in zip(sent, STEPS, strict=True)] == list(STEPS)
-    for step in STEPS:
-        places = tables.locations("mortal")
-        buckets = {8: 16, 16: 8}[buckets]
-        tables.alter("mortal", buckets)
-        with crashing(step):
-            tables.said("rewrite", "mortal", code=2)
-        assert tables.sums("mortal") == rows, step
-        dry = tables.said("rewrite", "mortal", "--dry-run")
-        assert ("an earlier run crashed" in dry) is (step != "create table"), dry
-        tables.said("rewrite", "mortal", "--where", "ds >= 'a'")
-        assert tables.locations("mortal") == places
-        tables.assert_whole("mortal", rows, a=buckets, b=buckets)
+def test_rewrite_survives_a_crash_before_its_statement(tables: SpecEvolution) -> None:
+    rows = tables.evolved("mortal", {"a": 4, "b": 8})
+    places = tables.locations("mortal")
+    with crashing("update") as sent:
+        tables.said("rewrite", "mortal", code=2)
+    assert len(sent) == 1 and tables.sums("mortal") == rows
+    tables.said("rewrite", "mortal", "--where", "ds >= 'a'")
+    assert tables.locations("mortal") == places
+    tables.assert_whole("mortal", rows, a=8, b=8)
     tables.said("verify", "mortal", "--deep")
-
-
-@pytest.mark.usefixtures("extension", "no_broadcast")
-def test_crash_during_sparks_overwrite_loses_no_row(tables: SpecEvolution) -> None:
-    rows = tables.evolved("halved", {"a": 4, "b": 4, "c": 8})
-    # Spark deletes a partition's folder, then renames the new one to it.
-    with crashing("insert overwrite", lambda: shutil.rmtree(tables.locations("halved")["ds=a"])):
-        tables.said("rewrite", "halved", code=2)
-    assert tables.sums("halved") == rows[1:]
-    # The next command repairs this partition first, whatever partitions it selects.
-    tables.said("rewrite", "halved", "--where", "ds = 'c'")
-    tables.assert_whole("halved", rows, a=8, b=8, c=8)
-
-
-@pytest.mark.usefixtures("extension", "no_broadcast")
-@pytest.mark.parametrize(
-    ("since", "parts"),
-    [
-        pytest.param(
-            ["insert into table t partition (ds = 'b') select 1, 1"], ["has since written to the table"], id="newer"
-        ),
-        pytest.param(
-            [
-                "alter table t set tblproperties ('bucketing.build' = 'build-7')",
-                "insert overwrite table t partition (ds = 'a') select 1, 1",
-            ],
-            ["no longer match the table", "build-7", f"DROP TABLE `{DB}`.`t__dbt_staged`"],
-            id="different table",
-            marks=pytest.mark.long,
-        ),
-    ],
-)
-def test_rows_added_after_a_crash_are_not_overwritten(
-    tables: SpecEvolution, since: list[str], parts: list[str]
-) -> None:
-    tables.evolved("t", {"a": 4, "b": 4, "c": 8})
-    with crashing("insert overwrite"):
-        tables.said("rewrite", "t", code=2)
-    for statement in since:
-        tables.sql(statement)
-    rows = tables.sums("t")
-    refused = tables.said("rewrite", "t", code=2)
-    assert all(part in refused for part in parts), refused
-    assert tables.sums("t") == rows
-    tables.sql("drop table t__dbt_staged")
-    tables.said("rewrite", "t")
-    tables.assert_whole("t", rows)
-
-
-@pytest.mark.usefixtures("extension", "no_broadcast")
-def test_rows_changed_during_staging_are_not_overwritten(tables: SpecEvolution) -> None:
-    tables.evolved("changing", {"a": 4, "b": 8})
-    real = Warehouse.change
-
-    def change_and_add(self: Warehouse, statement: str) -> None:
-        real(self, statement)
-        if statement.startswith("create table"):
-            tables.write("changing", "a", how="into")
-
-    with patch.object(Warehouse, "change", change_and_add):
-        said = tables.said("rewrite", "changing", code=2)
-    assert "No partition of table `" in said and ".changing` was replaced" in said
-    rows = tables.sums("changing")
-    assert tables.sql("select count(*) from changing where ds = 'a'") == [(80,)]
-    tables.assert_whole("changing", rows)
-    left = tables.folder("changing").with_name("changing__dbt_staged")
-    left.mkdir()
-    (left / "left_behind").write_text("by a dead process")
-    tables.said("rewrite", "changing")
-    tables.assert_whole("changing", rows, a=8, b=8)
-
-
-# Tests that dbt and the rewrite command complete each other's interrupted work.
-
-
-@pytest.mark.usefixtures("extension")
-def test_dbt_run_completes_an_interrupted_rewrite(project: Project) -> None:
-    sql = "select id as k, id % 2 as ds from range(10) {% if is_incremental() %} where id < 0 {% endif %}"
-    project.build(sql, **PARTITIONED)
-    before = content(project)
-    project.spark.sql(f"alter table {project.table('m')} clustered by (k) sorted by (k) into 4 buckets")
-    with crashing("insert overwrite", lambda: shutil.rmtree(next(iter(project.location("m").glob("ds=*"))))):
-        assert table_commands(project)("rewrite", f"{project.schema}.m").exit_code == 2
-    assert len(content(project)) == 5
-    project.build(sql, **PARTITIONED | {"buckets": 4})
-    assert content(project) == before
-    assert project.tables() == {"m"}
-    assert_files_match_seals(project, "m")
-
-
-@pytest.mark.usefixtures("extension")
-def test_rewrite_completes_an_interrupted_dbt_run(project: Project) -> None:
-    os.environ.update(OTHER)
-    with setting(project.spark, "spark.bucketing.enabled", "false"):
-        project.build(MOVES_A_ROW, **MERGE)
-        crash_after_staging(project)
-    assert content(project) == [("1", "first", "0"), ("3", "first", "1"), ("5", "first", "2")]
-    result = table_commands(project)("rewrite", f"{project.schema}.m")
-    assert result.exit_code == 0, result.output
-    after = [("1", "first", "0"), ("3", "other", "7"), ("5", "first", "2"), ("9", "other", "2")]
-    assert content(project) == after
-    assert "m__dbt_staged" not in project.tables()
 
 
 # Tests that interrupt and kill processes.
@@ -494,7 +380,7 @@ def assert_rewritten(subprocess_spark: SparkSubprocess, rows: list[Any], buckets
     found, done, specs, verified, again, tables = subprocess_spark.run(
         ROWS, ("rewrite", "s.t"), SPECS, ("seal", "s.t", "--dry-run"), ROWS, TABLES
     )
-    assert all(row in rows for row in found) and again == rows
+    assert found == rows and again == rows
     assert (done[0], verified[0]) == (0, 0), (done[1], verified[1])
     assert {spec[1] for spec in specs} == {buckets}
     assert_no_leftovers(subprocess_spark, specs, tables)
@@ -505,7 +391,7 @@ def assert_rewritten(subprocess_spark: SparkSubprocess, rows: list[Any], buckets
 def test_ctrl_c_cancels_the_running_statement(tmp_path: Path) -> None:
     subprocess_spark, rows = evolved_in_subprocess(tmp_path, 3000000)
     assert "rewritten in the table's spec" not in "".join(interrupted(tmp_path / "warehouse", subprocess_spark.place))
-    assert not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/part-*")), "the statement was not canceled"
+    assert not list(tmp_path.glob("warehouse/s.db/t/_replaced/*/committed")), "the statement was not canceled"
     assert subprocess_spark.run(ROWS) == [rows]
     assert "5 partitions rewritten in the table's spec" in assert_rewritten(subprocess_spark, rows, 8)
 
@@ -520,9 +406,8 @@ def test_rewrite_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
             [*COMMAND, "rewrite", "s.t", *subprocess_spark.place], lambda output: "[1/" in output, delay
         )
         found, specs, verified = subprocess_spark.run(ROWS, SPECS, ("seal", "s.t", "--dry-run"))
-        # During Spark's overwrite, a partition may be missing; the next run writes it.
-        assert all(row in rows for row in found), delay
-        if {spec[1] for spec in specs} == {buckets} and found == rows:
+        assert found == rows, delay
+        if {spec[1] for spec in specs} == {buckets}:
             # The killed run had almost finished, so create new work for the next one.
             assert verified[0] == 0, verified[1]
             buckets = {8: 16, 16: 4, 4: 8}[buckets]
@@ -572,6 +457,5 @@ def test_evolving_dbt_run_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
             subprocess_spark.dbt(*command(run, buckets)), lambda output: "START sql" in output, delay
         )
         found, _ = complete(run, buckets)
-        for row in found:
-            assert row in (expected(run - 1)[row[0]], expected(run)[row[0]]), delay
+        assert found in (expected(run - 1), expected(run)), delay
     assert ended < KILLS

@@ -80,7 +80,7 @@ def test_partition_value_without_a_sql_literal_does_not_block_the_others(tables:
             renamed.getValues()[0] = "1.0"
             client.renamePartition(DB, "spelled", partition.getValues(), renamed)
     tables.alter("spelled", 8)
-    assert "Spark spells its values in another way" in tables.said("rewrite", "spelled", code=2)
+    assert "Spark formats its values differently" in tables.said("rewrite", "spelled", code=2)
     assert ("sealed", 8, 1) in tables.record("spelled").values()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import itertools
 import sqlite3
@@ -31,7 +30,6 @@ from spark_bucketing.table.metadata import partition_of
 from spark_bucketing.table.model import Column, Partition, Status, Table, words
 from spark_bucketing.table.partition_predicates import covering
 from spark_bucketing.table.rewrite import RewritePlan, plan_rewrite
-from spark_bucketing.table.staging import intermediate_name
 
 MERGING = Merging("auto", 2, 4)
 DS = (Column("ds", "string"),)
@@ -265,21 +263,12 @@ def test_partitions_with_shared_directories_are_not_rewritten() -> None:
     assert "also contains the table" in plan(whole).left[0][1]
 
 
-def test_staging_table_does_not_exceed_the_limit() -> None:
+def test_statement_does_not_exceed_the_limits() -> None:
     sizes = [40, 40, 40, 150, 1]
     found = plan(*(part(f"ds={d}", None, size=size * 2**30) for d, size in zip("abcde", sizes, strict=True)))
     assert ["".join(partition.name[3:] for partition in batch) for batch in found.batches()] == ["ab", "c", "d", "e"]
     many = plan(*(part(f"ds={number}", None) for number in range(2001)))
     assert [len(batch) for batch in many.batches()] == [1000, 1000, 1]
-
-
-def test_staging_table_has_the_name_that_the_macros_expect() -> None:
-    assert intermediate_name("db.t", "staged") == "`db`.`t__dbt_staged`"
-    long = "t" * 120
-    assert (
-        intermediate_name(f"db.{long}", "staged")
-        == f"`db`.`{'t' * 80}_{hashlib.md5(long.encode()).hexdigest()}__dbt_staged`"
-    )
 
 
 def shown(seen: Table) -> str:

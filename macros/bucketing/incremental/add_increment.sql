@@ -30,14 +30,16 @@
   {%- set overwrite = increment.strategy in ['insert_overwrite', 'microbatch'] -%}
   {%- set plain = spark_bucketing.without_expressions(reconciled.columns) -%}
   {%- set rows = spark_bucketing.aligned_rows(relation, plain, existing_columns, layout.partition_by if rewrite else []) -%}
+  {#- The query runs before the table changes, because it may read it. -#}
+  {%- set direct = spark_bucketing.overwrites_files(layout) and not reconciled.added and change != 'evolve' -%}
   {%- if overwrite and not layout.partition_by -%}
     {% do spark_bucketing.build_table(relation, [source], reconciled.columns, layout, existing) %}
-  {%- elif overwrite and not rewrite and not batch and not spark_bucketing.reads_relation(source, relation) -%}
+  {%- elif overwrite and not rewrite and not batch and (direct or not spark_bucketing.reads_relation(source, relation)) -%}
     {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
     {% do spark_bucketing.overwrite_partitions(relation, source, reconciled.columns, layout) %}
-  {%- elif not overwrite and not rewrite and spark_bucketing.merges_in_place(layout) -%}
+  {%- elif not overwrite and not rewrite and spark_bucketing.replaces_files(layout) -%}
     {% do spark_bucketing.validate_merge_predicates(rows, source, increment) %}
-    {#- Rows that need Spark's store assignment get it before the merge compares their keys. The query runs before the table changes, because it may read it. -#}
+    {#- Rows that need Spark's store assignment get it before the merge compares their keys. -#}
     {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout)
         if spark_bucketing.converted_columns(reconciled.columns) or reconciled.added or change == 'evolve' -%}
     {%- set new_rows = spark_bucketing.quote_relation(input) if input else '(select ' ~ spark_bucketing.select_list(reconciled.columns, layout.partition_by) ~ ' from ' ~ source ~ ')' -%}

@@ -14,8 +14,8 @@
 {%- endmacro %}
 
 
-{#- Whether a MERGE INTO statement can change a bucketed table in this session. Stock Spark rejects the statement. -#}
-{% macro merges_in_place(layout) -%}
+{#- Returns whether statements of this session can replace files of a bucketed table. Stock Spark replaces only partitions and tables. -#}
+{% macro replaces_files(layout) -%}
   {{ return(layout.clustered_by and layout.bucket_hash != 'spark' and spark_bucketing.extension_enabled()) }}
 {%- endmacro %}
 

@@ -13,7 +13,6 @@
   {%- set create -%}
     create table {{ spark_bucketing.quote_relation(staged) }} using {{ layout.file_format }}
     tblproperties {{ spark_bucketing.property_list({
-        'bucketing.staging': 'increment',
         'bucketing.staging_empties': touched.lose,
     }) }}
     as select {{ names }}{{ ', true as `__dbt_row`' if touched.lose }} from {{ content }}

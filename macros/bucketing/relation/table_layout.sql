@@ -25,7 +25,7 @@
   {%- set comment = modules.re.search('(?s)\nComment: (.*?)(?=' ~ after ~ ')', text) -%}
   {%- set properties = modules.re.findall('(?ms)^Table Properties: (\\[.*?\\])$', text) | last | default('') -%}
   {%- set property = {} -%}
-  {%- for key in ['bucketing.build', 'bucketing.replaces', 'bucketing.staging_empties', 'bucketing.written_as', 'bucketing_version'] -%}
+  {%- for key in ['bucketing.build', 'bucketing.definition', 'bucketing.replaces', 'bucketing.staging_empties', 'bucketing.written_as', 'bucketing_version'] -%}
     {%- do property.update({key: modules.re.findall('(?:^\\[|, )' ~ modules.re.escape(key) ~ '=([^],]*)', properties) | first | default(none)}) -%}
   {%- endfor -%}
   {%- set file_sizes = dict(modules.re.findall('(?:^\\[|, )(bucketing\\.(?:rows_per_file|target_file_size))=([^],]*)', properties)) -%}
@@ -42,6 +42,7 @@
       'location': details['Location'],
       'comment': comment.group(1) if comment else '',
       'build': property['bucketing.build'],
+      'definition': property['bucketing.definition'],
       'identity': property['bucketing.build'] or details['Created Time'],
       'replaces': property['bucketing.replaces'],
       'written_as': property['bucketing.written_as'],

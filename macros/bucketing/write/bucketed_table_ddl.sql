@@ -10,23 +10,23 @@
   layout: dict, from resolve_layout() or resolve_organized_layout()
 -#}
 {% macro bucketed_table_ddl(relation, columns, layout) -%}
-  {%- set version = spark_bucketing.bucketing_versions().get(layout.bucket_hash) -%}
-  {%- set hive = version is not none -%}
   {%- set build = 'build-' ~ modules.datetime.datetime.now().strftime('%Y%m%d%H%M%S%f') -%}
   {%- do context.update({'__spark_bucketing_build': build}) -%}
   {%- do context.setdefault('__spark_bucketing_made', {}).update({spark_bucketing.quote_relation(relation): layout.location_root is none}) -%}
-  {%- set properties = dict(layout.tblproperties) -%}
-  {%- do properties.update({'bucketing.build': build}) -%}
-  {%- if hive -%}
-    {%- do properties.update({'bucketing_version': version}) -%}
-  {%- endif -%}
-  {%- if not layout.clustered_by -%}
-    {%- do properties.update(dict(spark_bucketing.file_size_properties(layout), **{'bucketing.written_as': spark_bucketing.written_as(layout)})) -%}
-    {%- for setting in ['range_by', 'implicit_partition_by'] if layout[setting] -%}
-      {%- do properties.update({'bucketing.' ~ setting: tojson(layout[setting])}) -%}
-    {%- endfor -%}
-  {%- endif -%}
-  create table {{ spark_bucketing.quote_relation(relation) }} (
+  {%- set properties = spark_bucketing.table_properties(layout) -%}
+  {%- do properties.update({'bucketing.build': build, 'bucketing.definition': spark_bucketing.definition_digest(columns, layout)}) -%}
+  create table {{ spark_bucketing.quote_relation(relation) }} {{ spark_bucketing.table_definition(columns, layout) }}
+  {%- if layout.location_root %}
+  location {{ spark_bucketing.string_literal(layout.location_root.rstrip('/') ~ '/' ~ model.alias ~ '/' ~ build) }}
+  {%- endif %}
+  tblproperties {{ spark_bucketing.property_list(properties) }}
+{%- endmacro %}
+
+
+{#- Returns the clauses of CREATE TABLE that are the same for each build. -#}
+{% macro table_definition(columns, layout) -%}
+  {%- set hive = layout.bucket_hash in spark_bucketing.bucketing_versions() -%}
+  (
     {{ spark_bucketing.column_definitions(spark_bucketing.spelled_for_hive(columns, layout) if hive else columns, layout.partition_by) }}
   )
   {%- if not hive %}
@@ -45,10 +45,28 @@
   {%- if hive %}
   {{ spark_bucketing.hive_storage_clause(layout) }}
   {%- endif %}
-  {%- if layout.location_root %}
-  location {{ spark_bucketing.string_literal(layout.location_root.rstrip('/') ~ '/' ~ model.alias ~ '/' ~ build) }}
-  {%- endif %}
-  tblproperties {{ spark_bucketing.property_list(properties) }}
+{%- endmacro %}
+
+
+{#- Returns the table properties that are the same for each build. -#}
+{% macro table_properties(layout) -%}
+  {%- set properties = dict(layout.tblproperties) -%}
+  {%- if layout.bucket_hash in spark_bucketing.bucketing_versions() -%}
+    {%- do properties.update({'bucketing_version': spark_bucketing.bucketing_versions()[layout.bucket_hash]}) -%}
+  {%- endif -%}
+  {%- if not layout.clustered_by -%}
+    {%- do properties.update(dict(spark_bucketing.file_size_properties(layout), **{'bucketing.written_as': spark_bucketing.written_as(layout)})) -%}
+    {%- for setting in ['range_by', 'implicit_partition_by'] if layout[setting] -%}
+      {%- do properties.update({'bucketing.' ~ setting: tojson(layout[setting])}) -%}
+    {%- endfor -%}
+  {%- endif -%}
+  {{ return(properties) }}
+{%- endmacro %}
+
+
+{#- Returns a digest of the definition of a table. If it is the same for the next build, the build can replace the rows of the table. -#}
+{% macro definition_digest(columns, layout) -%}
+  {{ return(local_md5(spark_bucketing.table_definition(columns, layout) ~ spark_bucketing.property_list(spark_bucketing.table_properties(layout)) ~ layout.location_root)) }}
 {%- endmacro %}
 
 

@@ -1,5 +1,6 @@
 {#-
-  Builds an intermediate table, verifies it, and then replaces the whole table with it.
+  Replaces all rows of a table, or creates it. If only the rows change, one INSERT OVERWRITE of the session extension replaces all files at once.
+  Otherwise, the macro builds an intermediate table, verifies it, and then replaces the whole table with it.
 
   sources: list of relations or queries in parentheses, as SQL, which are written one after another
   columns: list of {name, type[, expression]}
@@ -7,8 +8,21 @@
   batches: list that contains the microbatch of each source, or none for each source of a model without batches
 -#}
 {% macro build_table(relation, sources, columns, layout, existing, batches=[none]) -%}
-  {%- set tmp = spark_bucketing.intermediate_relation(relation, 'tmp') -%}
   {% do spark_bucketing.warn_about_small_files(sources, layout) %}
+  {%- if not batches[0] and spark_bucketing.keeps_definition(relation, columns, layout, existing) and not spark_bucketing.reads_relation(sources[0], relation) -%}
+    {% do spark_bucketing.overwrite_partitions(relation, sources[0], columns, layout, 'static') %}
+    {%- if layout.partition_by -%}
+      {% do spark_bucketing.mark_written(relation) %}
+    {%- endif -%}
+    {% do spark_bucketing.drop_relation_with_files(spark_bucketing.intermediate_relation(relation, 'staged')) %}
+  {%- else -%}
+    {% do spark_bucketing.build_and_swap(relation, sources, columns, layout, existing, batches) %}
+  {%- endif -%}
+{%- endmacro %}
+
+
+{% macro build_and_swap(relation, sources, columns, layout, existing, batches) -%}
+  {%- set tmp = spark_bucketing.intermediate_relation(relation, 'tmp') -%}
   {% do spark_bucketing.drop_relation_with_files(tmp) %}
   {% do spark_bucketing.execute_sql(spark_bucketing.bucketed_table_ddl(tmp, columns, layout)) %}
   {%- for source in sources -%}
@@ -25,4 +39,22 @@
     {% do spark_bucketing.validate_build(tmp, spark_bucketing.found_build(tmp), context['__spark_bucketing_build']) %}
   {%- endif -%}
   {% do spark_bucketing.swap_relations(tmp, relation, existing) %}
+{%- endmacro %}
+
+
+{#-
+  Returns whether an INSERT OVERWRITE of the session extension can replace the rows of a table, because everything else stays as it is. `--full-refresh`
+  creates the table again, so it also repairs a table whose files or records are damaged.
+-#}
+{% macro keeps_definition(relation, columns, layout, existing) -%}
+  {%- if not existing or existing.type != 'table' or should_full_refresh()
+      or not spark_bucketing.overwrites_files(layout) or not spark_bucketing.distributes_writes(layout)
+      or existing.definition != spark_bucketing.definition_digest(columns, layout)
+      or spark_bucketing.describe_layout(existing) != spark_bucketing.describe_layout(layout) -%}
+    {{ return(false) }}
+  {%- endif -%}
+  {#- Another statement may have altered the columns since. -#}
+  {%- set expected = spark_bucketing.order_columns(columns, layout.partition_by) -%}
+  {%- set found = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}
+  {{ return(spark_bucketing.column_definitions(expected, []) | lower == spark_bucketing.column_definitions(found, []) | lower) }}
 {%- endmacro %}

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ TABLES = {
     "whole": f"(k int, v string, p string) {BUCKETS} stored as parquet",
     "organized": f"(k int, v string, p string) using parquet {OPTIONS} partitioned by (p) {ORGANIZED}",
     "organized whole": f"(k int, v string, p string) using parquet {ORGANIZED}",
+    "spark layout": f"(k int, v string, p string) using parquet partitioned by (p) {BUCKETS}",
     "organized static": f"(k int, v string, p string, q string) using parquet partitioned by (p, q) {ORGANIZED}",
 }
 ROWS = "select /*+ repartition(4) */ cast(id as int) as k, cast(id as string) as v, concat('p', id % 3) as p from range(60)"
@@ -134,6 +136,49 @@ def statuses(tables: Tables, name: str) -> list[tuple[object, ...]]:
     return tables.sql(f"select partition, status from bucket_specs('{name}')")
 
 
+STATIC_MODE = (
+    "insert overwrite shared select /*+ partition_overwrite_mode('static') */ k, 'new', p from rows where p = 'p1'"
+)
+
+
+@pytest.mark.parametrize("of", ["partitioned", "organized"])
+def test_hint_replaces_all_partitions(tables: Tables, of: str) -> None:
+    create(tables, "shared", of)
+    tables.sql(STATIC_MODE)
+    assert tables.sql("select p, v, count(*) from shared group by p, v") == [("p1", "new", 20)]
+    assert tables.sql("show partitions shared") == [("p=p1",)]
+
+
+@pytest.mark.parametrize(
+    ("key", "of"), [(ATOMIC, "partitioned"), ("spark.bucketing.enabled", "partitioned"), (None, "spark layout")]
+)
+def test_hint_is_an_error_if_spark_would_run_the_statement(
+    tables: Tables, spark: SparkSession, key: str | None, of: str
+) -> None:
+    create(tables, "shared", of)
+    before = contents(tables, "shared", of)
+    with ExitStack() as settings:
+        if key:
+            settings.enter_context(setting(spark, key, "false"))
+        with pytest.raises(Exception, match="Cannot replace all partitions of"):
+            tables.sql(STATIC_MODE)
+    assert contents(tables, "shared", of) == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        STATIC_MODE.replace("overwrite shared", "into shared"),
+        STATIC_MODE.replace("'static'", "'dynamic'"),
+        STATIC_MODE.replace("('static')", ""),
+    ],
+)
+def test_wrong_hint_is_an_error(tables: Tables, statement: str) -> None:
+    create(tables, "shared", "partitioned")
+    with pytest.raises(Exception, match="Cannot parse the hint `PARTITION_OVERWRITE_MODE`"):
+        tables.sql(statement)
+
+
 def location(tables: Tables, name: str) -> Path:
     found = dict(row[:2] for row in tables.sql(f"describe formatted {name}"))
     return Path(str(found["Location"]).removeprefix("file:"))
@@ -150,7 +195,10 @@ def session(spark: SparkSession) -> SparkSession:
     return made
 
 
-def test_statements_overwrite_different_partitions_at_the_same_time(tables: Tables, spark: SparkSession) -> None:
+@pytest.mark.parametrize("turns", [4, pytest.param(30, marks=pytest.mark.long)])
+def test_statements_overwrite_different_partitions_at_the_same_time(
+    tables: Tables, spark: SparkSession, turns: int
+) -> None:
     create(tables, "shared", "partitioned")
     table = f"{tables.database}.shared"
 
@@ -159,17 +207,17 @@ def test_statements_overwrite_different_partitions_at_the_same_time(tables: Tabl
             f"insert overwrite {table} partition (p = 'p{number}') select cast(id as int), '{{}}' from range(20)"
         )
         mine = session(spark)
-        for turn in range(3):
+        for turn in range(turns):
             mine.sql(statement.format(turn)).collect()
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(overwrite, range(4)))
     tables.sql("refresh table shared")
     assert tables.sql("select p, v, count(*) from shared group by p, v order by p") == [
-        (f"p{n}", "2", 20) for n in range(4)
+        (f"p{n}", str(turns - 1), 20) for n in range(4)
     ]
     assert {row[1] for row in statuses(tables, "shared")} == {"sealed"}
-    assert not list((location(tables, "shared") / "_overwriting").iterdir())
+    assert not (location(tables, "shared") / "_overwriting").exists()
 
 
 @pytest.mark.parametrize("source", ["the table", "other rows"])
@@ -201,7 +249,7 @@ def test_failed_query_changes_nothing(tables: Tables) -> None:
             "insert overwrite shared partition (p) select k, if(k = 50, raise_error('no value'), v), p from rows"
         )
     assert contents(tables, "shared", "partitioned") == before
-    assert not list((location(tables, "shared") / "_overwriting").glob("*")) and not replacements(tables, "shared")
+    assert not (location(tables, "shared") / "_overwriting").exists() and not replacements(tables, "shared")
 
 
 def test_files_of_a_dropped_partition_are_replaced(tables: Tables, tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from spark_bucketing.table.model import Status, total_size
 from spark_bucketing.table.overview import qualified, read_overviews
 from spark_bucketing.table.partition_predicates import select_partitions
 from spark_bucketing.table.rewrite import RewritePlan, Rewriter, plan_rewrite
-from spark_bucketing.table.staging import find_staging, is_complete
 from spark_bucketing.table.verification import verify_table
 from spark_bucketing.table.warehouse import Warehouse
 from spark_bucketing.units import count
@@ -114,11 +113,8 @@ def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -
 def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
     """Rewrite partitions of TABLE with the table's current bucket spec and one file per bucket.
 
-    Skips partitions that are already sealed with this spec. Copies the other partitions to a staging table, compares
-    the row counts, and overwrites the partitions from the staging table. If the command is interrupted or killed, run
-    it again. The next run continues from a complete staging table, or drops an incomplete one.
-
-    No other job may write to these partitions, and no other rewrite of the table may run at the same time.
+    Skips partitions that are already sealed with this spec. Replaces the files of the other partitions at once, so
+    that queries with the extension see the old or the new files. If the command is interrupted or killed, run it again.
     """
     with progress_line() as line, opened(place, line) as (warehouse, target):
         name = qualified(name, target.schema)
@@ -126,11 +122,6 @@ def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
         found = read_table(warehouse, name)
         # Report an invalid predicate before making any change.
         chosen, unclear = select_partitions(warehouse, found, where)
-        if dry_run:
-            _show_recovery(warehouse, name, line)
-        elif Rewriter(warehouse, found, line.echo).recover():
-            found = read_table(warehouse, name)
-            chosen, unclear = select_partitions(warehouse, found, where)
         plan = plan_rewrite(found, chosen, unclear)
         if found.partitions and not chosen:
             line.echo(f"{name}: none of {count(len(found.partitions), 'partition')} matches --where.")
@@ -159,15 +150,6 @@ def stats(name: str, repair: bool, form: str, place: Place) -> None:
         line.show(f"listing files of {name}")
         files = read_file_statistics(warehouse, organized)
     write_file_statistics_report(name, files, form, standard_output(form))
-
-
-def _show_recovery(warehouse: Warehouse, name: str, line: ProgressLine) -> None:
-    staging = find_staging(warehouse, name)
-    if staging:
-        what = "completed" if is_complete(staging) else "dropped"
-        line.echo(
-            f"{staging.name}: an earlier run crashed or is still running; this staging table would be {what} first."
-        )
 
 
 def _rewrite(warehouse: Warehouse, plan: RewritePlan, line: ProgressLine) -> None:

@@ -1,28 +1,22 @@
-"""Rewrite many partitions in one pass with the table's bucket spec; see docs/explanation/replacing-rows.md.
+"""Rewrite many partitions in one pass with the table's bucket spec.
 
-1. Copy the partitions' rows with CREATE TABLE AS SELECT to a staging table, which the next run drops after a crash.
-2. Compare row counts per partition, and mark the staging table as complete. A run after a later crash continues here.
-3. INSERT OVERWRITE the partitions from the staging table.
-4. Compare row counts per partition, and check the seals.
-5. Drop the staging table.
+An UPDATE that changes no value replaces the files of all partitions at once; see docs/explanation/replacing-rows.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from spark_bucketing.errors import BucketingError, TableError
+from spark_bucketing.errors import TableError
 from spark_bucketing.spec import HASH_OF_VERSION, STATED_VERSIONS, VERSION_PROPERTY, BucketSpec, stated_version
-from spark_bucketing.table import sql, staging
+from spark_bucketing.table import sql
 from spark_bucketing.table.metadata import read_partitions
 from spark_bucketing.table.model import Partition, Table, one_spelling, words
 from spark_bucketing.table.partition_predicates import covering
-from spark_bucketing.table.staging import Staging
 from spark_bucketing.table.warehouse import Warehouse
 
-# Limits for one staging table: its bytes are stored twice, and one statement names all of its
-# partitions.
+# Limits for one statement: until it commits, its files are stored twice, and it names all of its partitions.
 _BATCH_BYTES = 100 * 2**30
 _BATCH_PARTITIONS = 1000
 # Number of partitions that a message names.
@@ -41,10 +35,7 @@ class RewritePlan:
     left: tuple[tuple[Partition, str], ...]  # partitions that cannot be overwritten, with the reason
 
     def batches(self) -> Iterator[tuple[Partition, ...]]:
-        """Yield the partitions in batches.
-
-        Each batch gets its own staging table.
-        """
+        """Yield the partitions in batches, each of which one statement rewrites."""
         batch: list[Partition] = []
         held = 0
         for partition in self.todo:
@@ -97,7 +88,7 @@ def plan_rewrite(table: Table, chosen: Sequence[Partition], unclear: frozenset[s
     Args:
         table: the bucketed table.
         chosen: the selected partitions.
-        unclear: names of partitions that an INSERT cannot address.
+        unclear: names of partitions that a statement cannot address.
 
     Raises:
         TableError: the table has no spec that rewritten partitions can get.
@@ -128,7 +119,7 @@ def _inside(table: Table) -> Mapping[str, Sequence[str]]:
 
 
 def _obstacle(part: Partition, unclear: frozenset[str], inside: Mapping[str, Sequence[str]]) -> str:
-    """Return why INSERT OVERWRITE would not replace exactly this partition, or an empty string if it would."""
+    """Return why a statement would not replace the files of exactly this partition, or an empty string if it would."""
     if part.name in unclear:
         return "Spark formats its values differently, so an INSERT would write to another directory"
     others = (name for name in inside.get(one_spelling(part.location), ()) if name != part.name)
@@ -136,7 +127,7 @@ def _obstacle(part: Partition, unclear: frozenset[str], inside: Mapping[str, Seq
 
 
 class Rewriter:
-    """Replaces the rows of partitions, using a staging table.
+    """Replaces the files of partitions with files that have the table's spec.
 
     Args:
         warehouse: a warehouse with an open session.
@@ -147,138 +138,36 @@ class Rewriter:
     def __init__(self, warehouse: Warehouse, table: Table, notify: Callable[[str], None]) -> None:
         self._warehouse, self._table, self._notify = warehouse, table, notify
         self._name = sql.table(table.name)
-        self._keys = sql.names(table.columns)
 
     def run(self, batch: Sequence[Partition]) -> int:
-        """Rewrite a batch of partitions with the table's spec.
+        """Rewrite a batch of partitions with the table's spec, in one statement that changes no value.
 
         Returns:
             The number of replaced partitions. Partitions without rows are not replaced.
 
         Raises:
-            BucketingError: the rewrite failed. The next run completes it or drops the staging table.
+            TableError: partitions with rows are not sealed with the table's spec afterwards.
+            SparkError: the statement failed, and no file was replaced.
         """
-        self._refresh()
-        staged = staging.stage_rows(self._warehouse, self._table, self._condition(batch))
-        try:
-            self._compare(staged, batch, f"No partition of table `{self._table.name}` was replaced")
-        except BucketingError:
-            self._drop(staged.name)
-            raise
-        staging.complete(self._warehouse, self._table, staged.name)
-        self._replace(staged)
-        for part in batch:
-            if part.values not in staged.filled:
-                self._notify(
-                    f"{part.name} has files without rows and was skipped. Run `spark-bucketing table seal` to seal it."
-                )
-        return len(staged.filled)
-
-    def recover(self) -> bool:
-        """Complete or clean up an interrupted run of this command or of dbt.
-
-        Returns:
-            Whether partitions were replaced.
-
-        Raises:
-            TableError: the staged rows no longer match the table, or another writer changed the partitions.
-        """
-        left = staging.find_staging(self._warehouse, self._table.name)
-        if left is None:
-            return False
-        if not staging.is_complete(left):
-            self._notify(f"An earlier run crashed while writing {left.name}; dropping this table.")
-            self._drop(left.name)
-            return False
-        staged = staging.complete_staging(self._warehouse, self._table, left)
-        there = named(self._filled(staged, self._table.partitions)) or "partitions"
-        # The staged rows are unchanged, so the partitions must still have the same number of rows, or none.
-        if staged.same_rows:
-            self._compare(
-                staged,
-                self._filled(staged, self._table.partitions),
-                f"An earlier run crashed while it replaced {there} of table `{self._table.name}`, and another job "
-                "has since written to the table. Nothing was changed",
-                f"make sure that the table has all rows, and drop {staged.name}",
-                or_none=True,
-            )
-        self._notify(f"An earlier run crashed while it replaced {there}; completing it from {staged.name}.")
-        self._replace(staged)
-        return True
-
-    def _replace(self, staged: Staging) -> None:
-        """Overwrite the partitions with the staged rows, compare the row counts, and drop the staging table."""
-        self._refresh()
-        columns = sql.names(self._table.all_columns)
-        self._warehouse.change(
-            f"insert overwrite table {self._name} partition ({self._keys}) select {columns} from {staged.rows}"  # noqa: S608
-        )
-        partitions = read_partitions(self._warehouse, self._table.name)
-        for part in partitions:
-            if part.values in staged.emptied:
-                spec = sql.partition_spec(self._table.columns, part)
-                self._warehouse.change(f"alter table {self._name} drop if exists {spec}")
-        written = self._filled(staged, partitions)
-        self._compare(
-            staged,
-            written,
-            f"The rows of table `{self._table.name}` remain in {staged.name}, and the next run writes them again",
-        )
-        self._drop(staged.name)
-        self._refuse_unsealed(written)
-
-    @staticmethod
-    def _filled(staged: Staging, partitions: Sequence[Partition]) -> list[Partition]:
-        return [part for part in partitions if part.values in staged.filled]
-
-    def _refresh(self) -> None:
         self._warehouse.change(f"refresh table {self._name}")
-
-    def _drop(self, name: str) -> None:
-        self._warehouse.change(f"drop table if exists {name}")
-
-    def _condition(self, parts: Sequence[Partition]) -> str:
-        """Return a predicate that selects the rows of these partitions, including partitions that no longer exist."""
-        names = {part.name for part in parts}
-        others = (part for part in self._table.partitions if part.name not in names)
-        return covering(replace(self._table, partitions=(*others, *parts)), parts)
-
-    def _compare(
-        self,
-        staged: Staging,
-        parts: Sequence[Partition],
-        consequence: str,
-        instead: str = "if another job writes to the table, wait for it, and run the command again",
-        or_none: bool = False,
-    ) -> None:
-        """Raise an error unless each partition has as many rows in the table as in the staging table.
-
-        With `or_none`, the table may also have no rows in a partition.
-        """
-        self._refresh()
-        counted = (
-            f"select {self._keys}, count(*) as here, 0 as there from {self._name} where {self._condition(parts)} "  # noqa: S608
-            f"group by {self._keys} union all select {self._keys}, 0, count(*) from {staged.rows} group by {self._keys}"
-        )
-        different = self._warehouse.rows(
-            f"select to_json(struct({self._keys})) as place, sum(here) as here, sum(there) as there from ({counted}) "  # noqa: S608
-            f"group by {self._keys} having sum(here) not in (sum(there){', 0' if or_none else ''}) limit {_NAMED}"
-        )
-        if different:
-            found = "; ".join(
-                f"{row['place']} has {row['here']:,} rows in the table, and {row['there']:,}" for row in different
-            )
-            raise TableError(
-                f"{consequence}.",
-                found=f"{found} in the staging table {staged.name}",
-                expected="the same number of rows" + (", or none" if or_none else ""),
-                instead=instead,
-            )
-
-    def _refuse_unsealed(self, parts: Sequence[Partition]) -> None:
-        """Raise an error unless all partitions are sealed with the table's spec and have one file per bucket."""
+        column = sql.name(next(c.name for c in self._table.all_columns if c not in self._table.columns))
+        self._warehouse.change(f"update {self._name} set {column} = {column} where {covering(self._table, batch)}")  # noqa: S608
+        names = {part.name for part in batch}
         target = target_of(self._table)
-        bad = [part for part in parts if not part.has(target)]
+        found = [part for part in read_partitions(self._warehouse, self._table.name) if part.name in names]
+        left = [part for part in found if not part.has(target)]
+        empty = {part.name for part in left if self._is_empty(part)}
+        self._refuse_unsealed([part for part in left if part.name not in empty], target)
+        for name in sorted(empty):
+            self._notify(f"{name} has files without rows and was skipped. Run `spark-bucketing table seal` to seal it.")
+        return len(batch) - len(empty)
+
+    def _is_empty(self, part: Partition) -> bool:
+        where = covering(self._table, [part])
+        return not self._warehouse.rows(f"select 1 as found from {self._name} where {where} limit 1")  # noqa: S608
+
+    def _refuse_unsealed(self, bad: Sequence[Partition], target: BucketSpec) -> None:
+        """Raise an error if there are partitions that are not sealed with the table's spec."""
         if bad:
             raise TableError(
                 f"Not all partitions of table `{self._table.name}` are sealed after the rewrite.",

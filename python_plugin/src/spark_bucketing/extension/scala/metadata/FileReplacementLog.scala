@@ -141,7 +141,7 @@ object Replacement {
 
   /** Returns when a replacement that is not done started, in milliseconds since 1970. */
   def startOf(of: Replacement, fs: FileSystem): Long =
-    children(of.folder, fs).filterNot(_.getPath.getName == Staged).map(_.getModificationTime).minOption.getOrElse(System.currentTimeMillis)
+    children(of.folder, fs).filterNot(_.getPath.getName == Staged).map(_.getModificationTime).foldLeft(System.currentTimeMillis)(_ min _)
 
   /** Commits a replacement. Returns false if another run has undone it. */
   def commit(of: Replacement, fs: FileSystem): Boolean = renamed(of.folder, Started, Committed, fs)

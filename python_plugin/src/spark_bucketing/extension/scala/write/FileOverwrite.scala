@@ -5,6 +5,7 @@ import java.util.UUID
 import java.util.concurrent.ThreadLocalRandom
 
 import scala.annotation.tailrec
+import scala.util.Try
 
 import org.apache.hadoop.fs.{FileSystem, Path}
 
@@ -40,14 +41,18 @@ class FileOverwrite(session: SparkSession, table: CatalogTable, isDynamic: Boole
    * Runs the statement.
    *
    * @param write writes the new files into a directory, in subdirectories by partition
+   * @return the final name of each written file
    */
-  def run(write: Path => Unit): Unit = {
+  def run(write: Path => Unit): String => String = {
     FileOverwrite.clean(root, fs)
     val folder = fs.makeQualified(new Path(root, s"${System.currentTimeMillis}-${UUID.randomUUID}"))
     try {
       write(folder)
       replace(FileOverwrite.filesBelow(folder, fs).map(file => specOf(file.getParent, folder) -> file))
-    } finally fs.delete(folder, true)
+    } finally {
+      fs.delete(folder, true)
+      Try(fs.delete(root, false)) // fails if another statement has files in it
+    }
   }
 
   private def specOf(folder: Path, of: Path): TablePartitionSpec = {
@@ -55,12 +60,14 @@ class FileOverwrite(session: SparkSession, table: CatalogTable, isDynamic: Boole
     if (path.isEmpty) Map.empty else PartitioningUtils.parsePathFragment(path)
   }
 
+  /** Replaces the files. If another statement comes first, it starts again, with new names: an undone replacement hides its names, and is deleted later. */
   @tailrec
-  private def replace(written: Seq[(TablePartitionSpec, Path)], attempts: Int = FileOverwrite.Attempts): Unit = {
+  private def replace(written: Seq[(TablePartitionSpec, Path)], attempts: Int = FileOverwrite.Attempts): String => String = {
     val replacement = new FileReplacement(session, table)
     replacement.awaitOthers()
+    val named: String => String = FileOverwrite.renamed(UUID.randomUUID.toString)
     val isDone = try {
-      once(replacement, written)
+      once(replacement, written, named)
       true
     } catch {
       // The new files are gone if another statement has undone this replacement after they were moved.
@@ -69,19 +76,18 @@ class FileOverwrite(session: SparkSession, table: CatalogTable, isDynamic: Boole
         logInfo(s"The replacement of files of ${table.identifier.unquotedString} starts again.", changed)
         false
     }
-    if (!isDone) {
+    if (isDone) named
+    else {
       Thread.sleep(ThreadLocalRandom.current.nextLong(FileOverwrite.PauseMillis))
       replace(written, attempts - 1)
     }
   }
 
-  private def once(replacement: FileReplacement, written: Seq[(TablePartitionSpec, Path)]): Unit = {
+  private def once(replacement: FileReplacement, written: Seq[(TablePartitionSpec, Path)], named: String => String): Unit = {
     val seen = read.getOrElse(replacement.last)
     val partitions = written.map(_._1).toSet
     val going = replacement.filesOf(partition => if (isDynamic) partitions(partition) else static.toSet.subsetOf(partition.toSet))
-    val coming = written.map { case (partition, file) =>
-      if (partition.isEmpty) Move(file, replacement.pathInTable(file.getName), None, isNewPartition = false) else replacement.moveToNew(file, partition)
-    }
+    val coming = written.map { case (partition, file) => replacement.moveTo(file, partition, named(file.getName)) }
     if (going.nonEmpty || coming.nonEmpty) {
       val folder = replacement.newFolder()
       try replacement.replace(folder, seen, going, coming, overwrites = true)(_ => ()) catch {
@@ -106,13 +112,13 @@ object FileOverwrite {
   private val CrashedMillis: Long = 7L * 24 * 60 * 60 * 1000
 
   /** Returns how to replace the files of a table, if the statement is an INSERT OVERWRITE of a table whose files may be replaced. */
-  def of(session: SparkSession, write: V1WriteCommand, table: CatalogTable): Option[FileOverwrite] = write match {
+  def of(session: SparkSession, write: V1WriteCommand, table: CatalogTable, isStatic: Boolean): Option[FileOverwrite] = write match {
     case insert: InsertIntoHadoopFsRelationCommand if BucketingConf.overwritesAtomically && CurrentReads.isChangeable(table) =>
       val mode = SealedCommands.modeOf(insert)
       if (!mode.overwrites || mode.onlyNew) None else {
         // The query is planned after this, so it reads the files of this replacement or a later one.
         val read = if (reads(insert.query, table)) Some(new FileReplacement(session, table).last) else None
-        Some(new FileOverwrite(session, table, insert.dynamicPartitionOverwrite, insert.staticPartitions, read))
+        Some(new FileOverwrite(session, table, insert.dynamicPartitionOverwrite && !isStatic, insert.staticPartitions, read))
       }
     case _ => None
   }
@@ -125,10 +131,16 @@ object FileOverwrite {
     })
   }
 
+  // The names of Spark's files contain the id of their job.
+  private val JobId = "(?<=part-[0-9]{1,9}-)[0-9a-f-]{36}"
+
+  /** Returns the name of a file as if another job had written it. */
+  private def renamed(job: String)(name: String): String = if (name.matches(s".*$JobId.*")) name.replaceFirst(JobId, job) else s"${name}_$job"
+
   /** Deletes what crashed statements have left. */
   private def clean(root: Path, fs: FileSystem): Unit = if (fs.exists(root)) {
     val oldest = System.currentTimeMillis - CrashedMillis
-    fs.listStatus(root).map(_.getPath).filter(_.getName.takeWhile(_.isDigit).toLongOption.exists(_ < oldest)).foreach(fs.delete(_, true))
+    fs.listStatus(root).map(_.getPath).filter(path => Try(path.getName.takeWhile(_.isDigit).toLong).toOption.exists(_ < oldest)).foreach(fs.delete(_, true))
   }
 
   private def filesBelow(folder: Path, fs: FileSystem): Seq[Path] =

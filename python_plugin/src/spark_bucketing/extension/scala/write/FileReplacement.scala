@@ -133,17 +133,19 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   /** Waits until other statements have finished their replacements. Completes or undoes those that take too long, because their statements have crashed. */
   def awaitOthers(): Unit = {
     val start = System.currentTimeMillis
-    def hasCrashed(of: Replacement) = System.currentTimeMillis - FileReplacement.PatienceMillis > math.min(start, Replacement.startOf(of, fs))
+    // The clock of the storage may differ.
+    def hasCrashed(of: Replacement) = System.currentTimeMillis - FileReplacement.PatienceMillis > start.min(Replacement.startOf(of, fs))
     @tailrec
-    def await(): Unit = {
+    def await(isFirst: Boolean): Unit = {
       val others = Replacement.records(location, conf).filter(_.done.isEmpty)
       if (others.exists(hasCrashed)) recover()
       else if (others.nonEmpty) {
+        if (isFirst) logInfo(s"Waiting for another statement that replaces files of ${table.identifier.quotedString}.")
         Thread.sleep(FileReplacement.PauseMillis)
-        await()
+        await(isFirst = false)
       }
     }
-    await()
+    await(isFirst = true)
   }
 
   /** Completes or undoes unfinished replacements. Returns `nothing`, `undone` or `completed`. */
@@ -190,9 +192,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }
 
   /** Returns the move of a new file into a partition that has no files yet. */
-  def moveToNew(file: Path, spec: TablePartitionSpec): Move = {
+  def moveToNew(file: Path, spec: TablePartitionSpec): Move = moveTo(file, spec, file.getName)
+
+  /** Returns the move of a new file into a partition, or into a table without partitions, under a name that no file has had yet. */
+  def moveTo(file: Path, spec: TablePartitionSpec, name: String): Move = if (spec.isEmpty) Move(file, pathInTable(name), None, isNewPartition = false) else {
     val folder = known.get(spec)
-    Move(file, fs.makeQualified(new Path(folder.getOrElse(defaultLocation(spec)), file.getName)), Some(spec), folder.isEmpty)
+    Move(file, fs.makeQualified(new Path(folder.getOrElse(defaultLocation(spec)), name)), Some(spec), folder.isEmpty)
   }
 
   /** Returns the files of the selected partitions, or of a table without partitions. */

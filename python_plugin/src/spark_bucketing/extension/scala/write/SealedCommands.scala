@@ -41,9 +41,13 @@ private class SealedFileInsert(
       of.options, of.query, of.mode, of.catalogTable, of.fileIndex, of.outputColumnNames)
     with SealedWrite {
 
+  @transient private var named: String => String = identity
+
+  override protected def nameOf(file: String): String = named(file)
+
   override protected def runOf(session: ClassicSession, child: SparkPlan): Seq[Row] = overwrite match {
     case Some(files) =>
-      files.run(new InsertInto(_).run(session, child))
+      named = files.run(new InsertInto(_).run(session, child))
       Nil
     case None => super[InsertIntoHadoopFsRelationCommand].run(session, child)
   }

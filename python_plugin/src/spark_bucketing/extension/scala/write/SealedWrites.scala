@@ -120,6 +120,9 @@ trait SealedWrite extends V1WriteCommand {
   /** Runs the original Spark command. */
   protected def runOf(session: ClassicSession, child: SparkPlan): Seq[Row]
 
+  /** Returns the final name of a written file. */
+  protected def nameOf(file: String): String = file
+
   @transient private var reported: Option[Seq[(InternalRow, String)]] = None
 
   override def basicWriteJobStatsTracker(hadoopConf: Configuration): BasicWriteJobStatsTracker = {
@@ -158,7 +161,7 @@ trait SealedWrite extends V1WriteCommand {
   }
 
   private def byPartition(files: Seq[(InternalRow, String)]): SealWriter.Written = {
-    val found = files.groupBy(_._1).map { case (values, names) => specOf(values) -> names.map(_._2).toSet }
+    val found = files.groupBy(_._1).map { case (values, names) => specOf(values) -> names.map { case (_, name) => nameOf(name) }.toSet }
     // The statement has static values for all partition columns, or the table has no partition columns.
     val named = how.static.size == into.fold(0)(_.partitionColumnNames.length)
     if (named && found.isEmpty) Map(how.static -> Set.empty) else found

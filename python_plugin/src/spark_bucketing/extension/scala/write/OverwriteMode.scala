@@ -1,0 +1,44 @@
+package org.apache.spark.sql.bucketing
+package write
+
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, UnresolvedHint}
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.execution.datasources.V1WriteCommand
+
+/**
+ * A hint with which INSERT OVERWRITE replaces all partitions of a table. Without it, Spark replaces only the partitions of the new rows if the table has a
+ * Hive format, or if `spark.sql.sources.partitionOverwriteMode` is `dynamic`.
+ * {{{
+ *   INSERT OVERWRITE TABLE t SELECT /*+ PARTITION_OVERWRITE_MODE('static') */ * FROM s
+ * }}}
+ */
+object OverwriteMode {
+
+  private val Hint = "partition_overwrite_mode"
+  private val Static = "static"
+  private val Tag = TreeNodeTag[Unit]("spark_bucketing_partition_overwrite_mode")
+
+  /** Moves the hint of a parsed statement into a tag, which the analyzer keeps. */
+  def tagged(parsed: LogicalPlan): LogicalPlan = parsed match {
+    case insert: InsertIntoStatement => insert.query match {
+      case UnresolvedHint(name, values, rows) if name.equalsIgnoreCase(Hint) =>
+        if (!insert.overwrite || values.map(_.toString.toLowerCase(java.util.Locale.ROOT)) != Seq(Static)) throw Compat.refusal(
+          "Cannot parse the hint `PARTITION_OVERWRITE_MODE`.", if (insert.overwrite) values.mkString(", ") else "INSERT INTO",
+          s"'$Static' in INSERT OVERWRITE", s"write INSERT OVERWRITE TABLE t SELECT /*+ PARTITION_OVERWRITE_MODE('$Static') */")
+        val marked = insert.copy(query = rows)
+        marked.setTagValue(Tag, ())
+        marked
+      case _ => insert
+    }
+    case other => other
+  }
+
+  /** Returns whether a statement replaces all partitions because of the hint. */
+  def isStatic(write: LogicalPlan): Boolean = write.getTagValue(Tag).isDefined
+
+  def refusal(write: V1WriteCommand): Exception = Compat.refusal(
+    s"Cannot replace all partitions of ${Compat.writtenTable(write).fold("a table")(_.identifier.quotedString)}.",
+    s"the hint PARTITION_OVERWRITE_MODE('$Static') in a statement that Spark runs itself",
+    s"a bucketed table in the Hive layout or an organized table, and ${BucketingConf.ATOMIC_OVERWRITE.key}=true", "remove the hint, or change the setting")
+}
