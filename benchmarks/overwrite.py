@@ -1,9 +1,9 @@
 """Observe which files and rows readers see while a statement replaces partitions, or some of their files.
 
-The benchmark compares two statements: an INSERT OVERWRITE of all partitions, and a merge that replaces one file in each
-partition of an organized table. Three readers run at the same time as the statement. One process lists the partition
-directories continuously. A stock Spark session and a session with the extension count the rows of each partition. Every
-counting query lists the files again.
+The benchmark compares three statements: an INSERT OVERWRITE of all partitions as Spark runs it, the same statement of
+the session extension, and a merge that replaces one file in each partition of an organized table. Three readers run at
+the same time as the statement. One process lists the partition directories continuously. A stock Spark session and a
+session with the extension count the rows of each partition. Every counting query lists the files again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -159,10 +160,11 @@ def _answer(session: SparkSession, table: str, expected: dict[int, int]) -> str:
 
 
 def _observe_overwrites(
-    spark: SparkSession, _folder: Path, partitions: int, options: argparse.Namespace
+    atomic: str, spark: SparkSession, _folder: Path, partitions: int, options: argparse.Namespace
 ) -> Observations:
-    """Overwrite all partitions from a staging table."""
-    for name in ("t", "staged"):
+    """Overwrite all partitions from another table."""
+    spark.conf.set("spark.bucketing.write.atomicOverwrite", atomic)
+    for name in ("t", "source"):
         spark.sql(f"drop table if exists {name}")
         spark.sql(
             f"create table {name} (k bigint, v string) partitioned by (p int) clustered by (k) sorted by (k) "
@@ -176,7 +178,7 @@ def _observe_overwrites(
 
     def change() -> float:
         start = time.perf_counter()
-        spark.sql("insert overwrite table t partition (p) select k, v, p from staged").collect()
+        spark.sql("insert overwrite table t partition (p) select k, v, p from source").collect()
         return time.perf_counter() - start
 
     seen = Observations()
@@ -220,7 +222,12 @@ def main() -> None:
         spark = session(folder, {**small, **extension_settings(build_jar())})
         spark.sql("create schema bench")
         table = Table(*TITLES, title="Milliseconds (medians; maximum for one directory) and results of readers")
-        for variant, replaced in {"INSERT OVERWRITE": _observe_overwrites, "merge": _observe_merges}.items():
+        variants = {
+            "Spark's INSERT OVERWRITE": partial(_observe_overwrites, "false"),
+            "INSERT OVERWRITE": partial(_observe_overwrites, "true"),
+            "merge": _observe_merges,
+        }
+        for variant, replaced in variants.items():
             for partitions in options.partitions:
                 table.add_row(variant, f"{partitions}", *_cells(replaced(spark, folder, partitions, options)))
         Console(width=150).print(table)

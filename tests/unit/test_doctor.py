@@ -16,6 +16,7 @@ from spark_bucketing.doctor.trino import SPECS, examine_tables
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.table.warehouse import Warehouse
 
+FACTORY = "spark.hadoop.mapreduce.outputcommitter.factory.scheme"
 NAMED = {"spark.sql.extensions": f"other.Extension, {EXTENSION_CLASS}"}
 
 
@@ -29,6 +30,7 @@ def examined(
     extension: str | None = None,
     catalog: str = "hive",
     settings: Mapping[str, str] = NAMED,
+    place: str = "file:/warehouse",
 ) -> dict[str, Diagnosis]:
     """Return the diagnoses for a server with these answers, by subject; no extension if `extension` is empty."""
     if extension is None:
@@ -38,6 +40,7 @@ def examined(
         "select version() as version": [{"version": version}],
         "show user functions like 'bucket_specs'": [{"function": "bucket_specs"}] if extension else [],
         "describe function bucket_specs": [{"function_desc": line} for line in ("Function: bucket_specs", extension)],
+        "set spark.sql.warehouse.dir": [{"key": "", "value": place}],
         "set spark.sql.catalogImplementation": [{"key": "", "value": catalog}],
         "set spark.sql.hive.metastore.version": [{"key": "", "value": "2.3.10"}],
     }
@@ -67,6 +70,23 @@ def test_spark_version_is_diagnosed(version: str, state: str, said: str) -> None
     found = examined(version=version)["Spark"]
     assert (found.state, found.found.partition(",")[0].partition(";")[0]) == (state, version) and said in found.found
     assert bool(found.instead) == (state != "ok")
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "value"),
+    [
+        ("s3a://b/w", "spark.hadoop.fs.s3a.committer.name", "magic"),
+        ("gs://b/w", f"{FACTORY}.gs", "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitterFactory"),
+        ("abfss://c@a/w", f"{FACTORY}.abfss", "org.apache.hadoop.fs.azurebfs.commit.AzureManifestCommitterFactory"),
+    ],
+)  # fmt: skip
+def test_committer_of_an_object_store_is_diagnosed(place: str, key: str, value: str) -> None:
+    found = examined(place=place)[f"spark.sql.warehouse.dir={place}"]
+    assert found.state == "wrong" and f"set {key}={value}, spark.sql.sources.commitProtocolClass=" in found.instead
+    named = dict(pair.split("=") for pair in found.instead.partition(": set ")[2].split(", "))
+    assert examined(place=place, settings={**NAMED, **named})["committer"].state == "ok"
+    partly = examined(place=place, settings={**NAMED, key: value})[f"spark.sql.warehouse.dir={place}"]
+    assert f"{key}=" not in partly.instead and "commitProtocolClass" in partly.instead
 
 
 def test_scripts_can_be_enabled_and_disabled() -> None:

@@ -27,6 +27,7 @@ TABLES = {
     "orc": f"(k int, v string) partitioned by (p string) {BUCKETS} stored as orc",
     "version 2": f"(k int, v string) partitioned by (p string) {BUCKETS} stored as parquet tblproperties ('bucketing_version'='2')",
     "typed": f"(k int, v string) partitioned by (p date, q int) {BUCKETS} stored as parquet",
+    "mixed case": f"(k int, V string) partitioned by (P string, aB int) {BUCKETS} stored as parquet",
     "whole": f"(k int, v string, p string) {BUCKETS} stored as parquet",
     "organized": f"(k int, v string, p string) using parquet {OPTIONS} partitioned by (p) {ORGANIZED}",
     "organized whole": f"(k int, v string, p string) using parquet {ORGANIZED}",
@@ -77,6 +78,13 @@ TYPED = {
         "insert overwrite {t} partition (p = date '2024-01-03', q = 1) select k, 'newest' from rows",
     ],
 }
+MIXED_CASE = {
+    "mixed case": [
+        "insert overwrite {t} partition (P, aB) select k, v, p, k % 2 from rows",
+        "insert overwrite {t} partition (p = 'p1', ab) select k, 'new', k % 3 from rows",
+        "insert overwrite {t} partition (p = 'p2', AB = 1) select k, 'newer' from rows",
+    ],
+}
 STATIC = {
     "all partitions": ["insert overwrite {t} select k, 'new', p, 'x' from rows where p = 'p1'"],
     "partitions of a value": [
@@ -89,9 +97,16 @@ CASES = [
     *[(table, name) for table in ("orc", "version 2") for name in ("existing and new partitions", "strange values")],
     *[(table, name) for table in ("whole", "organized whole") for name in WHOLE],
     *[("typed", name) for name in TYPED],
+    *[("mixed case", name) for name in MIXED_CASE],
     *[("organized static", name) for name in STATIC],
 ]
-BY_TABLE = {"whole": WHOLE, "organized whole": WHOLE, "typed": TYPED, "organized static": STATIC}
+BY_TABLE = {
+    "whole": WHOLE,
+    "organized whole": WHOLE,
+    "typed": TYPED,
+    "mixed case": MIXED_CASE,
+    "organized static": STATIC,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +120,7 @@ def create(tables: Tables, name: str, of: str) -> None:
     tables.create(f"{name} {TABLES[of]}")
     if of == "organized static":
         tables.sql(f"insert into {name} select k, v, p, concat('q', k % 2) from rows")
-    elif of != "typed":
+    elif of not in ("typed", "mixed case"):
         tables.sql(f"insert into {name} select k, v, p from rows")
 
 
@@ -268,6 +283,24 @@ def test_partitions_that_share_a_directory_are_not_overwritten(tables: Tables, t
         tables.sql(f"alter table shared partition (p = '{name}') set location '{tmp_path}'")
     with pytest.raises(Exception, match="several partitions in the directory"):
         tables.sql("insert overwrite shared partition (p = 'p1') select 1, 'new'")
+
+
+def test_partitions_on_another_file_system_are_not_overwritten(tables: Tables, tmp_path: Path) -> None:
+    create(tables, "shared", "partitioned")
+    tables.sql("alter table shared partition (p = 'p1') set location 'elsewhere://host/p1'")
+    try:
+        with pytest.raises(Exception, match="found:    a partition in elsewhere://host/p1"):
+            tables.sql("insert overwrite shared partition (p = 'p1') select 1, 'new'")
+    finally:
+        tables.sql(f"alter table shared partition (p = 'p1') set location '{tmp_path}'")
+
+
+def test_cached_table_has_the_new_rows(tables: Tables) -> None:
+    create(tables, "shared", "partitioned")
+    tables.sql("cache table shared")
+    tables.sql("insert overwrite shared partition (p = 'p1') select 1, 'new'")
+    assert tables.sql("select k, v from shared where p = 'p1'") == [(1, "new")]
+    tables.sql("uncache table shared")
 
 
 def test_old_files_of_crashed_statements_are_deleted(tables: Tables) -> None:

@@ -30,6 +30,9 @@ _LOSES = "Spark silently skips unreadable files, so the materializations refuse 
 SETTINGS = (
     _Setting("spark.bucketing.enabled", "true", "the extension neither uses buckets nor seals tables"),
     _Setting("spark.bucketing.write.distribute", "true", "each write creates several files per bucket"),
+    _Setting(
+        "spark.bucketing.write.atomicOverwrite", "true", "queries can miss rows while INSERT OVERWRITE replaces them"
+    ),
     _Setting("spark.sql.sources.bucketing.enabled", "true", "Spark ignores all buckets"),
     _Setting("spark.sql.files.maxRecordsPerFile", "0", "Spark splits a bucket into several files"),
     _Setting("spark.sql.hive.convertMetastoreParquet", "true", _HIVES_READER),
@@ -70,6 +73,7 @@ def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
     yield _extension(settings, warehouse.extension_description(), version)
     yield from _settings(settings)
     yield from _engines(settings)
+    yield from _committer(settings, warehouse)
     yield _metastore(warehouse)
 
 
@@ -161,6 +165,24 @@ def _engines(settings: Mapping[str, str]) -> Iterator[Diagnosis]:
         )
 
 
+def _committer(settings: Mapping[str, str], warehouse: Warehouse) -> Iterator[Diagnosis]:
+    """Check the committer of writes if the warehouse is on an object store, where a rename copies the file."""
+    location = str(next(iter(warehouse.rows(f"set {_WAREHOUSE}")))["value"])
+    scheme = location.partition(":")[0].lower()
+    if scheme in _COMMITTERS:
+        name, needed = _COMMITTERS[scheme]
+        missing = {key: value for key, value in {**needed, **_BINDING}.items() if settings.get(key.lower()) != value}
+        if missing:
+            yield wrong(
+                f"{_WAREHOUSE}={location}",
+                "Spark commits files with renames, which are slow on this store, and a failed commit can leave files "
+                "of an incomplete write",
+                f"use the {name}: set " + ", ".join(f"{key}={value}" for key, value in missing.items()),
+            )
+        else:
+            yield Diagnosis("committer", f"{name} for {location}")
+
+
 def _metastore(warehouse: Warehouse) -> Diagnosis:
     found = {name: str(next(iter(warehouse.rows(f"set {name}")))["value"]) for name in _METASTORE}
     catalog, client = found.values()
@@ -173,4 +195,20 @@ def _metastore(warehouse: Warehouse) -> Diagnosis:
     return Diagnosis("metastore", f"Hive, client version {client}")
 
 
+_WAREHOUSE = "spark.sql.warehouse.dir"
+# Spark's classes that let a file system choose the committer; see Spark's page about cloud storage.
+_BINDING = {
+    "spark.sql.sources.commitProtocolClass": "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol",
+    "spark.sql.parquet.output.committer.class": "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter",
+}
+_FACTORY = "spark.hadoop.mapreduce.outputcommitter.factory.scheme."
+_MANIFEST = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitterFactory"
+_AZURE = "org.apache.hadoop.fs.azurebfs.commit.AzureManifestCommitterFactory"
+# The committer of each object store by the scheme of its URIs, with the settings that select it.
+_COMMITTERS = {
+    "s3a": ("magic committer of S3A", {"spark.hadoop.fs.s3a.committer.name": "magic"}),
+    "gs": ("manifest committer", {f"{_FACTORY}gs": _MANIFEST}),
+    "abfs": ("manifest committer", {f"{_FACTORY}abfs": _AZURE}),
+    "abfss": ("manifest committer", {f"{_FACTORY}abfss": _AZURE}),
+}
 _METASTORE = ("spark.sql.catalogImplementation", "spark.sql.hive.metastore.version")

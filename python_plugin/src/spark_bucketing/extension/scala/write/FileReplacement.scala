@@ -203,8 +203,18 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   /** Returns the files of the selected partitions, or of a table without partitions. */
   def filesOf(selected: TablePartitionSpec => Boolean): Seq[FileStatus] = if (table.partitionColumnNames.isEmpty) dataFiles(location) else {
     val folders = known.collect { case (spec, folder) if selected(spec) => folder }.toSeq.distinct
+    checkMovable(folders)
     checkSeparate(folders)
     together(folders)(dataFiles).flatten
+  }
+
+  /** Checks that files can be renamed into these directories. */
+  private def checkMovable(folders: Seq[Path]): Unit = {
+    def storeOf(folder: Path) = (Option(folder.toUri.getScheme).getOrElse(fs.getUri.getScheme), Option(folder.toUri.getAuthority).getOrElse(""))
+    folders.find(storeOf(_) != storeOf(fs.makeQualified(location))).foreach { folder =>
+      throw refused(s"a partition in $folder", s"all partitions on the file system of the table, ${fs.getUri}",
+        s"move the partition, or run INSERT OVERWRITE with ${BucketingConf.ATOMIC_OVERWRITE.key}=false; nothing has been replaced")
+    }
   }
 
   /** Checks that no other partition has files in these directories. */
