@@ -370,25 +370,36 @@ def test_statement_shows_which_files_it_reads_and_replaces(spark: SparkSession) 
     merge = MERGE.format(hint="", source="select 15L as id, 15 as o") + "and t.o = s.o when matched then delete"
     assert "reads 4 of 4 files, before the keys of the source are compared" in explained(merge)
     assert spark.sql(merge).collect()[0][0] == 1
-    assert metrics(spark) == {
-        "files of the table": 4,
+    found = metrics(spark)
+    sizes = [float(str(found.pop(f"size of files {kind}")).split()[0]) for kind in ("written", "replaced")]
+    assert 0 < sizes[0] < sizes[1]
+    assert found == {
+        "files listed": 4,
         "files searched for rows": 1,
         "files replaced": 1,
         "files written": 1,
+        "rows updated": 0,
+        "rows deleted": 1,
+        "rows inserted": 0,
     }
 
 
-def metrics(spark: SparkSession) -> dict[str, int]:
-    """Return the metrics of the last command."""
+METRICS = re.compile("^(size of )?files (listed|searched|replaced|written)|^rows (updated|deleted|inserted)")
+
+
+def metrics(spark: SparkSession) -> dict[str, int | str]:
+    """Return the metrics of the last command. Sizes have units."""
     jvm: Any = spark._jsparkSession
     store = jvm.sharedState().statusStore()
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     runs = store.executionsList()
     described = [runs.apply(number) for number in range(runs.size())]
     run = [run for run in described if "Plan ==\nExecute ChangeRows" in (run.physicalPlanDescription() or "")][-1]
+    assert ", reads " not in run.physicalPlanDescription(), "the statement has listed the files of the table twice"
     names = {run.metrics().apply(i).accumulatorId(): run.metrics().apply(i).name() for i in range(run.metrics().size())}
     values = store.executionMetrics(run.executionId())
-    return {name: int(values.apply(number)) for number, name in names.items() if name.startswith("files ")}
+    shown = {name: str(values.apply(number)) for number, name in names.items() if METRICS.search(name)}
+    return {name: int(value) if value.isdecimal() else value for name, value in shown.items()}
 
 
 @pytest.mark.usefixtures("extension")

@@ -16,7 +16,7 @@ import org.apache.spark.sql.catalyst.plans.{LeftOuter, QueryPlan}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.errors.QueryCompilationErrors
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, SQLExecution}
 import org.apache.spark.sql.execution.command.{DDLUtils, ExecutedCommandExec, LeafRunnableCommand}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -205,8 +205,12 @@ case class PlanRowChanges(session: SparkSession) extends SparkStrategy {
 /** Runs a statement: finds the touched files, writes the changed files, and commits them. */
 case class ChangeRowsCommand(statement: ChangeRows, override val output: Seq[Attribute])(session: SparkSession) extends LeafRunnableCommand {
 
-  // Spark also prints the plan when it runs, where an error must not hide the statement's own error.
-  private lazy val explained = Try(TouchedFiles.explain(session, statement)).toOption
+  // EXPLAIN is only about the plan, so an error must not hide the statement's own error.
+  private lazy val explained = if (isRunning) None else Try(TouchedFiles.explain(session, statement)).toOption
+
+  /** Returns whether Spark runs the statement. Spark then also prints the plan, but listing all files twice would make small statements slow. */
+  private def isRunning: Boolean = Option(session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY))
+    .flatMap(id => Option(SQLExecution.getQueryExecution(id.toLong))).exists(_.logical.exists(_.isInstanceOf[ChangeRows]))
 
   override def innerChildren: Seq[QueryPlan[_]] = explained.map(_._2).toSeq
 

@@ -61,9 +61,11 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
       val touched = replacement.before(seen)(touching.find())
       val changed = ChangedFiles.of(session, statement, snapshot, touching.rows, touched)
       val old = changed.old.map(_.status)
-      metrics(RowChanges.Listed).set(snapshot.files.size)
-      metrics(RowChanges.Searched).set(touched.searched)
-      metrics(RowChanges.Replaced).set(old.size)
+      def record(values: (String, Long)*): Unit = values.foreach { case (name, value) => metrics(name).set(value) }
+      val counts = touched.counts
+      record(RowChanges.Listed -> snapshot.files.size, RowChanges.Searched -> touched.searched,
+        RowChanges.Updated -> counts.updated, RowChanges.Deleted -> counts.deleted, RowChanges.Inserted -> counts.inserted)
+      record(RowChanges.Replaced -> old.size, RowChanges.ReplacedBytes -> old.map(_.getLen).sum)
       if (!changed.isEmpty) {
         val folder = replacement.newFolder()
         try {
@@ -78,15 +80,15 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
           }
           // A later statement seals its own files.
           if (replacement.last.exists(_.getName == folder.getName)) changed.committed(files, written)
-          metrics(RowChanges.Written).set(files.size)
-          logInfo(s"Replaced ${old.size} of ${snapshot.files.size} files of ${table.identifier.unquotedString} with ${files.size} new files.")
+          record(RowChanges.Written -> files.size, RowChanges.WrittenBytes -> written.map(_.getLen).sum)
+          logInfo(s"Replaced ${old.size} of ${snapshot.files.size} listed files of ${table.identifier.unquotedString} with ${files.size} new files.")
         } catch {
           case error: Throwable =>
             replacement.discard(folder)
             throw error
         }
       }
-      touched.counts
+      counts
     } finally stored.close()
   }
 
@@ -114,9 +116,17 @@ object RowChanges {
   val Searched = "numSearchedFiles"
   val Replaced = "numReplacedFiles"
   val Written = "numNewFiles"
+  val ReplacedBytes = "replacedBytes"
+  val WrittenBytes = "newBytes"
+  val Updated = "numUpdatedRows"
+  val Deleted = "numDeletedRows"
+  val Inserted = "numInsertedRows"
 
   /** Returns new metrics of a statement, which the SQL tab of Spark's UI shows. */
   def metrics(context: SparkContext): Map[String, SQLMetric] = Map(
-    Listed -> "files of the table", Searched -> "files searched for rows", Replaced -> "files replaced", Written -> "files written"
-  ).map { case (key, name) => key -> SQLMetrics.createMetric(context, name) }
+    Listed -> "files listed", Searched -> "files searched for rows", Replaced -> "files replaced", Written -> "files written",
+    Updated -> "rows updated", Deleted -> "rows deleted", Inserted -> "rows inserted"
+  ).map { case (key, name) => key -> SQLMetrics.createMetric(context, name) } ++ Map(
+    ReplacedBytes -> "size of files replaced", WrittenBytes -> "size of files written"
+  ).map { case (key, name) => key -> SQLMetrics.createSizeMetric(context, name) }
 }

@@ -135,7 +135,9 @@ object TouchedFiles {
     val found = touching.fitting
     val plan = if (statement.isMerge) touching.rows.matches(found) else touching.rows.changes(found, None, None)
     val keys = if (statement.isMerge) ", before the keys of the source are compared" else ""
-    (s"reads ${found.size} of ${snapshot.files.size} files$keys", Compat.executed(session, plan).executedPlan)
+    def partitions(of: Seq[TableFile]) = of.map(_.cell.group.take(snapshot.partition.size)).distinct.size
+    val in = if (snapshot.partition.isEmpty) "" else s" in ${partitions(found)} of ${partitions(snapshot.files)} partitions"
+    (s"reads ${found.size} of ${snapshot.files.size} files$in$keys", Compat.executed(session, plan).executedPlan)
   }
 }
 
