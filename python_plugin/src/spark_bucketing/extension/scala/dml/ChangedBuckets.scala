@@ -45,7 +45,10 @@ class ChangedBuckets(
     }
   }
 
-  override protected def routing: SlotRouting = new BucketRouting(snapshot.places, places.zipWithIndex.toMap)
+  override protected def routing: SlotRouting = {
+    val slotOfCell = places.zipWithIndex.toMap
+    new BucketRouting(snapshot.places, old.flatMap(file => slotOfCell.get(file.cell).map(file.id -> _)).toMap, slotOfCell)
+  }
 
   private val Again = "run it again, and report the statement if it fails again"
 

@@ -40,9 +40,17 @@ class RangeRouting(places: OrganizedPlaces, binOfFile: Map[Int, Int], binOfCell:
   }
 }
 
-/** Slots are buckets of partitions. A row that is not in a touched bucket is in the wrong file. */
-class BucketRouting(places: BucketPlaces, slots: Map[Cell, Int]) extends SlotRouting {
-  override def slotOf(file: Int, isNew: Boolean, place: => Seq[Any]): Int = slots.getOrElse(places.cellOf(place), throw unexpected)
+/**
+ * Slots are buckets of partitions. Rows that do not change stay in the bucket of their file.
+ *
+ * @param slotOfFile the slots of files whose rows are all in one bucket
+ * @param slotOfCell the slots of the other rows
+ */
+class BucketRouting(places: BucketPlaces, slotOfFile: Map[Int, Int], slotOfCell: Map[Cell, Int]) extends SlotRouting {
+  override def slotOf(file: Int, isNew: Boolean, place: => Seq[Any]): Int = {
+    val known = if (isNew) None else slotOfFile.get(file)
+    known.getOrElse(slotOfCell.getOrElse(places.cellOf(place), throw unexpected))
+  }
 }
 
 /** The slot of a row, from its file, whether it is new, and the values of the columns that determine its place. */
