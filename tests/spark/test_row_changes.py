@@ -384,6 +384,54 @@ def test_statement_shows_which_files_it_reads_and_replaces(spark: SparkSession) 
     }
 
 
+PARTITIONED = {
+    "organized": "(id bigint, v int, p int, q string) using parquet partitioned by (p, q)"
+    """ tblproperties ('bucketing.range_by'='["id"]', 'bucketing.rows_per_file'='10')""",
+    "bucketed": "(id bigint, v int) partitioned by (p int, q string) clustered by (id) into 1 buckets stored as parquet",
+}
+
+
+@pytest.mark.usefixtures("extension")
+@pytest.mark.parametrize("layout", PARTITIONED)
+def test_merge_lists_only_partitions_with_rows_of_the_source(spark: SparkSession, layout: str) -> None:
+    """The keys and the inserted rows must be in the same partitions. Rows may also be in the partition of NULL."""
+    spark.sql(f"create table parts {PARTITIONED[layout]}")
+    every = "select id, 0 as v, int(id % 5) as p, if(id % 2 = 0, 'even', null) as q from range(40)"
+    expected = {row.id: tuple(row) for row in spark.sql(every).collect()}
+
+    def merged(source: str, on: str, actions: str) -> int:
+        """Merge rows, check the table, and return the number of listed partitions, which have one file each."""
+        spark.sql(f"merge into parts as t using ({source}) as s on t.id = s.id and {on} {actions}").collect()
+        assert sorted(map(tuple, spark.sql("select * from parts").collect())) == sorted(expected.values())
+        return int(metrics(spark)["files listed"])
+
+    upsert = "when matched then update set * when not matched then insert *"
+    on = "t.p = s.p and t.q <=> s.q"
+    try:
+        assert merged(every, on, upsert) == 0
+        rows = "select id, 1 as v, int(id % 5) as p, if(id % 2 = 0, 'even', null) as q from range(2, 60, 5)"
+        expected |= {row.id: tuple(row) for row in spark.sql(rows).collect()}
+        assert merged(rows, on, upsert) == 2
+        # These rows are also inserted into other partitions than those of their keys.
+        expected |= {70: (70, 7, 4, None), 71: (71, 7, 4, "even")}
+        insert = "when not matched then insert (id, v, p, q) values (s.id, 7, 4, if(s.id = 71, 'even', s.q))"
+        assert merged("select id, 1 as v, 2 as p, '' as q from range(70, 72)", on, insert) == 10
+        expected |= {70: (70, 7, 3, None), 71: (71, 7, 3, "even")}
+        move = "when matched then update set p = 3"
+        assert merged("select id, 4 as p, '' as q from range(70, 72)", "t.p = s.p", move) == 10
+        expected |= {80: (80, 7, 0, None), 81: (81, 7, None, "even")}
+        source = "select 80L as id, 7 as v, 0 as p, '' as q union all select 81, 7, null, 'even'"
+        assert merged(source, "t.p = s.p and t.q = s.q", upsert) == 2
+        expected |= {82: (82, 7, 0, """it's "quoted\""""), 83: (83, 7, 0, "it's")}
+        source = """select 82L as id, 7 as v, 0 as p, 'it\\'s "quoted"' as q union all select 83, 7, 0, "it's" """
+        assert merged(source, "t.p = s.p and t.q = s.q", upsert) == 2
+        assert merged(source, "t.q = s.q", upsert) == 13
+        assert merged("""select 83L as id, 7 as v, 0 as p, "it's" as q""", "t.q = s.q", upsert) == 1
+        assert merged(f"{rows} limit 0", on, upsert) == 13
+    finally:
+        spark.sql("drop table parts")
+
+
 METRICS = re.compile("^(size of )?files (listed|searched|replaced|written)|^rows (updated|deleted|inserted)")
 
 

@@ -20,7 +20,7 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, SQLExecution}
 import org.apache.spark.sql.execution.command.{DDLUtils, ExecutedCommandExec, LeafRunnableCommand}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.types.LongType
+import org.apache.spark.sql.types.{LongType, StringType}
 
 /**
  * A MERGE INTO, UPDATE or DELETE statement on an organized or bucketed table. An UPDATE or DELETE is a merge without a source, whose
@@ -65,10 +65,37 @@ case class ChangeRows(
   def partitionFilters: Seq[Expression] = {
     val moves = matched.collect { case update: UpdateAction => update.assignments }.flatten.exists(of =>
       partitionColumns.exists(_.semanticEquals(of.key)) && !of.value.semanticEquals(of.key))
-    if (moves || notMatched.nonEmpty || notMatchedBySource.nonEmpty) Nil else pruning.filter(_.references.subsetOf(partitionColumns)).map(_.transform {
-      // The metastore compares names with their case.
-      case column: AttributeReference => files.partitionSchema.find(_.name.equalsIgnoreCase(column.name)).fold(column)(of => column.withName(of.name))
-    })
+    if (moves || notMatched.nonEmpty || notMatchedBySource.nonEmpty) Nil else pruning.filter(_.references.subsetOf(partitionColumns)).map(onPartitions)
+  }
+
+  /** Returns a condition on partition columns as a filter of partitions. The metastore compares names with their case. */
+  def onPartitions(condition: Expression): Expression = condition.transform {
+    case column: AttributeReference => files.partitionSchema.find(_.name.equalsIgnoreCase(column.name)).fold(column)(of => column.withName(of.name))
+  }
+
+  /** The columns of the target that have a value of the source in each matched row, with this value. */
+  def keys: Seq[(Attribute, Expression)] = if (!isMerge) Nil else conditions.collect {
+    case EqualTo(column: Attribute, value) if isKey(column, value) => column -> value
+    case EqualTo(value, column: Attribute) if isKey(column, value) => column -> value
+  }
+
+  private def isKey(column: Attribute, value: Expression) = target.outputSet.contains(column) && value.deterministic &&
+    value.references.subsetOf(source.outputSet) && !SubqueryExpression.hasSubquery(value)
+
+  /** Those keys that files can be pruned by. Under a collation, equal strings may differ from the values in files and directories. */
+  def pruningKeys: Seq[(Attribute, Expression)] = keys.filter { case (column, value) =>
+    isStored(column) && !ChangeRows.callsPython(value) && (!column.dataType.isInstanceOf[StringType] || column.dataType == StringType)
+  }
+
+  /** Those keys that are partition columns in which each new row also has the value of the source. */
+  def partitionKeys: Seq[(Attribute, Expression)] = if (notMatchedBySource.nonEmpty) Nil else pruningKeys.filter { case (column, value) =>
+    def isAssigned(assignments: Seq[Assignment], values: Expression*) =
+      assignments.exists(of => of.key.semanticEquals(column) && values.exists(of.value.semanticEquals))
+    partitionColumns.contains(column) && actions.forall {
+      case update: UpdateAction => isAssigned(update.assignments, column, value)
+      case insert: InsertAction => isAssigned(insert.assignments, value)
+      case _ => true
+    }
   }
 
   /** Whether the statement deletes all rows of the selected partitions. */

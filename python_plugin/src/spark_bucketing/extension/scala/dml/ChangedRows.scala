@@ -42,20 +42,6 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
   /** Whether each action updates or inserts a row, by number. The others delete it. */
   val isUpdate: IndexedSeq[Boolean] = false +: actions.map(!_.isInstanceOf[DeleteAction]).toIndexedSeq
 
-  /** The columns of the target that a matched row has in common with a value of the source. */
-  val keys: Seq[(Attribute, Expression)] = if (source.isEmpty) Nil else statement.conditions.collect {
-    case EqualTo(column: Attribute, value) if isKey(column, value) => column -> value
-    case EqualTo(value, column: Attribute) if isKey(column, value) => column -> value
-  }
-
-  /** Those keys that files can be pruned by. Under a collation, equal strings may differ from the values in the file statistics. */
-  def pruningKeys: Seq[(Attribute, Expression)] = keys.filter { case (column, value) =>
-    statement.isStored(column) && !ChangeRows.callsPython(value) && (!column.dataType.isInstanceOf[StringType] || column.dataType == StringType)
-  }
-
-  private def isKey(column: Attribute, value: Expression) = AttributeSet(target).contains(column) && value.deterministic &&
-    value.references.subsetOf(statement.source.outputSet) && !SubqueryExpression.hasSubquery(value)
-
   /**
    * Returns a plan for the rows of these files that match a source row or have an action, and for the rows to insert. Its columns: the file or -1, the action,
    * the number of matching source rows, and the place of the row after the action. A row that matches several source rows occurs once.
@@ -141,7 +127,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
 
   /** Returns a plan for a join key of several source rows, as JSON. */
   def repeatedKey: Option[LogicalPlan] = source.map { of =>
-    val values = keys.map { case (column, value) => Alias(value, column.name)() }
+    val values = statement.keys.map { case (column, value) => Alias(value, column.name)() }
     val several = severalOf(values.map(_.toAttribute), Filter(values.map(value => IsNotNull(value.toAttribute)).reduce[Expression](And), Project(values, of.plan)))
     json(values.map(_.toAttribute), several)
   }
@@ -151,7 +137,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
     val id = Alias(pairs.output(2), "matched")()
     val several = severalOf(Seq(id.toAttribute), Filter(IsNotNull(id.toAttribute), Project(Seq(id), pairs)))
     val joined = Join(of.plan, several, Inner, Some(EqualTo(of.id, id.toAttribute)), JoinHint.NONE)
-    val values = keys.map { case (column, value) => Alias(value, column.name)() }
+    val values = statement.keys.map { case (column, value) => Alias(value, column.name)() }
     json(values.map(_.toAttribute), Project(values, joined))
   }
 

@@ -132,15 +132,15 @@ class BucketedSnapshot(table: CatalogTable, val spec: SealedSpec, val isSealable
 
 object TableSnapshot {
 
-  /** Lists the files that a statement may touch. */
-  def now(session: SparkSession, table: CatalogTable, statement: ChangeRows): TableSnapshot = {
-    val listed = for (directory <- CurrentFiles.now(session, table, statement.partitionFilters); file <- directory.files) yield (directory.values, file.fileStatus)
+  /** Lists the files of the partitions that a statement may touch. */
+  def now(session: SparkSession, table: CatalogTable, statement: ChangeRows, partitionFilters: Seq[Expression]): TableSnapshot = {
+    val listed = for (directory <- CurrentFiles.now(session, table, partitionFilters); file <- directory.files) yield (directory.values, file.fileStatus)
     listed.groupBy(_._2.getPath).collectFirst { case (path, of) if of.size > 1 => path.getParent -> of.size }.foreach { case (folder, number) =>
       throw Compat.refusal(s"Cannot change rows of ${table.identifier.quotedString}.", s"$number partitions in the directory $folder",
         "a separate directory for each partition", "move the rows of each partition into a separate directory, for example with INSERT OVERWRITE, and run " +
         "it again; nothing has been replaced")
     }
-    if (FileStatistics.isKept(table.properties)) organized(session, table, statement.files, listed) else bucketed(session, table, statement, listed)
+    if (FileStatistics.isKept(table.properties)) organized(session, table, statement.files, listed) else bucketed(session, table, statement, partitionFilters, listed)
   }
 
   private def organized(session: SparkSession, table: CatalogTable, relation: HadoopFsRelation, listed: Seq[(InternalRow, FileStatus)]): TableSnapshot = {
@@ -164,7 +164,7 @@ object TableSnapshot {
     new OrganizedSnapshot(table, columns, files.toIndexedSeq, ranges)
   }
 
-  private def bucketed(session: SparkSession, table: CatalogTable, statement: ChangeRows, listed: Seq[(InternalRow, FileStatus)]): TableSnapshot = {
+  private def bucketed(session: SparkSession, table: CatalogTable, statement: ChangeRows, partitionFilters: Seq[Expression], listed: Seq[(InternalRow, FileStatus)]): TableSnapshot = {
     val hash = BucketValidation.statedHash(table, "change rows of")
     def refused(found: String, expected: String, instead: String) = ResolveRowChanges.refusal(table.identifier.quotedString, found, expected, instead)
     val buckets = table.bucketSpec.getOrElse(throw refused("a table without buckets", "a bucketed table", "run REFRESH TABLE, and then the statement again"))
@@ -178,7 +178,7 @@ object TableSnapshot {
     def folderOf(file: FileStatus) = BucketFiles.folderOf(file.getPath.getParent, conf)
     // A file of zero bytes has no rows, and Spark cannot read it.
     val files = listed.filter(_._2.getLen > 0)
-    val seals = if (isSealable) SealedSpecs.seals(session, table, statement.partitionFilters).filter { case (_, seal) => seal.spec == spec } else Map.empty[String, Seal]
+    val seals = if (isSealable) SealedSpecs.seals(session, table, partitionFilters).filter { case (_, seal) => seal.spec == spec } else Map.empty[String, Seal]
     val valid = files.map(_._2).groupBy(folderOf).collect { case (folder, of) if seals.get(folder).exists(isSealed(of, _)) => folder }.toSet
     val placed = files.zipWithIndex.map { case ((values, status), id) =>
       val partition = GroupKey.of(values.copy().toSeq(table.partitionSchema))

@@ -50,7 +50,7 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
   }
 
   /** Checks that no two rows of the source, and no two rows of the table for a row of the source, have the same join keys. */
-  private def checkKeys(pairs: LogicalPlan): Unit = if (rows.keys.nonEmpty) {
+  private def checkKeys(pairs: LogicalPlan): Unit = if (statement.keys.nonEmpty) {
     rows.repeatedKey.flatMap(first).foreach { key =>
       throw refused(s"several new rows with the key $key", "at most one new row for each key", "keep one row per key in the source, e.g. with row_number()")
     }
@@ -105,7 +105,7 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
   }
 
   private def withKeys(files: Seq[TableFile]): Seq[TableFile] = {
-    def key(name: String) = rows.pruningKeys.collectFirst { case (column, value) if column.name.equalsIgnoreCase(name) => value }
+    def key(name: String) = statement.pruningKeys.collectFirst { case (column, value) if column.name.equalsIgnoreCase(name) => value }
     snapshot.lookup(files, key).fold(files) { case KeyLookup(lookup, groups, range) =>
       val output = source.get.plan.output
       val keys = (groups ++ range).map(BindReferences.bindReference(_, AttributeSeq(output)))
@@ -129,7 +129,7 @@ object TouchedFiles {
 
   /** Describes how a statement finds its files: a text about pruned files, and the plan of the join. Runs no query. */
   def explain(session: SparkSession, statement: ChangeRows): (String, SparkPlan) = {
-    val snapshot = TableSnapshot.now(session, Compat.current(session, statement.table), statement)
+    val snapshot = TableSnapshot.now(session, Compat.current(session, statement.table), statement, statement.partitionFilters)
     val stored = new Stored(session, runs = false)
     val touching = new TouchedFiles(session, statement, snapshot, stored, stored.source(statement))
     val found = touching.fitting
