@@ -30,7 +30,7 @@
   {%- set overwrite = increment.strategy in ['insert_overwrite', 'microbatch'] -%}
   {%- set plain = spark_bucketing.without_expressions(reconciled.columns) -%}
   {%- set rows = spark_bucketing.aligned_rows(relation, plain, existing_columns, layout.partition_by if rewrite else []) -%}
-  {#- The query runs before the table changes, because it may read it. -#}
+  {#- If the run alters the table, the query must run first, because it may read the table. -#}
   {%- set direct = spark_bucketing.overwrites_files(layout) and not reconciled.added and change != 'evolve' -%}
   {%- if overwrite and not layout.partition_by -%}
     {% do spark_bucketing.build_table(relation, [source], reconciled.columns, layout, existing) %}

@@ -1,5 +1,5 @@
 {#-
-  Replaces the table's partitions for which the source has rows, or all of its rows. Spark moves the files into place only after it has written all of
+  Replaces the table's partitions for which the source has rows, or all rows of the table. Spark moves the files into place only after it has written all of
   them.
 
   On stock Spark, the source must not read the table itself. Such a scan caches a relation without buckets, and the INSERT would then write files

@@ -1,7 +1,7 @@
 {#-
   Replaces partitions of the table with the rows of the staging table. It is idempotent.
 
-  It reads the table's metadata from the metastore, because a crashed run or `spark-bucketing table rewrite` may have staged the rows.
+  It reads the table's metadata from the metastore, because a crashed run may have staged the rows.
 
   empties: bool, whether to drop partitions that are left without rows
   spent: list of relations to drop after the verification, the staging table first

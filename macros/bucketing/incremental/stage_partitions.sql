@@ -47,7 +47,7 @@
 
 
 {#-
-  Returns an identifier of the table that rows are staged for, the same as in `spark-bucketing table rewrite`. It consists of the table's
+  Returns an identifier of the table that rows are staged for. It consists of the table's
   identity, its columns and, for a timestamp partition column, the time zone.
 -#}
 {% macro replaced_table(relation, layout, identity) -%}

@@ -1,5 +1,5 @@
 {#-
-  Finishes what a run, or `spark-bucketing table rewrite`, started before it crashed. It drops an incomplete staging table, and replaces the
+  Finishes what a run started before it crashed. It drops an incomplete staging table, and replaces the
   table's partitions with a complete one.
 
   Raises an error if the table was rebuilt in the meantime, because it may contain newer rows in these partitions.

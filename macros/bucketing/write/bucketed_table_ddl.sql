@@ -2,7 +2,7 @@
   Returns the CREATE TABLE statement for a bucketed table, or for an organized table if the layout has no bucket columns. The context of the run keeps
   the id of the build, and whether the table is a managed table.
 
-  Each build of a table has an id, which is stored in a table property and does not change when the table is renamed. With `location_root`, the id is
+  Each CREATE TABLE gets a build id, which is stored in a table property. A rename, or a build that replaces only rows, does not change it. With `location_root`, the id is
   also the name of the table's directory below location_root/alias. Therefore, the previous build keeps its files until the new table is complete, and
   renaming the table moves no data.
 

@@ -43,8 +43,8 @@
 
 
 {#-
-  Returns whether an INSERT OVERWRITE of the session extension can replace the rows of a table, because everything else stays as it is. `--full-refresh`
-  creates the table again, so it also repairs a table whose files or records are damaged.
+  Returns whether a build changes only the rows of a table, so that an INSERT OVERWRITE of the session extension can replace them. `--full-refresh`
+  always creates the table again, which also repairs damaged files or metadata.
 -#}
 {% macro keeps_definition(relation, columns, layout, existing) -%}
   {%- if not existing or existing.type != 'table' or should_full_refresh()

@@ -41,8 +41,7 @@
     {% do exceptions.raise_compiler_error(spark_bucketing.error_message(
         'Model `' ~ model.name ~ '` was not written as one file per bucket. The table has all of its rows.', found | join('\n'),
         'one file per bucket, and no other statement in the same session that reads ' ~ relation ~ ' during the write',
-        'run the model again' ~ ('; the rows are also in ' ~ staged ~ ', from which the next run writes them again, and an `append` model that does not filter existing rows adds its new rows twice; '
-        ~ '`spark-bucketing table rewrite` adds no rows' if staged else ''))) %}
+        'run the model again' ~ ('; the rows are also in ' ~ staged ~ ', from which the next run writes them again, and an `append` model that does not filter existing rows adds its new rows twice' if staged else ''))) %}
   {%- endif -%}
 {%- endmacro %}
 

@@ -113,8 +113,8 @@ def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -
 def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
     """Rewrite partitions of TABLE with the table's current bucket spec and one file per bucket.
 
-    Skips partitions that are already sealed with this spec. Replaces the files of the other partitions at once, so
-    that queries with the extension see the old or the new files. If the command is interrupted or killed, run it again.
+    Skips partitions that are already sealed with this spec. Rewrites the others in passes of up to 100 GiB or 1,000
+    partitions. Each pass replaces all of its files at once. If the command is interrupted or killed, run it again.
     """
     with progress_line() as line, opened(place, line) as (warehouse, target):
         name = qualified(name, target.schema)

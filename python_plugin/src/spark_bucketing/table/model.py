@@ -106,14 +106,6 @@ class Table:
         """Return the table's directory in the metastore."""
         return self.details.get("Location", "")
 
-    @property
-    def identity(self) -> str:
-        """Return the id of the table's dbt build, or its creation time.
-
-        A later table with the same name has a different identity.
-        """
-        return self.properties.get("bucketing.build") or self.details.get("Created Time", "")
-
     def _order(self, partition: Partition) -> tuple[tuple[int, Decimal, str], ...]:
         return tuple(_rank(column, value) for column, value in zip(self.columns, partition.values, strict=True))
 

@@ -121,7 +121,7 @@ def _inside(table: Table) -> Mapping[str, Sequence[str]]:
 def _obstacle(part: Partition, unclear: frozenset[str], inside: Mapping[str, Sequence[str]]) -> str:
     """Return why a statement would not replace the files of exactly this partition, or an empty string if it would."""
     if part.name in unclear:
-        return "Spark formats its values differently, so an INSERT would write to another directory"
+        return "Spark formats its values differently, so the rewrite would write to another directory"
     others = (name for name in inside.get(one_spelling(part.location), ()) if name != part.name)
     return next((f"its directory also contains {name}" for name in others), "")
 

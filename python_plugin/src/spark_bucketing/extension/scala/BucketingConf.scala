@@ -55,9 +55,9 @@ object BucketingConf {
     .booleanConf.createWithDefault(true)
 
   val ATOMIC_OVERWRITE: ConfigEntry[Boolean] = conf("write.atomicOverwrite",
-    "When true, INSERT OVERWRITE into a bucketed table in the Hive layout or an organized table replaces all files at " +
-      "once, so that no query with the extension sees missing rows, or new rows of some partitions only. When false, " +
-      "Spark deletes and writes one partition after another.")
+    "When true, INSERT OVERWRITE into a bucketed table in the Hive layout or a table with file statistics replaces all " +
+      "files at once, so a scan with the extension sees either all old or all new rows. When false, Spark deletes and " +
+      "replaces one partition after another.")
     .booleanConf.createWithDefault(true)
 
   val MERGE_BYTES: ConfigEntry[Long] = conf("read.mergeBytes",

@@ -73,7 +73,7 @@ case class ChangeRows(
     case column: AttributeReference => files.partitionSchema.find(_.name.equalsIgnoreCase(column.name)).fold(column)(of => column.withName(of.name))
   }
 
-  /** The columns of the target that have a value of the source in each matched row, with this value. */
+  /** Pairs of a target column and a source expression that are equal in every matched row. */
   def keys: Seq[(Attribute, Expression)] = if (!isMerge) Nil else conditions.collect {
     case EqualTo(column: Attribute, value) if isKey(column, value) => column -> value
     case EqualTo(value, column: Attribute) if isKey(column, value) => column -> value
@@ -87,7 +87,7 @@ case class ChangeRows(
     isStored(column) && !ChangeRows.callsPython(value) && (!column.dataType.isInstanceOf[StringType] || column.dataType == StringType)
   }
 
-  /** Those keys that are partition columns in which each new row also has the value of the source. */
+  /** The keys on partition columns that every written row also takes from the source. */
   def partitionKeys: Seq[(Attribute, Expression)] = if (notMatchedBySource.nonEmpty) Nil else pruningKeys.filter { case (column, value) =>
     def isAssigned(assignments: Seq[Assignment], values: Expression*) =
       assignments.exists(of => of.key.semanticEquals(column) && values.exists(of.value.semanticEquals))

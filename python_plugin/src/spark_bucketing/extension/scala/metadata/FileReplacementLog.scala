@@ -242,6 +242,9 @@ case class TableFiles(location: Path) {
 
   def nameOf(path: Path): String = path.toUri.getPath.stripPrefix(root)
 
+  /** Returns whether a path is the table's location or below it. */
+  def contains(path: Path): Boolean = (path.toUri.getPath.stripSuffix("/") + "/").startsWith(root)
+
   def isBelow(name: String): Boolean = !name.startsWith("/")
 
   def pathOf(name: String): Path = {

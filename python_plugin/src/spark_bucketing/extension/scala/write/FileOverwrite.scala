@@ -12,7 +12,7 @@ import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.metadata.BucketFiles
+import org.apache.spark.sql.bucketing.metadata.{BucketFiles, TableFiles}
 import org.apache.spark.sql.bucketing.read.CurrentReads
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
@@ -28,8 +28,8 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, InsertIntoH
  *
  * @param isDynamic whether the statement overwrites only the partitions that it has rows for
  * @param static the static partition values in the statement
- * @param read the last replacement before the statement's query read the table, if the query reads it. If another statement has replaced files
- *             since, the new rows may be outdated
+ * @param read None if the query does not read the table; otherwise, the last replacement before it did. If another statement has replaced
+ *             files since, the new rows may be outdated
  */
 class FileOverwrite(session: SparkSession, table: CatalogTable, isDynamic: Boolean, static: TablePartitionSpec, read: Option[Option[Path]])
     extends Logging {
@@ -60,7 +60,7 @@ class FileOverwrite(session: SparkSession, table: CatalogTable, isDynamic: Boole
     if (path.isEmpty) Map.empty else PartitioningUtils.parsePathFragment(path)
   }
 
-  /** Replaces the files. If another statement comes first, it starts again, with new names: an undone replacement hides its names, and is deleted later. */
+  /** Replaces the files. If another statement commits first, tries again with new file names, because readers ignore the names in the log of an undone replacement. */
   @tailrec
   private def replace(written: Seq[(TablePartitionSpec, Path)], attempts: Int = FileOverwrite.Attempts): String => String = {
     val replacement = new FileReplacement(session, table)
@@ -108,10 +108,10 @@ object FileOverwrite {
 
   private val Attempts = 100
   private val PauseMillis = 200L
-  // No statement takes longer, so older files were left by a crash.
+  // A directory that is older than this is treated as left over from a crash.
   private val CrashedMillis: Long = 7L * 24 * 60 * 60 * 1000
 
-  /** Returns how to replace the files of a table, if the statement is an INSERT OVERWRITE of a table whose files may be replaced. */
+  /** Returns the replacement that runs an INSERT OVERWRITE, or None if Spark must run the statement itself. */
   def of(session: SparkSession, write: V1WriteCommand, table: CatalogTable, isStatic: Boolean): Option[FileOverwrite] = write match {
     case insert: InsertIntoHadoopFsRelationCommand if BucketingConf.overwritesAtomically && CurrentReads.isChangeable(table) =>
       val mode = SealedCommands.modeOf(insert)
@@ -126,7 +126,7 @@ object FileOverwrite {
   /** Returns whether a query reads a table. */
   private def reads(query: LogicalPlan, table: CatalogTable): Boolean = query.collectWithSubqueries { case relation: LogicalRelation => relation }.exists { relation =>
     relation.catalogTable.exists(_.identifier == table.identifier) || (relation.relation match {
-      case files: HadoopFsRelation => files.location.rootPaths.exists(_.toUri.getPath.startsWith(new Path(table.location).toUri.getPath))
+      case files: HadoopFsRelation => files.location.rootPaths.exists(TableFiles(new Path(table.location)).contains)
       case _ => false
     })
   }

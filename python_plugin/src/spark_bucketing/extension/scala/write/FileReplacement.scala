@@ -57,8 +57,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    * @param seen the last committed replacement when the statement read the table
    * @param going the old files as the statement read them
    * @param coming the new files
-   * @param overwrites whether to delete files in the directories of new partitions. They belong to no partition, like the files of a dropped partition
-   *                   of an external table. Otherwise, such files are an error
+   * @param overwrites whether to delete files that new partitions' directories already contain, such as files of a dropped partition of an external
+   *                   table. If false, such files are an error
    * @param record writes the statistics of the new files, which exist at their final paths
    * @return the new files, in the order of their moves
    * @throws ConcurrentChange if another statement has replaced files since `seen`, or has changed an old file
@@ -113,10 +113,13 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     Replacement.begin(fs, Replacement(folder, coming.map(move => files.nameOf(move.to)).toSet,
       going.map(file => files.nameOf(file.getPath)).toSet, created, isCommitted = false, done = None))
 
-  /** Moves the new files into the table. Readers with the extension still ignore them. */
+  /**
+   * Moves the new files into the table. Readers with the extension still ignore them. New partitions are created after their files exist, because another
+   * statement may drop an empty partition.
+   */
   private def moveIn(coming: Seq[Move], started: Replacement): Unit = {
-    create(started.created.map(spec => spec -> defaultLocation(spec)))
     together(coming)(move => rename(move.from, move.to))
+    create(started.created.map(spec => spec -> defaultLocation(spec)))
   }
 
   private def create(created: Seq[(TablePartitionSpec, Path)]): Unit = if (created.nonEmpty) catalog.createPartitions(table.identifier, created.map {
@@ -210,8 +213,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /** Checks that files can be renamed into these directories. */
   private def checkMovable(folders: Seq[Path]): Unit = {
-    def storeOf(folder: Path) = (Option(folder.toUri.getScheme).getOrElse(fs.getUri.getScheme), Option(folder.toUri.getAuthority).getOrElse(""))
-    folders.find(storeOf(_) != storeOf(fs.makeQualified(location))).foreach { folder =>
+    folders.find(folder => Try(fs.makeQualified(folder)).isFailure).foreach { folder =>
       throw refused(s"a partition in $folder", s"all partitions on the file system of the table, ${fs.getUri}",
         s"move the partition, or run INSERT OVERWRITE with ${BucketingConf.ATOMIC_OVERWRITE.key}=false; nothing has been replaced")
     }

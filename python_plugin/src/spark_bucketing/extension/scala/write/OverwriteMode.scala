@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.datasources.V1WriteCommand
 
 /**
- * A hint with which INSERT OVERWRITE replaces all partitions of a table. Without it, Spark replaces only the partitions of the new rows if the table has a
- * Hive format, or if `spark.sql.sources.partitionOverwriteMode` is `dynamic`.
+ * A hint with which INSERT OVERWRITE replaces all partitions of a table. Without it, Spark replaces only the partitions of the new rows if it is a Hive
+ * table, or if `spark.sql.sources.partitionOverwriteMode` is `dynamic`.
  * {{{
  *   INSERT OVERWRITE TABLE t SELECT /*+ PARTITION_OVERWRITE_MODE('static') */ * FROM s
  * }}}
@@ -39,6 +39,7 @@ object OverwriteMode {
 
   def refusal(write: V1WriteCommand): Exception = Compat.refusal(
     s"Cannot replace all partitions of ${Compat.writtenTable(write).fold("a table")(_.identifier.quotedString)}.",
-    s"the hint PARTITION_OVERWRITE_MODE('$Static') in a statement that Spark runs itself",
-    s"a bucketed table in the Hive layout or an organized table, and ${BucketingConf.ATOMIC_OVERWRITE.key}=true", "remove the hint, or change the setting")
+    s"the hint PARTITION_OVERWRITE_MODE('$Static') in an INSERT OVERWRITE that the session extension does not run",
+    s"a bucketed table in the Hive layout or a table with file statistics, no IF NOT EXISTS, ${BucketingConf.ENABLED.key}=true and ${BucketingConf.ATOMIC_OVERWRITE.key}=true",
+    "remove the hint, or meet these conditions")
 }
