@@ -11,12 +11,14 @@ import os
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 import yaml
+from spark_subprocess import QUICK_SETTINGS
 
 from spark_bucketing.session import setting
 
@@ -37,11 +39,11 @@ SESSION_CONF = {
     "spark.log.structuredLogging.enabled": "false",
     # Keep all compiled code, because the tests repeat similar statements.
     "spark.sql.codegen.cache.maxEntries": "5000",
-    "spark.sql.codegen.wholeStage": "false",
+    **QUICK_SETTINGS,
 }
-# Most statements of the tests process few rows, so it would take longer to compile the code of a stage than to run its
-# operators one by one. Tests of reads, writes and plans are in these folders, and compile stages as Spark does by default.
-FOLDERS_WITH_COMPILED_STAGES = ("read", "write", "fuzz")
+# Tests of reads, writes and plans are in these folders, and compile code as Spark does by default.
+FOLDERS_WITH_COMPILED_CODE = ("read", "write", "fuzz")
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 # Tests run many small statements, and the generated code of each runs only a few times. Therefore, skip the optimizing
 # compiler, enlarge the code cache, collect garbage rarely, and let the metastore's database flush lazily.
 QUICK_JVM = (
@@ -93,12 +95,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def compiled_stages(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let Spark compile the code of stages in the modules of some folders."""
-    if request.path.parent.name in FOLDERS_WITH_COMPILED_STAGES:
-        with setting(request.getfixturevalue("spark"), "spark.sql.codegen.wholeStage", "true"):
-            yield
-    else:
+def compiled_code(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let Spark compile code in the modules of some folders."""
+    with ExitStack() as stack:
+        if request.path.parent.name in FOLDERS_WITH_COMPILED_CODE:
+            for name, value in COMPILED.items():
+                stack.enter_context(setting(request.getfixturevalue("spark"), name, value))
         yield
 
 

@@ -30,6 +30,9 @@ CREATE = (
 )
 # Tests run many small statements, and the generated code of each runs only a few times, so skip the optimizing compiler.
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+# Most statements process few rows, so it would take longer to compile code for them than to interpret their operators and
+# expressions.
+QUICK_SETTINGS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _MARK = "the results: "
 Step = str | tuple[str, ...]
 
@@ -56,7 +59,7 @@ class SparkSubprocess:
         self.folder = folder
         extended = extension_settings(build_jar()) | {"spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict"}
         # In these tests, the metastore's database must survive a crash.
-        self.settings = (extended if extension else {}) | settings_below(folder)
+        self.settings = (extended if extension else {}) | settings_below(folder) | QUICK_SETTINGS
         self.settings["spark.local.dir"] = str(folder / "local")
         self.settings["spark.hadoop.hive.downloaded.resources.dir"] = str(folder / "resources")
         output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
