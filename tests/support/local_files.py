@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+from spark_subprocess import SMALL_DEFAULTS
 
 from spark_bucketing.extension.build import cache_folder
 from spark_bucketing.extension.spark_home import find_java, find_spark
 
 SOURCES = [Path(__file__).with_name(name) for name in ("TestFileSystem.scala", "TestFunctions.scala")]
 CLASS = "org.apache.spark.sql.bucketing.support.TestFileSystem"
-# Spark serializes all Hadoop settings for each scan and each write, so this folder replaces large defaults.
-SMALL_DEFAULTS = Path(__file__).with_name("hadoop")
 SECONDS = 120
 
 

@@ -33,6 +33,9 @@ QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 # Most statements process few rows, so it would take longer to compile code for them than to interpret their operators and
 # expressions.
 QUICK_SETTINGS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+# Spark serializes all Hadoop settings for each scan and each write, and each thread of dbt makes the metastore parse them
+# again, so this folder replaces large defaults.
+SMALL_DEFAULTS = Path(__file__).with_name("hadoop")
 _MARK = "the results: "
 Step = str | tuple[str, ...]
 
@@ -60,6 +63,7 @@ class SparkSubprocess:
         extended = extension_settings(build_jar()) | {"spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict"}
         # In these tests, the metastore's database must survive a crash.
         self.settings = (extended if extension else {}) | settings_below(folder) | QUICK_SETTINGS
+        self.settings["spark.driver.extraClassPath"] = str(SMALL_DEFAULTS)
         self.settings["spark.local.dir"] = str(folder / "local")
         self.settings["spark.hadoop.hive.downloaded.resources.dir"] = str(folder / "resources")
         output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
