@@ -40,6 +40,9 @@ SESSION_CONF = {
     # Keep all compiled code, because the tests repeat similar statements.
     "spark.sql.codegen.cache.maxEntries": "5000",
     **QUICK_SETTINGS,
+    # Only this process uses its metastore, so the metastore can keep what it has read.
+    "spark.hadoop.datanucleus.cache.level2": "true",
+    "spark.hadoop.datanucleus.cache.level2.type": "soft",
 }
 # Tests of reads, writes and plans are in these folders, and compile code as Spark does by default.
 FOLDERS_WITH_COMPILED_CODE = ("read", "write", "fuzz")
@@ -84,7 +87,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     conf |= {
         "spark.bucketing.enabled": "false",
         "spark.sql.warehouse.dir": str(home / "warehouse"),
-        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore'};create=true",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:memory:{home / 'metastore'};create=true",
         "spark.hadoop.hive.downloaded.resources.dir": str(home / "resources"),
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home} {QUICK_JVM}",
     }
