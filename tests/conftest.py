@@ -47,11 +47,11 @@ SESSION_CONF = {
 # Tests of reads, writes and plans are in these folders, and compile code as Spark does by default.
 FOLDERS_WITH_COMPILED_CODE = ("read", "write", "fuzz")
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-# Tests run many small statements, and the generated code of each runs only a few times. Therefore, skip the optimizing
-# compiler, enlarge the code cache, collect garbage rarely, and let the metastore's database flush lazily.
+# Tests run many small statements, and the code of each runs only a few times. Therefore, skip the optimizing compiler,
+# enlarge the code cache, collect garbage rarely, and let the metastore's database flush lazily.
 QUICK_JVM = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -Xmn600m -XX:-UsePerfData "
-    "-Dderby.system.durability=test"
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -Xmn1200m -XX:MetaspaceSize=512m "
+    "-XX:-UsePerfData -Dderby.system.durability=test"
 )
 # Each process of a test run has its own Spark, with a heap, generated code and a metastore database.
 GIB_PER_PROCESS = 6
@@ -89,7 +89,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:memory:{home / 'metastore'};create=true",
         "spark.hadoop.hive.downloaded.resources.dir": str(home / "resources"),
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home} {QUICK_JVM}",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home} -Xms3g {QUICK_JVM}",
     }
     session = builder.config(map=dict(conf)).getOrCreate()
     session.sparkContext.setLogLevel("OFF")

@@ -29,7 +29,7 @@ CREATE = (
     "stored as parquet",
 )
 # Tests run many small statements, and the generated code of each runs only a few times, so skip the optimizing compiler.
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 # Most statements process few rows, so it would take longer to compile code for them than to interpret their operators and
 # expressions.
 QUICK_SETTINGS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
