@@ -162,6 +162,12 @@ def all_long_but(quick: object, cases: Iterable[Any]) -> list[Any]:
     return [pytest.param(case, marks=[] if case in chosen else pytest.mark.long) for case in cases]
 
 
+def parameters(request: pytest.FixtureRequest, name: str) -> set[Any]:
+    """Return the values of a parameter in the tests of this run, so that a fixture prepares only what they use."""
+    specs = (getattr(item, "callspec", None) for item in request.session.items)
+    return {spec.params[name] for spec in specs if spec and name in spec.params}
+
+
 def data_files(folder: Path) -> list[Path]:
     """Return the files below a folder that Spark reads."""
     return sorted(

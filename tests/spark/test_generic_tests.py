@@ -13,7 +13,7 @@ import yaml
 from dbt.artifacts.schemas.results import NodeResult
 from pyspark.sql import Row
 
-from conftest import Project, all_long_but, data_files
+from conftest import Project, all_long_but, data_files, parameters
 from spark_bucketing.session import setting
 
 BUCKETS = 4
@@ -260,8 +260,7 @@ def results(good: Project, request: pytest.FixtureRequest) -> dict[str, NodeResu
     Valid and violated tables are tested only if the test run includes the test of their results.
     """
     tables = Tables(good)
-    specs = [getattr(item, "callspec", None) for item in request.session.items]
-    included = {spec.params.get("table") for spec in specs if spec} | {MISPLACED}
+    included = parameters(request, "table") | {MISPLACED}
     for case in CASES:
         if f"ok_{case}" in included:
             tables.tests(f"ok_{case}", *FILE_TESTS, {"test": SKEW, "arguments": {"ratio": 1.3}})
