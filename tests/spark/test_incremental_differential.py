@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from datetime import date
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 from test_bucketed_table import assert_one_file_per_bucket, assert_sorted
 
 from conftest import Project, all_long_but
-from spark_bucketing.session import setting
 
 Row = tuple[Any, ...]
 Config = dict[str, Any]
@@ -51,6 +51,9 @@ CASES: dict[str, Config] = {
     | {"unique_key": ["k"], "incremental_predicates": ["DBT_INTERNAL_DEST.v >= 300"]}
     | layout("hive", "parquet", ["k"], 3, "p"),
 }  # fmt: skip
+
+# The quick tests repeat these cases on stock Spark.
+OF_EVERY_STRATEGY = ("append_partitions", "overwrite", "overwrite_partitions", "merge", "merge_where")
 
 
 def random_layout(dice: random.Random) -> Config:
@@ -99,16 +102,24 @@ def after(config: Config, old: list[Row], new: list[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize("seed", all_long_but(1, range(1, 12)))
-@pytest.mark.parametrize("enabled", ["false", "true"], ids=["stock", "extension"])
-def test_strategies_give_the_same_rows_as_plain_python(project: Project, enabled: str, seed: int) -> None:
-    with setting(project.spark, "spark.bucketing.enabled", enabled):
-        compare_strategies(project, seed)
+def test_strategies_give_the_same_rows_as_plain_python(project: Project, extension: None, seed: int) -> None:
+    compare_strategies(project, seed, CASES)
 
 
-def compare_strategies(project: Project, seed: int) -> None:
+def test_every_strategy_gives_the_same_rows_on_stock_spark(project: Project) -> None:
+    compare_strategies(project, 1, OF_EVERY_STRATEGY)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1, 12))
+def test_strategies_give_the_same_rows_on_stock_spark(project: Project, seed: int) -> None:
+    compare_strategies(project, seed, CASES)
+
+
+def compare_strategies(project: Project, seed: int, names: Iterable[str]) -> None:
     dice, root = random.Random(seed), project.folder / "external"
     place = {} if seed % 2 else {"location_root": str(root)}
-    cases = {name: config | ({} if seed == 1 else random_layout(dice)) for name, config in CASES.items()}
+    cases = {name: CASES[name] | ({} if seed == 1 else random_layout(dice)) for name in names}
     project.spark.sql(f"create schema if not exists {project.schema}_feed")
     for name, config in cases.items():
         sql = f"select * from {project.schema}_feed.{name}"
