@@ -222,7 +222,7 @@ def main() -> None:
         spark = session(folder, {**small, **extension_settings(build_jar())})
         spark.sql("create schema bench")
         table = Table(*TITLES, title="Milliseconds (medians; maximum for one directory) and results of readers")
-        variants = {
+        variants: dict[str, Callable[[SparkSession, Path, int, argparse.Namespace], Observations]] = {
             "Spark's INSERT OVERWRITE": partial(_observe_overwrites, "false"),
             "INSERT OVERWRITE": partial(_observe_overwrites, "true"),
             "merge": _observe_merges,

@@ -195,8 +195,8 @@ def test_wrong_hint_is_an_error(tables: Tables, statement: str) -> None:
 
 
 def location(tables: Tables, name: str) -> Path:
-    found = dict(row[:2] for row in tables.sql(f"describe formatted {name}"))
-    return Path(str(found["Location"]).removeprefix("file:"))
+    found = {row[0]: str(row[1]) for row in tables.sql(f"describe formatted {name}")}
+    return Path(found["Location"].removeprefix("file:"))
 
 
 def replacements(tables: Tables, name: str) -> list[Path]:
@@ -248,7 +248,7 @@ def test_no_change_of_another_session_is_lost(tables: Tables, spark: SparkSessio
             tables.sql("update shared set v = 'changed'")
         error = running.exception()
     tables.sql("refresh table shared")
-    values = dict(tables.sql("select p, array_sort(collect_set(v)) from shared group by p"))
+    values = {row[0]: row[1] for row in tables.sql("select p, array_sort(collect_set(v)) from shared group by p")}
     if source == "the table":
         assert "run it again" in str(error) and "AnalysisException" in type(error).__name__
         assert values == {"p0": ["changed"], "p1": ["changed"], "p2": ["changed"]}
