@@ -156,10 +156,18 @@ STATIC_MODE = (
 )
 
 
-@pytest.mark.parametrize("of", ["partitioned", "organized"])
-def test_hint_replaces_all_partitions(tables: Tables, of: str) -> None:
+@pytest.mark.parametrize(
+    ("of", "statement"),
+    [
+        ("partitioned", STATIC_MODE),
+        ("organized", STATIC_MODE),
+        ("partitioned", STATIC_MODE.replace("shared", "shared with rows as (select * from rows)")),
+        ("partitioned", f"{STATIC_MODE} order by k limit 20"),
+    ],
+)
+def test_hint_replaces_all_partitions(tables: Tables, of: str, statement: str) -> None:
     create(tables, "shared", of)
-    tables.sql(STATIC_MODE)
+    tables.sql(statement)
     assert tables.sql("select p, v, count(*) from shared group by p, v") == [("p1", "new", 20)]
     assert tables.sql("show partitions shared") == [("p=p1",)]
 

@@ -1,6 +1,8 @@
 package org.apache.spark.sql.bucketing
 package write
 
+import java.util.Locale
+
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, UnresolvedHint}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
@@ -21,17 +23,21 @@ object OverwriteMode {
 
   /** Moves the hint of a parsed statement into a tag, which the analyzer keeps. */
   def tagged(parsed: LogicalPlan): LogicalPlan = parsed match {
-    case insert: InsertIntoStatement => insert.query match {
-      case UnresolvedHint(name, values, rows) if name.equalsIgnoreCase(Hint) =>
-        if (!insert.overwrite || values.map(_.toString.toLowerCase(java.util.Locale.ROOT)) != Seq(Static)) throw Compat.refusal(
+    case insert: InsertIntoStatement if insert.query.exists(isHint) =>
+      val marked = insert.copy(query = insert.query.transform { case UnresolvedHint(name, values, rows) if name.equalsIgnoreCase(Hint) =>
+        if (!insert.overwrite || values.map(_.toString.toLowerCase(Locale.ROOT)) != Seq(Static)) throw Compat.refusal(
           "Cannot parse the hint `PARTITION_OVERWRITE_MODE`.", if (insert.overwrite) values.mkString(", ") else "INSERT INTO",
           s"'$Static' in INSERT OVERWRITE", s"write INSERT OVERWRITE TABLE t SELECT /*+ PARTITION_OVERWRITE_MODE('$Static') */")
-        val marked = insert.copy(query = rows)
-        marked.setTagValue(Tag, ())
-        marked
-      case _ => insert
-    }
+        rows
+      })
+      marked.setTagValue(Tag, ())
+      marked
     case other => other
+  }
+
+  private def isHint(plan: LogicalPlan): Boolean = plan match {
+    case UnresolvedHint(name, _, _) => name.equalsIgnoreCase(Hint)
+    case _ => false
   }
 
   /** Returns whether a statement replaces all partitions because of the hint. */
