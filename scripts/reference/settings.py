@@ -14,13 +14,13 @@ ENTRY = re.compile(
     r"\.(?P<type>\w+)Conf.*?createWithDefault(?:String)?\((?P<default>.*?)\)",
     re.DOTALL,
 )
-TYPES = {"boolean": "boolean", "int": "integer", "bytes": "size", "string": "string"}
+TYPES = {"boolean": "boolean", "int": "integer", "bytes": "size", "string": "string", "time": "time"}
 HEAD = """# Settings
 
 Use this page to change what the session extension does, for a session or for a single query.
 
 You can change every setting in a running session, for example with `SET spark.bucketing.enabled=false`. A size is a
-number with a unit, such as `256m`, or a number of bytes.
+number with a unit, such as `256m`, or a number of bytes. A time is a number with a unit, such as `60s`.
 
 """
 

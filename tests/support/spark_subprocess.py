@@ -32,7 +32,12 @@ CREATE = (
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 # Most statements process few rows, so it would take longer to compile code for them than to interpret their operators and
 # expressions.
-QUICK_SETTINGS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+QUICK_SETTINGS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # The statement after a crash does not wait for the crashed statement.
+    "spark.bucketing.write.recoverAfter": "0",
+}
 # Spark serializes all Hadoop settings for each scan and each write, and each thread of dbt makes the metastore parse them
 # again, so this folder replaces large defaults.
 SMALL_DEFAULTS = Path(__file__).with_name("hadoop")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -32,6 +33,8 @@ TABLES = {
     "organized": f"(k int, v string, p string) using parquet {OPTIONS} partitioned by (p) {ORGANIZED}",
     "organized whole": f"(k int, v string, p string) using parquet {ORGANIZED}",
     "spark layout": f"(k int, v string, p string) using parquet partitioned by (p) {BUCKETS}",
+    "underscore": f"(k int, v string) partitioned by (p string, `_q` int) {BUCKETS} stored as parquet",
+    "organized underscore": f"(k int, v string, `_p` string) using parquet partitioned by (`_p`) {ORGANIZED}",
     "organized static": f"(k int, v string, p string, q string) using parquet partitioned by (p, q) {ORGANIZED}",
 }
 ROWS = "select /*+ repartition(4) */ cast(id as int) as k, cast(id as string) as v, concat('p', id % 3) as p from range(60)"
@@ -49,6 +52,11 @@ STATEMENTS = {
         "insert overwrite {t} partition (p) select k, v, p from rows where k < 0",
         "insert overwrite {t} partition (p = 'p1') select k, v from rows where k < 0",
         "insert overwrite {t} partition (p = 'p9') select k, v from rows where k < 0",
+    ],
+    "NULL by name": [
+        "insert overwrite {t} partition (p) select k, v, null from rows",
+        "insert overwrite {t} partition (p = null) select k, 'new' from rows where k < 5",
+        "insert overwrite {t} partition (p = null) select k, 'new' from rows where k < 0",
     ],
     "if not exists": [
         "insert overwrite {t} partition (p = 'p1') if not exists select k, 'new' from rows",
@@ -78,6 +86,19 @@ TYPED = {
         "insert overwrite {t} partition (p = date '2024-01-03', q = 1) select k, 'newest' from rows",
     ],
 }
+UNDERSCORE = {
+    "underscore": [
+        "insert overwrite {t} partition (p, `_q`) select k, v, p, k % 2 from rows",
+        "insert overwrite {t} partition (p = 'p1', `_q` = 1) select k, 'new' from rows",
+        "insert overwrite {t} partition (p, `_q`) select k, 'newer', 'p2', 0 from rows",
+    ],
+}
+ORGANIZED_UNDERSCORE = {
+    "underscore": [
+        "insert overwrite {t} select k, v, p from rows",
+        "insert overwrite {t} select k, 'new', 'p1' from rows",
+    ],
+}
 MIXED_CASE = {
     "mixed case": [
         "insert overwrite {t} partition (P, aB) select k, v, p, k % 2 from rows",
@@ -86,6 +107,12 @@ MIXED_CASE = {
     ],
 }
 STATIC = {
+    "NULL and partitions without files": [
+        "insert into {t} select k, v, null, null from rows",
+        "alter table {t} add partition (p = 'empty', q = 'empty')",
+        "insert overwrite {t} partition (p = null, q) select k, 'new', 'y' from rows where k < 5",
+        "insert overwrite {t} select k, 'newer', p, 'x' from rows",
+    ],
     "all partitions": ["insert overwrite {t} select k, 'new', p, 'x' from rows where p = 'p1'"],
     "partitions of a value": [
         "insert overwrite {t} partition (p = 'p1', q) select k, 'new', 'y' from rows",
@@ -97,6 +124,8 @@ CASES = [
     *[(table, name) for table in ("orc", "version 2") for name in ("existing and new partitions", "strange values")],
     *[(table, name) for table in ("whole", "organized whole") for name in WHOLE],
     *[("typed", name) for name in TYPED],
+    ("underscore", "underscore"),
+    ("organized underscore", "underscore"),
     *[("mixed case", name) for name in MIXED_CASE],
     *[("organized static", name) for name in STATIC],
 ]
@@ -105,6 +134,8 @@ BY_TABLE = {
     "organized whole": WHOLE,
     "typed": TYPED,
     "mixed case": MIXED_CASE,
+    "underscore": UNDERSCORE,
+    "organized underscore": ORGANIZED_UNDERSCORE,
     "organized static": STATIC,
 }
 
@@ -120,7 +151,7 @@ def create(tables: Tables, name: str, of: str) -> None:
     tables.create(f"{name} {TABLES[of]}")
     if of == "organized static":
         tables.sql(f"insert into {name} select k, v, p, concat('q', k % 2) from rows")
-    elif of not in ("typed", "mixed case"):
+    elif of not in ("typed", "mixed case", "underscore", "organized underscore"):
         tables.sql(f"insert into {name} select k, v, p from rows")
 
 
@@ -163,6 +194,8 @@ STATIC_MODE = (
         ("organized", STATIC_MODE),
         ("partitioned", STATIC_MODE.replace("shared", "shared with rows as (select * from rows)")),
         ("partitioned", f"{STATIC_MODE} order by k limit 20"),
+        ("partitioned", f"with x as (select 1) {STATIC_MODE}"),
+        ("partitioned", STATIC_MODE.replace("/*+ ", "/*+ repartition(2), ")),
     ],
 )
 def test_hint_replaces_all_partitions(tables: Tables, of: str, statement: str) -> None:
@@ -215,6 +248,8 @@ def session(spark: SparkSession) -> SparkSession:
     made = spark.newSession()
     made.conf.set("spark.bucketing.enabled", "true")
     made.conf.set("hive.exec.dynamic.partition.mode", "nonstrict")
+    # Other tests simulate crashes, and do not wait.
+    made.conf.set("spark.bucketing.write.recoverAfter", "60s")
     return made
 
 
@@ -243,9 +278,18 @@ def test_statements_overwrite_different_partitions_at_the_same_time(
     assert not (location(tables, "shared") / "_overwriting").exists()
 
 
-@pytest.mark.parametrize("source", ["the table", "other rows"])
-def test_no_change_of_another_session_is_lost(tables: Tables, spark: SparkSession, source: str) -> None:
+CHANGES = {
+    "update": ("update shared set v = 'changed'", {"changed"}),
+    "insert": ("insert into shared select k, 'changed', p from rows", {"changed", *(str(n) for n in range(60))}),
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "change"), [("the table", "update"), ("the table", "insert"), ("other rows", "update")]
+)
+def test_no_change_of_another_session_is_lost(tables: Tables, spark: SparkSession, source: str, change: str) -> None:
     """Another session changes rows of a partition while a statement writes new files for it."""
+    statement, expected = CHANGES[change]
     create(tables, "shared", "partitioned")
     table = f"{tables.database}.shared"
     query = f"select k, 'new', p from {table} where p = 'p1'" if source == "the table" else "select 1, 'new', 'p1'"
@@ -253,15 +297,47 @@ def test_no_change_of_another_session_is_lost(tables: Tables, spark: SparkSessio
         with held(spark, ".*/_overwriting/[^/]*/_temporary/.*") as operation:
             running = pool.submit(session(spark).sql, f"insert overwrite {table} partition (p) {query}")
             operation.await_reached()
-            tables.sql("update shared set v = 'changed'")
+            tables.sql(statement)
         error = running.exception()
     tables.sql("refresh table shared")
-    values = {row[0]: row[1] for row in tables.sql("select p, array_sort(collect_set(v)) from shared group by p")}
+    values = defaultdict[object, set[object]](set)
+    for partition, value in tables.sql("select distinct p, v from shared"):
+        values[partition].add(value)
     if source == "the table":
         assert "run it again" in str(error) and "AnalysisException" in type(error).__name__
-        assert values == {"p0": ["changed"], "p1": ["changed"], "p2": ["changed"]}
+        assert set().union(*values.values()) == expected and len(tables.sql("select * from shared")) >= 60
     else:
-        assert error is None and values == {"p0": ["changed"], "p1": ["new"], "p2": ["changed"]}
+        assert error is None and values == {"p0": {"changed"}, "p1": {"new"}, "p2": {"changed"}}
+
+
+def test_update_waits_for_a_running_overwrite(tables: Tables, spark: SparkSession) -> None:
+    create(tables, "shared", "partitioned")
+    table, other = f"{tables.database}.shared", session(spark)
+    overwrite = f"insert overwrite {table} partition (p = 'p1') select 1, 'new'"
+    with ThreadPoolExecutor(2) as pool:
+        with held(spark, "rename .*/_overwriting/[^/]*/p=p1/.*") as operation:
+            overwriting = pool.submit(session(spark).sql, overwrite)
+            operation.await_reached()
+            updating = pool.submit(other.sql, f"update {table} set v = 'changed' where p = 'p0'")
+            time.sleep(2)
+            assert not updating.done() and not overwriting.done()
+        assert overwriting.exception() is None and updating.exception() is None
+    tables.sql("refresh table shared")
+    assert tables.sql("select distinct v from shared where p in ('p0', 'p1') order by v") == [("changed",), ("new",)]
+
+
+def test_partition_that_is_dropped_while_empty_gets_its_rows(tables: Tables, spark: SparkSession) -> None:
+    create(tables, "shared", "partitioned")
+    table = f"{tables.database}.shared"
+    tables.sql("alter table shared add partition (p = 'empty')")
+    with ThreadPoolExecutor(1) as pool:
+        with held(spark, "rename .*/_overwriting/[^/]*/p=empty/.*") as operation:
+            overwriting = pool.submit(session(spark).sql, f"insert overwrite {table} values (1, 'new', 'empty')")
+            operation.await_reached()
+            tables.sql("alter table shared drop partition (p = 'empty')")
+        assert overwriting.exception() is None
+    tables.sql("refresh table shared")
+    assert tables.sql("select k, v from shared where p = 'empty'") == [(1, "new")]
 
 
 def test_failed_query_changes_nothing(tables: Tables) -> None:

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.bucketing
 
+import java.util.concurrent.TimeUnit
+
 import org.apache.spark.internal.config.{ConfigBuilder, ConfigEntry}
 import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
@@ -60,6 +62,11 @@ object BucketingConf {
       "replaces one partition after another.")
     .booleanConf.createWithDefault(true)
 
+  val RECOVER_AFTER: ConfigEntry[Long] = conf("write.recoverAfter",
+    "How long a replacement of files may take. Other statements wait for it, and then treat it as crashed and undo or " +
+      "complete it. Increase the time if files are renamed slowly, as on object stores.")
+    .timeConf(TimeUnit.MILLISECONDS).createWithDefaultString("60s")
+
   val MERGE_BYTES: ConfigEntry[Long] = conf("read.mergeBytes",
     "Maximum estimated memory for the files that one task merges. The estimate counts one row group of at most 128 MiB " +
       "per file, and only the columns that the query reads. Above the limit, Spark sorts the rows, which can spill to " +
@@ -74,6 +81,7 @@ object BucketingConf {
   def alignment: String = SQLConf.get.getConf(ALIGNMENT)
   def unitesBuckets: Boolean = SQLConf.get.getConf(UNION)
   def readsSparkLayout: Boolean = SQLConf.get.getConf(SPARK_LAYOUT)
+  def recoverAfterMillis: Long = SQLConf.get.getConf(RECOVER_AFTER)
   def overwritesAtomically: Boolean = SQLConf.get.getConf(ATOMIC_OVERWRITE)
   def distributesWrites: Boolean = SQLConf.get.getConf(WRITE_DISTRIBUTE)
 }

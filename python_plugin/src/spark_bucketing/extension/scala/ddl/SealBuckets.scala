@@ -43,7 +43,7 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
     Compat.refresh(session, name)
     val table = Compat.catalog(session).getTableMetadata(name)
     // A seal must not cover both the old and the new files of a statement that a crash has interrupted.
-    if (!asked.dryRun) new FileReplacement(session, table).recover()
+    if (!asked.dryRun) new FileReplacement(session, table).awaitOthers()
     val relation = SealBucketsCommand.checked(session, table)
     val stored = if (table.partitionColumnNames.isEmpty) Nil else PartitionStore.of(session).list(table)
     val (selected, others) = stored.partition(SealPartitions.selected(session, table, partition, asked.where))

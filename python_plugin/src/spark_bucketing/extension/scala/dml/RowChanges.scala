@@ -46,7 +46,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
     val table = Compat.current(session, statement.table)
     checkColumns(table)
     val replacement = new FileReplacement(session, table)
-    replacement.recover()
+    replacement.awaitOthers()
     val seen = replacement.last
     val stored = new Stored(session)
     try {

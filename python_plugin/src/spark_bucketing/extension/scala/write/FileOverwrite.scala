@@ -7,7 +7,7 @@ import java.util.concurrent.ThreadLocalRandom
 import scala.annotation.tailrec
 import scala.util.Try
 
-import org.apache.hadoop.fs.{FileSystem, Path}
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
@@ -16,6 +16,7 @@ import org.apache.spark.sql.bucketing.metadata.{BucketFiles, TableFiles}
 import org.apache.spark.sql.bucketing.read.CurrentReads
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, InsertIntoHadoopFsRelationCommand, LogicalRelation, PartitioningUtils, V1WriteCommand}
 
@@ -28,10 +29,10 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, InsertIntoH
  *
  * @param isDynamic whether the statement overwrites only the partitions that it has rows for
  * @param static the static partition values in the statement
- * @param read None if the query does not read the table; otherwise, the last replacement before it did. If another statement has replaced
- *             files since, the new rows may be outdated
+ * @param read None if the query does not read the table; otherwise, what it reads. If another statement has changed the table since, the new rows may be
+ *             outdated
  */
-class FileOverwrite(session: SparkSession, table: CatalogTable, isDynamic: Boolean, static: TablePartitionSpec, read: Option[Option[Path]])
+class FileOverwrite(session: SparkSession, table: CatalogTable, isDynamic: Boolean, static: TablePartitionSpec, read: Option[FilesRead])
     extends Logging {
 
   private val root = new Path(new Path(table.location), FileOverwrite.Folder)
@@ -40,15 +41,18 @@ class FileOverwrite(session: SparkSession, table: CatalogTable, isDynamic: Boole
   /**
    * Runs the statement.
    *
-   * @param write writes the new files into a directory, in subdirectories by partition
+   * @param write writes the new files into a directory, in subdirectories by partition, and returns their number
    * @return the final name of each written file
    */
-  def run(write: Path => Unit): String => String = {
+  def run(write: Path => Long): String => String = {
     FileOverwrite.clean(root, fs)
     val folder = fs.makeQualified(new Path(root, s"${System.currentTimeMillis}-${UUID.randomUUID}"))
     try {
-      write(folder)
-      replace(FileOverwrite.filesBelow(folder, fs).map(file => specOf(file.getParent, folder) -> file))
+      val (number, files) = (write(folder), FileOverwrite.filesBelow(folder, fs))
+      // The statement would replace old files without their new files.
+      if (files.size < number) throw Compat.refusal(s"Cannot replace files of ${table.identifier.quotedString}.", s"${files.size} new files in $folder",
+        s"$number new files, as reported by the tasks", "run it again; nothing has been replaced")
+      replace(files.map(file => specOf(file.getParent, folder) -> file))
     } finally {
       fs.delete(folder, true)
       Try(fs.delete(root, false)) // fails if another statement has files in it
@@ -84,9 +88,11 @@ class FileOverwrite(session: SparkSession, table: CatalogTable, isDynamic: Boole
   }
 
   private def once(replacement: FileReplacement, written: Seq[(TablePartitionSpec, Path)], named: String => String): Unit = {
-    val seen = read.getOrElse(replacement.last)
+    val seen = read.fold(replacement.last)(_.last)
     val partitions = written.map(_._1).toSet
-    val going = replacement.filesOf(partition => if (isDynamic) partitions(partition) else static.toSet.subsetOf(partition.toSet))
+    def isOverwritten(partition: TablePartitionSpec) = partitions(partition) || !isDynamic && static.toSet.subsetOf(partition.toSet)
+    val going = replacement.filesOf(isOverwritten)
+    read.foreach(_.check(going, replacement))
     val coming = written.map { case (partition, file) => replacement.moveTo(file, partition, named(file.getName)) }
     if (going.nonEmpty || coming.nonEmpty) {
       val folder = replacement.newFolder()
@@ -96,9 +102,27 @@ class FileOverwrite(session: SparkSession, table: CatalogTable, isDynamic: Boole
           throw error
       }
     }
+    if (!isDynamic && table.partitionColumnNames.nonEmpty) replacement.dropWithoutFiles(isOverwritten)
     // Spark creates or keeps this partition even if it has no rows.
     if (written.isEmpty && static.nonEmpty && static.size == table.partitionColumnNames.size) replacement.createEmpty(static)
   }
+}
+
+/**
+ * What the query of an INSERT OVERWRITE reads of the statement's own table.
+ *
+ * @param last the last committed replacement
+ * @param files the paths of all files of the table
+ */
+case class FilesRead(last: Option[Path], files: Set[Path]) {
+
+  /** Throws an error unless the query may have read all files that the statement replaces. */
+  def check(going: Seq[FileStatus], replacement: FileReplacement): Unit =
+    going.find(file => !files(file.getPath)).foreach(file => throw replacement.changed(s"another statement has added ${file.getPath}"))
+}
+
+object FilesRead {
+  def now(replacement: FileReplacement): FilesRead = FilesRead(replacement.last, replacement.filesOf(_ => true).map(_.getPath).toSet)
 }
 
 object FileOverwrite {
@@ -117,18 +141,26 @@ object FileOverwrite {
       val mode = SealedCommands.modeOf(insert)
       if (!mode.overwrites || mode.onlyNew) None else {
         // The query is planned after this, so it reads the files of this replacement or a later one.
-        val read = if (reads(insert.query, table)) Some(new FileReplacement(session, table).last) else None
-        Some(new FileOverwrite(session, table, insert.dynamicPartitionOverwrite && !isStatic, insert.staticPartitions, read))
+        val relations = relationsOf(insert.query, table)
+        val read = if (relations.isEmpty) None else Some(FilesRead.now(new FileReplacement(session, table)))
+        // Otherwise, the query could read files of an earlier listing.
+        relations.foreach(_.location.refresh())
+        val static = insert.staticPartitions.map { case (column, value) => column -> Option(value).filter(_.nonEmpty).getOrElse(DEFAULT_PARTITION_NAME) }
+        Some(new FileOverwrite(session, table, insert.dynamicPartitionOverwrite && !isStatic, static, read))
       }
     case _ => None
   }
 
-  /** Returns whether a query reads a table. */
-  private def reads(query: LogicalPlan, table: CatalogTable): Boolean = query.collectWithSubqueries { case relation: LogicalRelation => relation }.exists { relation =>
-    relation.catalogTable.exists(_.identifier == table.identifier) || (relation.relation match {
-      case files: HadoopFsRelation => files.location.rootPaths.exists(TableFiles(new Path(table.location)).contains)
-      case _ => false
-    })
+  /** Returns the relations in a query that read a table. */
+  private def relationsOf(query: LogicalPlan, table: CatalogTable): Seq[HadoopFsRelation] = query.collectWithSubqueries {
+    case LogicalRelationOf(files, of) if of.exists(_.identifier == table.identifier) || files.location.rootPaths.exists(TableFiles(new Path(table.location)).contains) => files
+  }
+
+  private object LogicalRelationOf {
+    def unapply(plan: LogicalPlan): Option[(HadoopFsRelation, Option[CatalogTable])] = plan match {
+      case relation: LogicalRelation => Some(relation.relation).collect { case files: HadoopFsRelation => (files, relation.catalogTable) }
+      case _ => None
+    }
   }
 
   // The names of Spark's files contain the id of their job.
@@ -143,8 +175,11 @@ object FileOverwrite {
     fs.listStatus(root).map(_.getPath).filter(path => Try(path.getName.takeWhile(_.isDigit).toLong).toOption.exists(_ < oldest)).foreach(fs.delete(_, true))
   }
 
+  // The name of a partition column may start with an underscore.
+  private def isHidden(name: String): Boolean = BucketFiles.isHidden(name) && !name.contains("=")
+
   private def filesBelow(folder: Path, fs: FileSystem): Seq[Path] =
-    if (!fs.exists(folder)) Nil else fs.listStatus(folder).toSeq.filterNot(file => BucketFiles.isHidden(file.getPath.getName)).flatMap { file =>
+    if (!fs.exists(folder)) Nil else fs.listStatus(folder).toSeq.filterNot(file => isHidden(file.getPath.getName)).flatMap { file =>
       if (file.isDirectory) filesBelow(file.getPath, fs) else Seq(file.getPath)
     }
 }

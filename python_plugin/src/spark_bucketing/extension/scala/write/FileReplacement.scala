@@ -67,12 +67,13 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       record: Seq[FileStatus] => Unit): Seq[FileStatus] = {
     checkUnchanged(going)
     val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
-    if (!overwrites) checkEmpty(created)
+    val strays = together(created.map(defaultLocation))(dataFiles).flatten
+    if (!overwrites) checkEmpty(strays)
     val started = begin(folder, going, coming, created)
     val written = try {
       checkAlone(started, seen)
-      if (overwrites) together(created.map(defaultLocation).flatMap(dataFiles))(file => fs.delete(file.getPath, false))
-      moveIn(coming, started)
+      together(strays)(file => fs.delete(file.getPath, false))
+      moveIn(going, coming)
       val written = together(coming)(move => fs.getFileStatus(move.to))
       record(written)
       checkUnchanged(going)
@@ -103,8 +104,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       throw changed("another statement replaces files of the table at the same time")
   }
 
-  private def checkEmpty(created: Seq[TablePartitionSpec]): Unit = created.map(defaultLocation).find(children(_).exists(BucketFiles.isData)).foreach { found =>
-    throw refused(s"files in $found, which is not a partition of the table", "an empty directory for the new partition",
+  private def checkEmpty(strays: Seq[FileStatus]): Unit = strays.find(BucketFiles.isData).foreach { found =>
+    throw refused(s"files in ${found.getPath.getParent}, which is not a partition of the table", "an empty directory for the new partition",
       "move the files away, or restore the partition with ALTER TABLE ... ADD PARTITION, and run it again; nothing has been replaced")
   }
 
@@ -114,13 +115,16 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       going.map(file => files.nameOf(file.getPath)).toSet, created, isCommitted = false, done = None))
 
   /**
-   * Moves the new files into the table. Readers with the extension still ignore them. New partitions are created after their files exist, because another
-   * statement may drop an empty partition.
+   * Moves the new files into the table. Readers with the extension still ignore them. Partitions without old files are created after their files exist,
+   * because another statement may drop an empty partition.
    */
-  private def moveIn(coming: Seq[Move], started: Replacement): Unit = {
+  private def moveIn(going: Seq[FileStatus], coming: Seq[Move]): Unit = {
     together(coming)(move => rename(move.from, move.to))
-    create(started.created.map(spec => spec -> defaultLocation(spec)))
+    val full = going.map(_.getPath.getParent).toSet
+    create(coming.filterNot(move => full(move.to.getParent)).flatMap(_.partition).distinct.map(spec => spec -> folderOf(spec)))
   }
+
+  private def folderOf(spec: TablePartitionSpec): Path = known.getOrElse(spec, defaultLocation(spec))
 
   private def create(created: Seq[(TablePartitionSpec, Path)]): Unit = if (created.nonEmpty) catalog.createPartitions(table.identifier, created.map {
     case (spec, folder) => CatalogTablePartition(spec, table.storage.copy(locationUri = Some(folder.toUri)))
@@ -128,16 +132,18 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /** Creates a partition without files, if it does not exist. If it existed before the replacement, it keeps its directory. */
   def createEmpty(spec: TablePartitionSpec): Unit = {
-    val folder = known.getOrElse(spec, defaultLocation(spec))
-    fs.mkdirs(folder)
-    create(Seq(spec -> folder))
+    fs.mkdirs(folderOf(spec))
+    create(Seq(spec -> folderOf(spec)))
   }
+
+  /** Drops the selected partitions that have no files. */
+  def dropWithoutFiles(selected: TablePartitionSpec => Boolean): Unit = dropEmpty(known.collect { case (spec, folder) if selected(spec) => folder }.toSeq.distinct)
 
   /** Waits until other statements have finished their replacements. Completes or undoes those that take too long, because their statements have crashed. */
   def awaitOthers(): Unit = {
     val start = System.currentTimeMillis
     // The clock of the storage may differ.
-    def hasCrashed(of: Replacement) = System.currentTimeMillis - FileReplacement.PatienceMillis > start.min(Replacement.startOf(of, fs))
+    def hasCrashed(of: Replacement) = System.currentTimeMillis - BucketingConf.recoverAfterMillis > start.min(Replacement.startOf(of, fs))
     @tailrec
     def await(isFirst: Boolean): Unit = {
       val others = Replacement.records(location, conf).filter(_.done.isEmpty)
@@ -243,7 +249,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def together[A, B](all: Seq[A])(act: A => B): Seq[B] =
     ThreadUtils.parmap(all, "replace-files", 16)(one => Try(act(one))).map(_.get)
 
-  private def changed(found: String, cause: Throwable = null) = new ConcurrentChange(
+  def changed(found: String, cause: Throwable = null) = new ConcurrentChange(
     message(found, "no other write to the same files at the same time", "run it again; nothing has been replaced"), cause)
 
   private def refused(found: String, expected: String, instead: String) = Compat.refusal(message(found, expected, instead))
@@ -295,7 +301,6 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 }
 
 private object FileReplacement {
-  val PatienceMillis = 60000L
   val PauseMillis = 50L
 }
 

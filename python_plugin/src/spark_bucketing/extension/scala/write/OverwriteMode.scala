@@ -22,7 +22,7 @@ object OverwriteMode {
   private val Tag = TreeNodeTag[Unit]("spark_bucketing_partition_overwrite_mode")
 
   /** Moves the hint of a parsed statement into a tag, which the analyzer keeps. */
-  def tagged(parsed: LogicalPlan): LogicalPlan = parsed match {
+  def tagged(parsed: LogicalPlan): LogicalPlan = parsed.transform {
     case insert: InsertIntoStatement if insert.query.exists(isHint) =>
       val marked = insert.copy(query = insert.query.transform { case UnresolvedHint(name, values, rows) if name.equalsIgnoreCase(Hint) =>
         if (!insert.overwrite || values.map(_.toString.toLowerCase(Locale.ROOT)) != Seq(Static)) throw Compat.refusal(
@@ -32,7 +32,6 @@ object OverwriteMode {
       })
       marked.setTagValue(Tag, ())
       marked
-    case other => other
   }
 
   private def isHint(plan: LogicalPlan): Boolean = plan match {

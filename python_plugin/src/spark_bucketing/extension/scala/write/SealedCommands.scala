@@ -47,7 +47,10 @@ private class SealedFileInsert(
 
   override protected def runOf(session: ClassicSession, child: SparkPlan): Seq[Row] = overwrite match {
     case Some(files) =>
-      named = files.run(new InsertInto(_).run(session, child))
+      named = files.run { folder =>
+        new InsertInto(folder).run(session, child)
+        metrics("numFiles").value
+      }
       Nil
     case None => super[InsertIntoHadoopFsRelationCommand].run(session, child)
   }
