@@ -32,7 +32,9 @@ FOLDER = {"spark.sql.hive.convertInsertingPartitionedTable": "false"}
 
 def session(spark: SparkSession, settings: dict[str, str]) -> Tables:
     made = Tables(spark.newSession(), DB)
-    settings = {"spark.bucketing.enabled": "true", "hive.exec.dynamic.partition.mode": "nonstrict"} | settings
+    always = {"spark.bucketing.enabled": "true", "hive.exec.dynamic.partition.mode": "nonstrict"}
+    # Writers wait for each other. Other tests simulate crashes, and do not wait.
+    settings = always | {"spark.bucketing.write.recoverAfter": "60s"} | settings
     for key, value in settings.items():
         made.spark.conf.set(key, value)
     return made
