@@ -15,9 +15,6 @@ import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartitio
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.util.ThreadUtils
 
-/** Another statement has changed the table since this statement read it. */
-class ConcurrentChange(message: String, cause: Throwable) extends RuntimeException(message, cause)
-
 /** Replaces files of a table. See docs/explanation/replacing-rows.md. */
 class FileReplacement(session: SparkSession, table: CatalogTable) extends Logging {
 
@@ -67,12 +64,13 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       record: Seq[FileStatus] => Unit): Seq[FileStatus] = {
     checkUnchanged(going)
     val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
-    val strays = together(created.map(defaultLocation))(dataFiles).flatten
-    if (!overwrites) checkEmpty(strays)
+    val strays = together(created.map(defaultLocation))(dataFiles)
+    if (!overwrites) checkEmpty(created.zip(strays))
+    checkSeparate((going.map(_.getPath.getParent) ++ coming.map(_.to.getParent)).toSet)
     val started = begin(folder, going, coming, created)
     val written = try {
       checkAlone(started, seen)
-      together(strays)(file => fs.delete(file.getPath, false))
+      together(strays.flatten)(file => fs.delete(file.getPath, false))
       moveIn(going, coming)
       val written = together(coming)(move => fs.getFileStatus(move.to))
       record(written)
@@ -104,8 +102,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       throw changed("another statement replaces files of the table at the same time")
   }
 
-  private def checkEmpty(strays: Seq[FileStatus]): Unit = strays.find(BucketFiles.isData).foreach { found =>
-    throw refused(s"files in ${found.getPath.getParent}, which is not a partition of the table", "an empty directory for the new partition",
+  private def checkEmpty(created: Seq[(TablePartitionSpec, Seq[FileStatus])]): Unit = created.find(_._2.exists(BucketFiles.isData)).foreach { case (spec, _) =>
+    throw refused(s"files in ${defaultLocation(spec)}, which is not a partition of the table", "an empty directory for the new partition",
       "move the files away, or restore the partition with ALTER TABLE ... ADD PARTITION, and run it again; nothing has been replaced")
   }
 
@@ -200,9 +198,6 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     (below ++ elsewhere.filter(name => folders(new Path(name).getParent.toString))).map(files.pathOf)
   }
 
-  /** Returns the move of a new file into a partition that has no files yet. */
-  def moveToNew(file: Path, spec: TablePartitionSpec): Move = moveTo(file, spec, file.getName)
-
   /** Returns the move of a new file into a partition, or into a table without partitions, under a name that no file has had yet. */
   def moveTo(file: Path, spec: TablePartitionSpec, name: String): Move = if (spec.isEmpty) Move(file, pathInTable(name), None, isNewPartition = false) else {
     val folder = known.get(spec)
@@ -213,7 +208,6 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   def filesOf(selected: TablePartitionSpec => Boolean): Seq[FileStatus] = if (table.partitionColumnNames.isEmpty) dataFiles(location) else {
     val folders = known.collect { case (spec, folder) if selected(spec) => folder }.toSeq.distinct
     checkMovable(folders)
-    checkSeparate(folders)
     together(folders)(dataFiles).flatten
   }
 
@@ -225,12 +219,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     }
   }
 
-  /** Checks that no other partition has files in these directories. */
-  private def checkSeparate(folders: Seq[Path]): Unit = {
+  /** Checks that no two partitions have files in these directories, or in directories below them. Rows of such files belong to both partitions. */
+  private def checkSeparate(folders: Set[Path]): Unit = if (table.partitionColumnNames.nonEmpty) {
     def ancestors(of: Path): Iterator[Path] = Iterator.iterate(of)(_.getParent).takeWhile(_ != null)
-    val of = folders.toSet
-    known.values.toSeq.flatMap(ancestors(_).filter(of)).groupBy(identity).collectFirst { case (folder, several) if several.size > 1 => folder }.foreach { folder =>
-      throw refused(s"several partitions in the directory $folder", "a separate directory for each partition",
+    val found = known.values.toSeq.flatMap(folder => Try(fs.makeQualified(folder)).toOption).flatMap(ancestors(_).filter(folders)).groupBy(identity)
+    found.collectFirst { case (folder, several) if several.size > 1 => folder -> several.size }.foreach { case (folder, number) =>
+      throw refused(s"$number partitions in the directory $folder", "a separate directory for each partition",
         "move the rows of each partition into a separate directory; nothing has been replaced")
     }
   }
@@ -303,10 +297,3 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 private object FileReplacement {
   val PauseMillis = 50L
 }
-
-/**
- * The move of a new file into the table.
- *
- * @param partition the values of a partition that may be new; None otherwise
- */
-case class Move(from: Path, to: Path, partition: Option[TablePartitionSpec], isNewPartition: Boolean)
