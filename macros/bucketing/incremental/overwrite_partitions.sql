@@ -1,17 +1,14 @@
 {#-
-  Replaces the table's partitions for which the source has rows, or all rows of the table. Spark moves the files into place only after it has written all of
-  them.
+  Replaces the table's partitions for which the source has rows. Spark moves the files into place only after it has written all of them.
 
   On stock Spark, the source must not read the table itself. Such a scan caches a relation without buckets, and the INSERT would then write files
   without buckets.
-
-  mode: string, 'dynamic' to replace the partitions of the new rows, or 'static' to replace all rows, which requires the session extension
 -#}
-{% macro overwrite_partitions(relation, source, columns, layout, mode='dynamic') -%}
+{% macro overwrite_partitions(relation, source, columns, layout) -%}
   {#- With seals, the time alone identifies this statement's files: unsealed files are rare, and an INSERT takes longer than most clock skews. -#}
   {%- set before = {'since': (modules.datetime.datetime.now().timestamp() * 1000000) | int, 'writes': []} if layout.bucket_hash != 'spark' and spark_bucketing.extension_enabled()
       else spark_bucketing.before_write(spark_bucketing.table_layout(relation).location) -%}
-  {% do spark_bucketing.insert_bucketed(relation, source, columns, layout, overwrite=mode) %}
+  {% do spark_bucketing.insert_bucketed(relation, source, columns, layout, overwrite='dynamic') %}
   {% do spark_bucketing.verify_buckets(relation, layout, before) %}
 {%- endmacro %}
 

@@ -10,35 +10,31 @@
 {% macro build_table(relation, sources, columns, layout, existing, batches=[none]) -%}
   {% do spark_bucketing.warn_about_small_files(sources, layout) %}
   {%- if not batches[0] and spark_bucketing.keeps_definition(relation, columns, layout, existing) and not spark_bucketing.reads_relation(sources[0], relation) -%}
-    {% do spark_bucketing.overwrite_partitions(relation, sources[0], columns, layout, 'static') %}
+    {% do spark_bucketing.insert_bucketed(relation, sources[0], columns, layout, overwrite='static') %}
+    {% do spark_bucketing.verify_buckets(relation, layout) %}
     {%- if layout.partition_by -%}
       {% do spark_bucketing.mark_written(relation) %}
     {%- endif -%}
     {% do spark_bucketing.drop_relation_with_files(spark_bucketing.intermediate_relation(relation, 'staged')) %}
   {%- else -%}
-    {% do spark_bucketing.build_and_swap(relation, sources, columns, layout, existing, batches) %}
+    {%- set tmp = spark_bucketing.intermediate_relation(relation, 'tmp') -%}
+    {% do spark_bucketing.drop_relation_with_files(tmp) %}
+    {% do spark_bucketing.execute_sql(spark_bucketing.bucketed_table_ddl(tmp, columns, layout)) %}
+    {%- for source in sources -%}
+      {% do spark_bucketing.log_batch(relation, batches[loop.index0], loop) %}
+      {% do spark_bucketing.insert_bucketed(tmp, source, columns, layout) %}
+    {%- endfor -%}
+    {%- if batches[0] -%}
+      {% do spark_bucketing.validate_batch_partitions(tmp, layout) %}
+    {%- endif -%}
+    {% do spark_bucketing.verify_buckets(tmp, layout, build=context['__spark_bucketing_build']) %}
+    {%- if layout.partition_by or not spark_bucketing.extension_enabled() -%}
+      {#- If an unpartitioned table is sealed, verify_buckets() has already checked that it has this build's id. -#}
+      {% do spark_bucketing.mark_written(tmp) %}
+      {% do spark_bucketing.validate_build(tmp, spark_bucketing.found_build(tmp), context['__spark_bucketing_build']) %}
+    {%- endif -%}
+    {% do spark_bucketing.swap_relations(tmp, relation, existing) %}
   {%- endif -%}
-{%- endmacro %}
-
-
-{% macro build_and_swap(relation, sources, columns, layout, existing, batches) -%}
-  {%- set tmp = spark_bucketing.intermediate_relation(relation, 'tmp') -%}
-  {% do spark_bucketing.drop_relation_with_files(tmp) %}
-  {% do spark_bucketing.execute_sql(spark_bucketing.bucketed_table_ddl(tmp, columns, layout)) %}
-  {%- for source in sources -%}
-    {% do spark_bucketing.log_batch(relation, batches[loop.index0], loop) %}
-    {% do spark_bucketing.insert_bucketed(tmp, source, columns, layout) %}
-  {%- endfor -%}
-  {%- if batches[0] -%}
-    {% do spark_bucketing.validate_batch_partitions(tmp, layout) %}
-  {%- endif -%}
-  {% do spark_bucketing.verify_buckets(tmp, layout, build=context['__spark_bucketing_build']) %}
-  {%- if layout.partition_by or not spark_bucketing.extension_enabled() -%}
-    {#- If an unpartitioned table is sealed, verify_buckets() has already checked that it has this build's id. -#}
-    {% do spark_bucketing.mark_written(tmp) %}
-    {% do spark_bucketing.validate_build(tmp, spark_bucketing.found_build(tmp), context['__spark_bucketing_build']) %}
-  {%- endif -%}
-  {% do spark_bucketing.swap_relations(tmp, relation, existing) %}
 {%- endmacro %}
 
 
