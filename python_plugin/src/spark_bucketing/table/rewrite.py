@@ -35,7 +35,7 @@ class RewritePlan:
     left: tuple[tuple[Partition, str], ...]  # partitions that cannot be overwritten, with the reason
 
     def batches(self) -> Iterator[tuple[Partition, ...]]:
-        """Yield the partitions in batches, each of which one statement rewrites."""
+        """Yield the partitions in batches. One statement rewrites each batch."""
         batch: list[Partition] = []
         held = 0
         for partition in self.todo:
