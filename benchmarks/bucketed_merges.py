@@ -1,7 +1,7 @@
 """Compare statements on some partitions of a bucketed table with overwriting these partitions.
 
-`INSERT OVERWRITE` of the changed partitions is the baseline: it writes the same rows without looking for them. The
-statements run alternately, so a warm JVM or other load favors none of them. The benchmark compares the tables after
+Spark's own `INSERT OVERWRITE` of the changed partitions is the baseline: it writes the same rows without looking for
+them. The statements run alternately, so a warm JVM or other load favors none of them. The benchmark compares the tables after
 each round, except for the last statement, which changes other rows. The byte ratio is the size of the new files
 divided by the size of all files in the partitions.
 """
@@ -24,6 +24,9 @@ from spark_bucketing.extension.settings import extension_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# The statement as Spark runs it, without `spark.bucketing.write.atomicOverwrite`.
+STOCK = "INSERT OVERWRITE by Spark"
 
 
 def main() -> None:
@@ -61,11 +64,13 @@ def compare(spark: SparkSession, folder: Path, options: argparse.Namespace) -> T
         "merge into bench.t{{i}} as t using (select id, v, {w}, p from bench.source where {where}) as s"
         " on t.p = s.p and t.id = s.id when matched then update set * when not matched then insert *"
     )
+    overwrite = (
+        f"insert overwrite bench.t{{i}} select id, v, if(id % 101 = 7, concat('changed {{n}} ', id), w), p"
+        f" from bench.source where {changed}"
+    )
     statements = {
-        "INSERT OVERWRITE": (
-            f"insert overwrite bench.t{{i}} select id, v, if(id % 101 = 7, concat('changed {{n}} ', id), w), p"
-            f" from bench.source where {changed}"
-        ),
+        STOCK: overwrite,
+        "INSERT OVERWRITE": overwrite,
         "MERGE INTO": merge.format(w="concat('changed {n} ', id) as w", where=f"{changed} and id % 101 = 7"),
         "UPDATE": f"update bench.t{{i}} set w = concat('changed {{n}} ', id) where {changed} and id % 101 = 7",
         "MERGE INTO, one bucket": merge.format(w="w", where=f"{changed} and {one}"),
@@ -82,18 +87,19 @@ def compare(spark: SparkSession, folder: Path, options: argparse.Namespace) -> T
     for number in range(options.runs + 1):
         for i, (name, statement) in enumerate(statements.items()):
             before = files(folder, i, options.changed)
+            spark.conf.set("spark.bucketing.write.atomicOverwrite", str(name != STOCK).lower())
             began = time.monotonic()
             spark.sql(statement.format(i=i, n=number)).collect()
             seconds[name].append(time.monotonic() - began)
             after = files(folder, i, options.changed)
             ratios[name].append(sum(after[path] for path in after.keys() - before) / sum(before.values()))
-        if len({checksum(spark, i) for i in range(3)}) != 1:
+        if len({checksum(spark, i) for i in range(4)}) != 1:
             raise SystemExit("The tables differ.")
     table = Table(
-        "statement", "seconds", "times INSERT OVERWRITE", "bytes written / bytes of the partitions",
+        "statement", "seconds", "times Spark's overwrite", "bytes written / bytes of the partitions",
         title=f"{options.changed} of {options.partitions} partitions with {each:,} rows in {options.buckets} buckets",
     )  # fmt: skip
-    base = statistics.median(seconds["INSERT OVERWRITE"][1:])
+    base = statistics.median(seconds[STOCK][1:])
     for name in statements:
         took = statistics.median(seconds[name][1:])
         table.add_row(name, f"{took:.2f}", f"{took / base:.2f}", f"{statistics.median(ratios[name][1:]):.2f}")

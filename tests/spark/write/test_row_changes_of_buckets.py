@@ -94,6 +94,29 @@ def test_merge_reads_the_buckets_of_the_table_without_a_shuffle(tables: Tables) 
     assert "Range (0, 20" in source[1] and "SelectedFiles" not in source[1], text
 
 
+def shuffled_bytes(tables: Tables, statement: str) -> int:
+    store = tables.spark.sparkContext._jsc.sc().statusStore()  # type: ignore[union-attr]
+    before = store.executorSummary("driver").totalShuffleWrite()
+    tables.sql(statement)
+    return int(store.executorSummary("driver").totalShuffleWrite() - before)
+
+
+def test_statement_writes_the_rows_of_sealed_buckets_without_a_shuffle(tables: Tables, table: str) -> None:
+    tables.fill("t", "select id as k, 1 as v, concat('p', id % 3) as ds from range(1000, 41000)")
+    assert shuffled_bytes(tables, "update t set v = v + 1") < 1000
+    source = "select id as k, 5 as v, concat('p', id % 3) as ds from range(40000, 42000)"
+    merge = f"""merge into t using ({source}) as s on t.k = s.k and t.ds = s.ds
+        when matched then update set * when not matched then insert *"""
+    # Spark shuffles the source for its join with the table, and the inserted rows.
+    assert shuffled_bytes(tables, merge) < 150_000
+    assert_sealed(tables)
+    assert tables.sql("select v, count(*) from t where k >= 1000 group by v order by v") == [(2, 39000), (5, 2000)]
+    # Rows that move to other buckets are shuffled.
+    assert shuffled_bytes(tables, "update t set k = k + 1 where k >= 1000") > 400_000
+    assert_sealed(tables)
+    assert tables.sql("select sum(k) from t where k >= 1000") == [(sum(range(1001, 42001)),)]
+
+
 def test_statement_counts_the_rows_that_it_has_changed(tables: Tables) -> None:
     """The sample is different each time it is read."""
     tables.sql("create or replace temporary view sampled as select id from range(0, 90, 1, 9)")

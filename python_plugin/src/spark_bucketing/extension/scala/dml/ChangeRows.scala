@@ -20,7 +20,7 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, SQLExecution}
 import org.apache.spark.sql.execution.command.{DDLUtils, ExecutedCommandExec, LeafRunnableCommand}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.types.{LongType, StringType}
+import org.apache.spark.sql.types._
 
 /**
  * A MERGE INTO, UPDATE or DELETE statement on an organized or bucketed table. An UPDATE or DELETE is a merge without a source, whose
@@ -96,6 +96,20 @@ case class ChangeRows(
       case insert: InsertAction => isAssigned(insert.assignments, value)
       case _ => true
     }
+  }
+
+  /**
+   * Returns whether an update leaves a column as it is. It does if it assigns the value that a matched row has anyway, except for types with values that are
+   * equal but not identical.
+   */
+  def keeps(update: UpdateAction, column: Attribute): Boolean = {
+    def isExact = column.dataType match {
+      case _: IntegralType | _: DecimalType | DateType | TimestampType | TimestampNTZType | BooleanType => true
+      case other => other == StringType
+    }
+    // Only a matched row can get a value that refers to the source.
+    val values = column +: keys.collect { case (key, value) if isExact && key.semanticEquals(column) && value.references.nonEmpty => value }
+    update.assignments.find(_.key.semanticEquals(column)).forall(of => values.exists(of.value.semanticEquals))
   }
 
   /** Whether the statement deletes all rows of the selected partitions. */

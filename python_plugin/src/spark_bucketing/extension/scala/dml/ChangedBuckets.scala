@@ -4,9 +4,11 @@ package dml
 import org.apache.hadoop.fs.FileStatus
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.bucketing.hash.BucketCounts
 import org.apache.spark.sql.bucketing.metadata.{PartitionFiles, SealedSpec}
-import org.apache.spark.sql.bucketing.write.SealWriter
+import org.apache.spark.sql.bucketing.write.{BucketedRows, SealWriter}
 import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types.{DateType, StructField}
 
 /**
@@ -50,6 +52,18 @@ class ChangedBuckets(
     new BucketRouting(snapshot.places, old.flatMap(file => slotOfCell.get(file.cell).map(file.id -> _)).toMap, slotOfCell)
   }
 
+  /**
+   * A scan of sealed buckets reads all rows of a bucket in one task, so that only inserted rows are shuffled. If too few tasks would write the buckets, or if
+   * they are large, a shuffle of all rows by partition and bucket is faster.
+   */
+  override protected lazy val byBucket: Option[LogicalPlan => LogicalPlan] = {
+    val buckets = slots.flatMap(_.bucket).distinct.size
+    val isEnough = buckets >= math.min(cores, slots.size) && total / buckets <= ChangedBuckets.BytesPerBucket
+    def keys(rows: LogicalPlan) = spec.columns.map(name => rows.output(at(column(name))))
+    if (mixed.nonEmpty || !isEnough) None
+    else Some(rows => BucketedRows(Nil, keys(rows), spec.hash, BucketCounts.divisor(spec.numBuckets, number).getOrElse(spec.numBuckets), wanted = 0, rows))
+  }
+
   private val Again = "run it again, and report the statement if it fails again"
 
   private def column(name: String): StructField = snapshot.table.dataSchema.find(_.name.equalsIgnoreCase(name)).get
@@ -61,9 +75,13 @@ class ChangedBuckets(
     RowsToWrite(output.map(_.dataType).toArray, data, Array.empty, None, target.size, dates.toArray)
   }
 
-  override protected def checkWritten(written: Seq[NewFile], stored: Stored): Unit = if (read.nonEmpty) {
-    val expected = stored.rows(changed.number(read)).map(_.getLong(0)).collect().sum - touched.changes.removed.values.sum
-    refuse(Again, math.abs(written.map(_.kept).sum - expected).min(Int.MaxValue).toInt -> "row(s) too many or too few")
+  override protected def checkWritten(written: Seq[NewFile], rowsRead: Long, stored: Stored): Unit = {
+    refuse(Again, written.groupBy(_.slot).count(_._2.size > 1) -> "bucket(s) with several files")
+    val (kept, removed) = (written.map(_.kept).sum, touched.changes.removed.values.sum)
+    if (read.nonEmpty && kept != rowsRead - removed) {
+      val expected = stored.rows(changed.number(read)).map(_.getLong(0)).collect().sum - removed
+      refuse(Again, math.abs(kept - expected).min(Int.MaxValue).toInt -> "row(s) too many or too few")
+    }
   }
 
   override def check(written: Seq[NewFile], stored: Stored): Unit = {
@@ -86,4 +104,8 @@ class ChangedBuckets(
       specOf(partition) -> (if (coming(partition).exists(_._1.hasOldDates)) None else Some(digest))
     }.toMap)
   }
+}
+
+private object ChangedBuckets {
+  val BytesPerBucket: Long = 1L << 30
 }

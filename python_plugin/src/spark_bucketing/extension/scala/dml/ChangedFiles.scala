@@ -48,8 +48,12 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
 
   protected def rowsToWrite(output: Seq[Attribute]): RowsToWrite
 
-  /** Throws an error if the numbers of written rows are not as expected. */
-  protected def checkWritten(files: Seq[NewFile], stored: Stored): Unit
+  /**
+   * Throws an error if the numbers of written rows are not as expected.
+   *
+   * @param rowsRead the number of rows that scans have read, which may be wrong if tasks ran again or skipped rows by a filter
+   */
+  protected def checkWritten(files: Seq[NewFile], rowsRead: Long, stored: Stored): Unit
 
   /** Reads the touched files again, and compares the rows that stay with the new files. */
   def check(files: Seq[NewFile], stored: Stored): Unit
@@ -64,17 +68,19 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
 
   /** Writes the rows into a directory, in one job. */
   def write(folder: Path, stored: Stored): Seq[NewFile] = {
-    val files = if (read.isEmpty && touched.counts.inserted == 0) Nil else {
-      val plan = sorted(changed.content(read, touched.unmatched))
+    val (files, rowsRead) = if (read.isEmpty && touched.counts.inserted == 0) (Nil, 0L) else {
+      val plan = sorted(changed.content(read, touched.unmatched, byBucket.getOrElse(identity)))
       val numbers = slots.map(_.partition).distinct.zipWithIndex.toMap
       val folders = slots.map(slot => new Path(folder, numbers(slot.partition).toString).toString)
       val writer = new NewFiles(opener, rowsToWrite(plan.output), slots.toArray, folders.toArray, UUID.randomUUID.toString)
-      session.sparkContext.runJob(stored.rows(plan), (task: TaskContext, rows: Iterator[InternalRow]) => writer.write(task, rows)).toSeq.flatten
+      val (rows, countRead) = stored.rowsAndRead(plan)
+      val files = session.sparkContext.runJob(rows, (task: TaskContext, rows: Iterator[InternalRow]) => writer.write(task, rows)).toSeq.flatten
+      files -> countRead()
     }
     val (written, expected) = (files.map(file => file.rows - file.kept).sum, touched.counts.updated + touched.counts.inserted)
     if (written != expected) throw refused(s"$written changed rows", s"$expected changed rows, as counted before the write",
       "use subqueries that always return the same rows, e.g. without TABLESAMPLE, and run it again")
-    checkWritten(files, stored)
+    checkWritten(files, rowsRead, stored)
     files
   }
 
@@ -85,13 +91,20 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
     val slot = Alias(SlotOf(rest, routing), "slot")()
     val project = Project(rows ++ Seq(slot, Alias(ChangedRows.hash(rows), "hash")(), rest(1)), content)
     val sorts = (slot.toAttribute +: order.map(column => rows(at(column)))).map(SortOrder(_, Ascending))
-    Sort(sorts, global = false, RowsBySlot(slot.toAttribute, tasks, project))
+    Sort(sorts, global = false, byBucket.fold[LogicalPlan](RowsBySlot(slot.toAttribute, tasks, project))(_(project)))
   }
 
-  /** Returns the task of each slot. Few tasks write many small files, and each core has several tasks. */
+  /** Distributes rows, whose first columns are those of the target, so that one task has all rows of a bucket. None to distribute them by slot. */
+  protected def byBucket: Option[LogicalPlan => LogicalPlan] = None
+
+  protected def cores: Int = session.sparkContext.defaultParallelism
+  protected lazy val total: Double = slots.map(_.bytes).sum
+
+  /** The preferred number of tasks. Few tasks write many small files, and each core has several tasks. */
+  protected def number: Long = math.max(ChangedFiles.TasksPerCore * cores, (total / ChangedFiles.BytesPerTask).toLong).max(1)
+
+  /** Returns the task of each slot. */
   private def tasks: Seq[Int] = {
-    val total = slots.map(_.bytes).sum
-    val number = math.max(ChangedFiles.TasksPerCore * session.sparkContext.defaultParallelism, (total / ChangedFiles.BytesPerTask).toLong).max(1)
     val size = math.max(1, total / number)
     slots.map(_.bytes).scanLeft(0.0)(_ + _).init.map(bytes => (bytes / size).toLong).foldLeft((Vector.empty[Int], -1L, -1)) { case ((all, last, task), place) =>
       val next = if (place == last) task else task + 1

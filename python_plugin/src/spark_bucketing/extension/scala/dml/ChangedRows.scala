@@ -108,8 +108,9 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
    * place.
    *
    * @param unmatched the stored output of [[unmatched]] if the statement inserts rows
+   * @param distributed distributes inserted rows like the rows of the files
    */
-  def content(files: Seq[TableFile], unmatched: Option[LogicalPlan]): LogicalPlan = {
+  def content(files: Seq[TableFile], unmatched: Option[LogicalPlan], distributed: LogicalPlan => LogicalPlan): LogicalPlan = {
     val rows = scan(files)
     val (joined, present) = withSource(rows)
     val acted = withAction(joined, present)
@@ -120,7 +121,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
     val all = unmatched.fold[LogicalPlan](remaining) { rows =>
       val added = Project(target.indices.map(at => asStored(at, inserted(rows.output.last, at))) ++
         Seq(Alias(Literal(-1), "file")(), Alias(Literal.TrueLiteral, "is_new")()), withInsert(rows))
-      if (files.isEmpty) added else Union(Seq(remaining, added))
+      if (files.isEmpty) added else Union(Seq(remaining, distributed(added)))
     }
     Project(all.output ++ layout.map(at => Alias(all.output(at), "place")()), all)
   }
@@ -190,7 +191,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
 
   private def updated(action: Attribute, at: Int): Expression = {
     val changed = actions.zipWithIndex.collect {
-      case (update: UpdateAction, i) if !update.assignments(at).value.semanticEquals(target(at)) =>
+      case (update: UpdateAction, i) if !statement.keeps(update, target(at)) =>
         EqualTo(action, Literal(i + 1)) -> update.assignments(at).value
     }
     if (changed.isEmpty) target(at) else CaseWhen(changed, target(at))

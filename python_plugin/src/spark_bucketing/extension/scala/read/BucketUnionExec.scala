@@ -92,5 +92,8 @@ object BucketUnions {
       case _ => false
     }
 
-  private def ofBuckets(plan: SparkPlan): Boolean = plan.exists(_.isInstanceOf[BucketScan])
+  private def ofBuckets(plan: SparkPlan): Boolean = plan.exists {
+    case _: BucketScan | _: RepartitionsByBucket => true
+    case _ => false
+  }
 }

@@ -30,6 +30,9 @@ object PerQueryCache {
     try plan finally answered.remove()
   }
 
+  /** Removes the answers for another query from the relations of a plan, which have copied them with the relations of that query. */
+  def forget(plan: LogicalPlan): Unit = plan.foreach(_.unsetTagValue(Known))
+
   def apply[T](question: Any)(ask: => T): T = Option(answered.get) match {
     case Some(answers) => answers.getOrElseUpdate(question, ask).asInstanceOf[T]
     case None => ask

@@ -17,12 +17,12 @@ object SmallBucketCoalescing {
 
   def apply(plan: SparkPlan): SparkPlan = if (BucketingConf.partitionBytes <= 0) plan else {
     // Use the same number of tasks for the whole query, because later stages must match stages that have already run.
-    val wanted = PerQueryCache("tasks")((1L +: plan.collect { case scan: BucketScan => tasks(scan) } ++: ofOthers(plan)).max)
+    val wanted = PerQueryCache("tasks")((1L +: plan.collect { case scan: BucketScan => tasks(scan) } ++: ofOthers(plan) ++: ofUnions(plan)).max)
     val numbers = plan.collect { case scan: BucketScan => scan.read.of.buckets }.toSet
     plan.transformUp {
       case scan: BucketScan if scan.read.partitions > wanted =>
         val common = BucketCounts.common(compatible(Set(scan.read.of.buckets), numbers))
-        divisor(common, wanted).fold(scan)(scan.as)
+        BucketCounts.divisor(common, wanted).fold(scan)(scan.as)
     }
   }
 
@@ -34,6 +34,11 @@ object SmallBucketCoalescing {
     val advised = SQLConf.get.getConf(SQLConf.ADVISORY_PARTITION_SIZE_IN_BYTES)
     BucketTasks.joins(plan).filter(_.inPlace.nonEmpty).flatMap(_.moved).map(BucketTasks.bytesOf(_).fold(Long.MaxValue)(tasks(_, advised)))
   }
+
+  /** Returns the number of tasks of each input of a union that Spark shuffles into buckets. */
+  private def ofUnions(plan: SparkPlan): Seq[Long] = plan.collect { case union: BucketUnionExec =>
+    union.children.filterNot(_.exists(_.isInstanceOf[BucketScan])).map(_.outputPartitioning.numPartitions.toLong)
+  }.flatten
 
   /** Returns the minimum number of tasks for a scan. */
   private def tasks(scan: BucketScan): Long = {
@@ -49,7 +54,4 @@ object SmallBucketCoalescing {
     val more = all.filter(n => these.exists(BucketCounts.areCompatible(_, n)))
     if (more == these) these else compatible(more, all)
   }
-
-  private def divisor(buckets: Int, atLeast: Long): Option[Int] =
-    (1 to buckets).find(n => n >= atLeast && buckets % n == 0)
 }
