@@ -1,9 +1,9 @@
 """Compare statements on some partitions of a bucketed table with overwriting these partitions.
 
 Spark's own `INSERT OVERWRITE` of the changed partitions is the baseline: it writes the same rows without looking for
-them. The statements run alternately, so a warm JVM or other load favors none of them. The benchmark compares the tables after
-each round, except for the last statement, which changes other rows. The byte ratio is the size of the new files
-divided by the size of all files in the partitions.
+them. The statements run alternately, so a warm JVM or other load favors none of them. The benchmark compares the
+tables after each round, except for the last statement, which changes other rows. The byte ratio is the size of the
+new files divided by the size of all files in the partitions.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@
   {% do spark_bucketing.validate_session(keeps_rows=true) %}
 
   {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=should_full_refresh()) -%}
+  {%- if existing and existing.staged -%}
+    {% do spark_bucketing.replace_touched_partitions(target_relation, existing.staged.empties, [existing.staged.relation]) %}
+  {%- endif -%}
   {%- set rebuild = existing is none or existing.type == 'view' or should_full_refresh() -%}
   {%- if not rebuild and spark_bucketing.extension_enabled() -%}
     {% do spark_bucketing.recover_files(target_relation) %}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -220,18 +221,30 @@ MONTHLY = MICROBATCH | {"partition_by": ["month"]}
 MONTHS = "select *, date_format(day, 'yyyy-MM') as month from {{ ref('events') }}"
 
 
-def test_batch_that_would_overwrite_other_batches_is_refused(events: Project) -> None:
-    events.model("m", MONTHS, **MONTHLY)
+@pytest.fixture(params=["stock", "extension", pytest.param("write_tasks", marks=pytest.mark.long)])
+def session(request: pytest.FixtureRequest, events: Project) -> Iterator[dict[str, object]]:
+    """Run a test with and without the extension; return the config that a model needs for it."""
+    with setting(events.spark, "spark.bucketing.enabled", str(request.param != "stock").lower()):
+        yield {"write_tasks": 2} if request.param == "write_tasks" else {}
+
+
+def test_batch_that_would_overwrite_other_batches_is_refused(events: Project, session: dict[str, object]) -> None:
+    events.model("m", MONTHS, **MONTHLY | session)
     window = ("--event-time-start", "2024-01-01", "--event-time-end")
     with pytest.raises(Failed, match=r"an invalid `partition_by`.\n *found: .*2 batches write to .*month="):
         events.dbt("run", *window, "2024-01-03", v="one")
     assert "m" not in events.tables()
     events.dbt("run", *window, "2024-01-02", v="one")
-    with pytest.raises(Failed, match=r"the partition 2024-01 has 100 row.s. outside the batch from 2024-01-02 00"):
+    with pytest.raises(
+        Failed, match=r"the partition 2024-01 has (100 row.s.|rows) outside the batch from 2024-01-02 00"
+    ):
         events.dbt("run", "--event-time-start", "2024-01-02", "--event-time-end", "2024-01-03", v="two")
     assert days(events) == {"01": ("one", 100)}
-    events.dbt("run", *window, "2024-01-02", v="again")
+    with statements() as sent:
+        events.dbt("run", *window, "2024-01-02", v="again")
     assert days(events) == {"01": ("again", 100)}
+    # The extension checks the replaced rows itself, so that the rows of a batch are written only once.
+    assert any("m__dbt_input" in text for text in sent) == (events.spark.conf.get("spark.bucketing.enabled") == "false")
 
 
 @pytest.mark.long

@@ -1,11 +1,16 @@
 package org.apache.spark.sql.bucketing.support
 
+import java.io.IOException
 import java.nio.file.Files
 import java.nio.file.attribute.PosixFilePermissions
 import java.util.concurrent.{CountDownLatch, TimeUnit}
+import java.util.concurrent.atomic.AtomicInteger
 
-import org.apache.hadoop.fs.{LocalFileSystem, Path, RawLocalFileSystem}
+import scala.util.Try
+
+import org.apache.hadoop.fs.{FSDataOutputStream, FileStatus, FileUtil, LocalFileSystem, Path, RawLocalFileSystem}
 import org.apache.hadoop.fs.permission.FsPermission
+import org.apache.hadoop.util.Progressable
 
 /**
  * The local file system, which sets permissions with system calls and can hold an operation. Hadoop without native
@@ -14,13 +19,57 @@ import org.apache.hadoop.fs.permission.FsPermission
 class TestFileSystem extends LocalFileSystem(new QuickPermissions) {
   override def rename(source: Path, target: Path): Boolean = {
     TestFileSystem.pass(s"rename $source")
-    super.rename(source, target)
+    TestFileSystem.store.fold(super.rename(source, target))(copy(source, target, _))
   }
 
   override def delete(path: Path, recursive: Boolean): Boolean = {
     TestFileSystem.pass(s"delete $path")
-    super.delete(path, recursive)
+    TestFileSystem.store.foreach(_.change(s"delete $path"))
+    super.delete(path, recursive) && { forgetEmpty(path.getParent); true }
   }
+
+  override def create(
+      path: Path, permission: FsPermission, overwrite: Boolean, buffer: Int, replication: Short, block: Long, progress: Progressable): FSDataOutputStream = {
+    TestFileSystem.store.foreach(_.change(s"create $path"))
+    super.create(path, permission, overwrite, buffer, replication, block, progress)
+  }
+
+  override def getFileStatus(path: Path): FileStatus = seen(super.getFileStatus(path))
+  override def listStatus(path: Path): Array[FileStatus] = super.listStatus(path).map(seen)
+
+  private def seen(of: FileStatus): FileStatus = if (TestFileSystem.store.isEmpty) of else new FileStatus(
+    of.getLen, of.isDirectory, of.getReplication, of.getBlockSize, of.getModificationTime / 1000 * 1000, of.getPath)
+
+  /** Copies file by file, and then deletes file by file. */
+  private def copy(source: Path, target: Path, store: ObjectStore): Boolean = {
+    val files = if (isDirectory(source)) FileUtil.stat2Paths(listStatus(source)).toSeq else Nil
+    if (isDirectory(source)) {
+      mkdirs(target)
+      files.forall(file => copy(file, new Path(target, file.getName), store)) && { super.delete(source, true); true }
+    } else exists(source) && {
+      store.change(s"copy $source")
+      Thread.sleep(store.millis)
+      FileUtil.copy(this, source, this, target, false, getConf)
+      delete(source, false)
+    }
+  }
+
+  /** Object stores have no empty directories. Another thread may delete the same directory. */
+  private def forgetEmpty(folder: Path): Unit =
+    if (TestFileSystem.store.nonEmpty && folder != null && Try(listStatus(folder).isEmpty && super.delete(folder, false)).getOrElse(false)) forgetEmpty(folder.getParent)
+}
+
+/**
+ * Lets the file system behave like an object store: renames copy each file, times are whole seconds, and directories without files do not exist.
+ *
+ * @param last the number of changes after which all others fail, as if the process was dead
+ * @param millis how long a copy takes
+ */
+class ObjectStore(last: Int, val millis: Long) {
+  val changes = new AtomicInteger
+
+  private[support] def change(operation: String): Unit =
+    if (changes.incrementAndGet() > last) throw new IOException(s"the process is dead: $operation")
 }
 
 class QuickPermissions extends RawLocalFileSystem {
@@ -47,6 +96,15 @@ object TestFileSystem {
   }
 
   @volatile private var held: Option[Held] = None
+  @volatile private[support] var store: Option[ObjectStore] = None
+
+  def startStore(last: Int, millis: Long): ObjectStore = {
+    val started = new ObjectStore(last, millis)
+    store = Some(started)
+    started
+  }
+
+  def stopStore(): Unit = store = None
 
   /** Holds the first operation that matches a pattern, such as `rename file:/w/t/a`, until it is opened. */
   def hold(pattern: String): Held = {

@@ -3,12 +3,14 @@
 
   On stock Spark, the source must not read the table itself. Such a scan caches a relation without buckets, and the INSERT would then write files
   without buckets.
+
+  replace_only: string, SQL condition that the replaced rows must meet, or none. Only the session extension checks it.
 -#}
-{% macro overwrite_partitions(relation, source, columns, layout) -%}
+{% macro overwrite_partitions(relation, source, columns, layout, replace_only=none) -%}
   {#- With seals, the time alone identifies this statement's files: unsealed files are rare, and an INSERT takes longer than most clock skews. -#}
   {%- set before = {'since': (modules.datetime.datetime.now().timestamp() * 1000000) | int, 'writes': []} if layout.bucket_hash != 'spark' and spark_bucketing.extension_enabled()
       else spark_bucketing.before_write(spark_bucketing.table_layout(relation).location) -%}
-  {% do spark_bucketing.insert_bucketed(relation, source, columns, layout, overwrite='dynamic') %}
+  {% do spark_bucketing.insert_bucketed(relation, source, columns, layout, overwrite='dynamic', replace_only=replace_only) %}
   {% do spark_bucketing.verify_buckets(relation, layout, before) %}
 {%- endmacro %}
 

@@ -5,23 +5,20 @@
   input: relation that contains the batch's rows, from load_input()
 -#}
 {% macro validate_batch(rows, input, columns, layout, batch) -%}
-  {%- set event_time = config.get('event_time') -%}
-  {%- if event_time | lower not in columns | map(attribute='name') | map('lower') | list -%}
-    {% do exceptions.warn("Model `" ~ model.name ~ "` does not select its `event_time` column " ~ event_time ~ '.'
-        ~ ' The run cannot check whether it overwrites rows of other batches.') %}
+  {%- if not spark_bucketing.has_event_time(columns) -%}
     {{ return(none) }}
   {%- endif -%}
   {%- set touched = spark_bucketing.partition_values(layout.partition_by, spark_bucketing.quote_relation(input)) -%}
   {%- set lost -%}
     select {{ spark_bucketing.quote_columns(layout.partition_by) }}, count(*) from {{ rows }}
     where {{ spark_bucketing.partition_predicate(spark_bucketing.columns_named(columns, layout.partition_by), touched) }}
-      and not ({{ spark_bucketing.batch_condition(event_time, batch) }})
+      and not ({{ spark_bucketing.batch_condition(config.get('event_time'), batch) }})
     group by {{ spark_bucketing.quote_columns(layout.partition_by) }} limit 1
   {%- endset -%}
   {%- set found = run_query(lost).rows -%}
   {%- if found | length > 0 -%}
     {%- set values = found[0].values() | list -%}
-    {% do spark_bucketing.raise_coarse_partition(
-        'the partition ' ~ values[:-1] | join(', ') ~ ' has ' ~ values[-1] ~ ' row(s) outside the batch from ' ~ batch.start ~ ' to ' ~ batch.end, layout) %}
+    {% do exceptions.raise_compiler_error(spark_bucketing.coarse_partition_error(
+        'the partition ' ~ values[:-1] | join(', ') ~ ' has ' ~ values[-1] ~ ' row(s) outside the batch from ' ~ batch.start ~ ' to ' ~ batch.end, layout)) %}
   {%- endif -%}
 {%- endmacro %}

@@ -8,6 +8,6 @@
   {%- endset -%}
   {%- set found = run_query(shared).rows -%}
   {%- if found | length > 0 -%}
-    {% do spark_bucketing.raise_coarse_partition(found[0][1] ~ ' batches write to ' ~ found[0][0], layout) %}
+    {% do exceptions.raise_compiler_error(spark_bucketing.coarse_partition_error(found[0][1] ~ ' batches write to ' ~ found[0][0], layout)) %}
   {%- endif -%}
 {%- endmacro %}

@@ -1,9 +1,9 @@
 {#-
-  Cleans up after a crashed run, and returns table_layout() of the model's relation, or none.
+  Cleans up after a crashed run, and returns table_layout() of the model's relation, or none. The caller completes the replacement in `staged`.
     backup without the relation   crashed during a swap: restores the backup. A relation without a directory counts as missing, because the
                                   metastore can commit the second rename and still move the directory back
     backup and the relation       crashed after a swap: drops the backup
-    staged                        crashed while it replaced partitions: complete_replacement(), unless this run rebuilds the table
+    staged                        crashed while it replaced partitions: unfinished_replacement() becomes `staged` of the result, unless this run rebuilds the table
     others                        crashed during a build: drops them, and deletes directories without a table, in which CREATE TABLE would fail
 
   rebuild: bool, whether this run rebuilds the table
@@ -58,7 +58,7 @@
     {%- if not existing or existing.type != 'table' -%}
       {% do spark_bucketing.drop_relation_with_files(roles.staged) %}
     {%- elif not rebuild -%}
-      {% do spark_bucketing.complete_replacement(relation, existing) %}
+      {%- set existing = dict(existing, staged=spark_bucketing.unfinished_replacement(relation, existing)) -%}
     {%- endif -%}
   {%- endif -%}
   {{ return(existing) }}

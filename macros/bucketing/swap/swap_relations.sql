@@ -23,7 +23,12 @@
     {%- if spark_bucketing.has_scripts() -%}
       {% do spark_bucketing.execute_sql(spark_bucketing.swap_script(finished, relation, backup, existing), 'swap') %}
     {%- else -%}
-      {% do spark_bucketing.swap_by_statements(finished, relation, backup, existing) %}
+      {#- Without a script, nothing renames back, so check first whether the previous relation can be renamed. -#}
+      {%- set quoted = spark_bucketing.quote_relation(relation) -%}
+      {%- set error = spark_bucketing.planning_error('select * from ' ~ quoted) -%}
+      {%- set gone = ('TABLE_OR_VIEW_NOT_FOUND' if existing.type == 'view' else 'PATH_NOT_FOUND') in error -%}
+      {% do spark_bucketing.execute_sql('drop ' ~ existing.type ~ ' if exists ' ~ quoted if gone else spark_bucketing.rename_sql(relation, backup, existing.type)) %}
+      {% do spark_bucketing.execute_sql(spark_bucketing.rename_sql(finished, relation)) %}
     {%- endif -%}
     {#- Staged rows belong to the previous table. After a crash here, the backup identifies them as outdated, so it is dropped last. -#}
     {% do spark_bucketing.drop_relation_with_files(spark_bucketing.intermediate_relation(relation, 'staged')) %}
@@ -71,16 +76,6 @@
       {{ spark_bucketing.rename_sql(finished, relation) }};
     end;
   end
-{%- endmacro %}
-
-
-{#- Swaps the relations without a script, and without renaming back. It first checks whether the previous relation can be renamed. -#}
-{% macro swap_by_statements(finished, relation, backup, existing) -%}
-  {%- set quoted = spark_bucketing.quote_relation(relation) -%}
-  {%- set error = spark_bucketing.planning_error('select * from ' ~ quoted) -%}
-  {%- set gone = ('TABLE_OR_VIEW_NOT_FOUND' if existing.type == 'view' else 'PATH_NOT_FOUND') in error -%}
-  {% do spark_bucketing.execute_sql('drop ' ~ existing.type ~ ' if exists ' ~ quoted if gone else spark_bucketing.rename_sql(relation, backup, existing.type)) %}
-  {% do spark_bucketing.execute_sql(spark_bucketing.rename_sql(finished, relation)) %}
 {%- endmacro %}
 
 

@@ -10,15 +10,18 @@
   columns: list of {name, type, expression} for the table's columns; `expression` is SQL that refers to the source's columns
   layout: dict, from resolve_layout()
   overwrite: string, 'dynamic' to replace the partitions for which the source has rows, or 'static' to replace all rows; none to add rows
+  replace_only: string, SQL condition that the replaced rows must meet, or none. Only the session extension checks it.
 -#}
-{% macro insert_bucketed(relation, source, columns, layout, overwrite=none) -%}
+{% macro insert_bucketed(relation, source, columns, layout, overwrite=none, replace_only=none) -%}
   {%- set ordered = spark_bucketing.order_columns(columns, layout.partition_by) -%}
   {%- set names = ordered | map(attribute='name') | list -%}
   {%- set distributed = spark_bucketing.distributes_writes(layout) -%}
   {%- set hive_hash = spark_bucketing.hive_hash_function(layout.bucket_hash) if layout.bucket_hash != 'spark' and not distributed else none -%}
   {%- set bucket = spark_bucketing.bucket_id(spark_bucketing.columns_named(columns, layout.clustered_by), layout.buckets, layout.bucket_hash, hive_hash) -%}
   {%- set tasks = spark_bucketing.write_tasks(layout) -%}
-  {%- set all_rows = "/*+ partition_overwrite_mode('static') */ " if overwrite == 'static' else '' -%}
+  {%- set hints = ([] if distributed else ['repartition(' ~ tasks ~ ', `__spark_bucketing_key`)'])
+      + (["partition_overwrite_mode('static')"] if overwrite == 'static' else [])
+      + (['replace_only(' ~ spark_bucketing.string_literal(replace_only) ~ ')'] if replace_only else []) -%}
   {%- if not distributed and spark_bucketing.quote_relation(relation) not in context.get('__spark_bucketing_made', {}) -%}
     {#- A SELECT from a table in the Hive layout makes Spark cache a relation without buckets, which the next INSERT would use. -#}
     {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
@@ -27,10 +30,10 @@
   {% call statement('main') -%}
     {{ insert }}
     {%- if distributed %}
-    select {{ all_rows }}{{ spark_bucketing.select_list(ordered, layout.partition_by) }}
+    select {{ '/*+ ' ~ hints | join(', ') ~ ' */ ' if hints }}{{ spark_bucketing.select_list(ordered, layout.partition_by) }}
     from {{ source }}
     {%- else %}
-    select /*+ repartition({{ tasks }}, `__spark_bucketing_key`) */ {{ spark_bucketing.quote_columns(names) }}
+    select /*+ {{ hints | join(', ') }} */ {{ spark_bucketing.quote_columns(names) }}
     from (
       select
         *,

@@ -216,7 +216,7 @@ def test_hint_is_an_error_if_spark_would_run_the_statement(
     with ExitStack() as settings:
         if key:
             settings.enter_context(setting(spark, key, "false"))
-        with pytest.raises(Exception, match="Cannot replace all partitions of"):
+        with pytest.raises(Exception, match="Cannot overwrite"):
             tables.sql(STATIC_MODE)
     assert contents(tables, "shared", of) == before
 
@@ -233,6 +233,35 @@ def test_wrong_hint_is_an_error(tables: Tables, statement: str) -> None:
     create(tables, "shared", "partitioned")
     with pytest.raises(Exception, match="Cannot parse the hint `PARTITION_OVERWRITE_MODE`"):
         tables.sql(statement)
+
+
+def only(condition: str, partitions: str) -> str:
+    return f"""insert overwrite shared select /*+ replace_only("{condition}") */ k + 1000, v, p from rows where {partitions}"""
+
+
+@pytest.mark.parametrize("of", ["partitioned", "organized", "whole"])
+def test_rows_are_replaced_only_if_they_meet_the_condition(tables: Tables, of: str) -> None:
+    create(tables, "shared", of)
+    before = contents(tables, "shared", of)
+    wrong = "p <=> 'p1' and k % 2 = k % 4"
+    with pytest.raises(Exception, match=r"a row to replace for which .*% 2.* is false"):
+        tables.sql(only(wrong, "p = 'p1'"))
+    with pytest.raises(Exception, match="boom at p"):
+        tables.sql(only("if(k >= 1000, true, raise_error(concat('boom at ', p)) is null)", "p = 'p1'"))
+    assert contents(tables, "shared", of) == before
+    # NULL counts as true, and the statement replaces no rows of other partitions.
+    fine = "v is not null or null" if of == "whole" else "p = 'p1' or p is null and null"
+    tables.sql(only(fine, "p = 'p1' or p is null"))
+    assert tables.sql("select min(k) >= 1000 from shared where p = 'p1' or p is null") == [(True,)]
+
+
+@pytest.mark.parametrize("hint", ["replace_only", "replace_only('k >')", "replace_only('k > 0', 'k < 9')"])
+def test_wrong_condition_of_replaced_rows_is_an_error(tables: Tables, hint: str) -> None:
+    create(tables, "shared", "partitioned")
+    with pytest.raises(Exception, match=r"Cannot parse the hint `REPLACE_ONLY`|PARSE_SYNTAX_ERROR"):
+        tables.sql(f"insert overwrite shared select /*+ {hint} */ k, v, p from rows")
+    with pytest.raises(Exception, match="Cannot parse the hint `REPLACE_ONLY`"):
+        tables.sql("insert into shared select /*+ replace_only('k > 0') */ k, v, p from rows")
 
 
 def location(tables: Tables, name: str) -> Path:

@@ -4,7 +4,7 @@ package ddl
 import org.antlr.v4.runtime.Token
 
 import org.apache.spark.sql.bucketing.compat.{Compat, ForwardingParser, SparkVersion}
-import org.apache.spark.sql.bucketing.write.OverwriteMode
+import org.apache.spark.sql.bucketing.write.OverwriteHints
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.NamedParameter
 import org.apache.spark.sql.catalyst.catalog.BucketSpec
@@ -40,7 +40,7 @@ case class BucketDdlParser(spark: ParserInterface) extends ForwardingParser {
   override protected def orBuckets(sql: String, named: Map[String, Expression], positional: Seq[Expression])(
       stock: => LogicalPlan): LogicalPlan = {
     QueryComment.describe(sql)
-    try OverwriteMode.tagged(MergeChecks.tagged(stock)) catch {
+    try OverwriteHints.tagged(MergeChecks.tagged(stock)) catch {
       case error: ParseException => BucketStatement.parse(sql, named, positional).getOrElse(throw error)
     }
   }

@@ -1,10 +1,8 @@
 package org.apache.spark.sql.bucketing
 package dml
 
-import org.apache.hadoop.fs.Path
-
 import org.apache.spark.sql.bucketing.metadata.{Seal, SealedSpec}
-import org.apache.spark.sql.bucketing.read.SealedFileIndex
+import org.apache.spark.sql.bucketing.read.{FixedFiles, SealedFileIndex}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
@@ -228,26 +226,10 @@ object ChangedRows {
 }
 
 /** Selected files of a table. The id of a file is an additional partition value. */
-class SelectedFiles(all: FileIndex, files: Seq[TableFile], known: StructType, override val partitionSchema: StructType, snapshot: TableSnapshot) extends SealedFileIndex {
+class SelectedFiles(all: FileIndex, files: Seq[TableFile], known: StructType, partitionSchema: StructType, snapshot: TableSnapshot) extends FixedFiles(
+  all.rootPaths, partitionSchema, files.map(file => PartitionDirectory(InternalRow.fromSeq(file.partition.toSeq(known) :+ file.id), Array(file.status))))
+    with SealedFileIndex {
 
   override lazy val seals: Option[(CatalogTable, SealedSpec, Map[String, Seal])] = snapshot.sealsOf(files).map { case (spec, seals) => (snapshot.table, spec, seals) }
-
-  override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
-    val directories = files.map { file =>
-      PartitionDirectory(InternalRow.fromSeq(file.partition.toSeq(known) :+ file.id), Array(file.status))
-    }
-    partitionFilters.reduceOption(And).fold(directories) { condition =>
-      val bound = Predicate.createInterpreted(condition.transform { case column: AttributeReference =>
-        val at = partitionSchema.indexWhere(_.name.equalsIgnoreCase(column.name))
-        BoundReference(at, partitionSchema(at).dataType, nullable = true)
-      })
-      directories.filter(directory => bound.eval(directory.values))
-    }
-  }
-
-  override def rootPaths: Seq[Path] = all.rootPaths
-  override def inputFiles: Array[String] = files.map(_.status.getPath.toString).toArray
-  override def refresh(): Unit = ()
-  override def sizeInBytes: Long = files.map(_.status.getLen).sum
   override def toString: String = s"SelectedFiles(${files.size} files)"
 }

@@ -28,7 +28,7 @@ import org.apache.spark.sql.internal.SQLConf
 case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with Logging {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!BucketingConf.enabled) plan.transformDown { case write: V1WriteCommand if OverwriteMode.isStatic(write) => throw OverwriteMode.refusal(write) }
+    if (!BucketingConf.enabled) plan.transformDown { case write: V1WriteCommand if !OverwriteHints.of(write).isEmpty => throw OverwriteHints.refusal(write) }
     else plan.transformDown {
       case write: V1WriteCommand if !write.query.isInstanceOf[WriteFiles] => prepared(write)
       case create: CreateDataSourceTableAsSelectCommand if create.table.bucketSpec.isDefined => SealedCreateTableAsSelect(create)
@@ -38,9 +38,9 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
     val table = Compat.writtenTable(write).filter(table => isBucketable(table) || CurrentReads.isChangeable(table)).map(Compat.current(session, _))
     val buckets = distributed(table.filter(DDLUtils.isHiveTable).fold(write)(intoBuckets(write, _)))
     val sealable = buckets.bucketSpec.isDefined && BucketedWrites.isSealable(buckets)
-    val isStatic = OverwriteMode.isStatic(write)
-    val overwrite = table.flatMap(FileOverwrite.of(session, buckets, _, isStatic))
-    if (isStatic && overwrite.isEmpty) throw OverwriteMode.refusal(write)
+    val hints = OverwriteHints.of(write)
+    val overwrite = table.flatMap(FileOverwrite.of(session, buckets, _, hints))
+    if (!hints.isEmpty && overwrite.isEmpty) throw OverwriteHints.refusal(write)
     // The wrapped command also requires the ordering for a bucket hash that stock Spark cannot write.
     if (sealable || overwrite.isDefined || !SealedWrites.hashOf(buckets.options).isWrittenByStockSpark)
       sealedWrite(buckets, table.filter(_ => sealable), overwrite)

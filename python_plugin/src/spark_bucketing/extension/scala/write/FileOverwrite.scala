@@ -31,8 +31,10 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, InsertIntoH
  * @param static the static partition values in the statement
  * @param read None if the query does not read the table; otherwise, what it reads. If another statement has changed the table since, the new rows may be
  *             outdated
+ * @param replaceOnly checks the rows to replace, if the statement has the hint
  */
-class FileOverwrite(session: SparkSession, table: CatalogTable, isDynamic: Boolean, static: TablePartitionSpec, read: Option[FilesRead])
+class FileOverwrite(
+    session: SparkSession, table: CatalogTable, isDynamic: Boolean, static: TablePartitionSpec, read: Option[FilesRead], replaceOnly: Option[ReplaceOnly])
     extends Logging {
 
   private val root = new Path(new Path(table.location), FileOverwrite.Folder)
@@ -93,6 +95,7 @@ class FileOverwrite(session: SparkSession, table: CatalogTable, isDynamic: Boole
     def isOverwritten(partition: TablePartitionSpec) = partitions(partition) || !isDynamic && static.toSet.subsetOf(partition.toSet)
     val going = replacement.filesOf(isOverwritten)
     read.foreach(_.check(going, replacement))
+    replaceOnly.foreach(only => replacement.before(seen)(only.check(going, replacement.known)))
     val coming = written.map { case (partition, file) => replacement.moveTo(file, partition, named(file.getName)) }
     if (going.nonEmpty || coming.nonEmpty) {
       val folder = replacement.newFolder()
@@ -136,7 +139,7 @@ object FileOverwrite {
   private val CrashedMillis: Long = 7L * 24 * 60 * 60 * 1000
 
   /** Returns the replacement that runs an INSERT OVERWRITE, or None if Spark must run the statement itself. */
-  def of(session: SparkSession, write: V1WriteCommand, table: CatalogTable, isStatic: Boolean): Option[FileOverwrite] = write match {
+  def of(session: SparkSession, write: V1WriteCommand, table: CatalogTable, hints: OverwriteHints): Option[FileOverwrite] = write match {
     case insert: InsertIntoHadoopFsRelationCommand if BucketingConf.overwritesAtomically && CurrentReads.isChangeable(table) =>
       val mode = SealedCommands.modeOf(insert)
       if (!mode.overwrites || mode.onlyNew) None else {
@@ -146,7 +149,8 @@ object FileOverwrite {
         // Otherwise, the query could read files of an earlier listing.
         relations.foreach(_.location.refresh())
         val static = insert.staticPartitions.map { case (column, value) => column -> Option(value).filter(_.nonEmpty).getOrElse(DEFAULT_PARTITION_NAME) }
-        Some(new FileOverwrite(session, table, insert.dynamicPartitionOverwrite && !isStatic, static, read))
+        Some(new FileOverwrite(session, table, insert.dynamicPartitionOverwrite && !hints.isStatic, static, read,
+          hints.replaceOnly.map(new ReplaceOnly(session, table, insert, _))))
       }
     case _ => None
   }

@@ -261,8 +261,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def partitions: Seq[CatalogTablePartition] =
     if (table.partitionColumnNames.isEmpty) Nil else catalog.listPartitions(table.identifier)
 
-  // The directories of the partitions before the replacement.
-  private lazy val known: Map[TablePartitionSpec, Path] = partitions.map(partition => partition.spec -> new Path(partition.location)).toMap
+  /** The directories of the partitions before the replacement. */
+  lazy val known: Map[TablePartitionSpec, Path] = partitions.map(partition => partition.spec -> new Path(partition.location)).toMap
 
   private def defaultLocation(spec: TablePartitionSpec): Path =
     ExternalCatalogUtils.generatePartitionPath(spec, table.partitionColumnNames, location)

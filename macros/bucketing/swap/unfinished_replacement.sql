@@ -1,12 +1,11 @@
 {#-
-  Finishes what a run started before it crashed. It drops an incomplete staging table, and replaces the
-  table's partitions with a complete one.
+  Returns what an earlier run staged before it crashed while it replaced partitions, as {relation, empties}, or none. Drops an incomplete staging table.
 
   Raises an error if the table was rebuilt in the meantime, because it may contain newer rows in these partitions.
 
   existing: dict, table_layout() of the table
 -#}
-{% macro complete_replacement(relation, existing) -%}
+{% macro unfinished_replacement(relation, existing) -%}
   {%- set staged = spark_bucketing.intermediate_relation(relation, 'staged') -%}
   {%- set finished = spark_bucketing.table_layout(staged) -%}
   {%- if not finished.replaces -%}
@@ -21,5 +20,5 @@
     )) %}
   {%- endif -%}
   {% do log('Completing an earlier run of ' ~ relation ~ ' that crashed while it replaced partitions.', info=true) %}
-  {% do spark_bucketing.replace_touched_partitions(relation, finished.empties, [staged]) %}
+  {{ return({'relation': staged, 'empties': finished.empties}) }}
 {%- endmacro %}

@@ -1,0 +1,74 @@
+package org.apache.spark.sql.bucketing
+package write
+
+import java.util.Locale
+
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, UnresolvedHint}
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.execution.datasources.V1WriteCommand
+
+/**
+ * The hints of an INSERT OVERWRITE that replaces files.
+ *
+ * @param isStatic whether the statement replaces all partitions. Without the hint, Spark replaces only the partitions of the new rows if it is a Hive table,
+ *                 or if `spark.sql.sources.partitionOverwriteMode` is `dynamic`
+ * @param replaceOnly a condition. If it is false for a row that the statement would replace, the statement fails
+ */
+case class OverwriteHints(isStatic: Boolean = false, replaceOnly: Option[Expression] = None) {
+  def isEmpty: Boolean = this == OverwriteHints()
+}
+
+/**
+ * Hints may be anywhere in the query.
+ * {{{
+ *   INSERT OVERWRITE TABLE t SELECT /*+ PARTITION_OVERWRITE_MODE('static') */ * FROM s
+ *   INSERT OVERWRITE TABLE t SELECT /*+ REPLACE_ONLY('updated_at >= DATE \'2024-01-01\'') */ * FROM s
+ * }}}
+ */
+object OverwriteHints {
+
+  private val Mode = "PARTITION_OVERWRITE_MODE"
+  private val Only = "REPLACE_ONLY"
+  private val Static = "static"
+  private val Tag = TreeNodeTag[OverwriteHints]("spark_bucketing_overwrite_hints")
+
+  /** Moves the hints of a parsed statement into a tag, which the analyzer keeps. */
+  def tagged(parsed: LogicalPlan): LogicalPlan = parsed.transform {
+    case insert: InsertIntoStatement if insert.query.exists(isHint) =>
+      var hints = OverwriteHints()
+      val marked = insert.copy(query = insert.query.transform {
+        case hint @ UnresolvedHint(name, values, rows) if isHint(hint) =>
+          hints = added(hints, name.toUpperCase(Locale.ROOT), values.map(_.toString), insert.overwrite)
+          rows
+      })
+      marked.setTagValue(Tag, hints)
+      marked
+  }
+
+  private def isHint(plan: LogicalPlan): Boolean = plan match {
+    case UnresolvedHint(name, _, _) => Seq(Mode, Only).exists(_.equalsIgnoreCase(name))
+    case _ => false
+  }
+
+  private def added(to: OverwriteHints, name: String, values: Seq[String], overwrites: Boolean): OverwriteHints = {
+    def refused(expected: String, example: String) = Compat.refusal(s"Cannot parse the hint `$name`.",
+      if (overwrites) values.mkString(", ") else "INSERT INTO", s"$expected in INSERT OVERWRITE", s"write INSERT OVERWRITE TABLE t SELECT /*+ $name($example) */")
+    (name, values) match {
+      case (Mode, Seq(mode)) if overwrites && mode.equalsIgnoreCase(Static) => to.copy(isStatic = true)
+      case (Mode, _) => throw refused(s"'$Static'", s"'$Static'")
+      case (_, Seq(condition)) if overwrites && to.replaceOnly.isEmpty => to.copy(replaceOnly = Some(CatalystSqlParser.parseExpression(condition)))
+      case _ => throw refused("one string with a condition", "'v > 0'")
+    }
+  }
+
+  def of(write: LogicalPlan): OverwriteHints = write.getTagValue(Tag).getOrElse(OverwriteHints())
+
+  def refusal(write: V1WriteCommand): Exception = Compat.refusal(
+    s"Cannot overwrite ${Compat.writtenTable(write).fold("a table")(_.identifier.quotedString)}.",
+    s"the hint ${if (of(write).isStatic) s"$Mode('$Static')" else Only} in an INSERT OVERWRITE that the session extension does not run",
+    s"a bucketed table in the Hive layout or a table with file statistics, no IF NOT EXISTS, ${BucketingConf.ENABLED.key}=true and ${BucketingConf.ATOMIC_OVERWRITE.key}=true",
+    "remove the hint, or meet these conditions")
+}

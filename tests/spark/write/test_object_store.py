@@ -1,0 +1,117 @@
+"""Statements that replace files on an object store, where renames copy, times are whole seconds, and a crash may stop any change.
+
+All tests simulate the object store with local files. After a number of changes, every other change fails, as if the
+process was dead. Then another session reads the table, and runs the statement again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bucketed_tables import Tables
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
+BUCKETS = "clustered by (k) sorted by (k) into 2 buckets stored as parquet"
+ORGANIZED = """using parquet {by} tblproperties ('bucketing.range_by'='["k"]', 'bucketing.rows_per_file'='4')"""
+TABLES = {
+    "partitioned": f"(k bigint, v int) partitioned by (p int) {BUCKETS}",
+    "whole": f"(k bigint, v int, p int) {BUCKETS}",
+    "organized": f"(k bigint, v int, p int) {ORGANIZED.format(by='partitioned by (p)')}",
+}
+Rows = list[tuple[int, int, int]]
+OLD: Rows = [(k, 0, k % 2) for k in range(8)]
+MERGE = """merge into t using (select 20L as k, 1 as v, 5 as p union all select 1L, 1, 1) as s on t.k = s.k
+    when matched then update set * when not matched then insert *"""
+OVERWRITE = "insert overwrite t select id as k, 2 as v, 1 as p from range(30, 33)"
+MERGED: Rows = sorted([*((k, int(k == 1), p) for k, _, p in OLD), (20, 1, 5)])
+NEW: Rows = [(30, 2, 1), (31, 2, 1), (32, 2, 1)]
+# A statement, and the rows after it.
+STATEMENTS: dict[str, tuple[str, Callable[[str], Rows]]] = {
+    "merge": (MERGE, lambda of: MERGED),
+    "delete": ("delete from t where p = 1", lambda of: [row for row in OLD if row[2] != 1]),
+    "overwrite": (OVERWRITE, lambda of: NEW if of == "whole" else [*(row for row in OLD if row[2] != 1), *NEW]),
+    "static overwrite": (OVERWRITE.replace("select", "select /*+ partition_overwrite_mode('static') */"), lambda of: NEW),
+}  # fmt: skip
+
+
+@contextmanager
+def object_store(spark: SparkSession, changes: int = sys.maxsize >> 32, millis: int = 0) -> Iterator[Any]:
+    """Let all changes of files after these fail."""
+    files: Any = spark.sparkContext._jvm.org.apache.spark.sql.bucketing.support.TestFileSystem  # type: ignore[union-attr]
+    try:
+        yield files.startStore(changes, millis)
+    finally:
+        files.stopStore()
+
+
+def create(tables: Tables, of: str) -> Path:
+    tables.create(f"t {TABLES[of]}")
+    tables.sql("insert into t select id as k, 0 as v, cast(id % 2 as int) as p from range(8)")
+    return tables.folder("t")
+
+
+def rows(tables: Tables) -> Rows:
+    tables.sql("refresh table t")
+    return sorted(tables.sql("select k, v, p from t"))  # type: ignore[arg-type]
+
+
+CASES = [(of, name) for of in TABLES for name in STATEMENTS if (of, name) != ("organized", "overwrite")]
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "step"),
+    [("partitioned", "merge", 9), ("whole", "overwrite", 9), *(pytest.param(*case, 1, marks=pytest.mark.long) for case in CASES)],
+)  # fmt: skip
+def test_statement_takes_effect_as_a_whole_or_not_at_all(
+    tables: Tables, spark: SparkSession, of: str, name: str, step: int
+) -> None:
+    """Stop after each number of changes, or after every few numbers."""
+    statement, result = STATEMENTS[name]
+    new = result(of)
+    with object_store(spark) as store:
+        create(tables, of)
+        before = store.changes()
+        tables.sql(statement)
+        number = store.changes() - before
+        assert rows(tables) == new
+    kept = {"old": 0, "new": 0}
+    for changes in range(0, number, step):
+        with object_store(spark):
+            folder = create(tables, of)
+        with object_store(spark, changes), pytest.raises(Exception, match=r"(?s).*"):
+            tables.sql(statement)
+            # The statement has taken effect, and only old files are left.
+            raise InterruptedError
+        with object_store(spark):
+            found = rows(tables)
+            kept["old" if found == OLD else "new"] += 1
+            assert found in (OLD, new), changes
+            if found == OLD or "merge" not in name:
+                tables.sql(statement)
+            tables.sql("alter table t recover files")
+            assert rows(tables) == new, changes
+        assert sorted(tables.sql("stock:select k, v, p from t")) == new, changes
+        assert not [path for path in folder.rglob("*") if "files" in path.parts and path.is_file()]
+    assert step > 1 or kept["old"] > 5 and kept["new"] > 1, kept
+
+
+def test_readers_see_old_or_new_rows_while_files_are_copied(tables: Tables, spark: SparkSession) -> None:
+    with object_store(spark, millis=100), ThreadPoolExecutor(1) as pool:
+        create(tables, "partitioned")
+        reader = spark.newSession()
+        reader.conf.set("spark.bucketing.enabled", "true")
+        reader.catalog.setCurrentDatabase(tables.database)
+        running = pool.submit(tables.sql, OVERWRITE)
+        seen = []
+        while not running.done():
+            seen.append(sorted(tuple(row) for row in reader.sql("select k, v, p from t").collect()))
+        running.result()
+        assert {tuple(found) for found in seen} <= {tuple(OLD), tuple(STATEMENTS["overwrite"][1]("partitioned"))}
+        assert len(seen) > 2
