@@ -68,6 +68,21 @@ def pytest_xdist_auto_num_workers() -> int:
     return int(given) if given else max(1, min(os.cpu_count() or 1, int(memory // GIB_PER_PROCESS)))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the cases of a test as long, except as many as its mark `some` states, evenly spaced from first to last."""
+    cases: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("some") and not item.get_closest_marker("long"):
+            cases.setdefault((item.path, getattr(item, "originalname", item.name)), []).append(item)
+    for of in cases.values():
+        number = next(of[0].iter_markers("some")).args[0]
+        chosen = {one * (len(of) - 1) // max(1, number - 1) for one in range(number)}
+        for position, item in enumerate(of):
+            if position not in chosen:
+                item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Start the Spark session for the whole test run, with Hive support and an empty metastore.

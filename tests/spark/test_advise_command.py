@@ -92,6 +92,7 @@ def test_incremental_models_that_read_their_own_tables_and_files_are_planned(
     assert "raw.numbers" in {one["table"] for one in report["left_out"]}
 
 
+@pytest.mark.long
 def test_run_after_apply_writes_new_partitions_in_buckets_and_rebuilds_other_tables(
     new_project: Callable[..., Project], extension: None, no_broadcast: None, spark: SparkSession
 ) -> None:
@@ -185,6 +186,7 @@ def run_offline(project: Path, *arguments: str) -> subprocess.CompletedProcess[s
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_offline_finds_keys_through_views_and_ephemeral_models(offline: Path) -> None:
     result = run_offline(offline, "--format", "json")
     assert result.returncode == 0, result.stderr

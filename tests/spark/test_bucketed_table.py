@@ -98,6 +98,7 @@ def matrix(new_project: Callable[..., Project], request: pytest.FixtureRequest) 
 
 
 @pytest.mark.parametrize("table", all_long_but(PAIRS, MATRIX))
+@pytest.mark.some(3)
 def test_every_layout_has_one_sorted_file_per_bucket_and_all_rows(matrix: Project, table: str) -> None:
     config = MATRIX[table]
     bucket_hash, file_format = config["bucket_hash"], config["file_format"]
@@ -116,6 +117,7 @@ def test_every_layout_has_one_sorted_file_per_bucket_and_all_rows(matrix: Projec
 
 
 @pytest.mark.parametrize("bucket_hash", ["hive", "hive2"])
+@pytest.mark.some(1)
 def test_each_row_is_in_the_bucket_of_hives_hash(
     project: Project, bucket_hash: str, request: pytest.FixtureRequest
 ) -> None:

@@ -56,6 +56,7 @@ def set_version(project: Project, name: str, version: str) -> None:
     project.rows(f"alter table {project.table(name)} set tblproperties ('bucketing_version' = '{version}')")
 
 
+@pytest.mark.long
 def test_generic_test_finds_a_changed_version(built: Project) -> None:
     set_version(built, "clicks", "1")
     try:
@@ -65,6 +66,7 @@ def test_generic_test_finds_a_changed_version(built: Project) -> None:
     assert "bucket_spec_matches_config" in failure
 
 
+@pytest.mark.long
 def test_check_reports_the_versions_and_the_fix(built: Project) -> None:
     result = command(built, "check", "--format", "json")
     models: dict[str, Any] = {model["name"]: model for model in json.loads(result.stdout)["models"]}
@@ -105,6 +107,7 @@ def test_doctor_names_keys_and_versions_that_trino_does_not_support(built: Proje
     assert "Trino: cannot read later, because bucketing_version is ' 2 ' instead of '1' or '2'" in result.stdout
 
 
+@pytest.mark.long
 def test_doctor_names_partitions_that_trino_does_not_read(built: Project) -> None:
     table = built.table("mixed")
 
@@ -184,6 +187,7 @@ def test_verify_finds_a_wrong_stated_version(built: Project) -> None:
     assert " ".join(result.stdout.split()).count(found) == 2, result.stdout
 
 
+@pytest.mark.long
 def test_verify_and_seal_agree_about_rows_that_match_both_versions(built: Project) -> None:
     """The table property changed between two writes, and each seal has the version that the table stated."""
     table = built.table("both")
@@ -238,6 +242,7 @@ def test_seal_command_reports_the_version_of_the_rows(built: Project) -> None:
     assert "bucketing_version 2, but the table states '1'" in " ".join(result.stdout.split())
 
 
+@pytest.mark.long
 def test_changed_buckets_keep_the_version(built: Project) -> None:
     specs = f"select num_buckets, hash from bucket_specs('{built.schema}.days')"
     built.model("days", ROWS_OF_DAYS, buckets=8, **DAYS)
@@ -260,6 +265,7 @@ EVOLVED = (("append", "to_version_1"), ("insert_overwrite", "merge", "stated"))
 
 
 @pytest.mark.parametrize("names", all_long_but(EVOLVED[:1], EVOLVED), ids=" ".join)
+@pytest.mark.long
 def test_unbucketed_table_evolves_to_the_version_of_the_config(built: Project, names: tuple[str, ...]) -> None:
     versions = {name: VERSION_OF_MODEL[name] for name in names}
     plain = PLAIN | {"incremental_strategy": "append"}
@@ -316,6 +322,7 @@ def attempt_to_evolve(project: Project, name: str, bucket_hash: str) -> str:
     return " ".join(failure.split())
 
 
+@pytest.mark.long
 def test_table_evolves_only_to_the_version_of_its_property_and_all_its_seals(built: Project) -> None:
     config = DAYS | {"bucket_hash": "hive", "buckets": 4}
     name, table = "kept", built.table("kept")

@@ -109,6 +109,7 @@ def said(checked: Checked, case: Case, aqe: str) -> list[str]:
 
 @pytest.mark.parametrize("aqe", ["true", pytest.param("false", marks=pytest.mark.long)])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.file}: {case.name}")
+@pytest.mark.some(60)
 def test_check_reports_the_expected_verdicts_and_reasons(checked: Checked, case: Case, aqe: str) -> None:
     assert said(checked, case, aqe) == list(case.operators)
 
@@ -116,6 +117,7 @@ def test_check_reports_the_expected_verdicts_and_reasons(checked: Checked, case:
 @pytest.mark.parametrize(
     "case", [case for case in CASES if _of_version_1(case)], ids=lambda case: f"{case.file}: {case.name}"
 )
+@pytest.mark.some(6)
 def test_check_reports_the_same_for_bucketing_version_2(checked_version_2: Checked, case: Case) -> None:
     assert said(checked_version_2, case, "true") == list(case.operators)
 
@@ -123,6 +125,7 @@ def test_check_reports_the_same_for_bucketing_version_2(checked_version_2: Check
 # EXPLAIN shows which exchanges Spark reuses only without adaptive execution.
 @pytest.mark.parametrize("aqe", ["false", pytest.param("true", marks=pytest.mark.long)])
 @pytest.mark.parametrize("case", all_long_but(FIRST_OF_EACH, CASES), ids=lambda case: f"{case.file}: {case.name}")
+@pytest.mark.some(10)
 def test_hypothetical_tables_that_change_nothing_change_no_plan(checked: Checked, case: Case, aqe: str) -> None:
     live, hypothetical = checked.counts(case.sql, {**case.settings, "spark.sql.adaptive.enabled": aqe})
     assert hypothetical == live

@@ -234,6 +234,7 @@ def test_offline_check_requires_a_separate_process(shop: Project) -> None:
     assert result.exit_code == 2 and "in a separate process" in " ".join(result.output.split())
 
 
+@pytest.mark.long
 def test_meta_allows_findings_and_a_baseline_accepts_them(shop: Project, tmp_path: Path) -> None:
     baseline = tmp_path / "baseline.json"
     assert check(shop, "--select", "bad").exit_code == 1
@@ -260,6 +261,7 @@ def test_ctrl_c_leaves_a_report_of_the_checked_models(spark: SparkSession) -> No
     assert report.unfinished == ("b", "c")
 
 
+@pytest.mark.long
 def test_offline_command_line_agrees_with_live(shop: Project, tmp_path: Path) -> None:
     """The offline check uses no built table, because it runs without the warehouse."""
     profiles = yaml.safe_load((shop.folder / "profiles.yml").read_text())

@@ -53,6 +53,7 @@ def test_finding_names_incompatible_partitions_and_the_smallest_rewrite(
     assert (fix["kind"], fix["where"]) == ("rewrite_files", "ds in ('2024-01', '2024-03')")
 
 
+@pytest.mark.long
 def test_finding_counts_the_other_partitions_without_buckets(tables: SpecEvolution, project: Project) -> None:
     tables.evolved("mixed", {"a": 4, "b": 4, "c": 4})
     for value in ("a", "b"):

@@ -95,6 +95,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("statements", [4, pytest.param(30, marks=LONG)])
+@pytest.mark.some(1)
 def test_readers_see_the_rows_of_one_statement(spark: SparkSession, layout: str, statements: int, change: str) -> None:
     """Each statement changes a column of all rows. A reader sees one value in all rows."""
     old = session(spark)
@@ -170,6 +171,7 @@ def run_while_held(spark: SparkSession, statement: str, operation: str, others: 
 
 
 @pytest.mark.parametrize("operation", [MOVE, COMMIT, DELETE], ids=["move", "commit", "delete"])
+@pytest.mark.some(1)
 def test_insert_during_a_replacement_loses_no_row(spark: SparkSession, layout: str, operation: str) -> None:
     def insert() -> None:
         session(spark).sql("insert into shared values (1000, 5, 'p0'), (1001, 5, 'p1'), (1002, 5, 'new')").collect()
@@ -182,6 +184,7 @@ def test_insert_during_a_replacement_loses_no_row(spark: SparkSession, layout: s
 @pytest.mark.parametrize(
     "statement", ["delete from shared where ds = 'p1'", "update shared set ds = 'p2' where ds = 'p1'"]
 )
+@pytest.mark.some(1)
 def test_insert_into_an_emptied_partition_loses_no_row(spark: SparkSession, layout: str, statement: str) -> None:
     """The statement has dropped the partition and is about to delete its directory when another session inserts a row."""
 
@@ -195,6 +198,7 @@ def test_insert_into_an_emptied_partition_loses_no_row(spark: SparkSession, layo
 
 @pytest.mark.parametrize("layout", ["bucketed", pytest.param("whole", marks=LONG), "organized"], indirect=True)
 @pytest.mark.parametrize("changes", ["before", "during"])
+@pytest.mark.some(1)
 def test_statement_keeps_a_column_that_another_session_has_added(
     spark: SparkSession, layout: str, changes: str
 ) -> None:

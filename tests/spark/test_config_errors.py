@@ -40,6 +40,7 @@ def messages(new_project: Callable[..., Project]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.some(70)
 def test_config_error_names_model_value_and_remedy(messages: dict[str, str], name: str) -> None:
     message = messages[name]
     assert re.search(rf"[Mm]odel `{name}`", message)
@@ -65,6 +66,7 @@ def test_reading_statements_are_recognized() -> None:
         ("spark.sql.parser.escapedStringLiterals", "true"),
     ],
 )
+@pytest.mark.some(2)
 def test_session_that_cannot_write_buckets_is_an_error(project: Project, key: str, value: str) -> None:
     project.model("m", SQL, **TABLE)
     message = rf"`m` cannot be built in this session.\s+found: +{key} = {value}"

@@ -108,6 +108,7 @@ def test_staged_rows_without_a_replacement_record_are_dropped(project: Project) 
     assert project.tables() == {"m"}
 
 
+@pytest.mark.long
 def test_rows_staged_in_another_time_zone_are_not_written_to_the_table(project: Project) -> None:
     sql = "select 1 as k, timestamp_seconds(3600 * id) as at from range(2)"
     project.build(sql, **PARTITIONED | {"partition_by": ["at"]})
@@ -127,6 +128,7 @@ def crash_after_staging(project: Project, **variables: str) -> None:
     assert "the process crashed here" in failure and "m__dbt_staged" in project.tables()
 
 
+@pytest.mark.long
 def test_staged_rows_of_another_build_stop_runs_until_a_full_refresh(project: Project) -> None:
     project.model("m", "select 1 as k, 2 as ds, '{{ var('v') }}' as v", **PARTITIONED)
     project.dbt("run", v="first")
@@ -195,6 +197,7 @@ CUT_RENAMES: dict[str, tuple[list[tuple[str, str]], str, str]] = {
 @pytest.mark.parametrize(
     "cut", all_long_but(("first rename, directory moved", "second rename, name stored"), CUT_RENAMES)
 )
+@pytest.mark.some(1)
 def test_interrupted_rename_loses_no_row(project: Project, cut: str, partition_by: str) -> None:
     renames, stray, instead = CUT_RENAMES[cut]
     config = PARTITIONED | {"partition_by": partition_by or []}

@@ -62,6 +62,7 @@ def test_error_names_a_damaged_record_of_an_unfinished_replacement(table: Organi
 
 
 @layouts("plain")
+@pytest.mark.long
 def test_damaged_record_of_a_finished_replacement_is_ignored(table: OrganizedTable) -> None:
     """A finished record hides no file, whatever its damage."""
     for how in DAMAGES:
@@ -89,6 +90,7 @@ def test_swapped_folders_and_files_are_errors(table: OrganizedTable) -> None:
 
 @layouts("plain", "partitioned")
 @pytest.mark.parametrize("how", all_long_but(("cut", "numbers"), [*DAMAGES, "folder"]))
+@pytest.mark.some(1)
 def test_damaged_file_statistics_are_ignored(table: OrganizedTable, how: str) -> None:
     """Without valid statistics, filters and merges read all files."""
     (part,) = (table.location / "_file_statistics").rglob("part-*.parquet")
@@ -102,6 +104,7 @@ def test_damaged_file_statistics_are_ignored(table: OrganizedTable, how: str) ->
 
 @layouts("partitioned")
 @pytest.mark.parametrize("text", all_long_but(('["o', "[1]"), ["", '["o', "{}", "[1]", "o"]))
+@pytest.mark.some(1)
 def test_damaged_range_property_is_an_error(table: OrganizedTable, text: str) -> None:
     table.sql(f"alter table {{db}}.m set tblproperties ('bucketing.range_by'='{text}')")
     with pytest.raises(
@@ -134,6 +137,7 @@ def test_restored_old_files_count_unless_new_files_are_missing(table: OrganizedT
     assert table.read() == table.learn() == before
 
 
+@pytest.mark.long
 def test_full_refresh_repairs_a_damaged_table(project: Project, extension: None) -> None:
     config = {"materialized": "organized_incremental", "range_by": "o", "incremental_strategy": "append"}
     project.build("select id, cast(id as int) as o from range(100)", **config, target_file_size="1KiB")

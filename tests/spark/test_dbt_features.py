@@ -64,6 +64,7 @@ def test_model_keeps_properties_options_tags_and_hooks(project: Project) -> None
         assert all(path.name.endswith(".gz.parquet") for path in project.files(name))
 
 
+@pytest.mark.long
 def test_external_tables_keep_their_files_below_location_root(project: Project) -> None:
     root = project.folder / "it's external"
     query = "select id as k, '{{ var('v') }}' as v, id % 2 as p from range(10)"
@@ -223,6 +224,7 @@ def built(new_project: Callable[..., Project]) -> Project:
 
 
 @pytest.mark.parametrize("name", BUILT)
+@pytest.mark.some(12)
 def test_models_are_built_as_written(built: Project, name: str) -> None:
     _, config, query, rows = BUILT[name]
     assert built.rows(query.replace("{t}", built.table(name))) == rows

@@ -55,6 +55,7 @@ def test_every_bucket_is_written_by_its_own_task(project: Project, bucket_hash: 
         assert set(tasks.values()) == {1}
 
 
+@pytest.mark.long
 def test_write_of_many_partitions_uses_more_tasks_than_buckets(project: Project) -> None:
     query = "select id as k, id % 30 as p from range(3000)"
     project.model("by_session", query, **TABLE | {"buckets": 2, "partition_by": ["p"]})
@@ -137,6 +138,7 @@ def test_table_written_without_buckets_never_replaces_the_old_one(project: Proje
     assert {row.v for row in project.rows("select distinct v from {schema}.m")} == {"old"}
 
 
+@pytest.mark.long
 def test_next_run_rewrites_rows_added_without_buckets(project: Project) -> None:
     config = TABLE | {"materialized": "bucketed_incremental", "partition_by": ["p"]}
     project.build("select id as k, 0 as p from range(100)", **config)
@@ -155,6 +157,7 @@ def test_next_run_rewrites_rows_added_without_buckets(project: Project) -> None:
     assert_one_file_per_bucket(project, "m", "hive", 8)
 
 
+@pytest.mark.long
 def test_upstream_partitioning_and_order_do_not_matter(project: Project) -> None:
     queries = {
         "distributed": "select * from (select id as k from range(0, 500, 1, 7)) distribute by k % 3",

@@ -119,6 +119,7 @@ SEEN = {
 
 
 @pytest.mark.parametrize("run", range(len(RUNS)), ids=SEEN)
+@pytest.mark.some(2)
 def test_queries_use_the_buckets_of_their_months(story: Story, run: int) -> None:
     seen, (exchanges, said) = story.seen[run], [*SEEN.values()][run]
     assert seen.exchanges == exchanges, seen.plan
@@ -137,6 +138,7 @@ def test_table_has_partitions_with_four_specs(story: Story) -> None:
 
 
 @pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.some(2)
 def test_queries_over_four_specs_return_the_rows_of_an_unbucketed_table(story: Story, query: str) -> None:
     assert story.tables.shape(query.format(flights="four_specs")).bucketed == QUERIES[query]
     story.assert_rows("four_specs", "1234", [query])

@@ -48,6 +48,7 @@ def test_other_layout_changes_do_not_evolve(new_project: Callable[..., Project])
     assert project.tables() == {*REFUSED, "rows"}
 
 
+@pytest.mark.long
 def test_unsupported_session_fails_before_anything_changes(project: Project) -> None:
     spark = source(project).spark
     project.model("m", ROWS, **EVOLVING, buckets=4)

@@ -130,6 +130,7 @@ LONG = pytest.mark.long
         pytest.param("deleted", marks=LONG),
     ],
 )
+@pytest.mark.some(1)
 def test_readers_and_the_next_run_survive_a_crash_during_replacement(
     project: Project, extension: None, state: str
 ) -> None:
@@ -156,6 +157,7 @@ def test_readers_and_the_next_run_survive_a_crash_during_replacement(
     assert unknown.n == unknown.known == len(data_files(project, "m"))
 
 
+@pytest.mark.long
 def test_every_query_sees_the_rows_of_one_moment(project: Project, extension: None, spark: SparkSession) -> None:
     """Cover queries that use no buckets: with a setting of Spark, and in streaming queries."""
     new_files, old_files = crash_before_replacing(project)
@@ -213,6 +215,7 @@ def test_failed_replacement_is_undone(project: Project, extension: None) -> None
         pytest.param("delete .*/m/(?:[^/]*/)?ds=[^/]*/part-.*", "completed", id="after the commit"),
     ],
 )
+@pytest.mark.some(1)
 def test_recovery_during_a_replacement_undoes_it_only_before_the_commit(
     project: Project, extension: None, held_operation: str, recovered: str
 ) -> None:
@@ -311,6 +314,7 @@ def test_merge_survives_a_crash_between_statements(project: Project, extension: 
     assert project.tables() == {"m", "base", "delta"}
 
 
+@pytest.mark.long
 def test_readers_see_either_old_or_new_rows(project: Project, extension: None, spark: SparkSession) -> None:
     """A second session counts rows while a merge moves some of them between partitions."""
     start(project, [(i, i, 0, "x", "a") for i in range(400)], partition_by=["ds"])
@@ -403,6 +407,7 @@ def test_session_with_an_old_listing_reads_the_current_files(
 
 
 @pytest.mark.parametrize("is_undone", [pytest.param(False, marks=LONG), True])
+@pytest.mark.long
 def test_outdated_listing_counts_only_committed_rows(
     project: Project, extension: None, spark: SparkSession, is_undone: bool
 ) -> None:
@@ -439,6 +444,7 @@ def test_outdated_listing_counts_only_committed_rows(
     assert not record.exists() and not copied.exists()
 
 
+@pytest.mark.long
 def test_two_partitions_in_one_folder_are_refused(project: Project, extension: None) -> None:
     """The rows of a file would belong to both partitions, so a merge would write them twice."""
     start(project, [(i, i, 0, "x", "a") for i in range(100)], unique_key=["id", "ds"], partition_by=["ds"])
@@ -521,6 +527,7 @@ def test_partitions_can_have_files_with_the_same_names(project: Project, extensi
     shutil.rmtree(clone.parent)
 
 
+@pytest.mark.long
 def test_rows_of_a_dropped_partition_do_not_reappear(project: Project, extension: None) -> None:
     """An external table keeps the files of a dropped partition; a new partition in the same folder would include them."""
     root = str(project.folder / "external")
@@ -566,6 +573,7 @@ def stock_rows(project: Project) -> list[Row]:
         pytest.param(".", shutil.copy, marks=LONG),
     ],
 )
+@pytest.mark.long
 def test_backup_made_before_a_merge_can_be_restored(project: Project, extension: None, what: str, copy: Any) -> None:
     """Restore a partition or the table, with old or new file times; queries return the rows, and a merge finds them."""
     start(project, ROWS, partition_by=["ds"], merge_checks=True)

@@ -75,6 +75,7 @@ def test_plan_explains_the_numbers_of_files_of_any_model(project: Project) -> No
         (["broken", "--num-files", "2"], "nowhere"),
     ],
 )
+@pytest.mark.some(2)
 def test_model_that_cannot_be_planned_gets_an_error(project: Project, arguments: list[str], message: str) -> None:
     project.model("m", "select 1 as k", materialized="view")
     project.model("broken", "select * from nowhere", materialized="table")
@@ -82,6 +83,7 @@ def test_model_that_cannot_be_planned_gets_an_error(project: Project, arguments:
     assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
 
 
+@pytest.mark.long
 def test_plan_of_a_table_with_ranges_predicts_the_files_of_a_run(project: Project) -> None:
     """NULLs in the range column have a separate file; '' and NULL in an implicit partition column are different."""
     rows = "select if(id < 300, null, id) as o, if(id % 3 = 0, '', if(id % 3 = 1, null, 'x')) as s from range(600)"

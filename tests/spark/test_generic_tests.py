@@ -385,6 +385,7 @@ WRONG_ARGUMENTS: dict[str, tuple[str, dict[str, object], str]] = {
 }
 
 
+@pytest.mark.long
 def test_inconclusive_tests_are_errors(project: Project) -> None:
     tables = Tables(project)
     for table, ddl, tests, _ in CANNOT_TELL:
@@ -473,6 +474,7 @@ EXPECTED_SHUFFLES = {
 
 
 @pytest.mark.parametrize("adaptive", ["true", pytest.param("false", marks=pytest.mark.long)])
+@pytest.mark.long
 def test_shuffles_are_counted_in_the_plan(models: Project, adaptive: str) -> None:
     with setting(models.spark, "spark.sql.adaptive.enabled", adaptive):
         models.dbt("run")
@@ -493,6 +495,7 @@ def test_shuffles_are_counted_in_the_plan(models: Project, adaptive: str) -> Non
     assert "reads its own config" in errors["a_model_that_reads_its_config"]
 
 
+@pytest.mark.long
 def test_refs_are_deferred(models: Project, new_project: Callable[..., Project]) -> None:
     models.keeps_artifacts = True
     models.dbt("run")

@@ -114,6 +114,7 @@ def after_two_runs(new_project: Callable[..., Project]) -> Project:
 
 
 @pytest.mark.parametrize("name", TWICE)
+@pytest.mark.some(6)
 def test_second_run_gives_the_expected_rows(after_two_runs: Project, name: str) -> None:
     _, config, query, rows = TWICE[name]
     assert after_two_runs.rows(query.replace("{t}", after_two_runs.table(name))) == rows
@@ -154,6 +155,7 @@ AFTER = {"append": 40, "merge": 35, "insert_overwrite_0": 10, "insert_overwrite_
 
 
 @pytest.mark.usefixtures("extension")
+@pytest.mark.long
 def test_increments_in_bucketing_version_2_are_in_their_buckets(project: Project) -> None:
     for name, config in VERSION_2.items():
         project.model(name, versions(FIRST, SECOND), **config)
@@ -175,6 +177,7 @@ def test_increments_in_bucketing_version_2_are_in_their_buckets(project: Project
 
 @pytest.mark.parametrize("materialized", ["bucketed_table", "bucketed_incremental"])
 @pytest.mark.parametrize("enabled", ["true", "false"])
+@pytest.mark.some(1)
 def test_bucketing_version_2_without_the_extension_fails_before_a_write(
     project: Project, materialized: str, enabled: str
 ) -> None:
@@ -192,6 +195,7 @@ def test_bucketing_version_2_without_the_extension_fails_before_a_write(
 
 
 @pytest.mark.parametrize("partition_by", [["p"], []], ids=["partitioned", "whole"])
+@pytest.mark.some(1)
 def test_predicates_determine_which_new_rows_match(project: Project, partition_by: list[str]) -> None:
     old = "select 1 as k, 'a' as v, 1 as p union all select 1, 'b', 2"
     matched = {"incremental_strategy": "merge", "unique_key": "k", "partition_by": partition_by}
@@ -242,6 +246,7 @@ READS_ITSELF = "select id as k, 'new' as v, id % 3 as p from range(6)" + version
 
 
 @pytest.mark.parametrize(("strategy", "partition_by"), [("append", ["p"]), ("merge", ["p"]), ("merge", [])])
+@pytest.mark.some(1)
 def test_rows_inserted_after_the_model_read_its_table_are_kept(
     project: Project, strategy: str, partition_by: list[str]
 ) -> None:

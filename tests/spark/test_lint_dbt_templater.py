@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from dbt_projects import dbt_project
 
 _VISITS = """\
@@ -30,6 +31,7 @@ profiles_dir = ./
 """
 
 
+@pytest.mark.long
 def test_dbt_templater_lints_and_fixes_like_the_jinja_templater(tmp_path: Path) -> None:
     project = dbt_project(tmp_path / "project")
     files = {

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from spark_bucketing.extension.build import build_jar, cache_folder
 from spark_bucketing.extension.spark_home import find_java, find_spark
 
@@ -26,6 +28,7 @@ def compiled(java: str, jars: str, folder: Path) -> Path:
     return jar
 
 
+@pytest.mark.long
 def test_statement_on_many_files_is_planned_in_a_second(tmp_path: Path) -> None:
     """Time is the driver's CPU time, which other processes do not affect."""
     java, jars = find_java(), f"{build_jar()}:{find_spark().jars}/*"

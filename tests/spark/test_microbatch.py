@@ -86,6 +86,7 @@ def test_batches_of_every_size_are_built(project: Project, size: str, begin: str
     ("lookback", "batches"),
     [(None, 2), pytest.param(0, 1, marks=pytest.mark.long), pytest.param(3, 4, marks=pytest.mark.long)],
 )
+@pytest.mark.long
 def test_lookback_reprocesses_earlier_batches(project: Project, lookback: int | None, batches: int) -> None:
     config = MICROBATCH | {"begin": "2024-01-01"} | ({} if lookback is None else {"lookback": lookback})
     project.model("m", "select 1 as k, '{{ model.batch.event_time_start if model.batch }}' as day", **config)
@@ -113,6 +114,7 @@ SPARSE = {
 
 
 @pytest.mark.parametrize("type_", all_long_but(("timestamp", "string"), SPARSE))
+@pytest.mark.some(1)
 def test_batches_without_rows_are_skipped(project: Project, type_: str) -> None:
     size, end, at, batches, said = SPARSE[type_]
     project.model("events", f"select id as k, {at} as at from range(4)", materialized="view", event_time="at")
@@ -139,6 +141,7 @@ def test_model_with_rows_despite_empty_input_runs_all_batches(events: Project) -
     assert days(events) == {"30": ("0", 1), "31": ("0", 1), "01": ("100", 1)} and not skipped_batches(events)
 
 
+@pytest.mark.long
 def test_empty_batch_keeps_its_existing_partitions(events: Project) -> None:
     events.model("m", "select * from {{ ref('events') }} where '{{ var('v') }}' = 'one'", **MICROBATCH)
     days_of_view = "select id as k, date_add(date'2024-01-01', cast(id % 10 as int)) as day, '{{ var('v') }}' as v from range(1000)"

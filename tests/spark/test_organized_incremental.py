@@ -37,6 +37,7 @@ def model(project: Project, more: str = "", **config: object) -> None:
         ("insert_overwrite", "orc"),
     ],
 )
+@pytest.mark.some(1)
 def test_run_adds_files_or_replaces_partitions(project: Project, strategy: str, file_format: str) -> None:
     model(project, incremental_strategy=strategy, file_format=file_format)
     project.dbt("run")

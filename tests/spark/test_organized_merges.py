@@ -347,6 +347,7 @@ def test_invalid_merge_changes_nothing(project: Project, extension: None, refuse
         assert (rows_of(project), data_files(project, "m")) == before, message
 
 
+@pytest.mark.long
 def test_rows_that_are_already_merged_can_be_merged_again(project: Project, extension: None) -> None:
     """A run that is killed after its commit repeats its rows; this fails if the table has changed since."""
     start(project, [(i, i, 0, "x", "a") for i in range(100)], merge_checks=True, insert_when="op = 'I'")
@@ -422,6 +423,7 @@ def test_misspelled_delete_condition_fails_the_build(project: Project, extension
     assert project.tables() == set()
 
 
+@pytest.mark.long
 def test_merge_covers_new_columns_and_files_of_other_writers(project: Project, extension: None) -> None:
     """Merges include rows of other writers; files from before a column was added have no statistics of the column."""
     start(project, [(i, i, 0, "x", "a") for i in range(200)], on_schema_change="append_new_columns", merge_checks=True)
@@ -544,6 +546,7 @@ def test_table_without_known_files_gets_new_ranges(project: Project, extension: 
     assert project.rows("select count(*), count_if(v = 'z') from {schema}.m")[0] == (60, 20)
 
 
+@pytest.mark.long
 def test_rows_excluded_by_predicates_do_not_change(project: Project, extension: None) -> None:
     """As in dbt, the merge adds a new row with such a key."""
     rows: list[Row] = [(i, i, i % 2, "x", "a") for i in range(100)]

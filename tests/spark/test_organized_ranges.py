@@ -50,6 +50,7 @@ def data_files(project: Project, table: str) -> list[Any]:
         ({"partition_by": ["ds"], "implicit_partition_by": ["s"]}, "struct(ds, s)"),
     ],
 )
+@pytest.mark.some(1)
 def test_file_ranges_do_not_overlap(project: Project, config: dict[str, Any], groups: str) -> None:
     project.build(ROWS, **ORGANIZED, **config)
     found = files_of(project, "m", groups=groups)
@@ -87,6 +88,7 @@ KINDS = (("text", "double", "timestamp"), ("int", "decimal", "date", "boolean"))
 
 
 @pytest.mark.parametrize("kinds", all_long_but(KINDS[:1], KINDS), ids=" ".join)
+@pytest.mark.long
 def test_values_of_every_type_have_ranges(project: Project, kinds: tuple[str, ...]) -> None:
     types = {kind: TYPES[kind] for kind in kinds}
     for kind, value in types.items():
@@ -158,6 +160,7 @@ def test_file_without_valid_statistics_is_read(project: Project, extension: None
     assert found(398) == [398, 399, 1000]
 
 
+@pytest.mark.long
 def test_statistics_may_have_timestamps_in_milliseconds(project: Project, extension: None, spark: SparkSession) -> None:
     """The session that writes the statistics uses milliseconds, but the files have microseconds."""
     project.build("select timestamp_micros(id * 1001) as o from range(0, 200, 1, 2)", **ORGANIZED)
@@ -168,6 +171,7 @@ def test_statistics_may_have_timestamps_in_milliseconds(project: Project, extens
         assert len(found) == 1, number
 
 
+@pytest.mark.long
 def test_increments_add_file_statistics_of_their_files(project: Project, extension: None, spark: SparkSession) -> None:
     config = {**ORGANIZED, "materialized": "organized_incremental", "partition_by": ["ds"]}
     day = "select id as o, '{}' as ds from range({}, {}, 1, 2)"
@@ -189,6 +193,7 @@ LINES = "select id div 3 * 7 as order_id, id as line, if(id % 2 = 0, 'a', 'b') a
 @pytest.mark.parametrize(
     "groups", all_long_but({"partition_by": ["ds"]}, [{}, {"partition_by": ["ds"]}, {"implicit_partition_by": ["ds"]}])
 )
+@pytest.mark.long
 def test_ranges_follow_the_boundaries_of_another_table(project: Project, groups: dict[str, Any]) -> None:
     """Each file has a range from the other table; a partition that the other table lacks gets one file."""
     orders = "select id * 7 as o, if(id % 2 = 0, 'a', 'b') as ds from range(0, 280, 1, 3)"
@@ -208,6 +213,7 @@ def test_ranges_follow_the_boundaries_of_another_table(project: Project, groups:
     assert_same_rows(project, lines, "lines")
 
 
+@pytest.mark.long
 def test_boundaries_require_a_table_with_ranges(project: Project) -> None:
     project.model("plain", "select 1 as o", materialized="table")
     project.model("parted", "select id as o, 'a' as ds from range(9)", **ORGANIZED, partition_by=["ds"])
@@ -232,6 +238,7 @@ def test_boundaries_require_a_table_with_ranges(project: Project) -> None:
     ("nulls", "files"),
     [(500, 6), pytest.param(950, 2, marks=pytest.mark.long), pytest.param(998, 2, marks=pytest.mark.long), (1000, 1)],
 )
+@pytest.mark.some(1)
 def test_nulls_are_ignored_when_files_are_planned(project: Project, nulls: int, files: int) -> None:
     sql = f"select if(id < {nulls}, null, id) as o, id as k from range(0, 1000, 1, 3)"
     project.model("m", sql, **{**ORGANIZED, "rows_per_file": 100})

@@ -62,6 +62,7 @@ def assert_same_rows(project: Project, sql: str, table: str = "m") -> None:
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
+@pytest.mark.some(1)
 def test_partitions_of_different_sizes_get_different_numbers_of_files(
     project: Project, file_format: str, aqe: None
 ) -> None:
@@ -73,6 +74,7 @@ def test_partitions_of_different_sizes_get_different_numbers_of_files(
     assert project.tables() == {"m"}
 
 
+@pytest.mark.long
 def test_every_setting_for_the_number_of_files_is_exact(project: Project) -> None:
     ways: dict[str, tuple[dict[str, Any], dict[Any, int]]] = {
         "total": ({"num_files": 9}, {None: 9}),
@@ -140,6 +142,7 @@ def samples(sent: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("file_format", "partition_by"), [("parquet", []), pytest.param("orc", ["p"], marks=pytest.mark.long)]
 )
+@pytest.mark.long
 def test_target_file_size_is_met_by_measuring_written_files(
     project: Project, file_format: str, partition_by: list[str]
 ) -> None:

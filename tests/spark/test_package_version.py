@@ -45,6 +45,7 @@ def models(project: Project) -> Project:
 
 
 @pytest.mark.usefixtures("extension")
+@pytest.mark.long
 def test_version_mismatch_is_reported_once_per_run(models: Project) -> None:
     with record_queries() as asked:
         assert not warnings(models)

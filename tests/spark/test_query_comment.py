@@ -52,6 +52,7 @@ def build(project: Project, **models: dict[str, Any]) -> None:
         assert project.rows(f"select count(*) from {project.table(name)}")[0][0] == number, name
 
 
+@pytest.mark.long
 def test_comment_after_the_statements_does_not_break_them(project: Project, extension: None) -> None:
     project.model("a_view", "select * from {{ ref('whole') }}", materialized="view")
     build(project, **MODELS)

@@ -32,6 +32,7 @@ def rebuilt(project: Project, *arguments: str, v: int = 1) -> bool:
 
 
 @pytest.mark.parametrize("config", [MODEL, PARTITIONED, PARTITIONED | {"file_format": "orc", "bucket_hash": "hive2"}])
+@pytest.mark.some(2)
 def test_rows_are_replaced_in_the_same_table(project: Project, config: dict[str, object]) -> None:
     project.build(QUERY, **config)
     location = project.location("m")
@@ -70,6 +71,7 @@ def test_unpartitioned_insert_overwrite_replaces_the_rows(project: Project) -> N
     ],
     ids=str,
 )
+@pytest.mark.some(3)
 def test_another_definition_builds_the_table_again(project: Project, changed: dict[str, object]) -> None:
     project.build(QUERY, **MODEL)
     project.model("m", QUERY, **MODEL | changed)
@@ -85,6 +87,7 @@ def test_another_definition_builds_the_table_again(project: Project, changed: di
         "unset tblproperties ('bucketing.definition')",
     ],
 )
+@pytest.mark.some(2)
 def test_altered_table_is_built_again(project: Project, alter: str) -> None:
     project.build(QUERY, **MODEL)
     project.spark.sql(f"alter table {project.table('m')} {alter}")

@@ -118,6 +118,7 @@ def test_other_tables_keep_the_error_of_spark(spark: SparkSession) -> None:
 
 @of_each_layout_if_long
 @pytest.mark.usefixtures("table")
+@pytest.mark.long
 def test_statement_that_runs_once_is_skipped_only_if_it_was_the_last_change(spark: SparkSession) -> None:
     """Another statement, other rows, and any other change of the table make the statement run again."""
     grows = "when matched then update set o = t.o + s.o when not matched then insert (id, o) values (s.id, s.o)"
@@ -169,6 +170,7 @@ def test_statement_has_one_current_time(spark: SparkSession) -> None:
 
 @pytest.mark.usefixtures("extension")
 @pytest.mark.parametrize("column", ["binary", "double", "decimal(10,2)", "boolean", "date"])
+@pytest.mark.some(2)
 def test_statements_find_partitions_and_implicit_partitions_of_each_type(spark: SparkSession, column: str) -> None:
     """Values that Spark considers equal are in the same files, such as 0.0 and -0.0."""
     value = {
@@ -237,6 +239,7 @@ def test_columns_of_file_metadata_are_rejected(spark: SparkSession) -> None:
 
 @of_each_layout_if_long
 @pytest.mark.usefixtures("table")
+@pytest.mark.long
 def test_conditions_and_values_may_call_python_functions(spark: SparkSession) -> None:
     """A function also works for a partition column, as a join key, and within another function."""
     spark.udf.register("same", lambda value: value, "bigint")
@@ -293,6 +296,7 @@ def test_casts_by_name_are_not_casts_of_store_assignment(spark: SparkSession) ->
 
 @of_each_layout
 @pytest.mark.usefixtures("table")
+@pytest.mark.some(1)
 def test_statements_of_all_kinds_at_once_lose_no_row(spark: SparkSession) -> None:
     """Three sessions change rows of the same files. Each statement takes effect once, or fails with a clear error."""
     statements = [
@@ -393,6 +397,7 @@ PARTITIONED = {
 
 @pytest.mark.usefixtures("extension")
 @pytest.mark.parametrize("layout", PARTITIONED)
+@pytest.mark.some(1)
 def test_merge_lists_only_partitions_with_rows_of_the_source(spark: SparkSession, layout: str) -> None:
     """The keys and the inserted rows must be in the same partitions. Rows may also be in the partition of NULL."""
     spark.sql(f"create table parts {PARTITIONED[layout]}")

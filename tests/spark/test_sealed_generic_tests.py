@@ -67,6 +67,7 @@ def shop(new_project: Callable[..., Project]) -> Shop:
 
 
 @pytest.mark.parametrize("name", MADE)
+@pytest.mark.some(2)
 def test_unsealed_violations_fail(shop: Shop, name: str) -> None:
     assert of_table(shop.results, name) == MADE[name][1]
 
@@ -93,6 +94,7 @@ def test_sealed_table_with_several_files_per_bucket_fails(shop: Shop) -> None:
     assert rows_of(shop.project, shop.results["several__one_file_per_bucket"])[0].files == "2"
 
 
+@pytest.mark.long
 def test_every_file_is_read_without_the_extension(project: Project) -> None:
     project.model(
         "m", "select id as k, id % 2 as ds from range(80)",

@@ -77,6 +77,7 @@ def test_directory_with_the_backups_name_does_not_affect_an_external_table(proje
 @pytest.mark.parametrize(
     "materialized", all_long_but("bucketed_incremental", ["bucketed_table", "bucketed_incremental"])
 )
+@pytest.mark.long
 def test_view_of_a_missing_table_is_replaced(project: Project, materialized: str) -> None:
     project.spark.sql(f"create table {project.table('gone')} as select 1 as k")
     project.spark.sql(f"create view {project.table('m')} as select * from {project.table('gone')}")
@@ -149,6 +150,7 @@ def test_next_run_repairs_a_failed_swap(project: Project, number: int) -> None:
     ],
     ids=["without seals", "sealed", "sealed partitions"],
 )
+@pytest.mark.some(1)
 def test_table_built_by_another_run_is_not_swapped_in(
     project: Project, seals: str, config: dict[str, object], last: str
 ) -> None:

@@ -49,6 +49,7 @@ def changed(new_project: Callable[..., Project]) -> tuple[Project, str]:
 
 
 @pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.some(2)
 def test_layout_change_fails_by_default_and_shows_both_layouts(changed: tuple[Project, str], name: str) -> None:
     message = changed[1].split(f"{name}: Comp")[1]
     assert "on_bucket_change" in message and "the layout of the table:" in message
@@ -134,6 +135,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.long
 def test_unsupported_schema_changes_are_errors(project: Project) -> None:
     for name, (mode, new, _, *first) in REFUSED.items():
         project.model(name, versions(first[0] if first else OLD, new), **BASE, on_schema_change=mode)
@@ -168,6 +170,7 @@ def test_failed_merge_changes_nothing(project: Project, partition_by: list[str],
 
 
 @pytest.mark.parametrize("strategy", all_long_but("merge", ("merge", "append", "insert_overwrite")))
+@pytest.mark.long
 def test_one_run_can_change_rows_and_layout(project: Project, strategy: str) -> None:
     config = BASE | {"incremental_strategy": strategy, "partition_by": ["p"], "unique_key": "k"}
     table = "select id as k, if(id < 4, null, id % 3) as p, concat('v', id) as v from range(10)"

@@ -160,6 +160,7 @@ def refused(tables: SpecEvolution) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+@pytest.mark.some(8)
 def test_refused_table_gets_an_error(
     tables: SpecEvolution, refused: None, arguments: tuple[str, ...], said: str
 ) -> None:

@@ -35,6 +35,7 @@ for arguments in (["run"], ["run"], {}):
 
 @pytest.mark.parametrize("last", all_long_but(((),), ((), ("run", "--full-refresh"))), ids=["", "full refresh"])
 @pytest.mark.parametrize("extension", [True, pytest.param(False, marks=pytest.mark.long)], ids=["extension", "stock"])
+@pytest.mark.long
 def test_successful_run_prints_no_stack_trace(tmp_path: Path, extension: bool, last: tuple[str, ...]) -> None:
     subprocess_spark = SparkSubprocess(tmp_path, "s", extension=extension)
     subprocess_spark.install(MODELS)

@@ -52,6 +52,7 @@ STRATEGIES = {"append": 20, "insert_overwrite": 15, "merge": 15}
         pytest.param("spark", STRATEGIES, id="spark", marks=pytest.mark.long),
     ],
 )
+@pytest.mark.long
 def test_strategies_work_over_thrift(
     server: int, project: Project, bucket_hash: str, strategies: Collection[str]
 ) -> None:
@@ -92,6 +93,7 @@ def test_strategies_work_over_thrift(
         assert len(query(f"show tables in {schema}")) == len(strategies) + 2
 
 
+@pytest.mark.long
 def test_check_works_over_thrift(server: int, project: Project) -> None:
     connect(project, server, "checked")
     for name, buckets in (("a", 4), ("b", 4), ("c", 3)):
@@ -117,6 +119,7 @@ def test_check_works_over_thrift(server: int, project: Project) -> None:
 
 
 @pytest.mark.parametrize("append", all_long_but(True, [True, False]))
+@pytest.mark.long
 def test_event_logs_attribute_statements_by_the_comment_over_thrift(
     server: int, new_project: Callable[..., Project], logs: Path, append: bool
 ) -> None:

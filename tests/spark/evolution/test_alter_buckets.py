@@ -56,6 +56,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("how", SPELLINGS)
+@pytest.mark.some(5)
 def test_statement_is_recognized_in_every_spelling(tables: Tables, how: str) -> None:
     create(tables, "t")
     before = places(tables, "t")
@@ -230,6 +231,7 @@ def refused_table(tables: Tables) -> None:
 
 @pytest.mark.usefixtures("refused_table")
 @pytest.mark.parametrize(("statement", "message"), REFUSED, ids=[statement for statement, _ in REFUSED])
+@pytest.mark.some(16)
 def test_invalid_statements_are_refused(tables: Tables, statement: str, message: str) -> None:
     refused(tables, statement, message)
     assert places(tables, "t").descriptor == (4, ["k"], ["k"])

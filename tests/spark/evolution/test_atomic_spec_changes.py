@@ -90,6 +90,7 @@ def fail_call(tables: Tables, statement: str, call: str, number: int = 1) -> lis
 
 
 @pytest.mark.parametrize(("change", "call"), CRASHES)
+@pytest.mark.some(1)
 def test_failed_change_keeps_the_old_spec_and_can_be_repeated(tables: Tables, change: Change, call: str) -> None:
     prepare(tables, change.stored)
     expected = fail_call(tables, change.statement, call)

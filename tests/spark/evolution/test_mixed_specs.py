@@ -48,6 +48,7 @@ READ = {
 
 
 @pytest.mark.parametrize("name", READ)
+@pytest.mark.some(5)
 def test_compatible_specs_read_their_common_buckets(tables: Tables, aqe: None, name: str) -> None:
     query, shape, read = READ[name]
     plan = tables.read(query, empty=name == "none")
@@ -105,6 +106,7 @@ BY_K = "select k, count(*), sum(v) from sparse group by k"
 
 
 @pytest.mark.parametrize("how", all_long_but(("truncated", "added"), EMPTIED))
+@pytest.mark.some(1)
 def test_partition_without_files_is_compatible_with_every_spec(sparse: Tables, aqe: None, how: str) -> None:
     for statement in EMPTIED[how]:
         sparse.sql(statement.format(folder=sparse.folder("sparse")))

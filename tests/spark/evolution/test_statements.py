@@ -152,6 +152,7 @@ QUICK = ("ANALYZE of a partition", "DROP PARTITION and ADD", "INSERT by stock Sp
 
 
 @pytest.mark.parametrize("name", all_long_but(tuple(name for name in CASES if name.startswith(QUICK)), CASES))
+@pytest.mark.some(2)
 def test_statement_has_the_expected_effect_on_seals_and_reads(tables: Tables, name: str) -> None:
     case = CASES[name]
     for statement in case.statements:

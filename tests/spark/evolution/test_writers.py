@@ -134,6 +134,7 @@ def test_concurrent_writes_to_one_partition_may_leave_a_stale_seal(tables: Table
     assert_rows_are_those_of_stock_spark(tables)
 
 
+@pytest.mark.long
 def test_partition_altered_during_a_file_listing_keeps_the_alteration(
     tables: Tables,
 ) -> None:

@@ -64,6 +64,7 @@ PLANS = [
 
 
 @pytest.mark.parametrize(("query", "number", "share", "expected", "code"), PLANS)
+@pytest.mark.some(5)
 def test_table_with_too_few_buckets_is_shuffled(
     tables: Tables, query: str, number: int, share: float, expected: Shape, code: str
 ) -> None:
@@ -89,6 +90,7 @@ MOVED = [
 
 
 @pytest.mark.parametrize(("share", "query", "tasks"), MOVED)
+@pytest.mark.some(2)
 def test_small_buckets_suffice_for_a_small_shuffled_side(tables: Tables, share: float, query: str, tasks: int) -> None:
     advised = str(int(share * bytes_of(tables, "plain")))
     settings = {SMALL: "8m", "spark.sql.adaptive.advisoryPartitionSizeInBytes": advised}
@@ -106,6 +108,7 @@ def test_small_buckets_suffice_for_a_small_shuffled_side(tables: Tables, share: 
         (8, 12, 3),
     ],
 )
+@pytest.mark.some(1)
 def test_coalesced_buckets_of_compatible_tables_stay_compatible(
     tables: Tables, one: int, other: int, number: int
 ) -> None:

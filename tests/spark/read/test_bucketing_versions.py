@@ -57,6 +57,7 @@ def set_version(tables: Tables, name: str, version: str | None) -> None:
         (GROUP.replace("from t", "from two"), 0),
     ],
 )
+@pytest.mark.some(3)
 def test_only_tables_with_the_same_version_and_key_type_match(tables: Tables, query: str, exchanges: int) -> None:
     assert tables.read(query).shape.exchanges == exchanges
 
@@ -88,6 +89,7 @@ def seal(tables: Tables) -> Sealed:
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize("stated", all_long_but(("2", None), ["2", "1", "3", " 2 ", None]))
+@pytest.mark.some(3)
 def test_seal_determines_the_version_from_the_rows(tables: Tables, stated: str | None, name: str) -> None:
     tables.make("t", "k int, v bigint", "k", 4, ROWS, stored=OF_VERSION_2, sealed=False)
     set_version(tables, "t", stated)
@@ -138,6 +140,7 @@ def add_file_of_trino(tables: Tables, version: str, rows: str = ROWS, partition:
     tables.sql("refresh table t")
 
 
+@pytest.mark.long
 def test_rows_that_match_both_versions_do_not_bind_later_files_to_a_version(tables: Tables) -> None:
     for stated, other in (("1", "2"), ("2", "1")):
         tables.make("t", "k int, v bigint", "k", 4)
@@ -175,6 +178,7 @@ def make_partitions(tables: Tables, *names: str) -> None:
 @pytest.mark.parametrize(
     "order", all_long_but((("few", "many"),), [("few", "many"), ("many", "few"), ("few, many",)]), ids=str
 )
+@pytest.mark.some(1)
 def test_partition_that_matches_both_versions_gets_the_version_of_the_others(
     tables: Tables, stated: str, order: tuple[str, ...]
 ) -> None:
@@ -196,6 +200,7 @@ def test_partition_that_matches_both_versions_gets_the_version_of_the_others(
 
 
 @pytest.mark.parametrize("sealed_before", all_long_but(True, [False, True]))
+@pytest.mark.long
 def test_partition_that_matches_both_versions_gets_the_version_of_most_partitions(
     tables: Tables, sealed_before: bool
 ) -> None:
@@ -223,6 +228,7 @@ def test_partitions_that_match_both_versions_get_the_stated_version(tables: Tabl
     assert [part.hash for part in tables.seal("t")] == ["hive2"] * 2
 
 
+@pytest.mark.long
 def test_advice_for_partitions_of_both_versions_leads_to_one_version(tables: Tables) -> None:
     make_partitions(tables, "a", "b", "c")
     for name, version in (("a", "1"), ("b", "2"), ("c", "2")):
@@ -316,6 +322,7 @@ UNUSUAL = {
 @pytest.mark.parametrize(
     "order", all_long_but(" order by k desc", ["", " order by v desc", " order by k desc", " sort by k desc"])
 )
+@pytest.mark.some(1)
 def test_writes_with_unusual_settings_put_rows_in_their_buckets(
     tables: Tables, settings: dict[str, str], order: str
 ) -> None:

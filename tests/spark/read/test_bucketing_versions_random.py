@@ -85,6 +85,7 @@ class Sealing:
 
 
 @pytest.mark.parametrize("steps", [FEW_STEPS, pytest.param(STEPS, marks=pytest.mark.long)], ids=["few", "all"])
+@pytest.mark.long
 def test_partitions_share_a_version_if_their_rows_allow_it(tables: Tables, steps: int) -> None:
     pick = random.Random(SEED)
     sealing = Sealing(tables, pick)

@@ -70,6 +70,7 @@ def differing(spark: SparkSession, oracle: str, values: str, rows: int, argument
 
 @pytest.mark.usefixtures("generated")
 @pytest.mark.parametrize("sql_type", VALUES)
+@pytest.mark.some(6)
 def test_hash_equals_hives_classes(spark: SparkSession, oracle: str, sql_type: str) -> None:
     # Before 1582, Hive 2 uses the Julian calendar. Hive 3 hashes the days of the proleptic Gregorian calendar.
     argument = "unix_date(v)" if sql_type == "date" else "v"
@@ -77,6 +78,7 @@ def test_hash_equals_hives_classes(spark: SparkSession, oracle: str, sql_type: s
 
 
 @pytest.mark.parametrize("precision", all_long_but(38, [9, 18, 38]))
+@pytest.mark.long
 def test_hash_of_decimals_of_every_scale_equals_hives_classes(spark: SparkSession, oracle: str, precision: int) -> None:
     rows = ROWS // precision
     text = "cast(v as string), 'decimal'"

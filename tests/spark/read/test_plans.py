@@ -142,6 +142,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("query", "exchanges", "sorts", "bucketed"), CASES, ids=[case[0] for case in CASES])
+@pytest.mark.some(30)
 def test_plan_has_the_expected_shape_and_rows(
     tables: Tables, query: str, exchanges: int, sorts: int, bucketed: int
 ) -> None:
@@ -188,6 +189,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("setting", "value", "query", "shape"), SETTINGS)
+@pytest.mark.some(5)
 def test_settings_change_plans_but_not_rows(
     tables: Tables, setting: str, value: str, query: str, shape: tuple[int, int, int]
 ) -> None:
@@ -203,6 +205,7 @@ def test_input_without_required_ordering_is_not_merged(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("alignment", all_long_but("auto", ["auto", "coalesce", "split"]))
+@pytest.mark.long
 def test_three_way_join_with_incompatible_bucket_counts_is_correct(tables: Tables, alignment: str) -> None:
     """The first join reads 12 buckets as 4; the second would need 8, which is impossible."""
     for buckets, rows in ((12, 300), (4, 200), (8, 90000), (6, 300), (2, 300)):

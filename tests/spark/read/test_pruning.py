@@ -69,6 +69,7 @@ OF_VERSION_2 = {"k in (1, 9, 17)": 2, "d in (date'1969-12-31', date'1970-01-02')
 
 
 @pytest.mark.parametrize(("table", "where", "buckets"), FILTERS)
+@pytest.mark.some(12)
 def test_filter_prunes_buckets(tables: Tables, table: str, where: str, buckets: int | None) -> None:
     buckets = OF_VERSION_2.get(where, buckets) if tables.version == "2" else buckets
     query = f"select * from {table} where {where}"

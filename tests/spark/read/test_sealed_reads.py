@@ -52,6 +52,7 @@ WAYS: dict[str, Callable[[DataFrame], object]] = {
 
 
 @pytest.mark.parametrize("how", WAYS)
+@pytest.mark.some(2)
 def test_first_query_of_a_session_reads_buckets(tables: Tables, plan_in_new_session: DataFrame, how: str) -> None:
     plan = str(plan_in_new_session._jdf.queryExecution().executedPlan().toString())
     assert plan.count("Bucketed: true (8 Hive buckets, sorted)") == 2 and "Exchange" not in plan
@@ -70,6 +71,7 @@ def test_first_query_of_a_session_reads_buckets(tables: Tables, plan_in_new_sess
         ("select * from (select k, rank() over (partition by k order by v) as r from t) where r <= 1 limit 9", 1),
     ],
 )
+@pytest.mark.some(2)
 def test_limit_reads_buckets(tables: Tables, aqe: None, query: str, bucketed: int) -> None:
     assert tables.shape(query).bucketed == bucketed
     found, everything = tables.rows(query), tables.stock_rows(query.partition(" limit")[0])
@@ -151,6 +153,7 @@ def replaceable(tables: Tables) -> Tables:
     ("query", "other"),
     [*((query, True) for query in REPLACED), pytest.param(GROUPED, False, id="different modification time")],
 )
+@pytest.mark.some(1)
 def test_query_fails_with_a_clear_error_if_a_file_is_replaced(replaceable: Tables, query: str, other: bool) -> None:
     tables, frame = replaceable, planned_frame(replaceable, query)
     first, second, *_ = tables.files("r")

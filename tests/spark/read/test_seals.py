@@ -224,6 +224,7 @@ QUICK = (
 
 
 @pytest.mark.parametrize("name", all_long_but(tuple(name for name in CASES if name.startswith(QUICK)), CASES))
+@pytest.mark.some(5)
 def test_damage_causes_an_ordinary_scan_and_may_be_sealed_again(tables: Tables, name: str) -> None:
     case = CASES[name]
     case.do(tables)

@@ -76,6 +76,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("query", "expected"), CASES, ids=[case[0] for case in CASES])
+@pytest.mark.some(7)
 def test_sorted_groups_need_no_hash_table(tables: Tables, query: str, expected: tuple[int, int, int]) -> None:
     plan = tables.read(query)
     assert count_operators(plan) == expected or not BY_ORDER, plan
@@ -118,6 +119,7 @@ COLLATED = {
 @needs_collations
 @pytest.mark.parametrize("query", COLLATED.values(), ids=COLLATED)
 @pytest.mark.parametrize("mode", ["NO_CODEGEN", "FALLBACK"])
+@pytest.mark.some(2)
 def test_collated_strings_in_a_group_outlive_their_rows(tables: Tables, query: str, mode: str) -> None:
     """Without generated code, Spark's aggregates refer to such strings in rows that the scan reuses."""
     rows = (

@@ -163,6 +163,7 @@ def contents(tables: Tables, name: str, of: str) -> tuple[object, object]:
 
 
 @pytest.mark.parametrize(("of", "case"), CASES)
+@pytest.mark.some(9)
 def test_rows_are_those_of_sparks_own_overwrite(
     tables: Tables, spark: SparkSession, tmp_path: Path, of: str, case: str
 ) -> None:
@@ -198,6 +199,7 @@ STATIC_MODE = (
         ("partitioned", STATIC_MODE.replace("/*+ ", "/*+ repartition(2), ")),
     ],
 )
+@pytest.mark.some(3)
 def test_hint_replaces_all_partitions(tables: Tables, of: str, statement: str) -> None:
     create(tables, "shared", of)
     tables.sql(statement)
@@ -208,6 +210,7 @@ def test_hint_replaces_all_partitions(tables: Tables, of: str, statement: str) -
 @pytest.mark.parametrize(
     ("key", "of"), [(ATOMIC, "partitioned"), ("spark.bucketing.enabled", "partitioned"), (None, "spark layout")]
 )
+@pytest.mark.some(2)
 def test_hint_is_an_error_if_spark_would_run_the_statement(
     tables: Tables, spark: SparkSession, key: str | None, of: str
 ) -> None:
@@ -316,6 +319,7 @@ CHANGES = {
 @pytest.mark.parametrize(
     ("source", "change"), [("the table", "update"), ("the table", "insert"), ("other rows", "update")]
 )
+@pytest.mark.some(2)
 def test_no_change_of_another_session_is_lost(tables: Tables, spark: SparkSession, source: str, change: str) -> None:
     """Another session changes rows of a partition while a statement writes new files for it."""
     statement, expected = CHANGES[change]

@@ -104,6 +104,7 @@ QUICK = (
 
 
 @pytest.mark.parametrize("name", all_long_but(QUICK, CASES))
+@pytest.mark.some(3)
 def test_only_files_that_match_the_spec_are_sealed(tables: Tables, name: str) -> None:
     case = CASES[name]
     create_unsealed(tables)

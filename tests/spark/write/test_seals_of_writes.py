@@ -43,6 +43,7 @@ LONG = re.compile("false|not exists|where p")
     ("statement", "written"),
     [pytest.param(*case, id=case[0][:70], marks=pytest.mark.long if LONG.search(case[0]) else ()) for case in WRITES],
 )
+@pytest.mark.some(3)
 def test_write_seals_its_partitions(
     tables: Tables, statement: str, written: dict[str, StoredSpec], command: str
 ) -> None:

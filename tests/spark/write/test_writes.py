@@ -22,6 +22,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
 @pytest.mark.usefixtures("aqe")
 @pytest.mark.parametrize("layout", all_long_but(("hive-parquet", "spark-parquet"), LAYOUTS))
+@pytest.mark.some(1)
 def test_every_kind_of_write_gives_one_file_per_bucket(tables: Tables, layout: str) -> None:
     create(tables, "t", layout)
     for appends in (1, 2):
@@ -37,6 +38,7 @@ def test_every_kind_of_write_gives_one_file_per_bucket(tables: Tables, layout: s
 
 @pytest.mark.usefixtures("aqe")
 @pytest.mark.parametrize("layout", all_long_but(("hive-orc", "hive2-parquet"), LAYOUTS))
+@pytest.mark.some(1)
 def test_each_partition_has_one_file_per_bucket(tables: Tables, layout: str) -> None:
     create(tables, "t", layout, partitioned=True)
     tables.sql("insert into t partition (p) select * from scattered")
@@ -69,6 +71,7 @@ def assert_sealed(tables: Tables, name: str, layout: str) -> None:
 
 
 @pytest.mark.parametrize("layout", ["hive-parquet", "spark-parquet"])
+@pytest.mark.some(1)
 def test_ctas_and_save_as_table_write_buckets(tables: Tables, layout: str) -> None:
     stored = LAYOUTS[layout][0]
     head, tail = (stored, "") if stored.startswith("using") else ("", stored)
