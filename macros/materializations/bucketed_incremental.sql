@@ -1,5 +1,6 @@
 {#-
-  Each increment, or each batch of a microbatch model, changes the table in one of these ways:
+  The first run and --full-refresh build the whole table. Later, each increment, or each batch of a microbatch model, changes the table in one of these
+  ways:
 
     insert_overwrite, microbatch  partitioned: replaces the partitions of the new rows, in one INSERT OVERWRITE
                                   unpartitioned: rebuilds the table
@@ -7,8 +8,8 @@
                                   otherwise, partitioned: rewrites the touched partitions through a staging table
                                   otherwise, unpartitioned: rebuilds the table, because stock Spark cannot replace less than a partition
 
-  If the layout changes, or if columns are dropped or change their type, the increment rewrites the whole table with the new rows. With
-  on_bucket_change='evolve', a new bucket spec applies to the table and the written partitions only.
+  If the layout changes, or if columns are dropped or change their type, the increment rewrites the whole table, including the rows
+  that it keeps. With on_bucket_change='evolve', only the table and the partitions that the run writes get a new bucket spec.
 -#}
 {% materialization bucketed_incremental, adapter='spark', supported_languages=['sql'] -%}
   {%- set layout = spark_bucketing.model_config() -%}
@@ -42,7 +43,8 @@
     {% do spark_bucketing.log_batch(target_relation, batch, loop) %}
     {%- set new = spark_bucketing.reconcile_increment(target_relation, spark_bucketing.render_model(true, batch), layout, increment) -%}
     {%- set selected = '(select ' ~ spark_bucketing.select_list(new.columns, new.layout.partition_by) ~ ' from ' ~ new.source ~ ')' -%}
-    {#- If the run alters the table, the query must run first, because it may read the table. -#}
+    {#- If the run alters the table, the query must run first, because it may read the table. Spark's own INSERT OVERWRITE must not read the table that
+        it replaces, and does not check a batch. -#}
     {%- set reads_first = new.added or new.change == 'evolve' or not spark_bucketing.overwrites_files(new.layout) -%}
     {%- if overwrite and not new.layout.partition_by -%}
       {% do spark_bucketing.build_table(target_relation, [new.source], new.columns, new.layout, new.existing) %}

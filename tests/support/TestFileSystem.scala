@@ -31,7 +31,7 @@ class TestFileSystem extends LocalFileSystem(new QuickPermissions) {
   override def create(
       path: Path, permission: FsPermission, overwrite: Boolean, buffer: Int, replication: Short, block: Long, progress: Progressable): FSDataOutputStream = {
     TestFileSystem.store.foreach(_.change(s"create $path"))
-    super.create(path, permission, overwrite, buffer, replication, block, progress)
+    TestFileSystem.synchronized(super.create(path, permission, overwrite, buffer, replication, block, progress))
   }
 
   override def getFileStatus(path: Path): FileStatus = seen(super.getFileStatus(path))
@@ -56,7 +56,10 @@ class TestFileSystem extends LocalFileSystem(new QuickPermissions) {
 
   /** Object stores have no empty directories. Another thread may delete the same directory. */
   private def forgetEmpty(folder: Path): Unit =
-    if (TestFileSystem.store.nonEmpty && folder != null && Try(listStatus(folder).isEmpty && super.delete(folder, false)).getOrElse(false)) forgetEmpty(folder.getParent)
+    if (TestFileSystem.store.nonEmpty && folder != null && deletesEmpty(folder)) forgetEmpty(folder.getParent)
+
+  private def deletesEmpty(folder: Path): Boolean =
+    TestFileSystem.synchronized(Try(listStatus(folder).isEmpty && super.delete(folder, false)).getOrElse(false))
 }
 
 /**

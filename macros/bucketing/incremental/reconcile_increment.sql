@@ -1,12 +1,13 @@
 {#-
   Compares the query of an increment with the table, and returns a dict:
-    source, columns  the query as SQL in parentheses, and the columns of its rows in the table, with expressions
-    plain            these columns without expressions
+    source           the query in parentheses
+    columns          the future columns of the table, each with the expression that reads it from the query
+    plain            the columns without the expressions
     added            the columns to add to the table
     existing         table_layout() of the table
     layout, change   the layout of the new rows, and the result of layout_changes()
-    rewrite          whether all rows of the table change
-    rows             SQL from aligned_rows()
+    rewrite          whether the run must rewrite the whole table
+    rows             the table's current rows with its future columns, as a query in parentheses, from aligned_rows()
 -#}
 {% macro reconcile_increment(relation, sql, layout, increment) -%}
   {%- set source = spark_bucketing.model_source(sql) -%}

@@ -1,5 +1,6 @@
 {#-
-  Raises an error if the rows of this run would change rows of the table that they must not change.
+  Raises an error if several new rows match one row of a merge with incremental_predicates, or if a batch would overwrite rows of other batches.
+  Refreshes the table first.
 
   new: dict, from reconcile_increment()
   input: relation from load_input()

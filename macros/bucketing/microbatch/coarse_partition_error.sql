@@ -1,14 +1,14 @@
 {#- Returns the error for a partition with rows of several batches. -#}
 {% macro coarse_partition_error(found, layout) -%}
   {{ return(spark_bucketing.config_error('partition_by', layout.partition_by | join(', ') ~ ": " ~ found,
-      "partitions within one batch in UTC (batch_size='" ~ config.get('batch_size') ~ "'); a batch replaces whole partitions, so rows of other batches would be lost",
+      "only rows of one batch in each partition (batch_size='" ~ config.get('batch_size') ~ "', in UTC); a batch replaces whole partitions, so rows of other batches would be lost",
       'use a finer partition column, or a larger batch_size')) }}
 {%- endmacro %}
 
 
 {#-
-  Returns a condition that raises an error for a row of another batch, and is true for others, or none if the table has no `event_time` column. INSERT
-  OVERWRITE evaluates it for each row that it replaces.
+  Returns a condition for the hint REPLACE_ONLY. It is true for rows of the batch and for a NULL `event_time`, and raises an error for rows of other
+  batches. Returns none, and warns, if the table has no `event_time` column.
 -#}
 {% macro only_rows_of_batch(columns, layout, batch) -%}
   {%- if not spark_bucketing.has_event_time(columns) -%}

@@ -1,5 +1,5 @@
 {#-
-  Returns what an earlier run staged before it crashed while it replaced partitions, as {relation, empties}, or none. Drops an incomplete staging table.
+  Returns the complete staging table of an earlier run that crashed while it replaced partitions, as {relation, empties}, or none. Drops an incomplete one.
 
   Raises an error if the table was rebuilt in the meantime, because it may contain newer rows in these partitions.
 

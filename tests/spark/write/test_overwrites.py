@@ -247,7 +247,7 @@ def test_rows_are_replaced_only_if_they_meet_the_condition(tables: Tables, of: s
     create(tables, "shared", of)
     before = contents(tables, "shared", of)
     wrong = "p <=> 'p1' and k % 2 = k % 4"
-    with pytest.raises(Exception, match=r"a row to replace for which .*% 2.* is false"):
+    with pytest.raises(Exception, match=r"an old row.*, for which .*% 2.* is false"):
         tables.sql(only(wrong, "p = 'p1'"))
     with pytest.raises(Exception, match="boom at p"):
         tables.sql(only("if(k >= 1000, true, raise_error(concat('boom at ', p)) is null)", "p = 'p1'"))

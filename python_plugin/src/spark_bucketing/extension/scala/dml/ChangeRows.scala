@@ -63,8 +63,8 @@ case class ChangeRows(
 
   /** The conditions that select the partitions whose rows the statement reads or writes. Without conditions, it may use all partitions. */
   def partitionFilters: Seq[Expression] = {
-    val moves = matched.collect { case update: UpdateAction => update.assignments }.flatten.exists(of =>
-      partitionColumns.exists(_.semanticEquals(of.key)) && !of.value.semanticEquals(of.key))
+    val positions = target.output.indices.filter(at => partitionColumns.contains(target.output(at)))
+    val moves = matched.exists { case update: UpdateAction => positions.exists(!keeps(update, _)); case _ => false }
     if (moves || notMatched.nonEmpty || notMatchedBySource.nonEmpty) Nil else pruning.filter(_.references.subsetOf(partitionColumns)).map(onPartitions)
   }
 
@@ -99,17 +99,18 @@ case class ChangeRows(
   }
 
   /**
-   * Returns whether an update leaves a column as it is. It does if it assigns the value that a matched row has anyway, except for types with values that are
-   * equal but not identical.
+   * Returns whether an update leaves the column at a position as it is. It does if it assigns the value that a matched row has anyway, except for types with
+   * values that are equal but not identical.
    */
-  def keeps(update: UpdateAction, column: Attribute): Boolean = {
+  def keeps(update: UpdateAction, at: Int): Boolean = {
+    val (column, value) = (target.output(at), update.assignments(at).value)
     def isExact = column.dataType match {
       case _: IntegralType | _: DecimalType | DateType | TimestampType | TimestampNTZType | BooleanType => true
       case other => other == StringType
     }
     // Only a matched row can get a value that refers to the source.
-    val values = column +: keys.collect { case (key, value) if isExact && key.semanticEquals(column) && value.references.nonEmpty => value }
-    update.assignments.find(_.key.semanticEquals(column)).forall(of => values.exists(of.value.semanticEquals))
+    value.semanticEquals(column) || value.references.nonEmpty && isExact &&
+      keys.exists { case (key, of) => key.semanticEquals(column) && of.semanticEquals(value) }
   }
 
   /** Whether the statement deletes all rows of the selected partitions. */

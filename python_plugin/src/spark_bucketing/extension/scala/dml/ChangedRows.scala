@@ -189,7 +189,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
 
   private def updated(action: Attribute, at: Int): Expression = {
     val changed = actions.zipWithIndex.collect {
-      case (update: UpdateAction, i) if !statement.keeps(update, target(at)) =>
+      case (update: UpdateAction, i) if !statement.keeps(update, at) =>
         EqualTo(action, Literal(i + 1)) -> update.assignments(at).value
     }
     if (changed.isEmpty) target(at) else CaseWhen(changed, target(at))

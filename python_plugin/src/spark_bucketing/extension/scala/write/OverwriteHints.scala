@@ -13,8 +13,8 @@ import org.apache.spark.sql.execution.datasources.V1WriteCommand
 /**
  * The hints of an INSERT OVERWRITE that replaces files.
  *
- * @param isStatic whether the statement replaces all partitions. Without the hint, Spark replaces only the partitions of the new rows if it is a Hive table,
- *                 or if `spark.sql.sources.partitionOverwriteMode` is `dynamic`
+ * @param isStatic whether the statement replaces all partitions. Without the hint, Spark replaces only the partitions of the new rows if the table is a Hive
+ *                 table, or if `spark.sql.sources.partitionOverwriteMode` is `dynamic`
  * @param replaceOnly a condition. If it is false for a row that the statement would replace, the statement fails
  */
 case class OverwriteHints(isStatic: Boolean = false, replaceOnly: Option[Expression] = None) {
@@ -55,12 +55,12 @@ object OverwriteHints {
 
   private def added(to: OverwriteHints, name: String, values: Seq[String], overwrites: Boolean): OverwriteHints = {
     def refused(expected: String, example: String) = Compat.refusal(s"Cannot parse the hint `$name`.",
-      if (overwrites) values.mkString(", ") else "INSERT INTO", s"$expected in INSERT OVERWRITE", s"write INSERT OVERWRITE TABLE t SELECT /*+ $name($example) */")
+      if (!overwrites) "INSERT INTO" else if (values.isEmpty) "no value" else values.mkString(", "), s"$expected in INSERT OVERWRITE", s"write INSERT OVERWRITE TABLE t SELECT /*+ $name($example) */")
     (name, values) match {
       case (Mode, Seq(mode)) if overwrites && mode.equalsIgnoreCase(Static) => to.copy(isStatic = true)
       case (Mode, _) => throw refused(s"'$Static'", s"'$Static'")
       case (_, Seq(condition)) if overwrites && to.replaceOnly.isEmpty => to.copy(replaceOnly = Some(CatalystSqlParser.parseExpression(condition)))
-      case _ => throw refused("one string with a condition", "'v > 0'")
+      case _ => throw refused("this hint once, with one condition in quotes,", "'v > 0'")
     }
   }
 
@@ -69,6 +69,6 @@ object OverwriteHints {
   def refusal(write: V1WriteCommand): Exception = Compat.refusal(
     s"Cannot overwrite ${Compat.writtenTable(write).fold("a table")(_.identifier.quotedString)}.",
     s"the hint ${if (of(write).isStatic) s"$Mode('$Static')" else Only} in an INSERT OVERWRITE that the session extension does not run",
-    s"a bucketed table in the Hive layout or a table with file statistics, no IF NOT EXISTS, ${BucketingConf.ENABLED.key}=true and ${BucketingConf.ATOMIC_OVERWRITE.key}=true",
-    "remove the hint, or meet these conditions")
+    s"a bucketed Parquet or ORC table in the Hive layout or a table with file statistics, no IF NOT EXISTS, ${BucketingConf.ENABLED.key}=true and ${BucketingConf.ATOMIC_OVERWRITE.key}=true",
+    "meet these requirements, or remove the hint")
 }

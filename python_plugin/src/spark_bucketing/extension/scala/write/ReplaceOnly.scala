@@ -9,8 +9,8 @@ import org.apache.spark.sql.bucketing.read.FixedFiles
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartition}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
-import org.apache.spark.sql.catalyst.expressions.{Expression, Not}
-import org.apache.spark.sql.catalyst.plans.logical.Filter
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, Project}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, InsertIntoHadoopFsRelationCommand, LogicalRelation, PartitionDirectory}
 import org.apache.spark.sql.internal.SQLConf
 
@@ -28,11 +28,18 @@ class ReplaceOnly(session: SparkSession, table: CatalogTable, insert: InsertInto
     val index = new FixedFiles(Seq(root), table.partitionSchema, directories(files, partitions))
     val relation = LogicalRelation(HadoopFsRelation(index, table.partitionSchema, table.dataSchema, None, insert.fileFormat, insert.options)(
       session.asInstanceOf[compat.SparkVersion.ClassicSession]))
-    val wrong = Compat.executed(session, Compat.analyzed(session, Filter(Not(condition), relation))).executedPlan.executeTake(1)
-    if (wrong.nonEmpty) throw Compat.refusal(s"Cannot overwrite ${table.identifier.quotedString}.",
-      s"a row to replace for which ${condition.sql} is false", "only rows that meet the condition of the hint REPLACE_ONLY",
-      "select all rows of the partition, or change the condition; nothing has been replaced")
+    val partition = relation.output.filter(column => table.partitionColumnNames.exists(_.equalsIgnoreCase(column.name)))
+    val rows = Project(Seq(Alias(json(partition), "partition")()), Compat.analyzed(session, Filter(Not(condition), relation)))
+    Compat.executed(session, rows).executedPlan.executeTake(1).headOption.foreach { wrong =>
+      val where = if (partition.isEmpty) "" else s" in the partition ${wrong.getUTF8String(0)}"
+      throw Compat.refusal(s"Cannot overwrite ${table.identifier.quotedString}.", s"an old row$where, for which ${condition.sql} is false",
+        "only old rows that meet the condition of the hint REPLACE_ONLY",
+        "overwrite only partitions whose old rows all meet the condition, or change the condition; nothing has been replaced")
+    }
   }
+
+  private def json(columns: Seq[Attribute]) =
+    StructsToJson(Map.empty, CreateNamedStruct(columns.flatMap(column => Seq(Literal(column.name), column))), Some(SQLConf.get.sessionLocalTimeZone))
 
   private def directories(files: Seq[FileStatus], partitions: Map[TablePartitionSpec, Path]): Seq[PartitionDirectory] = {
     val specs = partitions.map { case (spec, folder) => folder.toUri.getPath -> spec }
