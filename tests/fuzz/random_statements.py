@@ -290,7 +290,7 @@ class Generator:
 
 
 def _too_long(side: str) -> Value:
-    return Value(f"concat('long', coalesce({side}.v, ''))", "null", "EXCEED_LIMIT_LENGTH")
+    return Value(f"concat('longer', coalesce({side}.v, ''))", "null", "EXCEED_LIMIT_LENGTH")
 
 
 def _assignments(clause: Clause) -> str:

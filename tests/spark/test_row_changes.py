@@ -278,6 +278,22 @@ def test_conditions_and_values_may_call_python_functions(spark: SparkSession) ->
         spark.sql("drop table parts")
 
 
+@of_each_layout
+@pytest.mark.usefixtures("table")
+def test_columns_of_every_type_get_their_values(spark: SparkSession) -> None:
+    assert spark.sql("update changed set v = 'new', c = 'z', o = 70 where id = 1").collect()[0][0] == 1
+    source = "select 2L as id, 80 as o, 'abc' as v, 'y' as c union all select 500, 90, 'def', 'x'"
+    spark.sql(
+        f"merge into changed as t using ({source}) as s on t.id = s.id and t.v is not null"
+        " when matched then update set * when not matched then insert *"
+    ).collect()
+    found = {row[0]: tuple(row) for row in spark.sql("select * from changed where id in (1, 2, 500)").collect()}
+    assert found == {1: (1, 70, "new", "z "), 2: (2, 80, "abc", "y "), 500: (500, 90, "def", "x ")}
+    for column, value in (("v", "long"), ("c", "long")):
+        with pytest.raises((PySparkException, Py4JJavaError), match="EXCEED_LIMIT_LENGTH"):
+            spark.sql(f"update changed set {column} = '{value}' where true").collect()
+
+
 @pytest.mark.usefixtures("table")
 def test_casts_by_name_are_not_casts_of_store_assignment(spark: SparkSession) -> None:
     with setting(spark, "spark.sql.ansi.enabled", "true"):
