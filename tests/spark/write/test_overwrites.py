@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -265,6 +266,37 @@ def test_wrong_condition_of_replaced_rows_is_an_error(tables: Tables, hint: str)
         tables.sql(f"insert overwrite shared select /*+ {hint} */ k, v, p from rows")
     with pytest.raises(Exception, match="Cannot parse the hint `REPLACE_ONLY`"):
         tables.sql("insert into shared select /*+ replace_only('k > 0') */ k, v, p from rows")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "insert overwrite shared with c as (select /*+ replace_only('k > 0') */ * from rows) select k, v, p from c",
+        "insert overwrite shared select k, v, p from rows where k in (select /*+ replace_only('k > 0') */ k from rows)",
+        "with c as (select /*+ partition_overwrite_mode('static') */ * from rows) insert overwrite shared select k, v, p from c",
+        "select /*+ replace_only('k > 0') */ * from shared",
+    ],
+)
+def test_hint_that_would_be_ignored_is_an_error(tables: Tables, statement: str) -> None:
+    create(tables, "shared", "partitioned")
+    before = contents(tables, "shared", "partitioned")
+    with pytest.raises(Exception, match="Cannot apply the hint"):
+        tables.sql(statement)
+    assert contents(tables, "shared", "partitioned") == before
+
+
+def test_statement_with_hints_can_be_explained(tables: Tables) -> None:
+    create(tables, "shared", "partitioned")
+    assert "InsertIntoHadoopFsRelationCommand" in str(tables.sql(f"explain {STATIC_MODE}"))
+
+
+def test_files_that_are_no_partition_are_not_replaced_unchecked(tables: Tables) -> None:
+    create(tables, "shared", "partitioned")
+    shutil.copytree(location(tables, "shared") / "p=p1", location(tables, "shared") / "p=p9")
+    with pytest.raises(Exception, match="which is not a partition of the table"):
+        tables.sql("insert overwrite shared select /*+ replace_only('k < 0') */ k, v, 'p9' from rows")
+    tables.sql("insert overwrite shared select k, v, 'p9' from rows")
+    assert tables.sql("select count(*) from shared where p = 'p9'") == [(60,)]
 
 
 def location(tables: Tables, name: str) -> Path:

@@ -21,6 +21,7 @@ class BucketingExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectParser((_, parser) => BucketDdlParser(parser))
     extensions.injectResolutionRule(_ => ResolveBucketDdl)
     extensions.injectResolutionRule(_ => CaptureTables)
+    extensions.injectResolutionRule(_ => OverwriteHints.Refused)
     extensions.injectPlannerStrategy(PlanPartitionSpecs(_))
     extensions.injectPlannerStrategy(PlanFileStatistics(_))
     extensions.injectPostHocResolutionRule(ResolveRowChanges(_))

@@ -4,11 +4,10 @@ package dml
 import org.apache.hadoop.fs.FileStatus
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.hash.BucketCounts
 import org.apache.spark.sql.bucketing.metadata.{PartitionFiles, SealedSpec}
 import org.apache.spark.sql.bucketing.write.{BucketedRows, SealWriter}
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UpdateAction}
 import org.apache.spark.sql.types.{DateType, StructField}
 
 /**
@@ -53,15 +52,15 @@ class ChangedBuckets(
   }
 
   /**
-   * A scan of sealed buckets reads all rows of a bucket in one task, so that only inserted rows are shuffled. If too few tasks would write the buckets, or if
-   * they are large, a shuffle of all rows by partition and bucket is faster.
+   * A scan of sealed buckets reads all rows of a bucket in one task, so that only inserted rows are shuffled. If rows move to other buckets, or if there are
+   * too few, too many or too large buckets, a shuffle of all rows by partition and bucket is faster.
    */
   override protected lazy val byBucket: Option[LogicalPlan => LogicalPlan] = {
-    val buckets = slots.flatMap(_.bucket).distinct.size
-    val isEnough = buckets >= math.min(cores, slots.size) && total / buckets <= ChangedBuckets.BytesPerBucket
-    def keys(rows: LogicalPlan) = spec.columns.map(name => rows.output(at(column(name))))
-    if (mixed.nonEmpty || !isEnough) None
-    else Some(rows => BucketedRows(Nil, keys(rows), spec.hash, BucketCounts.divisor(spec.numBuckets, number).getOrElse(spec.numBuckets), wanted = 0, rows))
+    val keys = spec.columns.map(name => at(column(name)))
+    val staysInBucket = statement.actions.forall { case update: UpdateAction => keys.forall(statement.keeps(update, _)); case _ => true }
+    val bytes = slots.groupBy(_.bucket).map { case (_, of) => of.map(_.bytes).sum }
+    val isFast = bytes.size >= math.min(cores, slots.size) && bytes.max <= ChangedBuckets.BytesPerBucket && spec.numBuckets <= ChangedBuckets.TasksPerTask * number
+    if (mixed.isEmpty && staysInBucket && isFast) Some(rows => BucketedRows(Nil, keys.map(rows.output(_)), spec.hash, spec.numBuckets, wanted = 0, rows)) else None
   }
 
   private val Again = "run it again, and report the statement if it fails again"
@@ -75,13 +74,11 @@ class ChangedBuckets(
     RowsToWrite(output.map(_.dataType).toArray, data, Array.empty, None, target.size, dates.toArray)
   }
 
-  override protected def checkWritten(written: Seq[NewFile], rowsRead: Long, stored: Stored): Unit = {
+  override protected def checkWritten(written: Seq[NewFile], stored: Stored): Unit = {
     refuse(Again, written.groupBy(_.slot).count(_._2.size > 1) -> "bucket(s) with several files")
-    val (kept, removed) = (written.map(_.kept).sum, touched.changes.removed.values.sum)
-    if (read.nonEmpty && kept != rowsRead - removed) {
-      val expected = stored.rows(changed.number(read)).map(_.getLong(0)).collect().sum - removed
-      refuse(Again, math.abs(kept - expected).min(Int.MaxValue).toInt -> "row(s) too many or too few")
-    }
+    // Counts the rows with a scan that does not use buckets.
+    val expected = if (read.isEmpty) 0 else stored.rows(changed.number(read)).map(_.getLong(0)).collect().sum - touched.changes.removed.values.sum
+    if (read.nonEmpty) refuse(Again, math.abs(written.map(_.kept).sum - expected).min(Int.MaxValue).toInt -> "row(s) too many or too few")
   }
 
   override def check(written: Seq[NewFile], stored: Stored): Unit = {
@@ -108,4 +105,6 @@ class ChangedBuckets(
 
 private object ChangedBuckets {
   val BytesPerBucket: Long = 1L << 30
+  // A shuffle writes small buckets in fewer tasks.
+  val TasksPerTask = 10
 }

@@ -9,6 +9,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.bucketing.read.BucketTasks
 import org.apache.spark.sql.bucketing.write.{FileReplacement, Move}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
@@ -48,12 +49,8 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
 
   protected def rowsToWrite(output: Seq[Attribute]): RowsToWrite
 
-  /**
-   * Throws an error if the numbers of written rows are not as expected.
-   *
-   * @param rowsRead the number of rows that scans have read, which may be wrong if tasks ran again or skipped rows by a filter
-   */
-  protected def checkWritten(files: Seq[NewFile], rowsRead: Long, stored: Stored): Unit
+  /** Throws an error if the numbers of written rows are not as expected. */
+  protected def checkWritten(files: Seq[NewFile], stored: Stored): Unit
 
   /** Reads the touched files again, and compares the rows that stay with the new files. */
   def check(files: Seq[NewFile], stored: Stored): Unit
@@ -68,19 +65,17 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
 
   /** Writes the rows into a directory, in one job. */
   def write(folder: Path, stored: Stored): Seq[NewFile] = {
-    val (files, rowsRead) = if (read.isEmpty && touched.counts.inserted == 0) (Nil, 0L) else {
+    val files = if (read.isEmpty && touched.counts.inserted == 0) Nil else {
       val plan = sorted(changed.content(read, touched.unmatched, byBucket.getOrElse(identity)))
       val numbers = slots.map(_.partition).distinct.zipWithIndex.toMap
       val folders = slots.map(slot => new Path(folder, numbers(slot.partition).toString).toString)
       val writer = new NewFiles(opener, rowsToWrite(plan.output), slots.toArray, folders.toArray, UUID.randomUUID.toString)
-      val (rows, countRead) = stored.rowsAndRead(plan)
-      val files = session.sparkContext.runJob(rows, (task: TaskContext, rows: Iterator[InternalRow]) => writer.write(task, rows)).toSeq.flatten
-      files -> countRead()
+      session.sparkContext.runJob(stored.rows(plan), (task: TaskContext, rows: Iterator[InternalRow]) => writer.write(task, rows)).toSeq.flatten
     }
     val (written, expected) = (files.map(file => file.rows - file.kept).sum, touched.counts.updated + touched.counts.inserted)
     if (written != expected) throw refused(s"$written changed rows", s"$expected changed rows, as counted before the write",
       "use subqueries that always return the same rows, e.g. without TABLESAMPLE, and run it again")
-    checkWritten(files, rowsRead, stored)
+    checkWritten(files, stored)
     files
   }
 
@@ -97,7 +92,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
   /** Distributes rows, whose first columns are those of the target, so that one task has all rows of a bucket. None to distribute them by slot. */
   protected def byBucket: Option[LogicalPlan => LogicalPlan] = None
 
-  protected def cores: Int = session.sparkContext.defaultParallelism
+  protected def cores: Int = BucketTasks.cores(session)
   protected lazy val total: Double = slots.map(_.bytes).sum
 
   /** The preferred number of tasks. Few tasks write many small files, and each core has several tasks. */

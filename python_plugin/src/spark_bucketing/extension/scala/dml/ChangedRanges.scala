@@ -71,7 +71,7 @@ class ChangedRanges(
   override protected def rowsToWrite(output: Seq[Attribute]): RowsToWrite = RowsToWrite(
     output.map(_.dataType).toArray, data, columns.implicitPartition.map(at).toArray, columns.organized.headOption.map(at), target.size)
 
-  override protected def checkWritten(files: Seq[NewFile], rowsRead: Long, stored: Stored): Unit = {
+  override protected def checkWritten(files: Seq[NewFile], stored: Stored): Unit = {
     val written = files.groupBy(file => binOfSlot(file.slot)).map { case (bin, of) => bin -> of.map(_.rows).sum }
     refuse(bins.indices.count(i => bins(i).rows.exists(_ != written.getOrElse(i, 0L))) -> "range(s) whose row count is wrong")
   }

@@ -10,8 +10,6 @@ import org.apache.spark.sql.bucketing.read.PerQueryCache
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
-import org.apache.spark.sql.execution.{FileSourceScanExec, QueryExecution}
-import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper
 import org.apache.spark.storage.StorageLevel
 
 /**
@@ -20,22 +18,14 @@ import org.apache.spark.storage.StorageLevel
  *
  * @param runs whether to run the queries; EXPLAIN only plans them
  */
-class Stored(session: SparkSession, runs: Boolean = true) extends AutoCloseable with AdaptiveSparkPlanHelper {
+class Stored(session: SparkSession, runs: Boolean = true) extends AutoCloseable {
 
   private val all = mutable.ArrayBuffer.empty[RDD[_]]
 
   /** Runs a plan whose expressions are resolved. */
-  def rows(plan: LogicalPlan): RDD[InternalRow] = query(plan).toRdd
-
-  /** Also returns a function for the number of rows that its scans of tables have read so far, including those of tasks that ran again. */
-  def rowsAndRead(plan: LogicalPlan): (RDD[InternalRow], () => Long) = {
-    val of = query(plan)
-    of.toRdd -> (() => collect(of.executedPlan) { case scan: FileSourceScanExec => scan.metrics("numOutputRows").value }.sum)
-  }
-
-  private def query(plan: LogicalPlan): QueryExecution = {
+  def rows(plan: LogicalPlan): RDD[InternalRow] = {
     PerQueryCache.forget(plan)
-    Compat.executed(session, plan)
+    Compat.executed(session, plan).toRdd
   }
 
   def store(plan: LogicalPlan): LogicalPlan = if (!runs) plan else {

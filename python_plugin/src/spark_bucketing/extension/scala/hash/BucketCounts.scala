@@ -9,7 +9,4 @@ object BucketCounts {
 
   /** Returns the largest number of buckets as which Spark can read all tables that have these numbers of buckets. */
   def common(counts: Iterable[Int]): Int = counts.map(BigInt(_)).reduce(_ gcd _).toInt
-
-  /** Returns the smallest divisor of a number of buckets that is at least a number of tasks. */
-  def divisor(buckets: Int, tasks: Long): Option[Int] = (1 to buckets).find(n => n >= tasks && buckets % n == 0)
 }

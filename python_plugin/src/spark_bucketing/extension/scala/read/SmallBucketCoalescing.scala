@@ -22,7 +22,7 @@ object SmallBucketCoalescing {
     plan.transformUp {
       case scan: BucketScan if scan.read.partitions > wanted =>
         val common = BucketCounts.common(compatible(Set(scan.read.of.buckets), numbers))
-        BucketCounts.divisor(common, wanted).fold(scan)(scan.as)
+        divisor(common, wanted).fold(scan)(scan.as)
     }
   }
 
@@ -54,4 +54,7 @@ object SmallBucketCoalescing {
     val more = all.filter(n => these.exists(BucketCounts.areCompatible(_, n)))
     if (more == these) these else compatible(more, all)
   }
+
+  private def divisor(buckets: Int, atLeast: Long): Option[Int] =
+    (1 to buckets).find(n => n >= atLeast && buckets % n == 0)
 }

@@ -43,13 +43,13 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
     if (!hints.isEmpty && overwrite.isEmpty) throw OverwriteHints.refusal(write)
     // The wrapped command also requires the ordering for a bucket hash that stock Spark cannot write.
     if (sealable || overwrite.isDefined || !SealedWrites.hashOf(buckets.options).isWrittenByStockSpark)
-      sealedWrite(buckets, table.filter(_ => sealable), overwrite)
+      sealedWrite(buckets, table.filter(_ => sealable), overwrite, hints)
     else buckets
   }
 
-  // If the write commands of this Spark build differ from the release's commands, the write continues without a seal.
-  private def sealedWrite(write: V1WriteCommand, table: Option[CatalogTable], overwrite: Option[FileOverwrite]): V1WriteCommand =
-    try SealedCommands(write, table, overwrite) catch { case error: LinkageError if SealedWrites.hashOf(write.options).isWrittenByStockSpark =>
+  // If the write commands of this Spark build differ from the release's commands, the write continues without a seal, unless it has hints.
+  private def sealedWrite(write: V1WriteCommand, table: Option[CatalogTable], overwrite: Option[FileOverwrite], hints: OverwriteHints): V1WriteCommand =
+    try SealedCommands(write, table, overwrite) catch { case error: LinkageError if hints.isEmpty && SealedWrites.hashOf(write.options).isWrittenByStockSpark =>
       logWarning(s"The files written into ${table.fold("a new table")(_.identifier.quotedString)} are not sealed: " +
         "found write commands that differ from Spark's release. Expected the Spark build that compiled the session extension. " +
         "Instead: run `spark-bucketing extension build` with this Spark.", error)

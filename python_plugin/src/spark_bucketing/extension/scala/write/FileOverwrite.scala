@@ -99,7 +99,7 @@ class FileOverwrite(
     val coming = written.map { case (partition, file) => replacement.moveTo(file, partition, named(file.getName)) }
     if (going.nonEmpty || coming.nonEmpty) {
       val folder = replacement.newFolder()
-      try replacement.replace(folder, seen, going, coming, overwrites = true)(_ => ()) catch {
+      try replacement.replace(folder, seen, going, coming, overwrites = replaceOnly.isEmpty)(_ => ()) catch {
         case error: Throwable =>
           replacement.discard(folder)
           throw error

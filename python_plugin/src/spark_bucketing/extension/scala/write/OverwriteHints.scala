@@ -7,7 +7,9 @@ import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, UnresolvedHint}
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.execution.datasources.V1WriteCommand
 
 /**
@@ -22,7 +24,7 @@ case class OverwriteHints(isStatic: Boolean = false, replaceOnly: Option[Express
 }
 
 /**
- * Hints may be anywhere in the query.
+ * Hints may be anywhere in the query, except in common table expressions and subqueries.
  * {{{
  *   INSERT OVERWRITE TABLE t SELECT /*+ PARTITION_OVERWRITE_MODE('static') */ * FROM s
  *   INSERT OVERWRITE TABLE t SELECT /*+ REPLACE_ONLY('updated_at >= DATE \'2024-01-01\'') */ * FROM s
@@ -37,6 +39,7 @@ object OverwriteHints {
 
   /** Moves the hints of a parsed statement into a tag, which the analyzer keeps. */
   def tagged(parsed: LogicalPlan): LogicalPlan = parsed.transform {
+    case explain: ExplainCommand => explain.copy(logicalPlan = tagged(explain.logicalPlan))
     case insert: InsertIntoStatement if insert.query.exists(isHint) =>
       var hints = OverwriteHints()
       val marked = insert.copy(query = insert.query.transform {
@@ -61,6 +64,19 @@ object OverwriteHints {
       case (Mode, _) => throw refused(s"'$Static'", s"'$Static'")
       case (_, Seq(condition)) if overwrites && to.replaceOnly.isEmpty => to.copy(replaceOnly = Some(CatalystSqlParser.parseExpression(condition)))
       case _ => throw refused("this hint once, with one condition in quotes,", "'v > 0'")
+    }
+  }
+
+  /** Rejects hints that are still in a query. Spark would ignore them. */
+  object Refused extends Rule[LogicalPlan] {
+    override def apply(plan: LogicalPlan): LogicalPlan = {
+      plan.foreach {
+        case hint: UnresolvedHint if isHint(hint) => throw Compat.refusal(s"Cannot apply the hint `${hint.name}`.",
+          "a hint in a common table expression, a subquery, a script or a query without INSERT OVERWRITE", "a hint of the outer query of INSERT OVERWRITE",
+          "move the hint to the first SELECT of the statement")
+        case _ =>
+      }
+      plan
     }
   }
 

@@ -1,6 +1,8 @@
 package org.apache.spark.sql.bucketing
 package write
 
+import scala.collection.mutable
+
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
@@ -23,10 +25,21 @@ class ReplaceOnly(session: SparkSession, table: CatalogTable, insert: InsertInto
    * @param files the files to replace
    * @param partitions the directories of all partitions
    */
-  def check(files: Seq[FileStatus], partitions: Map[TablePartitionSpec, Path]): Unit = if (files.nonEmpty) {
+  def check(files: Seq[FileStatus], partitions: Map[TablePartitionSpec, Path]): Unit = {
+    def key(file: FileStatus) = (file.getPath, file.getLen, file.getModificationTime)
+    val unchecked = files.filterNot(file => checked(key(file)))
+    if (unchecked.nonEmpty) checkRows(unchecked, partitions)
+    checked ++= unchecked.map(key)
+  }
+
+  // The statement may start again after other statements have changed other files.
+  private val checked = mutable.HashSet.empty[(Path, Long, Long)]
+
+  private def checkRows(files: Seq[FileStatus], partitions: Map[TablePartitionSpec, Path]): Unit = {
     val root = new Path(table.location)
     val index = new FixedFiles(Seq(root), table.partitionSchema, directories(files, partitions))
-    val relation = LogicalRelation(HadoopFsRelation(index, table.partitionSchema, table.dataSchema, None, insert.fileFormat, insert.options)(
+    val relation = LogicalRelation(HadoopFsRelation(index, table.partitionSchema, table.dataSchema, None, insert.fileFormat,
+      insert.options ++ Seq("ignoreCorruptFiles" -> "false", "ignoreMissingFiles" -> "false"))(
       session.asInstanceOf[compat.SparkVersion.ClassicSession]))
     val partition = relation.output.filter(column => table.partitionColumnNames.exists(_.equalsIgnoreCase(column.name)))
     val rows = Project(Seq(Alias(json(partition), "partition")()), Compat.analyzed(session, Filter(Not(condition), relation)))
