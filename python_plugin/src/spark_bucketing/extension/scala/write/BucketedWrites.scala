@@ -34,13 +34,13 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
       case create: CreateDataSourceTableAsSelectCommand if create.table.bucketSpec.isDefined => SealedCreateTableAsSelect(create)
     }
 
-  private def prepared(write: V1WriteCommand): V1WriteCommand = {
+  private def prepared(hinted: V1WriteCommand): V1WriteCommand = {
+    val (hints, write) = (OverwriteHints.of(hinted), OverwriteHints.without(hinted))
     val table = Compat.writtenTable(write).filter(table => isBucketable(table) || CurrentReads.isChangeable(table)).map(Compat.current(session, _))
     val buckets = distributed(table.filter(DDLUtils.isHiveTable).fold(write)(intoBuckets(write, _)))
     val sealable = buckets.bucketSpec.isDefined && BucketedWrites.isSealable(buckets)
-    val hints = OverwriteHints.of(write)
     val overwrite = table.flatMap(FileOverwrite.of(session, buckets, _, hints))
-    if (!hints.isEmpty && overwrite.isEmpty) throw OverwriteHints.refusal(write)
+    if (!hints.isEmpty && overwrite.isEmpty) throw OverwriteHints.refusal(hinted)
     // The wrapped command also requires the ordering for a bucket hash that stock Spark cannot write.
     if (sealable || overwrite.isDefined || !SealedWrites.hashOf(buckets.options).isWrittenByStockSpark)
       sealedWrite(buckets, table.filter(_ => sealable), overwrite, hints)

@@ -4,11 +4,10 @@ package write
 import java.util.Locale
 
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
-import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, UnresolvedHint}
+import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, UnaryNode, UnresolvedHint}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.execution.datasources.V1WriteCommand
 
@@ -23,6 +22,13 @@ case class OverwriteHints(isStatic: Boolean = false, replaceOnly: Option[Express
   def isEmpty: Boolean = this == OverwriteHints()
 }
 
+/** The query of an INSERT OVERWRITE with hints. Spark cannot plan this operator, so a hint that the extension does not apply is an error. */
+case class HintedQuery(hints: OverwriteHints, child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+  override def maxRows: Option[Long] = child.maxRows
+  override protected def withNewChildInternal(changed: LogicalPlan): HintedQuery = copy(child = changed)
+}
+
 /**
  * Hints may be anywhere in the query, except in common table expressions and subqueries.
  * {{{
@@ -35,20 +41,18 @@ object OverwriteHints {
   private val Mode = "PARTITION_OVERWRITE_MODE"
   private val Only = "REPLACE_ONLY"
   private val Static = "static"
-  private val Tag = TreeNodeTag[OverwriteHints]("spark_bucketing_overwrite_hints")
 
-  /** Moves the hints of a parsed statement into a tag, which the analyzer keeps. */
+  /** Moves the hints of a parsed statement into an operator above its query. */
   def tagged(parsed: LogicalPlan): LogicalPlan = parsed.transform {
     case explain: ExplainCommand => explain.copy(logicalPlan = tagged(explain.logicalPlan))
     case insert: InsertIntoStatement if insert.query.exists(isHint) =>
       var hints = OverwriteHints()
-      val marked = insert.copy(query = insert.query.transform {
+      val query = insert.query.transform {
         case hint @ UnresolvedHint(name, values, rows) if isHint(hint) =>
           hints = added(hints, name.toUpperCase(Locale.ROOT), values.map(_.toString), insert.overwrite)
           rows
-      })
-      marked.setTagValue(Tag, hints)
-      marked
+      }
+      insert.copy(query = HintedQuery(hints, query))
   }
 
   private def isHint(plan: LogicalPlan): Boolean = plan match {
@@ -80,7 +84,10 @@ object OverwriteHints {
     }
   }
 
-  def of(write: LogicalPlan): OverwriteHints = write.getTagValue(Tag).getOrElse(OverwriteHints())
+  def of(write: V1WriteCommand): OverwriteHints = write.query.collectFirst { case HintedQuery(hints, _) => hints }.getOrElse(OverwriteHints())
+
+  def without(write: V1WriteCommand): V1WriteCommand =
+    if (of(write).isEmpty) write else write.withNewChildren(Seq(write.query.transform { case HintedQuery(_, query) => query })).asInstanceOf[V1WriteCommand]
 
   def refusal(write: V1WriteCommand): Exception = Compat.refusal(
     s"Cannot overwrite ${Compat.writtenTable(write).fold("a table")(_.identifier.quotedString)}.",
