@@ -79,7 +79,9 @@ def test_random_statements_equal_joins(
     for number in range(-(-CASES // STATEMENTS_PER_TABLE)):
         chosen = random.Random(SEED * 100_000 + number)
         ansi = chosen.random() < 0.7
-        generator = Generator(chosen, chosen.choice(list(RANGES)), ansi, functions, layout.has_defaults)
+        # Hive's ORC reader returns NULL instead of the default of a column that was added after the file.
+        has_defaults = layout.has_defaults and number % 5 != 4
+        generator = Generator(chosen, chosen.choice(list(RANGES)), ansi, functions, has_defaults)
         settings = {
             "spark.sql.shuffle.partitions": "1",
             "spark.sql.ansi.enabled": str(ansi).lower(),
