@@ -67,9 +67,9 @@ def test_python_errors_have_this_form() -> None:
 def test_macros_raise_errors_of_this_form() -> None:
     for file in (REPOSITORY / "macros").rglob("*.sql"):
         for raised in re.findall(r"raise_compiler_error\((.*?)\) %}", file.read_text(), re.DOTALL):
-            assert re.match(r"\s*spark_bucketing\.(error_message|config_error|ambiguous_merge|coarse_partition_error)\(", raised), (
-                f"{file}: {raised}"
-            )
+            assert re.match(
+                r"\s*spark_bucketing\.(error_message|config_error|ambiguous_merge|coarse_partition_error)\(", raised
+            ), f"{file}: {raised}"
 
 
 def test_scala_errors_have_this_form() -> None:
