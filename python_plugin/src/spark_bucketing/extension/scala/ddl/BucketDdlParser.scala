@@ -40,7 +40,7 @@ case class BucketDdlParser(spark: ParserInterface) extends ForwardingParser {
   override protected def orBuckets(sql: String, named: Map[String, Expression], positional: Seq[Expression])(
       stock: => LogicalPlan): LogicalPlan = {
     QueryComment.describe(sql)
-    try OverwriteHints.tagged(MergeChecks.tagged(stock)) catch {
+    try OverwriteHints.aboveQuery(MergeChecks.tagged(stock)) catch {
       case error: ParseException => BucketStatement.parse(sql, named, positional).getOrElse(throw error)
     }
   }

@@ -59,7 +59,7 @@ class ChangedBuckets(
     val keys = spec.columns.map(name => at(column(name)))
     val staysInBucket = statement.actions.forall { case update: UpdateAction => keys.forall(statement.keeps(update, _)); case _ => true }
     val bytes = slots.groupBy(_.bucket).map { case (_, of) => of.map(_.bytes).sum }
-    val isFast = bytes.size >= math.min(cores, slots.size) && bytes.max <= ChangedBuckets.BytesPerBucket && spec.numBuckets <= ChangedBuckets.TasksPerTask * number
+    val isFast = bytes.size >= math.min(cores, slots.size) && bytes.max <= ChangedBuckets.BytesPerBucket && spec.numBuckets <= ChangedBuckets.BucketsPerTask * preferredTasks
     if (mixed.isEmpty && staysInBucket && isFast) Some(rows => BucketedRows(Nil, keys.map(rows.output(_)), spec.hash, spec.numBuckets, wanted = 0, rows)) else None
   }
 
@@ -76,9 +76,11 @@ class ChangedBuckets(
 
   override protected def checkWritten(written: Seq[NewFile], stored: Stored): Unit = {
     refuse(Again, written.groupBy(_.slot).count(_._2.size > 1) -> "bucket(s) with several files")
-    // Counts the rows with a scan that does not use buckets.
-    val expected = if (read.isEmpty) 0 else stored.rows(changed.number(read)).map(_.getLong(0)).collect().sum - touched.changes.removed.values.sum
-    if (read.nonEmpty) refuse(Again, math.abs(written.map(_.kept).sum - expected).min(Int.MaxValue).toInt -> "row(s) too many or too few")
+    if (read.nonEmpty) {
+      // Counts the rows with a scan that does not use buckets.
+      val expected = stored.rows(changed.number(read)).map(_.getLong(0)).collect().sum - touched.changes.removed.values.sum
+      refuse(Again, math.abs(written.map(_.kept).sum - expected).min(Int.MaxValue).toInt -> "row(s) too many or too few")
+    }
   }
 
   override def check(written: Seq[NewFile], stored: Stored): Unit = {
@@ -105,6 +107,6 @@ class ChangedBuckets(
 
 private object ChangedBuckets {
   val BytesPerBucket: Long = 1L << 30
-  // A shuffle writes small buckets in fewer tasks.
-  val TasksPerTask = 10
+  // A shuffle writes many small buckets in fewer tasks.
+  val BucketsPerTask = 10
 }

@@ -96,11 +96,11 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
   protected lazy val total: Double = slots.map(_.bytes).sum
 
   /** The preferred number of tasks. Few tasks write many small files, and each core has several tasks. */
-  protected def number: Long = math.max(ChangedFiles.TasksPerCore * cores, (total / ChangedFiles.BytesPerTask).toLong).max(1)
+  protected def preferredTasks: Long = math.max(ChangedFiles.TasksPerCore * cores, (total / ChangedFiles.BytesPerTask).toLong).max(1)
 
   /** Returns the task of each slot. */
   private def tasks: Seq[Int] = {
-    val size = math.max(1, total / number)
+    val size = math.max(1, total / preferredTasks)
     slots.map(_.bytes).scanLeft(0.0)(_ + _).init.map(bytes => (bytes / size).toLong).foldLeft((Vector.empty[Int], -1L, -1)) { case ((all, last, task), place) =>
       val next = if (place == last) task else task + 1
       (all :+ next, place, next)

@@ -43,8 +43,8 @@ object OverwriteHints {
   private val Static = "static"
 
   /** Moves the hints of a parsed statement into an operator above its query. */
-  def tagged(parsed: LogicalPlan): LogicalPlan = parsed.transform {
-    case explain: ExplainCommand => explain.copy(logicalPlan = tagged(explain.logicalPlan))
+  def aboveQuery(parsed: LogicalPlan): LogicalPlan = parsed.transform {
+    case explain: ExplainCommand => explain.copy(logicalPlan = aboveQuery(explain.logicalPlan))
     case insert: InsertIntoStatement if insert.query.exists(isHint) =>
       var hints = OverwriteHints()
       val query = insert.query.transform {
