@@ -1,11 +1,12 @@
 """Compare merging changes into an organized table with overwriting its partitions or the whole table.
 
-Each delta contains changes to a thousandth of the rows.
+The second and third delta contain changes to a thousandth of the rows.
 
-The table has 200 partitions of 50 files. One delta changes rows in 3% of the files, and another changes rows in all
-files. The benchmark applies each delta to three copies of the table. The first copy uses `merge`, and the second uses
-`insert_overwrite` for the affected partitions. The third uses `organized_table`, which rewrites all rows. The byte
-ratio is the size of the new files divided by the size of the files that contained changed rows.
+The table has 200 partitions of 50 files. One delta changes rows in one file, another changes rows in 3% of the files,
+and a third changes rows in all files. The benchmark applies each delta to a copy of the table per variant. Two variants
+use `merge`, with and without checks. The third uses `insert_overwrite` for the affected partitions, and the fourth uses
+`organized_table`, which rewrites all rows. The byte ratio is the size of the new files divided by the size of the files
+that contained changed rows.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ MERGED = """
     from (select * from {{{{ {old} }}}} {where}) as old
     full outer join delta as new on old.p = new.p and old.o = new.o and old.id = new.id
 """
-DELTAS = {"clustered": ("in 3 % of the files", 0.03), "spread": ("in all files", 1.0)}
-TITLES = ("", "seconds", "x merge", "files written", "MiB written", "x affected files")
+DELTAS = {"one": ("in one file", 0.0), "clustered": ("in 3% of the files", 0.03), "spread": ("in all files", 1.0)}
+TITLES = ("", "seconds", "x first", "files written", "MiB written", "x affected files")
 
 
 def main() -> None:
@@ -61,9 +62,9 @@ def main() -> None:
         "--of-partition", type=int, default=3, help="number of files per partition that the first delta changes"
     )
     parser.add_argument("--rows", type=int, default=1000, help="number of rows per file")
-    parser.add_argument("--delta", choices=(*DELTAS, "both"), default="both", help="merge only this delta")
-    parser.add_argument("--runs", type=int, default=3, help="number of runs of each merge")
-    parser.add_argument("--other-runs", type=int, default=1, help="number of runs of each other variant")
+    parser.add_argument("--deltas", nargs="+", choices=DELTAS, default=list(DELTAS), help="deltas to merge")
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="variants to run")
+    parser.add_argument("--runs", type=int, default=3, help="number of runs of each variant")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -82,12 +83,12 @@ def main() -> None:
             "create view bench.delta as select * from values (0L, 0L, 0D, '', 0) as t(id, o, v, w, p) where false"
         )
         run(project, "m0")
-        for number in range(1, len(VARIANTS)):
-            _copy(spark, "bench.m0", f"bench.m{number}")
+        for number, variant in enumerate(VARIANTS):
+            if number and variant in options.variants:
+                _copy(spark, "bench.m0", f"bench.m{number}")
         spark.sql("drop view bench.delta")
-        for name, (title, share) in DELTAS.items():
-            if options.delta in (name, "both"):
-                Console(width=120).print(_run_merges(spark, project, options, title, share))
+        for title, share in (DELTAS[name] for name in options.deltas):
+            Console(width=120).print(_run_merges(spark, project, options, title, share))
         spark.stop()
 
 
@@ -104,18 +105,14 @@ def _run_merges(spark: SparkSession, project: Path, options: argparse.Namespace,
 
     Each delta changes different rows.
     """
-    seconds: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
-    written: dict[str, list[tuple[int, int]]] = {variant: [] for variant in VARIANTS}
+    seconds: dict[str, list[float]] = {variant: [] for variant in options.variants}
+    written: dict[str, list[tuple[int, int]]] = {variant: [] for variant in options.variants}
     least: list[int] = []
+    variants = {variant: number for number, variant in enumerate(VARIANTS) if variant in options.variants}
     for number in range(options.runs):
         spark.sql("drop table if exists bench.delta")
         spark.sql(f"create table bench.delta using parquet as {_delta(options, share, number)}")
         least.append(_bytes_of_touched(spark))
-        variants = {
-            variant: index
-            for index, variant in enumerate(VARIANTS)
-            if number < options.other_runs or "merge" in variant
-        }
         for variant, index in variants.items():
             before = _files(spark, f"bench.m{index}")
             seconds[variant].append(run(project, f"m{index}"))
@@ -129,9 +126,10 @@ def _run_merges(spark: SparkSession, project: Path, options: argparse.Namespace,
         }
         if len(sums) != 1:
             raise SystemExit(f"The tables differ: {sums}")
-    table = Table(*TITLES, title=f"A thousandth of {options.partitions * options.files * options.rows:,} rows, {title}")
-    first = statistics.median(seconds["merge"])
-    for variant in VARIANTS:
+    rows = f"{options.partitions * options.files * options.rows:,} rows in {options.partitions * options.files:,} files"
+    table = Table(*TITLES, title=f"A table of {rows}, changes {title}")
+    first = statistics.median(seconds[options.variants[0]])
+    for variant in options.variants:
         files, size = (statistics.median(of) for of in zip(*written[variant], strict=True))
         took = statistics.median(seconds[variant])
         cells = (
@@ -170,14 +168,15 @@ def _project(folder: Path, options: argparse.Namespace) -> Path:
 
 
 def _delta(options: argparse.Namespace, share: float, number: int) -> str:
-    """Return a query for the new versions of a thousandth of all rows.
+    """Return a query for the new versions of a thousandth of all rows, or of a thousandth of a file.
 
-    The rows are in all files, or in the first files of some partitions.
+    The rows are in all files, in the first files of some partitions, or in the first file of the first partition.
     """
-    files = options.files if share == 1 else max(1, options.of_partition)
-    partitions = min(options.partitions, max(1, round(options.partitions * options.files * share / files)))
+    all_files = options.partitions * options.files
+    files = options.files if share == 1 else 1 if share == 0 else max(1, options.of_partition)
+    partitions = min(options.partitions, max(1, round(all_files * share / files)))
     each = options.files * options.rows
-    changed_rows = options.partitions * each // 1000
+    changed_rows = (all_files if share else 1) * options.rows // 1000
     of_file = max(1, changed_rows // (partitions * files))
     return (
         f"select p * {each}L + o as id, o, -1D - {number} as v, concat('changed ', o) as w, cast(p as int) as p from ("

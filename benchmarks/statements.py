@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_project import model, run_all, write_project
 from local_spark import session
 from rich.console import Console
 from rich.table import Table
@@ -31,7 +32,6 @@ from spark_bucketing.extension.settings import extension_settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).parents[1]
 KINDS = ("off", "on")
 STOCK: dict[str, Any] = {"materialized": "incremental"}
 OURS: dict[str, Any] = {
@@ -119,29 +119,9 @@ def _session(folder: Path) -> SparkSession:
 
 
 def _project(folder: Path, config: Mapping[str, Any], rows: int) -> Path:
-    packages = folder / "dbt_packages"
-    packages.mkdir(parents=True)
-    (packages / "spark_bucketing").symlink_to(ROOT)
-    output = {
-        "type": "spark",
-        "method": "session",
-        "host": "NA",
-        "schema": folder.name,
-        "threads": 1,
-    }
-    arguments = ", ".join(f"{key}={value!r}" for key, value in config.items())
     query = f"select id, id % 100 as v, cast(id % 2 as int) as p from range({rows})"
-    files = {
-        "dbt_project.yml": json.dumps({"name": "t", "profile": "t"}),
-        "packages.yml": json.dumps({"packages": [{"local": str(ROOT)}]}),
-        "profiles.yml": json.dumps({"t": {"target": "t", "outputs": {"t": output}}}),
-        "models/m1.sql": f"{{{{ config({arguments}) }}}}\n{query}\n",
-        "models/m2.sql": f"{{{{ config({arguments}) }}}}\n{query}\n-- depends_on: {{{{ ref('m1') }}}}\n",
-    }
-    for name, text in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text)
-    return folder
+    second = f"{query}\n-- depends_on: {{{{ ref('m1') }}}}"
+    return write_project(folder, {"m1": model(query, **config), "m2": model(second, **config)}, schema=folder.name)
 
 
 def _measure(spark: SparkSession, folder: Path, options: argparse.Namespace) -> dict[str, dict[str, Measurement]]:
@@ -158,24 +138,13 @@ def _measure(spark: SparkSession, folder: Path, options: argparse.Namespace) -> 
         for variant, project in projects.items():
             spark.conf.set("spark.bucketing.enabled", str(variant[1] == "on").lower())
             with _statements_of_second_model() as statements[variant]:
-                seconds[variant].append(_run(project))
+                seconds[variant].append(run_all(project)["m2"])
     figures: dict[str, dict[str, Measurement]] = {}
     for name, kind in variants:
         figures.setdefault(name, {})[kind] = Measurement(
             statements[name, kind], statistics.median(seconds[name, kind][2:])
         )
     return figures
-
-
-def _run(project: Path) -> float:
-    from dbt.cli.main import dbtRunner
-
-    place = ["--project-dir", str(project), "--profiles-dir", str(project)]
-    outcome = dbtRunner().invoke(["--quiet", "run", *place])
-    results = getattr(outcome.result, "results", [])
-    if not outcome.success:
-        raise SystemExit(f"{project.name}: {results[0].message if results else outcome.exception}")
-    return float(next(result.execution_time for result in results if result.node.name == "m2"))
 
 
 @contextmanager
@@ -193,7 +162,7 @@ def _statements_of_second_model() -> Iterator[list[str]]:
             begin = time.perf_counter()
             result = real[name](self, *arguments)
             took = (time.perf_counter() - begin) * 1000
-            if '"node_id": "model.t.m2"' in comment:
+            if '"node_id": "model.bench.m2"' in comment:
                 sent.append(" ".join(text.split()))
                 milliseconds.append(took)
             elif milliseconds and not arguments:
