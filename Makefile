@@ -131,7 +131,8 @@ bench-ranges: setup ## Time filters on a table with many files, with and without
 
 bench-merges: setup ## Compare merges with rewrites of partitions, for bucketed and for organized tables
 	@$(BIN)/python benchmarks/bucketed_merges.py
-	@$(BIN)/python benchmarks/merges.py
+	@$(BIN)/python benchmarks/merges.py --deltas one clustered --variants merge "merge, unchecked"
+	@$(BIN)/python benchmarks/merges.py --partitions 20 --deltas spread --variants merge "affected partitions"
 
 bench-lint: setup ## Compare the sqlfluff rules with `check` on random models, and time both: MODELS=500
 	@$(BIN)/python benchmarks/lint_models.py --models $(or $(MODELS),500)
