@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,18 +125,14 @@ def _project(folder: Path, variant: str, options: argparse.Namespace) -> Path:
 
 def _table(runs: list[dict[str, list[dict[str, float]]]]) -> Table:
     table = Table("", "plain, seconds", "bucketed, seconds", "bucketed / plain", title="Medians of the total times")
-
-    def add(title: str, of: Callable[[list[dict[str, float]]], float]) -> None:
-        plain, bucketed = (statistics.median(of(run[variant]) for run in runs) for variant in VARIANTS)
-        table.add_row(title, f"{plain:.1f}", f"{bucketed:.1f}", f"{bucketed / plain:.2f}")
-
-    for name in ("orders", "clicks", *MARTS):
-        add(f"first build: {name}", lambda found, name=name: found[0][name])
-    add("first build", lambda found: sum(found[0].values()))
-    for name in ("orders", "clicks", *MARTS):
-        add(f"increments: {name}", lambda found, name=name: sum(models[name] for models in found[1:]))
-    add("increments", lambda found: sum(sum(models.values()) for models in found[1:]))
-    add("total", lambda found: sum(sum(models.values()) for models in found))
+    names = ("orders", "clicks", *MARTS)
+    for title, builds in {"first build": slice(0, 1), "increments": slice(1, None), "total": slice(None)}.items():
+        for label, models in [*((f"{title}: {name}", (name,)) for name in names), (title, names)]:
+            plain, bucketed = (
+                statistics.median(sum(build[name] for build in run[variant][builds] for name in models) for run in runs)
+                for variant in VARIANTS
+            )
+            table.add_row(label, f"{plain:.1f}", f"{bucketed:.1f}", f"{bucketed / plain:.2f}")
     return table
 
 
