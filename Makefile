@@ -6,9 +6,10 @@ CONFIG := python_plugin/pyproject.toml
 PY := python_plugin/src $(wildcard scripts) benchmarks tests
 SQL := $(wildcard macros models) $(wildcard tests/projects)
 PROFILE := --project-dir . --profiles-dir .
-# There is one process per core, and each process starts Spark once. Test files run in a fixed order: quick files without Spark come last, so that
+# There are three processes per two cores, and each process starts Spark once. Test files run in a fixed order: quick files without Spark come last, so that
 # all processes finish at about the same time.
 WORKERS := --numprocesses auto --dist loadfile --no-loadscope-reorder
+LINTERS := lint-types lint-sql lint-style
 # A separate target runs the tests that start a cluster.
 HERE := --ignore tests/cluster
 # Other Spark versions. Each version has a directory that precedes .venv on Python's path.
@@ -63,7 +64,8 @@ evolution: setup ## Change the buckets of the showcase's flights_by_month with d
 corrections: setup ## Merge a week of late corrections into an organized table of flights, and show which files change
 	@$(BIN)/python scripts/evolution/corrections.py
 
-test: lint ## Run all linters, and all tests except the long tests
+test: setup ## Run all linters, and all tests except the long tests
+	@$(MAKE) --no-print-directory --output-sync --jobs 2 $(LINTERS) test-jars
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(HERE) tests
 
 test-quick: setup ## Run the quick linters and the tests without Spark, in less than two minutes
@@ -140,8 +142,11 @@ bench-lint: setup ## Compare the sqlfluff rules with `check` on random models, a
 bench-hashes: setup ## Compare the times of Hive's bucketing versions 1 and 2: ROWS=5000000
 	@$(BIN)/python benchmarks/hashes.py --rows $(or $(ROWS),5000000)
 
+test-jars:
+	@PYTHONPATH=tests/support $(BIN)/python -c 'from local_files import build_jars; build_jars()'
+
 lint: setup ## Check style, types, imports, SQL, spelling and links in the documentation
-	@$(MAKE) --no-print-directory --output-sync --jobs 2 lint-types lint-sql lint-style
+	@$(MAKE) --no-print-directory --output-sync --jobs 2 $(LINTERS)
 
 lint-types:
 	@$(BIN)/mypy --config-file $(CONFIG) $(PY)

@@ -14,12 +14,18 @@ from typing import Any
 from pyspark.sql import SparkSession
 from spark_subprocess import SMALL_DEFAULTS
 
-from spark_bucketing.extension.build import cache_folder
+from spark_bucketing.extension.build import build_jar, cache_folder
 from spark_bucketing.extension.spark_home import find_java, find_spark
 
 SOURCES = [Path(__file__).with_name(name) for name in ("TestFileSystem.scala", "TestFunctions.scala")]
 CLASS = "org.apache.spark.sql.bucketing.support.TestFileSystem"
 SECONDS = 120
+
+
+def build_jars() -> None:
+    """Compile the session extension and the classes for the tests, before several processes need them."""
+    build_jar()
+    _built()
 
 
 def file_system_settings() -> dict[str, str]:

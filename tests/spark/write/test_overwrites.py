@@ -164,7 +164,7 @@ def contents(tables: Tables, name: str, of: str) -> tuple[object, object]:
 
 
 @pytest.mark.parametrize(("of", "case"), CASES)
-@pytest.mark.some(9)
+@pytest.mark.some(6)
 def test_rows_are_those_of_sparks_own_overwrite(
     tables: Tables, spark: SparkSession, tmp_path: Path, of: str, case: str
 ) -> None:
@@ -211,7 +211,6 @@ def test_hint_replaces_all_partitions(tables: Tables, of: str, statement: str) -
 @pytest.mark.parametrize(
     ("key", "of"), [(ATOMIC, "partitioned"), ("spark.bucketing.enabled", "partitioned"), (None, "spark layout")]
 )
-@pytest.mark.some(2)
 def test_hint_is_an_error_if_spark_would_run_the_statement(
     tables: Tables, spark: SparkSession, key: str | None, of: str
 ) -> None:
@@ -220,9 +219,22 @@ def test_hint_is_an_error_if_spark_would_run_the_statement(
     with ExitStack() as settings:
         if key:
             settings.enter_context(setting(spark, key, "false"))
-        with pytest.raises(Exception, match="Cannot overwrite"):
+        with pytest.raises(Exception, match=r"Cannot overwrite `shared`.\n.*PARTITION_OVERWRITE_MODE"):
             tables.sql(STATIC_MODE)
     assert contents(tables, "shared", of) == before
+
+
+@pytest.mark.parametrize("source", ["using jdbc", "using parquet", "stored as textfile"])
+def test_hint_is_an_error_for_a_table_of_another_source(tables: Tables, spark: SparkSession, source: str) -> None:
+    tables.sql("drop table if exists other")
+    if source == "using jdbc":
+        url = "jdbc:derby:memory:other;create=true"
+        spark.sql("select 1 as k, 'a' as v, 'p1' as p").write.jdbc(url, "other", mode="overwrite")
+        tables.sql(f"create table other using jdbc options (url '{url}', dbtable 'other')")
+    else:
+        tables.sql(f"create table other (k int, v string, p string) {source}")
+    with pytest.raises(Exception, match=r"Cannot overwrite `other`.\n.*REPLACE_ONLY"):
+        tables.sql("insert overwrite other select /*+ replace_only('k > 0') */ k, v, p from rows")
 
 
 @pytest.mark.parametrize(

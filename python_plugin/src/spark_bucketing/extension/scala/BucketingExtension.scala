@@ -28,6 +28,7 @@ class BucketingExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(PlanRowChanges(_))
     extensions.injectPlannerStrategy(PlanRowsBySlot(_))
     extensions.injectPreCBORule(BucketedWrites(_))
+    extensions.injectPlannerStrategy(_ => RefuseHints)
     extensions.injectPlannerStrategy(PlanBucketedRows(_))
     extensions.injectPlannerStrategy(PlanBucketWrites(_))
     extensions.injectQueryStagePrepRule(_ => EnsureBucketedRows)

@@ -28,8 +28,7 @@ import org.apache.spark.sql.internal.SQLConf
 case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with Logging {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!BucketingConf.enabled) plan.transformDown { case write: V1WriteCommand if !OverwriteHints.of(write).isEmpty => throw OverwriteHints.refusal(write) }
-    else plan.transformDown {
+    if (!BucketingConf.enabled) plan else plan.transformDown {
       case write: V1WriteCommand if !write.query.isInstanceOf[WriteFiles] => prepared(write)
       case create: CreateDataSourceTableAsSelectCommand if create.table.bucketSpec.isDefined => SealedCreateTableAsSelect(create)
     }
@@ -40,9 +39,9 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
     val buckets = distributed(table.filter(DDLUtils.isHiveTable).fold(write)(intoBuckets(write, _)))
     val sealable = buckets.bucketSpec.isDefined && BucketedWrites.isSealable(buckets)
     val overwrite = table.flatMap(FileOverwrite.of(session, buckets, _, hints))
-    if (!hints.isEmpty && overwrite.isEmpty) throw OverwriteHints.refusal(hinted)
+    if (!hints.isEmpty && overwrite.isEmpty) hinted
     // The wrapped command also requires the ordering for a bucket hash that stock Spark cannot write.
-    if (sealable || overwrite.isDefined || !SealedWrites.hashOf(buckets.options).isWrittenByStockSpark)
+    else if (sealable || overwrite.isDefined || !SealedWrites.hashOf(buckets.options).isWrittenByStockSpark)
       sealedWrite(buckets, table.filter(_ => sealable), overwrite, hints)
     else buckets
   }

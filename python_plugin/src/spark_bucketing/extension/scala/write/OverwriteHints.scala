@@ -4,10 +4,13 @@ package write
 import java.util.Locale
 
 import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, UnaryNode, UnresolvedHint}
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.util.quoteNameParts
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.execution.datasources.V1WriteCommand
 
@@ -20,10 +23,11 @@ import org.apache.spark.sql.execution.datasources.V1WriteCommand
  */
 case class OverwriteHints(isStatic: Boolean = false, replaceOnly: Option[Expression] = None) {
   def isEmpty: Boolean = this == OverwriteHints()
+  def name: String = if (isStatic) s"${OverwriteHints.Mode}('${OverwriteHints.Static}')" else OverwriteHints.Only
 }
 
-/** The query of an INSERT OVERWRITE with hints. Spark cannot plan this operator, so a hint that the extension does not apply is an error. */
-case class HintedQuery(hints: OverwriteHints, child: LogicalPlan) extends UnaryNode {
+/** The query of an INSERT OVERWRITE with hints. This operator cannot be planned, so a hint that the extension does not apply is an error. */
+case class HintedQuery(table: String, hints: OverwriteHints, child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override def maxRows: Option[Long] = child.maxRows
   override protected def withNewChildInternal(changed: LogicalPlan): HintedQuery = copy(child = changed)
@@ -52,7 +56,8 @@ object OverwriteHints {
           hints = added(hints, name.toUpperCase(Locale.ROOT), values.map(_.toString), insert.overwrite)
           rows
       }
-      insert.copy(query = HintedQuery(hints, query))
+      val table = insert.table.collectFirst { case table: UnresolvedRelation => quoteNameParts(table.multipartIdentifier) }
+      insert.copy(query = HintedQuery(table.getOrElse("a table"), hints, query))
   }
 
   private def isHint(plan: LogicalPlan): Boolean = plan match {
@@ -84,14 +89,19 @@ object OverwriteHints {
     }
   }
 
-  def of(write: V1WriteCommand): OverwriteHints = write.query.collectFirst { case HintedQuery(hints, _) => hints }.getOrElse(OverwriteHints())
+  def of(write: V1WriteCommand): OverwriteHints = write.query.collectFirst { case query: HintedQuery => query.hints }.getOrElse(OverwriteHints())
 
   def without(write: V1WriteCommand): V1WriteCommand =
-    if (of(write).isEmpty) write else write.withNewChildren(Seq(write.query.transform { case HintedQuery(_, query) => query })).asInstanceOf[V1WriteCommand]
+    if (of(write).isEmpty) write else write.withNewChildren(Seq(write.query.transform { case query: HintedQuery => query.child })).asInstanceOf[V1WriteCommand]
+}
 
-  def refusal(write: V1WriteCommand): Exception = Compat.refusal(
-    s"Cannot overwrite ${Compat.writtenTable(write).fold("a table")(_.identifier.quotedString)}.",
-    s"the hint ${if (of(write).isStatic) s"$Mode('$Static')" else Only} in an INSERT OVERWRITE that the session extension does not run",
-    s"a bucketed Parquet or ORC table in the Hive layout or a table with file statistics, no IF NOT EXISTS, ${BucketingConf.ENABLED.key}=true and ${BucketingConf.ATOMIC_OVERWRITE.key}=true",
-    "meet these requirements, or remove the hint")
+/** Rejects hints of a statement that Spark would run without the extension. */
+object RefuseHints extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case HintedQuery(table, hints, _) => throw Compat.refusal(s"Cannot overwrite $table.",
+      s"the hint ${hints.name} in an INSERT OVERWRITE that the session extension does not run",
+      s"a bucketed Parquet or ORC table in the Hive layout or a table with file statistics, no IF NOT EXISTS, ${BucketingConf.ENABLED.key}=true and ${BucketingConf.ATOMIC_OVERWRITE.key}=true",
+      "meet these requirements, or remove the hint")
+    case _ => Nil
+  }
 }
