@@ -1,4 +1,4 @@
-"""Tests of MERGE INTO, UPDATE and DELETE in separate drivers: kills at random moments, and two drivers at once.
+"""Tests of statements that replace files in separate drivers: kills at random moments, and two drivers at once.
 
 Each kill ends a separate process with SIGKILL. `SEED=7 KILLS=100` takes more of them.
 """
@@ -63,8 +63,9 @@ def output(log: Path) -> list[dict[str, Any]]:
 def test_killed_statement_leaves_the_table_as_before_or_as_after(tmp_path: Path, layout: str) -> None:
     subprocesses, chosen, killed = SparkSubprocess(tmp_path, "default"), random.Random(SEED), Killed(SEED)
     settings, log = tmp_path / "settings.json", tmp_path / "killed.log"
-    settings.write_text(json.dumps(subprocesses.settings | {"spark.ui.showConsoleProgress": "false"}))
-    replaced = tmp_path / "warehouse" / "t" / "_replaced"
+    quiet = {"spark.ui.showConsoleProgress": "false", "spark.sql.sources.partitionOverwriteMode": "dynamic"}
+    settings.write_text(json.dumps(subprocesses.settings | quiet))
+    folders_of_new_files = [tmp_path / "warehouse" / "t" / name for name in ("_replaced", "_overwriting")]
 
     def command(most: int) -> list[str]:
         return [
@@ -83,10 +84,11 @@ def test_killed_statement_leaves_the_table_as_before_or_as_after(tmp_path: Path,
 
         def has_begun(text: str, seen: set[str] = seen, replaces: bool = kill % 2 == 1) -> bool:
             """Return whether the process has begun a statement or, for every other kill, writes new files."""
+            folders = [path for folder in folders_of_new_files for path in folder.glob("*")]
             if '{"begins"' not in text:
-                seen.update(path.name for path in replaced.glob("*"))
+                seen.update(path.name for path in folders)
                 return False
-            return not replaces or any(path.name not in seen for path in replaced.glob("*"))
+            return not replaces or any(path.name not in seen for path in folders)
 
         delay = chosen.uniform(0, 0.6 if kill % 2 else 6)
         assert subprocesses.kill(command(0), has_begun, delay), log.read_text()[-3000:]

@@ -47,31 +47,50 @@ def statement(seed: int, number: int) -> Statement:
     chosen = random.Random(seed * 100_000 + number)
     divisor = chosen.choice([3, 7, 50])
     rest = chosen.randrange(divisor)
-    kind = chosen.choice(["update", "move", "delete", "merge", "merge"])
-    if kind == "update":
+    kind = chosen.choice([_update, _move, _delete, _overwrite, _overwrite])
+    return chosen.choice([kind(divisor, rest), _merge(chosen.randrange(200), number)])
 
-        def updated(rows: Rows) -> Rows:
-            return {
-                key: (o + 3, v + 1, ds) if key % divisor == rest else (o, v, ds) for key, (o, v, ds) in rows.items()
-            }
 
-        return Statement(f"update t set o = o + 3, v = v + 1 where id % {divisor} = {rest}", updated)
-    if kind == "move":
+def _update(divisor: int, rest: int) -> Statement:
+    def effect(rows: Rows) -> Rows:
+        changed = {key: (o + 3, v + 1, ds) for key, (o, v, ds) in rows.items() if key % divisor == rest}
+        return rows | changed
 
-        def moved(rows: Rows) -> Rows:
-            return {
-                key: (o, v, f"p{rest}") if key % divisor == rest else (o, v, ds) for key, (o, v, ds) in rows.items()
-            }
+    return Statement(f"update t set o = o + 3, v = v + 1 where id % {divisor} = {rest}", effect)
 
-        return Statement(f"update t set ds = 'p{rest}' where id % {divisor} = {rest}", moved)
-    if kind == "delete":
-        return Statement(
-            f"delete from t where id % {divisor} = {rest}",
-            lambda rows: {key: row for key, row in rows.items() if key % divisor != rest},
-        )
-    low = chosen.randrange(200)
 
-    def merged(rows: Rows) -> Rows:
+def _move(divisor: int, rest: int) -> Statement:
+    def effect(rows: Rows) -> Rows:
+        return rows | {key: (o, v, f"p{rest}") for key, (o, v, _) in rows.items() if key % divisor == rest}
+
+    return Statement(f"update t set ds = 'p{rest}' where id % {divisor} = {rest}", effect)
+
+
+def _delete(divisor: int, rest: int) -> Statement:
+    return Statement(
+        f"delete from t where id % {divisor} = {rest}",
+        lambda rows: {key: row for key, row in rows.items() if key % divisor != rest},
+    )
+
+
+def _overwrite(divisor: int, rest: int) -> Statement:
+    partitions = [f"p{rest}", f"p{(rest + 1) % 3}"]
+
+    def effect(rows: Rows) -> Rows:
+        new = {
+            key: (o, v + 10, ds) for key, (o, v, ds) in rows.items() if ds in partitions and key % 13 != divisor % 13
+        }
+        # Spark replaces only partitions for which the query returns rows.
+        replaced = {ds for _, _, ds in new.values()}
+        return {key: row for key, row in rows.items() if row[2] not in replaced} | new
+
+    listed = ", ".join(map(repr, partitions))
+    rows = f"select id, o, v + 10, ds from t where ds in ({listed}) and id % 13 != {divisor % 13}"
+    return Statement(f"insert overwrite t {rows}", effect)
+
+
+def _merge(low: int, number: int) -> Statement:
+    def effect(rows: Rows) -> Rows:
         after = dict(rows)
         for key in range(low, low + 60):
             if key not in after:
@@ -86,7 +105,7 @@ def statement(seed: int, number: int) -> Statement:
         f"merge into t using (select id, cast(id % 97 as int) as o, {number} as v, concat('p', id % 5) as ds"
         f" from range({low}, {low + 60})) as s on t.id = s.id when matched and s.id % 5 = 0 then delete"
         " when matched then update set v = t.v + 100 when not matched then insert *",
-        merged,
+        effect,
     )
 
 
