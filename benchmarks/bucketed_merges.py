@@ -15,12 +15,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from local_spark import session
+from local_spark import extended_session
 from rich.console import Console
 from rich.table import Table
-
-from spark_bucketing.extension.build import build_jar
-from spark_bucketing.extension.settings import extension_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,14 +37,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        settings = {
-            "spark.master": "local[2]",
-            "spark.driver.memory": "4g",
-            "spark.sql.shuffle.partitions": "8",
-            **extension_settings(build_jar()),
-            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Dderby.system.durability=test",
-        }
-        spark = session(folder, settings)
+        spark = extended_session(folder, "4g", 8)
         spark.sql("create schema bench")
         Console(width=120).print(compare(spark, folder, options))
         spark.stop()

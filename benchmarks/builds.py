@@ -16,12 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_project import model, run_all, write_project
-from local_spark import session
+from local_spark import extended_session
 from rich.console import Console
 from rich.table import Table
-
-from spark_bucketing.extension.build import build_jar
-from spark_bucketing.extension.settings import extension_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,14 +81,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        settings = {
-            "spark.master": "local[2]",
-            "spark.driver.memory": "4g",
-            "spark.sql.shuffle.partitions": "8",
-            **extension_settings(build_jar()),
-            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Dderby.system.durability=test",
-        }
-        spark = session(folder, settings)
+        spark = extended_session(folder, "4g", 8)
         small = argparse.Namespace(**{**vars(options), "orders": 3000, "clicks": 3000, "days": 3, "increments": 1})
         _measure(spark, folder / "small", small)
         Console(width=120).print(_table([_measure(spark, folder / str(n), options) for n in range(options.runs)]))

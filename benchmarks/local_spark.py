@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import extension_settings
 from spark_bucketing.session import open_session
 
 if TYPE_CHECKING:
@@ -28,3 +30,23 @@ def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
     )
     spark.sparkContext.setLogLevel("OFF")
     return spark
+
+
+def extended_session(folder: Path, memory: str, shuffle_partitions: int) -> SparkSession:
+    """Start a session with the extension on two cores, whose metastore does not wait for the disk.
+
+    Args:
+        folder: directory for the warehouse and the metastore.
+        memory: heap of the driver, e.g. `4g`.
+        shuffle_partitions: number of tasks after a shuffle.
+    """
+    return session(
+        folder,
+        {
+            **extension_settings(build_jar()),
+            "spark.master": "local[2]",
+            "spark.driver.memory": memory,
+            "spark.sql.shuffle.partitions": str(shuffle_partitions),
+            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Dderby.system.durability=test",
+        },
+    )

@@ -21,12 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_project import location, model, run, write_project
-from local_spark import session
+from local_spark import extended_session
 from rich.console import Console
 from rich.table import Table
-
-from spark_bucketing.extension.build import build_jar
-from spark_bucketing.extension.settings import extension_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,15 +65,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        derby = f"-Dderby.system.home={folder} -Dderby.system.durability=test"
-        settings = {
-            "spark.master": "local[2]",
-            "spark.driver.memory": "4g",
-            "spark.sql.shuffle.partitions": "16",
-            **extension_settings(build_jar()),
-            "spark.driver.extraJavaOptions": derby,
-        }
-        spark = session(folder, settings)
+        spark = extended_session(folder, "4g", 16)
         project = _project(folder / "bench", options)
         spark.sql("create schema bench")
         spark.sql(

@@ -21,13 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_project import model, run_all, write_project
-from local_spark import session
+from local_spark import extended_session
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-
-from spark_bucketing.extension.build import build_jar
-from spark_bucketing.extension.settings import extension_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +81,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="write the results to this JSON file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        spark = _session(Path(folder))
+        spark = extended_session(Path(folder), "2g", 4)
         figures = _measure(spark, Path(folder), options)
         console = Console(width=120)
         console.print(_table(figures, options.rows))
@@ -106,16 +103,6 @@ def main() -> None:
                 )
             )
         spark.stop()
-
-
-def _session(folder: Path) -> SparkSession:
-    small = {
-        "spark.master": "local[2]",
-        "spark.driver.memory": "2g",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Dderby.system.durability=test",
-    }
-    return session(folder, {**extension_settings(build_jar()), **small})
 
 
 def _project(folder: Path, config: Mapping[str, Any], rows: int) -> Path:

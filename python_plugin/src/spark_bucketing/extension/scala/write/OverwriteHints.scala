@@ -77,7 +77,7 @@ object OverwriteHints {
   }
 
   /** Rejects hints that are still in a query. Spark would ignore them. */
-  object Refused extends Rule[LogicalPlan] {
+  object RejectMisplaced extends Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan = {
       plan.foreach {
         case hint: UnresolvedHint if isHint(hint) => throw Compat.refusal(s"Cannot apply the hint `${hint.name}`.",
@@ -93,15 +93,15 @@ object OverwriteHints {
 
   def without(write: V1WriteCommand): V1WriteCommand =
     if (of(write).isEmpty) write else write.withNewChildren(Seq(write.query.transform { case query: HintedQuery => query.child })).asInstanceOf[V1WriteCommand]
-}
 
-/** Rejects hints of a statement that Spark would run without the extension. */
-object RefuseHints extends SparkStrategy {
-  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case HintedQuery(table, hints, _) => throw Compat.refusal(s"Cannot overwrite $table.",
-      s"the hint ${hints.name} in an INSERT OVERWRITE that the session extension does not run",
-      s"a bucketed Parquet or ORC table in the Hive layout or a table with file statistics, no IF NOT EXISTS, ${BucketingConf.ENABLED.key}=true and ${BucketingConf.ATOMIC_OVERWRITE.key}=true",
-      "meet these requirements, or remove the hint")
-    case _ => Nil
+  /** Rejects hints of a statement that Spark would run without the extension. */
+  object RejectUnused extends SparkStrategy {
+    override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+      case HintedQuery(table, hints, _) => throw Compat.refusal(s"Cannot overwrite $table.",
+        s"the hint ${hints.name} in an INSERT OVERWRITE that the session extension does not run",
+        s"a bucketed Parquet or ORC table in the Hive layout or a table with file statistics, no IF NOT EXISTS, ${BucketingConf.ENABLED.key}=true and ${BucketingConf.ATOMIC_OVERWRITE.key}=true",
+        "meet these requirements, or remove the hint")
+      case _ => Nil
+    }
   }
 }
