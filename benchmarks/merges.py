@@ -1,9 +1,8 @@
 """Compare merging changes into an organized table with overwriting its partitions or the whole table.
 
-The second and third delta contain changes to a thousandth of the rows.
-
 The table has 200 partitions of 50 files. One delta changes rows in one file, another changes rows in 3% of the files,
-and a third changes rows in all files. The benchmark applies each delta to a copy of the table per variant. Two variants
+and a third changes rows in all files. The second and third delta contain changes to a thousandth of the rows. Each
+repetition changes other rows. The benchmark applies each delta to a copy of the table per variant. Two variants
 use `merge`, with and without checks. The third uses `insert_overwrite` for the affected partitions, and the fourth uses
 `organized_table`, which rewrites all rows. The byte ratio is the size of the new files divided by the size of the files
 that contained changed rows.
@@ -56,7 +55,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=200, help="number of partitions")
     parser.add_argument("--files", type=int, default=50, help="number of files per partition")
     parser.add_argument(
-        "--of-partition", type=int, default=3, help="number of files per partition that the first delta changes"
+        "--of-partition", type=int, default=3, help="number of files that the clustered delta changes in a partition"
     )
     parser.add_argument("--rows", type=int, default=1000, help="number of rows per file")
     parser.add_argument("--deltas", nargs="+", choices=DELTAS, default=list(DELTAS), help="deltas to merge")
@@ -76,8 +75,8 @@ def main() -> None:
             if number and variant in options.variants:
                 _copy(spark, "bench.m0", f"bench.m{number}")
         spark.sql("drop view bench.delta")
-        for title, share in (DELTAS[name] for name in options.deltas):
-            Console(width=120).print(_run_merges(spark, project, options, title, share))
+        for first, delta in enumerate(options.deltas):
+            Console(width=120).print(_run_merges(spark, project, options, delta, first * options.runs))
         spark.stop()
 
 
@@ -89,18 +88,16 @@ def _copy(spark: SparkSession, table: str, copy: str) -> None:
     spark.sql(f"msck repair table {copy}")
 
 
-def _run_merges(spark: SparkSession, project: Path, options: argparse.Namespace, title: str, share: float) -> Table:
-    """Apply the same deltas with each variant, and return a table of the results.
-
-    Each delta changes different rows.
-    """
+def _run_merges(spark: SparkSession, project: Path, options: argparse.Namespace, delta: str, first: int) -> Table:
+    """Apply the deltas from a number on with each variant, and return a table of the results."""
+    title, share = DELTAS[delta]
     seconds: dict[str, list[float]] = {variant: [] for variant in options.variants}
     written: dict[str, list[tuple[int, int]]] = {variant: [] for variant in options.variants}
     least: list[int] = []
     variants = {variant: number for number, variant in enumerate(VARIANTS) if variant in options.variants}
     for number in range(options.runs):
         spark.sql("drop table if exists bench.delta")
-        spark.sql(f"create table bench.delta using parquet as {_delta(options, share, number)}")
+        spark.sql(f"create table bench.delta using parquet as {_delta(options, share, first + number)}")
         least.append(_bytes_of_touched(spark))
         for variant, index in variants.items():
             before = _files(spark, f"bench.m{index}")
@@ -117,13 +114,13 @@ def _run_merges(spark: SparkSession, project: Path, options: argparse.Namespace,
             raise SystemExit(f"The tables differ: {sums}")
     rows = f"{options.partitions * options.files * options.rows:,} rows in {options.partitions * options.files:,} files"
     table = Table(*TITLES, title=f"A table of {rows}, changes {title}")
-    first = statistics.median(seconds[options.variants[0]])
+    baseline = statistics.median(seconds[options.variants[0]])
     for variant in options.variants:
         files, size = (statistics.median(of) for of in zip(*written[variant], strict=True))
         took = statistics.median(seconds[variant])
         cells = (
             f"{took:.1f}",
-            f"{took / first:.1f}",
+            f"{took / baseline:.1f}",
             f"{files:,.0f}",
             f"{size / 2**20:,.1f}",
             f"{size / statistics.median(least):.2f}",
@@ -167,9 +164,10 @@ def _delta(options: argparse.Namespace, share: float, number: int) -> str:
     each = options.files * options.rows
     changed_rows = (all_files if share else 1) * options.rows // 1000
     of_file = max(1, changed_rows // (partitions * files))
+    deltas = len(options.deltas) * options.runs
     return (
         f"select p * {each}L + o as id, o, -1D - {number} as v, concat('changed ', o) as w, cast(p as int) as p from ("
-        f" select p, f * {options.rows}L + {options.rows // 3 + number} + r * 7 as o"
+        f" select p, f * {options.rows}L + {options.rows // 3 + number} + r * {deltas} as o"
         f" from range({partitions}) as t(p) cross join range({files}) as u(f) cross join range({of_file}) as w(r))"
     )
 

@@ -47,8 +47,8 @@ def statement(seed: int, number: int) -> Statement:
     chosen = random.Random(seed * 100_000 + number)
     divisor = chosen.choice([3, 7, 50])
     rest = chosen.randrange(divisor)
-    kind = chosen.choice([_update, _move, _delete, _overwrite, _overwrite])
-    return chosen.choice([kind(divisor, rest), _merge(chosen.randrange(200), number)])
+    (kind,) = chosen.choices([_merge, _overwrite, _update, _move, _delete], weights=[4, 3, 1, 1, 1])
+    return _merge(chosen.randrange(200), number) if kind == _merge else kind(divisor, rest)
 
 
 def _update(divisor: int, rest: int) -> Statement:

@@ -224,17 +224,49 @@ def test_hint_is_an_error_if_spark_would_run_the_statement(
     assert contents(tables, "shared", of) == before
 
 
-@pytest.mark.parametrize("source", ["using jdbc", "using parquet", "stored as textfile"])
-def test_hint_is_an_error_for_a_table_of_another_source(tables: Tables, spark: SparkSession, source: str) -> None:
+OTHERS = {
+    "jdbc": "create table other using jdbc options (url '{url}', dbtable 'other')",
+    "jdbc view": "create temporary view other using jdbc options (url '{url}', dbtable 'other')",
+    "v1 view": "create temporary view other (k int, v string, p string) using parquet options (path '{path}')",
+    "parquet": "create table other (k int, v string, p string) using parquet",
+    "text": "create table other (k int, v string, p string) stored as textfile",
+}
+BOTH = "insert overwrite {} select /*+ replace_only('k > 0'), partition_overwrite_mode('static') */ k, v, p from rows"
+
+
+@pytest.mark.parametrize("enabled", ["true", "false"])
+@pytest.mark.parametrize("source", OTHERS)
+def test_hint_is_an_error_for_a_table_of_another_source(
+    tables: Tables, spark: SparkSession, tmp_path: Path, source: str, enabled: str
+) -> None:
+    """Also checks that the table keeps its rows: the command for JDBC tables removes them before it plans the query."""
+    tables.sql("drop view if exists other")
     tables.sql("drop table if exists other")
-    if source == "using jdbc":
-        url = "jdbc:derby:memory:other;create=true"
-        spark.sql("select 1 as k, 'a' as v, 'p1' as p").write.jdbc(url, "other", mode="overwrite")
-        tables.sql(f"create table other using jdbc options (url '{url}', dbtable 'other')")
-    else:
-        tables.sql(f"create table other (k int, v string, p string) {source}")
-    with pytest.raises(Exception, match=r"Cannot overwrite `other`.\n.*REPLACE_ONLY"):
-        tables.sql("insert overwrite other select /*+ replace_only('k > 0') */ k, v, p from rows")
+    url = "jdbc:derby:memory:other;create=true"
+    rows = spark.sql("select 1 as k, 'a' as v, 'p1' as p")
+    rows.write.jdbc(url, "other", mode="overwrite")
+    rows.write.parquet(str(tmp_path / "other"))
+    tables.sql(OTHERS[source].format(url=url, path=tmp_path / "other"))
+    if source in ("parquet", "text"):
+        tables.sql("insert into other values (1, 'a', 'p1')")
+    with setting(spark, "spark.bucketing.enabled", enabled):
+        with pytest.raises(Exception, match=r"Cannot overwrite `other`.\n.*PARTITION_OVERWRITE_MODE"):
+            tables.sql(BOTH.format("other"))
+        assert tables.sql("select * from other") == [(1, "a", "p1")]
+        # The hints are the only reason of the error.
+        tables.sql(BOTH.format("other").replace("/*+", "/*"))
+        assert tables.sql("select count(*) from other") == [(60,)]
+    tables.sql("drop view if exists other" if "view" in source else "drop table other")
+
+
+def test_statement_can_have_both_hints(tables: Tables) -> None:
+    create(tables, "shared", "partitioned")
+    before = contents(tables, "shared", "partitioned")
+    with pytest.raises(Exception, match=r"an old row.*, for which .*k > 0.* is false"):
+        tables.sql(BOTH.format("shared"))
+    assert contents(tables, "shared", "partitioned") == before
+    tables.sql(f"{BOTH.format('shared').replace('k > 0', 'k >= 0')} where p = 'p1'")
+    assert tables.sql("select p, count(*) from shared group by p") == [("p1", 20)]
 
 
 @pytest.mark.parametrize(
@@ -243,6 +275,7 @@ def test_hint_is_an_error_for_a_table_of_another_source(tables: Tables, spark: S
         STATIC_MODE.replace("overwrite shared", "into shared"),
         STATIC_MODE.replace("'static'", "'dynamic'"),
         STATIC_MODE.replace("('static')", ""),
+        STATIC_MODE.replace("'static'", "static"),
     ],
 )
 def test_wrong_hint_is_an_error(tables: Tables, statement: str) -> None:
@@ -271,7 +304,18 @@ def test_rows_are_replaced_only_if_they_meet_the_condition(tables: Tables, of: s
     assert tables.sql("select min(k) >= 1000 from shared where p = 'p1' or p is null") == [(True,)]
 
 
-@pytest.mark.parametrize("hint", ["replace_only", "replace_only('k >')", "replace_only('k > 0', 'k < 9')"])
+@pytest.mark.parametrize(
+    "hint",
+    [
+        "replace_only",
+        "replace_only('k >')",
+        "replace_only('k > 0', 'k < 9')",
+        "replace_only('k > 0'), replace_only('k < 9')",
+        "replace_only(k > 0)",
+        "replace_only(k)",
+        "replace_only(1)",
+    ],
+)
 def test_wrong_condition_of_replaced_rows_is_an_error(tables: Tables, hint: str) -> None:
     create(tables, "shared", "partitioned")
     with pytest.raises(Exception, match=r"Cannot parse the hint `REPLACE_ONLY`|PARSE_SYNTAX_ERROR"):

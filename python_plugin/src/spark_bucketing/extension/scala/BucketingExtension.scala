@@ -28,6 +28,7 @@ class BucketingExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(PlanRowChanges(_))
     extensions.injectPlannerStrategy(PlanRowsBySlot(_))
     extensions.injectPreCBORule(BucketedWrites(_))
+    extensions.injectCheckRule(_ => OverwriteHints.RejectUnsupported)
     extensions.injectPlannerStrategy(_ => OverwriteHints.RejectUnused)
     extensions.injectPlannerStrategy(PlanBucketedRows(_))
     extensions.injectPlannerStrategy(PlanBucketWrites(_))

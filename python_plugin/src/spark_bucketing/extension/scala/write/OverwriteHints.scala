@@ -3,16 +3,18 @@ package write
 
 import java.util.Locale
 
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal}
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
-import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, UnaryNode, UnresolvedHint}
+import org.apache.spark.sql.catalyst.plans.logical.{Command, InsertIntoStatement, LogicalPlan, UnaryNode, UnresolvedHint}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.quoteNameParts
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.execution.datasources.V1WriteCommand
+import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * The hints of an INSERT OVERWRITE that replaces files.
@@ -51,9 +53,10 @@ object OverwriteHints {
     case explain: ExplainCommand => explain.copy(logicalPlan = aboveQuery(explain.logicalPlan))
     case insert: InsertIntoStatement if insert.query.exists(isHint) =>
       var hints = OverwriteHints()
-      val query = insert.query.transform {
+      // From the bottom up, because the child of a hint can be another one.
+      val query = insert.query.transformUp {
         case hint @ UnresolvedHint(name, values, rows) if isHint(hint) =>
-          hints = added(hints, name.toUpperCase(Locale.ROOT), values.map(_.toString), insert.overwrite)
+          hints = added(hints, name.toUpperCase(Locale.ROOT), values, insert.overwrite)
           rows
       }
       val table = insert.table.collectFirst { case table: UnresolvedRelation => quoteNameParts(table.multipartIdentifier) }
@@ -65,14 +68,24 @@ object OverwriteHints {
     case _ => false
   }
 
-  private def added(to: OverwriteHints, name: String, values: Seq[String], overwrites: Boolean): OverwriteHints = {
-    def refused(expected: String, example: String) = Compat.refusal(s"Cannot parse the hint `$name`.",
-      if (!overwrites) "INSERT INTO" else if (values.isEmpty) "no value" else values.mkString(", "), s"$expected in INSERT OVERWRITE", s"write INSERT OVERWRITE TABLE t SELECT /*+ $name($example) */")
+  private def added(to: OverwriteHints, name: String, values: Seq[Any], overwrites: Boolean): OverwriteHints = {
+    def refused(expected: String, example: String) = {
+      val shown = values.map { case value: Expression => value.sql; case value => value.toString }
+      throw Compat.refusal(s"Cannot parse the hint `$name`.", if (!overwrites) "INSERT INTO" else if (shown.isEmpty) "no value" else shown.mkString(", "),
+        s"$expected in INSERT OVERWRITE", s"write INSERT OVERWRITE TABLE t SELECT /*+ $name($example) */")
+    }
     (name, values) match {
-      case (Mode, Seq(mode)) if overwrites && mode.equalsIgnoreCase(Static) => to.copy(isStatic = true)
-      case (Mode, _) => throw refused(s"'$Static'", s"'$Static'")
-      case (_, Seq(condition)) if overwrites && to.replaceOnly.isEmpty => to.copy(replaceOnly = Some(CatalystSqlParser.parseExpression(condition)))
-      case _ => throw refused("this hint once, with one condition in quotes,", "'v > 0'")
+      case (Mode, Seq(Text(mode))) if overwrites && mode.equalsIgnoreCase(Static) => to.copy(isStatic = true)
+      case (Mode, _) => refused(s"'$Static'", s"'$Static'")
+      case (_, Seq(Text(condition))) if overwrites && to.replaceOnly.isEmpty => to.copy(replaceOnly = Some(CatalystSqlParser.parseExpression(condition)))
+      case _ => refused("this hint once, with one condition in quotes,", "'v > 0'")
+    }
+  }
+
+  private object Text {
+    def unapply(value: Any): Option[String] = value match {
+      case Literal(text: UTF8String, _) => Some(text.toString)
+      case _ => None
     }
   }
 
@@ -81,8 +94,8 @@ object OverwriteHints {
     override def apply(plan: LogicalPlan): LogicalPlan = {
       plan.foreach {
         case hint: UnresolvedHint if isHint(hint) => throw Compat.refusal(s"Cannot apply the hint `${hint.name}`.",
-          "a hint in a common table expression, a subquery, a script or a query without INSERT OVERWRITE", "a hint of the outer query of INSERT OVERWRITE",
-          "move the hint to the first SELECT of the statement")
+          "a hint in a common table expression, a subquery, a script, a computed IDENTIFIER clause or a query without INSERT OVERWRITE", "a hint of the outer query of INSERT OVERWRITE",
+          "move the hint to the first SELECT of the statement, and write the name of the table in quotes or without IDENTIFIER")
         case _ =>
       }
       plan
@@ -97,11 +110,29 @@ object OverwriteHints {
   /** Rejects hints of a statement that Spark would run without the extension. */
   object RejectUnused extends SparkStrategy {
     override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-      case HintedQuery(table, hints, _) => throw Compat.refusal(s"Cannot overwrite $table.",
-        s"the hint ${hints.name} in an INSERT OVERWRITE that the session extension does not run",
-        s"a bucketed Parquet or ORC table in the Hive layout or a table with file statistics, no IF NOT EXISTS, ${BucketingConf.ENABLED.key}=true and ${BucketingConf.ATOMIC_OVERWRITE.key}=true",
-        "meet these requirements, or remove the hint")
+      case query: HintedQuery => throw unused(query)
       case _ => Nil
     }
   }
+
+  /**
+   * Rejects hints of statements that cannot apply them. Commands such as the one for JDBC tables remove the old rows before
+   * Spark plans the query, so [[RejectUnused]] would be too late.
+   */
+  object RejectUnsupported extends (LogicalPlan => Unit) {
+    override def apply(plan: LogicalPlan): Unit = plan.foreach {
+      case _: V1WriteCommand | _: ExplainCommand =>
+      case command: Command => (command.children ++ command.innerChildren).foreach(_.foreach {
+        case query: HintedQuery => throw unused(query)
+        case _ =>
+      })
+      case _ =>
+    }
+  }
+
+  private def unused(query: HintedQuery): AnalysisException = Compat.refusal(s"Cannot overwrite ${query.table}.",
+    s"the hint ${query.hints.name} in an INSERT OVERWRITE that the session extension does not run",
+    s"a bucketed Parquet or ORC table in the Hive layout or a table with file statistics, no IF NOT EXISTS, and true for ${BucketingConf.ENABLED.key}, " +
+      s"${BucketingConf.ATOMIC_OVERWRITE.key}, spark.sql.hive.convertMetastoreParquet and spark.sql.hive.convertMetastoreOrc",
+    "meet these requirements, or remove the hint")
 }
