@@ -196,6 +196,34 @@ def test_insert_into_an_emptied_partition_loses_no_row(spark: SparkSession, layo
     assert [row for row in rows(spark) if row[2] == "p1"] == [(1000, 5, "p1")]
 
 
+SUBQUERY = "(select max(id) from shared where id >= 0)"
+READS_ITSELF = {
+    "condition": f"delete from shared where id = {SUBQUERY}",
+    "source": (
+        "merge into shared as t using (select max(id) as id from shared where id >= 0) as s on t.id = s.id"
+        " when matched then delete"
+    ),
+    "assigned value": f"update shared set v = {SUBQUERY} where id = 0",
+}
+
+
+@pytest.mark.parametrize("reads", READS_ITSELF)
+def test_repeated_statement_reads_the_table_again(spark: SparkSession, layout: str, reads: str) -> None:
+    """Another session adds rows before the commit of a statement whose subquery reads the same table."""
+
+    def insert() -> None:
+        new = "select id, 0 as v, concat('p', id % 2) as ds from range(100, 110)"
+        merge = f"merge into shared as t using ({new}) as s on false when not matched then insert *"
+        session(spark).sql(merge).collect()
+
+    run_while_held(spark, READS_ITSELF[reads], COMMIT, insert).result()
+    found = rows(spark)
+    if reads == "assigned value":
+        assert found[0] == (0, 109, "p0") and len(found) == 50, layout
+    else:
+        assert [row[0] for row in found] == [*range(40), *range(100, 109)], layout
+
+
 @pytest.mark.parametrize("layout", ["bucketed", pytest.param("whole", marks=LONG), "organized"], indirect=True)
 @pytest.mark.parametrize("changes", ["before", "during"])
 @pytest.mark.some(1)

@@ -48,8 +48,8 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
    * @param unmatched the stored output of [[unmatched]] if the statement inserts rows
    */
   def changes(files: Seq[TableFile], pairs: Option[LogicalPlan], unmatched: Option[LogicalPlan]): LogicalPlan = {
-    val changed = source.fold(withoutSource(files))(_ => oncePerRow(pairs.getOrElse(matches(files))))
-    unmatched.fold(changed)(rows => Union(Seq(changed, insertions(rows))))
+    def changed = source.fold(withoutSource(files))(_ => oncePerRow(pairs.getOrElse(matches(files))))
+    unmatched.fold(changed)(rows => if (files.isEmpty) insertions(rows) else Union(Seq(changed, insertions(rows))))
   }
 
   private def withoutSource(files: Seq[TableFile]): LogicalPlan = {
@@ -91,14 +91,21 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
    * Returns a plan for the source rows that match no row of the target, with their action as the last column. It must be stored: a filter by the action
    * in the same query would make Spark evaluate the conditions of the actions before the join, for matching rows too, and fail if they have an error.
    *
-   * @param pairs the output of [[matches]]
+   * @param pairs the stored output of [[matches]]
    */
   def unmatched(pairs: LogicalPlan): LogicalPlan = {
     val of = source.get
     val id = Alias(pairs.output(2), "matched")()
     val left = Join(of.plan, Project(Seq(id), Filter(IsNotNull(pairs.output(2)), pairs)), LeftAnti, Some(EqualTo(of.id, id.toAttribute)), JoinHint.NONE)
+    withInsertAction(left)
+  }
+
+  /** Returns the same plan as `unmatched(pairs)` if there are no pairs. It need not be stored. */
+  def unmatched: LogicalPlan = withInsertAction(source.get.plan)
+
+  private def withInsertAction(rows: LogicalPlan): LogicalPlan = {
     val action = Alias(firstAction(inserts.zipWithIndex.map { case (insert, i) => (insert.condition, Literal.TrueLiteral, i + 1) }), "action")()
-    Project(left.output :+ action, left)
+    Project(rows.output :+ action, rows)
   }
 
   /**
@@ -150,9 +157,8 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
     Project(Seq(Alias(StructsToJson(Map.empty, row, Some(SQLConf.get.sessionLocalTimeZone)), "key")()), GlobalLimit(Literal(1), LocalLimit(Literal(1), rows)))
   }
 
-  /** Returns a plan for the number of rows of these files. */
-  def number(files: Seq[TableFile]): LogicalPlan =
-    Aggregate(Nil, Seq(Alias(aggregate.Count(Literal(1)).toAggregateExpression(), "number")()), scan(files))
+  /** Returns a plan with one row for each row of these files. It does not use buckets. */
+  def filesOfRows(files: Seq[TableFile]): LogicalPlan = Project(Seq(file), scan(files))
 
   /** Returns a plan for the rows of these files: the file, the action, and the hash of the row. */
   def hashed(files: Seq[TableFile]): LogicalPlan = {

@@ -41,20 +41,20 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
   def find(): Touched = {
     val files = candidates
     val checksKeys = statement.checks(MergeChecks.Keys) || statement.checks(MergeChecks.Files)
-    val pairs = if (statement.notMatched.isEmpty && !checksKeys) None else Some(stored.store(rows.matches(files)))
-    if (checksKeys) pairs.foreach(checkKeys)
-    val unmatched = pairs.filter(_ => statement.notMatched.nonEmpty).map(of => stored.store(rows.unmatched(of)))
+    val pairs = if (files.isEmpty || statement.notMatched.isEmpty && !checksKeys) None else Some(stored.store(rows.matches(files)))
+    if (checksKeys) checkKeys(pairs)
+    val unmatched = if (statement.notMatched.isEmpty) None else Some(pairs.fold(rows.unmatched)(of => stored.store(rows.unmatched(of))))
     val found = count(rows.changes(files, pairs, unmatched))
     if (found.isAmbiguous && statement.needsOneMatch) throw QueryExecutionErrors.mergeCardinalityViolationError()
     Touched(found, unmatched, files.size)
   }
 
   /** Checks that no two rows of the source, and no two rows of the table for a row of the source, have the same join keys. */
-  private def checkKeys(pairs: LogicalPlan): Unit = if (statement.keys.nonEmpty) {
+  private def checkKeys(pairs: Option[LogicalPlan]): Unit = if (statement.keys.nonEmpty) {
     rows.repeatedKey.flatMap(first).foreach { key =>
       throw refused(s"several new rows with the key $key", "at most one new row for each key", "keep one row per key in the source, e.g. with row_number()")
     }
-    rows.keyOfSeveralRows(pairs).flatMap(first).foreach { key =>
+    pairs.flatMap(rows.keyOfSeveralRows).flatMap(first).foreach { key =>
       throw refused(s"several rows of the table that match the new row with the key $key", "at most one row of the table for each key",
         "use other join keys, or remove the duplicates from the table")
     }
@@ -84,7 +84,10 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
   }
 
   /** The files that neither the conditions on the target nor the keys of the source rule out. */
-  private def candidates: Seq[TableFile] = if (statement.notMatchedBySource.nonEmpty) snapshot.files else withKeys(fitting)
+  private def candidates: Seq[TableFile] =
+    if (statement.notMatchedBySource.nonEmpty) snapshot.files
+    else if (statement.conditions.contains(Literal.FalseLiteral)) Nil
+    else withKeys(fitting)
 
   /** The files that the conditions on the target do not rule out. */
   def fitting: Seq[TableFile] = if (statement.notMatchedBySource.nonEmpty) snapshot.files else {
