@@ -1,5 +1,5 @@
 {#-
-  Writes the new rows of the touched partitions to a staging table, and returns it; see docs/explanation/replacing-rows.md. If the run fails
+  Writes the new rows of the touched partitions to a staging table, and returns it; see docs/explanation/recovery.md. If the run fails
   here, the next run drops the staging table.
 
   rows: string, SQL from aligned_rows()

@@ -2,7 +2,7 @@
   Returns the intermediate tables of a relation, which exist only during a run, as a dict keyed by role:
     tmp      the new table, until it is swapped in
     staged   staging table with the complete new rows of the touched partitions. If a run crashes after it has completed this table, the next run
-             replaces the partitions with its rows (docs/explanation/replacing-rows.md)
+             replaces the partitions with its rows (docs/explanation/recovery.md)
     input    the rows of one run
     plan     the file plan of an organized table
     backup   the previous table, between the two renames of a swap

@@ -22,7 +22,7 @@ import org.apache.spark.sql.bucketing.compat.Compat
 /**
  * An atomic replacement of files in a table. Before the first file moves, a record lists the old and new files.
  * The record is in a subdirectory of the table's location, which readers of the table skip. See
- * docs/explanation/replacing-rows.md:
+ * docs/explanation/recovery.md:
  * {{{
  *   _replaced/20240131120000000000-9f2c41d0/files       the new files, until they move into the table
  *   _replaced/20240131120000000000-9f2c41d0/started     lists the files; then the new files move into the table

@@ -15,7 +15,7 @@ import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartitio
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.util.ThreadUtils
 
-/** Replaces files of a table. See docs/explanation/replacing-rows.md. */
+/** Replaces files of a table. See docs/explanation/recovery.md. */
 class FileReplacement(session: SparkSession, table: CatalogTable) extends Logging {
 
   private val conf = Compat.hadoopConf(session)
