@@ -7,9 +7,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
-from local_files import held
+from local_files import held, vanishing
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_bucketing.session import setting
@@ -194,6 +195,19 @@ def test_insert_into_an_emptied_partition_loses_no_row(spark: SparkSession, layo
 
     run_while_held(spark, statement, r"delete .*/shared/ds=p1", insert).result()
     assert [row for row in rows(spark) if row[2] == "p1"] == [(1000, 5, "p1")]
+
+
+def test_directories_that_vanish_during_a_listing_have_no_files(spark: SparkSession, layout: str) -> None:
+    """The next commit deletes the directories of earlier replacements, while other sessions list them."""
+    described = {row[0]: str(row[1]) for row in spark.sql("describe formatted shared").collect()}
+    log = Path(described["Location"].removeprefix("file:")) / "_replaced" / "20200101000000000000-0"
+    statements = ("select count(*) from shared", *(change.format(1) for change in CHANGES.values()))
+    for statement in statements:
+        log.mkdir()
+        with vanishing(spark, f".*/{log.name}"):
+            session(spark).sql(statement).collect()
+        assert not log.exists(), statement
+    assert len(rows(spark)) == 40, layout
 
 
 SUBQUERY = "(select max(id) from shared where id >= 0)"

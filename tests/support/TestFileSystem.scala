@@ -35,7 +35,13 @@ class TestFileSystem extends LocalFileSystem(new QuickPermissions) {
   }
 
   override def getFileStatus(path: Path): FileStatus = seen(super.getFileStatus(path))
-  override def listStatus(path: Path): Array[FileStatus] = super.listStatus(path).map(seen)
+  override def listStatus(path: Path): Array[FileStatus] = {
+    if (path.toString.matches(TestFileSystem.vanishing)) {
+      super.delete(path, true)
+      throw new IOException(s"Invalid directory or I/O error occurred for dir: $path")
+    }
+    super.listStatus(path).map(seen)
+  }
 
   private def seen(of: FileStatus): FileStatus = if (TestFileSystem.store.isEmpty) of else new FileStatus(
     of.getLen, of.isDirectory, of.getReplication, of.getBlockSize, of.getModificationTime / 1000 * 1000, of.getPath)
@@ -98,6 +104,8 @@ object TestFileSystem {
       }
   }
 
+  /** A pattern of the directories that another session deletes while they are listed. */
+  @volatile var vanishing = "(?!)"
   @volatile private var held: Option[Held] = None
   @volatile private[support] var store: Option[ObjectStore] = None
 

@@ -67,10 +67,25 @@ class Held:
         opened.open()
 
 
+def _file_system(spark: SparkSession) -> Any:
+    return spark.sparkContext._jvm.org.apache.spark.sql.bucketing.support.TestFileSystem  # type: ignore[union-attr]
+
+
+@contextmanager
+def vanishing(spark: SparkSession, pattern: str) -> Iterator[None]:
+    """Delete each directory whose path matches a Java pattern while it is listed, as another session could."""
+    files = _file_system(spark)
+    getattr(files, "vanishing_$eq")(pattern)
+    try:
+        yield
+    finally:
+        getattr(files, "vanishing_$eq")("(?!)")
+
+
 @contextmanager
 def held(spark: SparkSession, pattern: str) -> Iterator[Held]:
     """Hold the first operation that matches a Java pattern, such as `rename file:/w/t/a`; release it at the end."""
-    files = spark.sparkContext._jvm.org.apache.spark.sql.bucketing.support.TestFileSystem  # type: ignore[union-attr]
+    files = _file_system(spark)
     operation = Held(files, pattern)
     try:
         yield operation

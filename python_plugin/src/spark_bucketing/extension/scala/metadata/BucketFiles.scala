@@ -1,18 +1,19 @@
 package org.apache.spark.sql.bucketing
 package metadata
 
+import java.io.{FileNotFoundException, IOException}
 import java.net.URLDecoder
 
 import scala.util.matching.Regex
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 
-/** Parses the names of data files and directories. */
+/** Parses the names of data files and directories, and lists directories. */
 object BucketFiles {
 
   // Hive names its files 000003_0 or 000003_0_copy_1, and Trino 000003_0_<query id>. In Hive tables, Spark's names start in the
@@ -69,4 +70,13 @@ object BucketFiles {
   def isData(file: FileStatus): Boolean = file.isFile && file.getLen > 0 && !isHidden(file.getPath.getName)
 
   def isHidden(name: String): Boolean = name.startsWith(".") || name.startsWith("_")
+
+  /**
+   * Lists a directory; returns nothing if it does not exist. If another session deletes the directory in the meantime, some file systems throw
+   * an IOException that is not a FileNotFoundException.
+   */
+  def children(folder: Path, fs: FileSystem): Seq[FileStatus] = try fs.listStatus(folder).toSeq catch {
+    case _: FileNotFoundException => Nil
+    case _: IOException if !fs.exists(folder) => Nil
+  }
 }

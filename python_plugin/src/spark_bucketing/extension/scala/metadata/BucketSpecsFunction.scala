@@ -6,9 +6,10 @@ import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
 import org.apache.spark.sql.catalyst.{InternalRow, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.expressions.{And, Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.expressions.{And, Attribute, AttributeReference, Expression, NamedExpression}
+import org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation
-import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LeafNode, LocalRelation, LogicalPlan, Project, Statistics}
 import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.execution.{FilterExec, ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, StringType}
@@ -80,8 +81,19 @@ case class PlanPartitionSpecs(session: SparkSession) extends SparkStrategy {
       val table = Compat.catalog(session).getTableMetadata(name)
       val listed = PartitionSpecs.needFiles((columns ++ conditions).flatMap(_.references))
       val parts = PartitionFiles.list(session, table, PartitionStore.of(session).list(table), listed)
-      val rows = SparkVersion.knownRows(output, parts.map(PartitionSpecs.row(table, _)))
-      ProjectExec(columns, conditions.reduceOption(And).fold(rows)(FilterExec(_, rows))) :: Nil
+      selected(LocalRelation(output, parts.map(PartitionSpecs.row(table, _))), columns, conditions) :: Nil
     case _ => Nil
+  }
+
+  /** Selects rows on the driver, because a job would take longer than the selection. Expressions such as subqueries need a job. */
+  private def selected(rows: LocalRelation, columns: Seq[NamedExpression], conditions: Seq[Expression]): SparkPlan = {
+    val condition = conditions.reduceOption(And)
+    val filtered = condition.fold[LogicalPlan](rows)(of => ConvertToLocalRelation(Filter(of, rows)))
+    ConvertToLocalRelation(Project(columns, filtered)) match {
+      case found: LocalRelation => SparkVersion.knownRows(found.output, found.data)
+      case _ =>
+        val all = SparkVersion.knownRows(rows.output, rows.data)
+        ProjectExec(columns, condition.fold(all)(FilterExec(_, all)))
+    }
   }
 }

@@ -15,7 +15,7 @@ import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
+import org.apache.hadoop.fs.{FileSystem, Path}
 
 import org.apache.spark.sql.bucketing.compat.Compat
 
@@ -94,7 +94,7 @@ object Replacement {
 
   /** Returns the directories that contain the replacement records of a table, oldest first. */
   def folders(location: Path, fs: FileSystem): Seq[Path] = {
-    val found = children(new Path(location, Folder), fs)
+    val found = BucketFiles.children(new Path(location, Folder), fs)
     found.find(file => !file.isDirectory && !file.getPath.getName.startsWith(".")).foreach(file => throw damaged(file.getPath, "not a directory"))
     found.map(_.getPath).sortBy(_.getName)
   }
@@ -135,13 +135,13 @@ object Replacement {
 
   /** Deletes a directory without a record. */
   def discard(folder: Path, fs: FileSystem): Unit =
-    if (!children(folder, fs).exists(file => Set(Started, Undone, Committed)(file.getPath.getName))) fs.delete(folder, true)
+    if (!BucketFiles.children(folder, fs).exists(file => Set(Started, Undone, Committed)(file.getPath.getName))) fs.delete(folder, true)
 
   def isStarted(of: Replacement, fs: FileSystem): Boolean = fs.exists(new Path(of.folder, Started))
 
   /** Returns when a replacement that is not done started, in milliseconds since 1970. */
   def startOf(of: Replacement, fs: FileSystem): Long =
-    children(of.folder, fs).filterNot(_.getPath.getName == Staged).map(_.getModificationTime).foldLeft(System.currentTimeMillis)(_ min _)
+    BucketFiles.children(of.folder, fs).filterNot(_.getPath.getName == Staged).map(_.getModificationTime).foldLeft(System.currentTimeMillis)(_ min _)
 
   /** Commits a replacement. Returns false if another run has undone it. */
   def commit(of: Replacement, fs: FileSystem): Boolean = renamed(of.folder, Started, Committed, fs)
@@ -169,7 +169,7 @@ object Replacement {
   /** Reads a record. Returns None if the record has not been written completely. */
   @tailrec
   private def read(folder: Path, fs: FileSystem): Option[Replacement] = {
-    val found = children(folder, fs).map(file => file.getPath.getName -> file).toMap
+    val found = BucketFiles.children(folder, fs).map(file => file.getPath.getName -> file).toMap
     Seq(Started, Undone, Committed, Done).flatMap(found.get).find(!_.isFile).foreach(file => throw damaged(file.getPath, "not a file"))
     val done = found.get(Done).map(_.getModificationTime)
     Seq(Started, Undone, Committed).find(found.contains) match {
@@ -211,9 +211,6 @@ object Replacement {
 
   private def damaged(file: Path, found: String) =
     Compat.refusal(s"Cannot determine the current files of the table, because $file is damaged.", found, "a record of replaced files", Instead)
-
-  private def children(folder: Path, fs: FileSystem): Seq[FileStatus] =
-    try fs.listStatus(folder).toSeq catch { case _: FileNotFoundException => Nil }
 
   private def renamed(folder: Path, from: String, to: String, fs: FileSystem): Boolean =
     try fs.rename(new Path(folder, from), new Path(folder, to)) catch { case _: FileNotFoundException => false }

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.bucketing
 package metadata
 
-import java.io.FileNotFoundException
 import java.util.Collections
 
 import scala.util.control.NonFatal
@@ -109,8 +108,8 @@ object FileStatistics extends Logging {
 
   private def partsOf(conf: Configuration, folder: Path): Seq[FileStatus] = {
     val fs = folder.getFileSystem(conf)
-    def inside(path: Path) = fs.listStatus(path).toSeq.filterNot(file => BucketFiles.isHidden(file.getPath.getName))
-    val (folders, files) = (try inside(folder) catch { case _: FileNotFoundException => Nil }).partition(_.isDirectory)
+    def inside(path: Path) = BucketFiles.children(path, fs).filterNot(file => BucketFiles.isHidden(file.getPath.getName))
+    val (folders, files) = inside(folder).partition(_.isDirectory)
     files ++ ThreadUtils.parmap(folders, "file-statistics", 16)(part => inside(part.getPath).filter(_.isFile)).flatten
   }
 

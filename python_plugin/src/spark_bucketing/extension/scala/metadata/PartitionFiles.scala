@@ -1,8 +1,6 @@
 package org.apache.spark.sql.bucketing
 package metadata
 
-import java.io.FileNotFoundException
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 
@@ -97,7 +95,7 @@ object PartitionFiles {
 
   /** Returns the data files in a directory, and the names of subdirectories whose files Spark would also read. */
   def children(folder: Path, conf: Configuration): (Seq[FileStatus], Seq[String]) = {
-    val all = try folder.getFileSystem(conf).listStatus(folder).toSeq catch { case _: FileNotFoundException => Nil }
+    val all = BucketFiles.children(folder, folder.getFileSystem(conf))
     (all.filter(BucketFiles.isData), all.filter(_.isDirectory).map(_.getPath.getName).filterNot(BucketFiles.isHidden))
   }
 }

@@ -174,16 +174,16 @@ object FileOverwrite {
   private def renamed(job: String)(name: String): String = if (name.matches(s".*$JobId.*")) name.replaceFirst(JobId, job) else s"${name}_$job"
 
   /** Deletes what crashed statements have left. */
-  private def clean(root: Path, fs: FileSystem): Unit = if (fs.exists(root)) {
+  private def clean(root: Path, fs: FileSystem): Unit = {
     val oldest = System.currentTimeMillis - CrashedMillis
-    fs.listStatus(root).map(_.getPath).filter(path => Try(path.getName.takeWhile(_.isDigit).toLong).toOption.exists(_ < oldest)).foreach(fs.delete(_, true))
+    BucketFiles.children(root, fs).map(_.getPath).filter(path => Try(path.getName.takeWhile(_.isDigit).toLong).toOption.exists(_ < oldest)).foreach(fs.delete(_, true))
   }
 
   // The name of a partition column may start with an underscore.
   private def isHidden(name: String): Boolean = BucketFiles.isHidden(name) && !name.contains("=")
 
   private def filesBelow(folder: Path, fs: FileSystem): Seq[Path] =
-    if (!fs.exists(folder)) Nil else fs.listStatus(folder).toSeq.filterNot(file => isHidden(file.getPath.getName)).flatMap { file =>
+    BucketFiles.children(folder, fs).filterNot(file => isHidden(file.getPath.getName)).flatMap { file =>
       if (file.isDirectory) filesBelow(file.getPath, fs) else Seq(file.getPath)
     }
 }

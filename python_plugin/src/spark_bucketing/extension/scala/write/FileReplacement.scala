@@ -290,8 +290,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     try fs.delete(folder, false) || !fs.exists(folder) catch { case _: java.io.IOException => children(folder).isEmpty }
 
   private def children(folder: Path): Seq[FileStatus] =
-    (try fs.listStatus(folder).toSeq catch { case _: java.io.FileNotFoundException => Nil })
-      .filterNot(file => BucketFiles.isHidden(file.getPath.getName))
+    BucketFiles.children(folder, fs).filterNot(file => BucketFiles.isHidden(file.getPath.getName))
 }
 
 private object FileReplacement {
