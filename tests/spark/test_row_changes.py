@@ -162,6 +162,48 @@ def test_cached_table_shows_the_changes(spark: SparkSession) -> None:
     spark.sql("uncache table changed")
 
 
+@pytest.mark.usefixtures("table")
+def test_statements_with_different_subqueries_are_not_repetitions(spark: SparkSession) -> None:
+    statement = (
+        "merge into changed as t using (select /*+ merge_checks('once') */ id from range(500, 510)) as s on t.id = s.id"
+        " when not matched and s.id < (select 500 + {}(id) from range(3, 6)) then insert (id) values (s.id)"
+    )
+    for function, inserted in (("min", 3), ("max", 2)):
+        assert spark.sql(statement.format(function)).collect()[0].num_inserted_rows == inserted
+
+
+KEYS = "select /*+ merge_checks('keys') */ * from twice"
+
+
+@pytest.mark.parametrize(
+    ("source", "checked"),
+    [
+        (f"({KEYS}) as s", True),
+        (f"({KEYS} order by id limit 5) as s", True),
+        (f"({KEYS} union all select 7L) as s", True),
+        (f"(select * from ({KEYS})) as s", True),
+        (f"(with c as (select 1) {KEYS}) as s", True),
+        (f"({KEYS.replace('/*+', '/*+ broadcast(twice),')}) as s", True),
+        (f"(with c as ({KEYS}) select * from c) as s", False),
+        (f"(select * from twice where id in ({KEYS})) as s", False),
+    ],
+)
+@pytest.mark.usefixtures("table")
+def test_hint_of_the_source_is_applied_or_an_error(spark: SparkSession, source: str, checked: bool) -> None:
+    spark.sql("create or replace temporary view twice as select 3L as id union all select 3L")
+    before = rows(spark)
+    merge = f"merge into changed as t using {source} on t.id = s.id when matched then delete"
+    message = "several new rows with the key" if checked else "Cannot apply the hint `MERGE_CHECKS`"
+    for statement in (merge, f"with x as (select 1) {merge}"):
+        with pytest.raises((PySparkException, Py4JJavaError), match=message):
+            spark.sql(statement).collect()
+    with pytest.raises((PySparkException, Py4JJavaError), match="Cannot apply the hint `MERGE_CHECKS`"):
+        spark.sql(f"delete from changed where id in ({KEYS})").collect()
+    assert rows(spark) == before
+    if checked:
+        assert "reads 0 of" in str(spark.sql(f"explain {merge.replace('t.id = s.id', 'false')}").collect())
+
+
 @of_each_layout
 @pytest.mark.usefixtures("table")
 def test_statement_has_one_current_time(spark: SparkSession) -> None:

@@ -22,6 +22,7 @@ class BucketingExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => ResolveBucketDdl)
     extensions.injectResolutionRule(_ => CaptureTables)
     extensions.injectResolutionRule(_ => OverwriteHints.RejectMisplaced)
+    extensions.injectResolutionRule(_ => MergeChecks.RejectMisplaced)
     extensions.injectPlannerStrategy(PlanPartitionSpecs(_))
     extensions.injectPlannerStrategy(PlanFileStatistics(_))
     extensions.injectPostHocResolutionRule(ResolveRowChanges(_))

@@ -116,7 +116,10 @@ case class ChangeRows(
   /** Whether the statement deletes all rows of the selected partitions. */
   def deletesPartitions: Boolean = !isMerge && matched == Seq(DeleteAction(None)) && conditions.forall(pruning.contains) && condition.references.subsetOf(partitionColumns)
 
-  /** Returns an id of the condition and the actions. */
+  /** Whether the effect of the statement depends on more than its text, its source and its table. */
+  def hasSubqueries: Boolean = (condition +: actions).exists(SubqueryExpression.hasSubquery)
+
+  /** Returns an id of the condition and the actions. The id does not contain the queries of subqueries. */
   def id: String = {
     val parts = condition.sql +: actions.flatMap(action => action.getClass.getSimpleName +: action.children.map(_.sql))
     FilesDigest.None.plus(parts.mkString("\n"), 1).hex

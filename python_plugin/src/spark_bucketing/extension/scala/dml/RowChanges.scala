@@ -53,7 +53,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
       val source = replacement.before(seen)(stored.source(statement))
       val partitions = statement.partitionFilters ++ source.toSeq.flatMap(SourcePartitions.filters(statement, stored, _))
       val snapshot = TableSnapshot.now(session, table, statement, partitions)
-      val rowsId = source.filter(_ => statement.checks(MergeChecks.Once)).map(of => s"${statement.id} ${stored.hash(of)}")
+      val rowsId = source.filter(_ => statement.checks(MergeChecks.Once) && !statement.hasSubqueries).map(of => s"${statement.id} ${stored.hash(of)}")
       if (rowsId.exists(id => replacement.merged(seen).contains(mergedId(id, snapshot.files.map(_.status))))) {
         logInfo(s"The last change of ${table.identifier.unquotedString} has already merged these rows.")
         return RowCounts(0, 0, 0)

@@ -84,13 +84,10 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
   }
 
   /** The files that neither the conditions on the target nor the keys of the source rule out. */
-  private def candidates: Seq[TableFile] =
-    if (statement.notMatchedBySource.nonEmpty) snapshot.files
-    else if (statement.conditions.contains(Literal.FalseLiteral)) Nil
-    else withKeys(fitting)
+  private def candidates: Seq[TableFile] = if (statement.notMatchedBySource.nonEmpty) snapshot.files else withKeys(fitting)
 
   /** The files that the conditions on the target do not rule out. */
-  def fitting: Seq[TableFile] = if (statement.notMatchedBySource.nonEmpty) snapshot.files else {
+  def fitting: Seq[TableFile] = if (statement.notMatchedBySource.nonEmpty) snapshot.files else if (statement.conditions.contains(Literal.FalseLiteral)) Nil else {
     val mayMatch = snapshot.mayMatch(statement.pruning)
     val partitions = partitionFilter(statement.pruning)
     snapshot.files.filter(file => partitions(file.partition) && mayMatch(file))
