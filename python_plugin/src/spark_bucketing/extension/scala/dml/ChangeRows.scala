@@ -227,7 +227,19 @@ case class PlanRowChanges(session: SparkSession) extends SparkStrategy {
     case statement: ChangeRows =>
       checkColumns(statement)
       ExecutedCommandExec(ChangeRowsCommand(DeferredFunction.restored(statement), statement.output)(session)) :: Nil
+    case merge: MergeIntoTable => reject(merge.targetTable, "MERGE INTO")
+    case update: UpdateTable => reject(update.table, "UPDATE")
+    case delete: DeleteFromTable => reject(delete.table, "DELETE")
     case _ => Nil
+  }
+
+  /** Throws Spark's own error for other tables of files, with the requirements of the extension. */
+  private def reject(target: LogicalPlan, statement: String): Seq[SparkPlan] = {
+    target.collectFirst { case relation: LogicalRelation if relation.relation.isInstanceOf[HadoopFsRelation] => relation.catalogTable }.flatten.foreach { table =>
+      throw new AnalysisException("UNSUPPORTED_FEATURE.TABLE_OPERATION", Map("tableName" -> table.identifier.quotedString, "operation" -> (s"$statement (the session extension " +
+        s"supports it for bucketed Parquet and ORC tables in the Hive layout and for tables with file statistics, with ${BucketingConf.ENABLED.key}=true)")))
+    }
+    Nil
   }
 
   /** Throws an error if the columns of the rows to read are not exactly the columns of the table. */
