@@ -9,6 +9,7 @@ Spark session with the extension, after a warm-up with few rows.
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import tempfile
 from collections.abc import Mapping
@@ -109,7 +110,9 @@ def _project(folder: Path, variant: str, options: argparse.Namespace) -> Path:
     facts = {"orders": ("order_id", "amount", options.orders), "clicks": ("click_id", "seconds", options.clicks)}
     models = {mart: model(query, **config["mart"]) for mart, query in MARTS.items()}
     for name, (key, measure, rows) in facts.items():
-        query = FACT.format(key=key, measure=measure, rows=rows, users=options.users, per_day=-(-rows // options.days))
+        query = FACT.format(
+            key=key, measure=measure, rows=rows, users=options.users, per_day=math.ceil(rows / options.days)
+        )
         models[name] = model(query, **config["fact"], **DAILY)
     return write_project(folder / variant, models, schema=variant)
 

@@ -89,7 +89,7 @@ def test_hint_checks_the_keys_of_one_merge(spark: SparkSession) -> None:
             spark.sql(MERGE.format(hint=f"/*+ MERGE_CHECKS('{kind}') */", source=several) + UPSERT).collect()
         assert rows(spark) == before
     with pytest.raises(
-        PySparkException, match=r"(?s)`MERGE_CHECKS`.*found:    all\n  expected: 'keys', 'files' or 'once'"
+        PySparkException, match=r"(?s)`MERGE_CHECKS`.*found:    'all'\n  expected: 'keys', 'files' or 'once'"
     ):
         spark.sql(MERGE.format(hint="/*+ merge_checks('all') */", source=several) + UPSERT)
     assert spark.sql(MERGE.format(hint="", source=several) + UPSERT).collect()[0][0] == 2
@@ -423,16 +423,16 @@ def test_views_and_schema_evolution_are_rejected(spark: SparkSession) -> None:
 
 @pytest.mark.usefixtures("table")
 def test_statement_shows_which_files_it_reads_and_replaces(spark: SparkSession) -> None:
-    """EXPLAIN shows the files before the statement runs; the metrics show those that it has replaced."""
+    """EXPLAIN shows the files before the statement runs; the metrics show the replaced files."""
 
-    def explained(statement: str) -> str:
-        return str(spark.sql(f"explain {statement}").collect()[0][0])
+    def explained(statement: str, mode: str = "") -> str:
+        return str(spark.sql(f"explain {mode} {statement}").collect()[0][0])
 
-    assert "ChangeRows spark_catalog.default.changed, reads 1 of 4 files\n" in explained(
-        "delete from changed where o = 15"
-    )
+    for mode in ("", "formatted"):
+        found_files = "spark_catalog.default.changed, reads 1 of 4 listed files\n"
+        assert found_files in explained("delete from changed where o = 15", mode)
     merge = MERGE.format(hint="", source="select 15L as id, 15 as o") + "and t.o = s.o when matched then delete"
-    assert "reads 4 of 4 files, before the keys of the source are compared" in explained(merge)
+    assert "reads 4 of 4 listed files, before the keys of the source are compared" in explained(merge)
     assert spark.sql(merge).collect()[0][0] == 1
     found = metrics(spark)
     sizes = [float(str(found.pop(f"size of files {kind}")).split()[0]) for kind in ("written", "replaced")]
@@ -458,6 +458,24 @@ PARTITIONED = {
 @pytest.mark.usefixtures("extension")
 @pytest.mark.parametrize("layout", PARTITIONED)
 @pytest.mark.some(1)
+def test_explain_shows_how_many_partitions_a_statement_lists(spark: SparkSession, layout: str) -> None:
+    spark.sql(f"create table parts {PARTITIONED[layout]}")
+    try:
+        every = "select id, 0 as v, int(id % 3) as p, 'q' as q from range(9)"
+        spark.sql(f"merge into parts as t using ({every}) as s on false when not matched then insert *").collect()
+        for statement, reads in {
+            "delete from parts where p = 1": "reads 1 of 1 listed files in 1 of 3 partitions",
+            "update parts set v = 1 where p = 7": "reads 0 of 0 listed files in 0 of 3 partitions",
+            "update parts set v = 1": "reads 3 of 3 listed files in 3 of 3 partitions",
+        }.items():
+            assert reads in str(spark.sql(f"explain {statement}").collect()), statement
+    finally:
+        spark.sql("drop table parts")
+
+
+@pytest.mark.usefixtures("extension")
+@pytest.mark.parametrize("layout", PARTITIONED)
+@pytest.mark.some(1)
 def test_merge_lists_only_partitions_with_rows_of_the_source(spark: SparkSession, layout: str) -> None:
     """The keys and the inserted rows must be in the same partitions. Rows may also be in the partition of NULL."""
     spark.sql(f"create table parts {PARTITIONED[layout]}")
@@ -477,7 +495,7 @@ def test_merge_lists_only_partitions_with_rows_of_the_source(spark: SparkSession
         rows = "select id, 1 as v, int(id % 5) as p, if(id % 2 = 0, 'even', null) as q from range(2, 60, 5)"
         expected |= {row.id: tuple(row) for row in spark.sql(rows).collect()}
         assert merged(rows, on, upsert) == 2
-        # These rows are also inserted into other partitions than those of their keys.
+        # The keys of these rows are in other partitions than the inserted rows.
         expected |= {70: (70, 7, 4, None), 71: (71, 7, 4, "even")}
         insert = "when not matched then insert (id, v, p, q) values (s.id, 7, 4, if(s.id = 71, 'even', s.q))"
         assert merged("select id, 1 as v, 2 as p, '' as q from range(70, 72)", on, insert) == 10

@@ -104,8 +104,7 @@ object TestFileSystem {
       }
   }
 
-  /** A pattern of the directories that another session deletes while they are listed. */
-  @volatile var vanishing = "(?!)"
+  @volatile private var vanishing = "(?!)"
   @volatile private var held: Option[Held] = None
   @volatile private[support] var store: Option[ObjectStore] = None
 
@@ -123,6 +122,9 @@ object TestFileSystem {
     held = Some(holding)
     holding
   }
+
+  /** Deletes directories whose path matches a pattern while they are listed, as another session could. */
+  def vanish(pattern: String): Unit = vanishing = pattern
 
   private def pass(operation: String): Unit = held.foreach(_.pass(operation))
 }

@@ -75,11 +75,11 @@ def _file_system(spark: SparkSession) -> Any:
 def vanishing(spark: SparkSession, pattern: str) -> Iterator[None]:
     """Delete each directory whose path matches a Java pattern while it is listed, as another session could."""
     files = _file_system(spark)
-    getattr(files, "vanishing_$eq")(pattern)
+    files.vanish(pattern)
     try:
         yield
     finally:
-        getattr(files, "vanishing_$eq")("(?!)")
+        files.vanish("(?!)")
 
 
 @contextmanager

@@ -223,6 +223,8 @@ object ResolveRowChanges {
 
 /** Plans the statements. */
 case class PlanRowChanges(session: SparkSession) extends SparkStrategy {
+  private val Supported = "bucketed Parquet and ORC tables in the Hive layout and for tables with file statistics"
+
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case statement: ChangeRows =>
       checkColumns(statement)
@@ -236,8 +238,8 @@ case class PlanRowChanges(session: SparkSession) extends SparkStrategy {
   /** Throws Spark's own error for other tables of files, with the requirements of the extension. */
   private def reject(target: LogicalPlan, statement: String): Seq[SparkPlan] = {
     target.collectFirst { case relation: LogicalRelation if relation.relation.isInstanceOf[HadoopFsRelation] => relation.catalogTable }.flatten.foreach { table =>
-      throw new AnalysisException("UNSUPPORTED_FEATURE.TABLE_OPERATION", Map("tableName" -> table.identifier.quotedString, "operation" -> (s"$statement (the session extension " +
-        s"supports it for bucketed Parquet and ORC tables in the Hive layout and for tables with file statistics, with ${BucketingConf.ENABLED.key}=true)")))
+      throw new AnalysisException("UNSUPPORTED_FEATURE.TABLE_OPERATION", Map("tableName" -> table.identifier.quotedString, "operation" ->
+        s"$statement (the session extension supports it for $Supported, with ${BucketingConf.ENABLED.key}=true)"))
     }
     Nil
   }
@@ -271,8 +273,9 @@ case class ChangeRowsCommand(statement: ChangeRows, override val output: Seq[Att
 
   override def innerChildren: Seq[QueryPlan[_]] = explained.map(_._2).toSeq
 
-  override def simpleString(maxFields: Int): String =
-    s"ChangeRows ${statement.table.identifier.unquotedString}${explained.fold("")(", " + _._1)}"
+  override def nodeName: String = "ChangeRows"
+
+  override def argString(maxFields: Int): String = statement.table.identifier.unquotedString + explained.fold("")(", " + _._1)
 
   override lazy val metrics: Map[String, SQLMetric] = RowChanges.metrics(session.sparkContext)
 

@@ -135,9 +135,10 @@ object TouchedFiles {
     val found = touching.fitting
     val plan = if (statement.isMerge) touching.rows.matches(found) else touching.rows.changes(found, None, None)
     val keys = if (statement.isMerge) ", before the keys of the source are compared" else ""
-    def partitions(of: Seq[TableFile]) = of.map(_.cell.group.take(snapshot.partition.size)).distinct.size
-    val in = if (snapshot.partition.isEmpty) "" else s" in ${partitions(found)} of ${partitions(snapshot.files)} partitions"
-    (s"reads ${found.size} of ${snapshot.files.size} files$in$keys", Compat.executed(session, plan).executedPlan)
+    val partitions = found.map(_.cell.group.take(snapshot.partition.size)).distinct.size
+    // The snapshot has only the files of the partitions that the statement lists.
+    val in = if (snapshot.partition.isEmpty) "" else s" in $partitions of ${Compat.catalog(session).listPartitionNames(snapshot.table.identifier).size} partitions"
+    (s"reads ${found.size} of ${snapshot.files.size} listed files$in$keys", Compat.executed(session, plan).executedPlan)
   }
 }
 

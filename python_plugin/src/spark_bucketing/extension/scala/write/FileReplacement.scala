@@ -137,7 +137,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   /** Drops the selected partitions that have no files. */
   def dropWithoutFiles(selected: TablePartitionSpec => Boolean): Unit = dropEmpty(known.collect { case (spec, folder) if selected(spec) => folder }.toSeq.distinct)
 
-  /** Waits until other statements have finished their replacements. Completes or undoes those that take too long, because their statements have crashed. */
+  /** Waits until other statements have finished their replacements. Completes or undoes a replacement that takes too long, because its statement has crashed. */
   def awaitOthers(): Unit = {
     val start = System.currentTimeMillis
     // The clock of the storage may differ.

@@ -1,20 +1,16 @@
 package org.apache.spark.sql.bucketing
 package write
 
-import java.util.Locale
-
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
-import org.apache.spark.sql.catalyst.plans.logical.{Command, InsertIntoStatement, LogicalPlan, UnaryNode, UnresolvedHint}
-import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.plans.logical.{Command, InsertIntoStatement, LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.util.quoteNameParts
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.execution.datasources.V1WriteCommand
-import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * The hints of an INSERT OVERWRITE that replaces files.
@@ -47,60 +43,31 @@ object OverwriteHints {
   private val Mode = "PARTITION_OVERWRITE_MODE"
   private val Only = "REPLACE_ONLY"
   private val Static = "static"
+  private val Hints = new StatementHints(Mode, Only)
 
   /** Moves the hints of a parsed statement into an operator above its query. */
   def aboveQuery(parsed: LogicalPlan): LogicalPlan = parsed.transform {
     case explain: ExplainCommand => explain.copy(logicalPlan = aboveQuery(explain.logicalPlan))
-    case insert: InsertIntoStatement if insert.query.exists(isHint) =>
-      var hints = OverwriteHints()
-      // From the bottom up, because the child of a hint can be another one.
-      val query = insert.query.transformUp {
-        case hint @ UnresolvedHint(name, values, rows) if isHint(hint) =>
-          hints = added(hints, name.toUpperCase(Locale.ROOT), values, insert.overwrite)
-          rows
-      }
+    case insert: InsertIntoStatement if Hints.areIn(insert.query) =>
+      val (query, hints) = Hints.taken(insert.query)
       val table = insert.table.collectFirst { case table: UnresolvedRelation => quoteNameParts(table.multipartIdentifier) }
-      insert.copy(query = HintedQuery(table.getOrElse("a table"), hints, query))
+      insert.copy(query = HintedQuery(table.getOrElse("a table"), hints.foldLeft(OverwriteHints())(added(_, _, insert.overwrite)), query))
   }
 
-  private def isHint(plan: LogicalPlan): Boolean = plan match {
-    case UnresolvedHint(name, _, _) => Seq(Mode, Only).exists(_.equalsIgnoreCase(name))
-    case _ => false
-  }
-
-  private def added(to: OverwriteHints, name: String, values: Seq[Any], overwrites: Boolean): OverwriteHints = {
-    def refused(expected: String, example: String) = {
-      val shown = values.map { case value: Expression => value.sql; case value => value.toString }
-      throw Compat.refusal(s"Cannot parse the hint `$name`.", if (!overwrites) "INSERT INTO" else if (shown.isEmpty) "no value" else shown.mkString(", "),
-        s"$expected in INSERT OVERWRITE", s"write INSERT OVERWRITE TABLE t SELECT /*+ $name($example) */")
-    }
-    (name, values) match {
-      case (Mode, Seq(Text(mode))) if overwrites && mode.equalsIgnoreCase(Static) => to.copy(isStatic = true)
+  private def added(to: OverwriteHints, hint: StatementHint, overwrites: Boolean): OverwriteHints = {
+    def refused(expected: String, example: String) = throw Compat.refusal(s"Cannot parse the hint `${hint.name}`.",
+      if (overwrites) hint.shown else "INSERT INTO", s"$expected in INSERT OVERWRITE", s"write INSERT OVERWRITE TABLE t SELECT /*+ ${hint.name}($example) */")
+    (hint.name, hint.texts) match {
+      case (Mode, Some(Seq(mode))) if overwrites && mode.equalsIgnoreCase(Static) => to.copy(isStatic = true)
       case (Mode, _) => refused(s"'$Static'", s"'$Static'")
-      case (_, Seq(Text(condition))) if overwrites && to.replaceOnly.isEmpty => to.copy(replaceOnly = Some(CatalystSqlParser.parseExpression(condition)))
+      case (_, Some(Seq(condition))) if overwrites && to.replaceOnly.isEmpty => to.copy(replaceOnly = Some(CatalystSqlParser.parseExpression(condition)))
       case _ => refused("this hint once, with one condition in quotes,", "'v > 0'")
     }
   }
 
-  private object Text {
-    def unapply(value: Any): Option[String] = value match {
-      case Literal(text: UTF8String, _) => Some(text.toString)
-      case _ => None
-    }
-  }
-
-  /** Rejects hints that are still in a query. Spark would ignore them. */
-  object RejectMisplaced extends Rule[LogicalPlan] {
-    override def apply(plan: LogicalPlan): LogicalPlan = {
-      plan.foreach {
-        case hint: UnresolvedHint if isHint(hint) => throw Compat.refusal(s"Cannot apply the hint `${hint.name}`.",
-          "a hint in a common table expression, a subquery, a script, a computed IDENTIFIER clause or a query without INSERT OVERWRITE", "a hint of the outer query of INSERT OVERWRITE",
-          "move the hint to the first SELECT of the statement, and write the name of the table in quotes or without IDENTIFIER")
-        case _ =>
-      }
-      plan
-    }
-  }
+  object RejectMisplaced extends RejectMisplacedHints(Hints,
+    "a hint in a common table expression, a subquery, a script, a DataFrame, a query without INSERT OVERWRITE, or a statement that computes the table's name",
+    "a hint of the outer query of INSERT OVERWRITE", "write INSERT OVERWRITE in SQL, with the table's name and with the hint in its first SELECT")
 
   def of(write: V1WriteCommand): OverwriteHints = write.query.collectFirst { case query: HintedQuery => query.hints }.getOrElse(OverwriteHints())
 
