@@ -36,6 +36,7 @@ OURS: dict[str, Any] = {
     "clustered_by": ["id"],
     "buckets": 4,
 }
+ORGANIZED: dict[str, Any] = {"materialized": "organized_incremental", "range_by": "id", "rows_per_file": 1000}
 PARTITIONED: dict[str, Any] = {"partition_by": ["p"]}
 APPEND: dict[str, Any] = {"incremental_strategy": "append"}
 MERGE: dict[str, Any] = {"incremental_strategy": "merge", "unique_key": "id"}
@@ -55,6 +56,9 @@ VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
     "append, partitioned": ({**OURS, **APPEND, **PARTITIONED}, "stock append"),
     "merge": ({**OURS, **MERGE}, "stock append"),
     "merge, partitioned": ({**OURS, **MERGE, **PARTITIONED}, "stock append"),
+    "organized table": ({**ORGANIZED, "materialized": "organized_table"}, "stock table"),
+    "organized insert_overwrite": ({**ORGANIZED, **OVERWRITE}, "stock insert_overwrite"),
+    "organized append": ({**ORGANIZED, **APPEND}, "stock append"),
 }
 
 

@@ -37,27 +37,20 @@
     {% do spark_bucketing.alter_relation(target_relation, reconciled.added, none, layout, existing) %}
     {% do spark_bucketing.merge_organized(target_relation, new_rows, merge, layout, existing) %}
     {% do spark_bucketing.drop_tables([input] if input else []) %}
-  {%- else -%}
-    {%- set input = spark_bucketing.load_input(target_relation, source, reconciled.columns, layout, sorted_by=layout.partition_by + layout.implicit_partition_by) -%}
-    {%- set rows_per_file = spark_bucketing.rows_per_file(input, reconciled.columns, layout, target_relation, existing) -%}
-    {%- set plan = spark_bucketing.plan_files(target_relation, input, layout, rows_per_file) -%}
-    {%- if rebuild or (increment.strategy == 'insert_overwrite' and not layout.partition_by) -%}
-      {%- set finished = spark_bucketing.build_organized_table(target_relation, input, plan, reconciled.columns, layout) -%}
-      {% do spark_bucketing.swap_relations(finished, target_relation, existing) %}
+  {%- elif spark_bucketing.overwrites_files(layout) and (rebuild or existing.has_file_statistics) -%}
+    {%- if rebuild -%}
+      {% do spark_bucketing.build_table(target_relation, [source], reconciled.columns, layout, existing) %}
     {%- else -%}
       {% do spark_bucketing.alter_relation(target_relation, reconciled.added, none, layout, existing) %}
-      {#- Appends files, or replaces the partitions of the new rows. -#}
-      {%- if plan.rows -%}
-        {%- set insert = spark_bucketing.insert_clause(target_relation, layout, overwrite=increment.strategy == 'insert_overwrite') -%}
-        {#- The files of this run are newer than 10 minutes ago, even if clocks differ. -#}
-        {%- set since = (modules.datetime.datetime.now().timestamp() - 600) | int * 1000000 -%}
-        {% do spark_bucketing.insert_organized(insert, input, plan, reconciled.columns, layout) %}
-        {% do spark_bucketing.write_file_statistics(target_relation, spark_bucketing.table_columns(spark_bucketing.quote_relation(target_relation)), layout, since) %}
-      {%- else -%}
-        {% call statement('main') -%} select 'no new rows' as message {%- endcall %}
-      {%- endif -%}
+      {% do spark_bucketing.set_file_sizes(target_relation, layout, existing) %}
+      {%- set overwrite = ('dynamic' if layout.partition_by else 'static') if increment.strategy == 'insert_overwrite' else none -%}
+      {% do spark_bucketing.insert_rows(target_relation, source, reconciled.columns, layout, overwrite) %}
     {%- endif -%}
-    {% do spark_bucketing.drop_tables([plan.relation, input]) %}
+  {%- elif rebuild or (increment.strategy == 'insert_overwrite' and not layout.partition_by) -%}
+    {% do spark_bucketing.build_organized_table(target_relation, source, reconciled.columns, layout, existing) %}
+  {%- else -%}
+    {% do spark_bucketing.alter_relation(target_relation, reconciled.added, none, layout, existing) %}
+    {% do spark_bucketing.add_organized_rows(target_relation, source, reconciled.columns, layout, existing, overwrite=increment.strategy == 'insert_overwrite') %}
   {%- endif -%}
   {%- if not rebuild -%}
     {% do spark_bucketing.persist_changed_docs(target_relation) %}

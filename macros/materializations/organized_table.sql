@@ -9,11 +9,11 @@
   {%- set source = spark_bucketing.model_source(compiled_code) -%}
   {%- set columns = spark_bucketing.query_columns(source) -%}
   {%- set layout = spark_bucketing.resolve_organized_layout(layout, columns) -%}
-  {%- set input = spark_bucketing.load_input(target_relation, source, columns, layout, sorted_by=layout.partition_by + layout.implicit_partition_by) -%}
-  {%- set rows_per_file = spark_bucketing.rows_per_file(input, columns, layout, target_relation, existing) -%}
-  {%- set plan = spark_bucketing.plan_files(target_relation, input, layout, rows_per_file) -%}
-  {% do spark_bucketing.swap_relations(spark_bucketing.build_organized_table(target_relation, input, plan, columns, layout), target_relation, existing) %}
-  {% do spark_bucketing.drop_tables([plan.relation, input]) %}
+  {%- if spark_bucketing.overwrites_files(layout) -%}
+    {% do spark_bucketing.build_table(target_relation, [source], columns, layout, existing) %}
+  {%- else -%}
+    {% do spark_bucketing.build_organized_table(target_relation, source, columns, layout, existing) %}
+  {%- endif -%}
 
   {% do apply_grants(target_relation, config.get('grants'), should_revoke(existing, full_refresh_mode=true)) %}
 

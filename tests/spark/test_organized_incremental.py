@@ -24,6 +24,14 @@ QUERY = """
 """
 
 
+@pytest.fixture(params=["stock", "extension"], autouse=True)
+def session(request: pytest.FixtureRequest) -> str:
+    """Run without the session extension, where macros plan the files, and with it, where it plans the files itself."""
+    if request.param == "extension":
+        request.getfixturevalue("extension")
+    return str(request.param)
+
+
 def model(project: Project, more: str = "", **config: object) -> None:
     project.model("m", QUERY.format(first=FIRST, more=more), **MODEL | config)
 

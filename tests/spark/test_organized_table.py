@@ -250,7 +250,6 @@ def test_partitions_of_every_type_are_written(project: Project, extension: None,
     for pair in pairs:
         partition = f"concat_ws(',', {', '.join(pair)})"
         assert sorted(rows_of_files(project, pair, partition).values()) == [[9, 8, 8, 8]] * 3, pair
-        assert set(writing_tasks(project.files(pair)).values()) == {1}
         assert project.rows(content.format(project.table(pair))) == expected, pair
 
 

@@ -125,7 +125,9 @@ class OrganizedTable:
         self.learn()
 
     def _write(self, table: str, rows: str, how: str = "into") -> None:
-        self.sql(f"insert {how} {{db}}.{table} select /*+ repartition_by_range(3, o) */ id, o, v, ds from ({rows})")
+        # Like another writer, this writes files without statistics.
+        with setting(self.spark, "spark.bucketing.write.distribute", "false"):
+            self.sql(f"insert {how} {{db}}.{table} select /*+ repartition_by_range(3, o) */ id, o, v, ds from ({rows})")
 
     def write_file_statistics_report(self, table: str, files: set[str] | None = None) -> None:
         """Write a part of the file statistics for these files, or for all files."""

@@ -42,13 +42,14 @@ class Statement(NamedTuple):
     effect: Callable[[Rows], Rows]
 
 
-def statement(seed: int, number: int) -> Statement:
-    """Return one of the statements of a seed."""
+def statement(layout: str, seed: int, number: int) -> Statement:
+    """Return one of the statements of a seed. A killed INSERT INTO may leave rows in a bucketed table."""
     chosen = random.Random(seed * 100_000 + number)
     divisor = chosen.choice([3, 7, 50])
     rest = chosen.randrange(divisor)
-    (kind,) = chosen.choices([_merge, _overwrite, _update, _move, _delete], weights=[4, 3, 1, 1, 1])
-    return _merge(chosen.randrange(200), number) if kind == _merge else kind(divisor, rest)
+    kinds = {_merge: 4, _overwrite: 3, _update: 1, _move: 1, _delete: 1, _append: 3 if layout == "organized" else 0}
+    (kind,) = chosen.choices(list(kinds), list(kinds.values()))
+    return kind(chosen.randrange(200), number) if kind in (_merge, _append) else kind(divisor, rest)
 
 
 def _update(divisor: int, rest: int) -> Statement:
@@ -89,6 +90,17 @@ def _overwrite(divisor: int, rest: int) -> Statement:
     return Statement(f"insert overwrite t {rows}", effect)
 
 
+def _append(low: int, number: int) -> Statement:
+    def effect(rows: Rows) -> Rows:
+        return rows | {key: (key, number, f"p{key % 7}") for key in range(low, low + 60) if key not in rows}
+
+    return Statement(
+        f"insert into t select id, cast(id as int), {number}, concat('p', id % 7) from range({low}, {low + 60})"
+        " where id not in (select id from t)",
+        effect,
+    )
+
+
 def _merge(low: int, number: int) -> Statement:
     def effect(rows: Rows) -> Rows:
         after = dict(rows)
@@ -127,7 +139,7 @@ def _loop(spark: Any, layout: str, seed: int, number: int, most: int) -> None:
     _say(rows=rows())
     for step in range(number, number + most) if most else count(number):
         _say(begins=step)
-        spark.sql(statement(seed, step).sql).collect()
+        spark.sql(statement(layout, seed, step).sql).collect()
         _say(ends=step)
         if step == number:
             _say(rows=rows())

@@ -5,7 +5,7 @@
   sources: list of SQL queries in parentheses. Several sources are the batches of a microbatch model, for which the macro does not warn.
 -#}
 {% macro warn_about_small_files(sources, layout) -%}
-  {%- if layout.buckets >= 200 and sources | length == 1 -%}
+  {%- if (layout.buckets or 0) >= 200 and sources | length == 1 -%}
     {%- set plan = run_query('explain cost select * from ' ~ sources[0]).rows[0][0] -%}
     {%- set size = modules.re.search('sizeInBytes=([0-9.]+) ([KMGTPE]?)i?B', plan) -%}
     {%- set bytes = (size.group(1) | float * 1024 ** ' KMGTPE'.index(size.group(2) or ' ')) | int if size else none -%}

@@ -10,13 +10,16 @@
   {#- With seals, the time alone identifies this statement's files: unsealed files are rare, and an INSERT takes longer than most clock skews. -#}
   {%- set before = {'since': (modules.datetime.datetime.now().timestamp() * 1000000) | int, 'writes': []} if layout.bucket_hash != 'spark' and spark_bucketing.extension_enabled()
       else spark_bucketing.before_write(spark_bucketing.table_layout(relation).location) -%}
-  {% do spark_bucketing.insert_bucketed(relation, source, columns, layout, overwrite='dynamic', replace_only=replace_only) %}
+  {% do spark_bucketing.insert_rows(relation, source, columns, layout, overwrite='dynamic', replace_only=replace_only) %}
   {% do spark_bucketing.verify_buckets(relation, layout, before) %}
 {%- endmacro %}
 
 
-{#- Returns whether INSERT OVERWRITE replaces files, so that its query may read the table. -#}
+{#-
+  Returns whether INSERT OVERWRITE replaces files, so that its query may read the table. If so, an INSERT into an organized table also writes the
+  configured files.
+-#}
 {% macro overwrites_files(layout) -%}
   {%- set setting = spark_bucketing.session_settings().get('spark.bucketing.write.atomicoverwrite') -%}
-  {{ return(spark_bucketing.replaces_files(layout) and (setting is none or setting[1] | lower == 'true')) }}
+  {{ return((spark_bucketing.replaces_files(layout) or spark_bucketing.plans_files(layout)) and (setting is none or setting[1] | lower == 'true')) }}
 {%- endmacro %}

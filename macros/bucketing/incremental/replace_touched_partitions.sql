@@ -17,7 +17,7 @@
     {%- do partitions[values[-1]].append(values[:-1]) -%}
   {%- endfor -%}
   {%- set emptied = partitions.false | reject('in', partitions.true) | list -%}
-  {% do spark_bucketing.insert_bucketed(relation, rows, columns, layout, overwrite='dynamic') %}
+  {% do spark_bucketing.insert_rows(relation, rows, columns, layout, overwrite='dynamic') %}
   {%- if emptied -%}
     {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' drop if exists '
         ~ spark_bucketing.partition_specs(layout.partition_by, emptied) | join(', ')) %}

@@ -28,7 +28,7 @@
   {%- for key in ['bucketing.build', 'bucketing.definition', 'bucketing.replaces', 'bucketing.staging_empties', 'bucketing.written_as', 'bucketing_version'] -%}
     {%- do property.update({key: modules.re.findall('(?:^\\[|, )' ~ modules.re.escape(key) ~ '=([^],]*)', properties) | first | default(none)}) -%}
   {%- endfor -%}
-  {%- set file_sizes = dict(modules.re.findall('(?:^\\[|, )(bucketing\\.(?:rows_per_file|target_file_size))=([^],]*)', properties)) -%}
+  {%- set file_sizes = dict(modules.re.findall('(?:^\\[|, )(bucketing\\.(?:rows_per_file|target_file_size|num_files|files_per_partition))=([^],]*)', properties)) -%}
   {#- These properties contain JSON, because column names may contain commas. -#}
   {%- for setting in ['range_by', 'implicit_partition_by'] -%}
     {%- set names = modules.re.findall('bucketing\\.' ~ setting ~ '=(\\[.*?\\])(?=, |\\]$)', properties) | first -%}
@@ -47,6 +47,7 @@
       'replaces': property['bucketing.replaces'],
       'written_as': property['bucketing.written_as'],
       'file_sizes': file_sizes,
+      'has_file_statistics': 'bucketing.range_by=' in properties or 'bucketing.implicit_partition_by=' in properties,
       'empties': property['bucketing.staging_empties'] == 'true',
       'overwrites_dynamically': modules.re.search('(?m)^Storage Properties: .*partitionOverwriteMode=dynamic', text) is not none,
       'file_format': 'parquet' if 'parquet' in storage else ('orc' if 'orc' in storage else provider),

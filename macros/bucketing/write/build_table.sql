@@ -1,6 +1,6 @@
 {#-
   Replaces all rows of a table, or creates it. If only the rows change, one INSERT OVERWRITE of the session extension replaces all files at once.
-  Otherwise, the macro builds an intermediate table, verifies it, and then replaces the whole table with it.
+  Otherwise, the macro builds an intermediate table, verifies it, and then replaces the whole table with it. An organized table needs the extension.
 
   sources: list of relations or queries in parentheses, as SQL, which are written one after another
   columns: list of {name, type[, expression]}
@@ -10,7 +10,7 @@
 {% macro build_table(relation, sources, columns, layout, existing, batches=[none]) -%}
   {% do spark_bucketing.warn_about_small_files(sources, layout) %}
   {%- if not batches[0] and spark_bucketing.keeps_definition(relation, columns, layout, existing) and not spark_bucketing.reads_relation(sources[0], relation) -%}
-    {% do spark_bucketing.insert_bucketed(relation, sources[0], columns, layout, overwrite='static') %}
+    {% do spark_bucketing.insert_rows(relation, sources[0], columns, layout, overwrite='static') %}
     {% do spark_bucketing.verify_buckets(relation, layout) %}
     {%- if layout.partition_by -%}
       {% do spark_bucketing.mark_written(relation) %}
@@ -22,13 +22,13 @@
     {% do spark_bucketing.execute_sql(spark_bucketing.bucketed_table_ddl(tmp, columns, layout)) %}
     {%- for source in sources -%}
       {% do spark_bucketing.log_batch(relation, batches[loop.index0], loop) %}
-      {% do spark_bucketing.insert_bucketed(tmp, source, columns, layout) %}
+      {% do spark_bucketing.insert_rows(tmp, source, columns, layout) %}
     {%- endfor -%}
     {%- if batches[0] -%}
       {% do spark_bucketing.validate_batch_partitions(tmp, layout) %}
     {%- endif -%}
     {% do spark_bucketing.verify_buckets(tmp, layout, build=context['__spark_bucketing_build']) %}
-    {%- if layout.partition_by or not spark_bucketing.extension_enabled() -%}
+    {%- if layout.partition_by or not layout.clustered_by or not spark_bucketing.extension_enabled() -%}
       {#- If an unpartitioned table is sealed, verify_buckets() has already checked that it has this build's id. -#}
       {% do spark_bucketing.mark_written(tmp) %}
       {% do spark_bucketing.validate_build(tmp, spark_bucketing.found_build(tmp), context['__spark_bucketing_build']) %}

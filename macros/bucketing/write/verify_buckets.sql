@@ -9,6 +9,9 @@
   build: string, id of this run's build, which the table must still have, or none if the run did not build the table
 -#}
 {% macro verify_buckets(relation, layout, before=none, source=none, staged=none, build=none) -%}
+  {%- if not layout.clustered_by -%}
+    {{ return(none) }}
+  {%- endif -%}
   {%- set conditions = [] -%}
   {%- if spark_bucketing.extension_enabled() -%}
     {%- set loose = [] -%}

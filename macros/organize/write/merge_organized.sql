@@ -13,7 +13,7 @@
 {%- endmacro %}
 
 
-{#- Sets the target size of a file, which the extension reads from the table. -#}
+{#- Sets the size or number of files, which the extension reads from the table. -#}
 {% macro set_file_sizes(relation, layout, existing) -%}
   {%- set properties = spark_bucketing.file_size_properties(layout) -%}
   {%- for key in existing.file_sizes.keys() | reject('in', properties) -%}
@@ -25,10 +25,10 @@
 {%- endmacro %}
 
 
-{#- Returns the table properties that state the target size of a file. -#}
+{#- Returns the table properties that state the size or number of files. -#}
 {% macro file_size_properties(layout) -%}
   {%- set setting = layout.file_count.setting -%}
-  {{ return({'bucketing.' ~ setting: layout.file_count.value | string} if setting in ['rows_per_file', 'target_file_size'] else {}) }}
+  {{ return({'bucketing.' ~ setting: layout.file_count.value | string} if setting != 'range_boundaries_from' else {}) }}
 {%- endmacro %}
 
 

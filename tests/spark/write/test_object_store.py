@@ -37,12 +37,15 @@ STATEMENTS = {
     "delete": "delete from t where p = 1",
     "overwrite": OVERWRITE,
     "static overwrite": OVERWRITE.replace("select", "select /*+ partition_overwrite_mode('static') */"),
+    "append": OVERWRITE.replace("overwrite", "into"),
 }
 
 
 def rows_after(name: str, of: str) -> Rows:
     if name == "merge":
         return MERGED
+    if name == "append":
+        return [*OLD, *NEW]
     added = [] if name == "delete" else NEW
     return (
         added
@@ -72,7 +75,12 @@ def rows(tables: Tables) -> Rows:
     return sorted(tables.sql("select k, v, p from t"))  # type: ignore[arg-type]
 
 
-CASES = [(of, name) for of in TABLES for name in STATEMENTS if (of, name) != ("organized", "overwrite")]
+CASES = [
+    (of, name)
+    for of in TABLES
+    for name in STATEMENTS
+    if (of, name) != ("organized", "overwrite") and (of == "organized" or name != "append")
+]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +109,7 @@ def test_statement_takes_effect_as_a_whole_or_not_at_all(
             found = rows(tables)
             kept["old" if found == OLD else "new"] += 1
             assert found in (OLD, new), changes
-            if found == OLD or "merge" not in name:
+            if found == OLD or name not in ("merge", "append"):
                 tables.sql(statement)
             tables.sql("alter table t recover files")
             assert rows(tables) == new, changes

@@ -168,8 +168,9 @@ def contents(tables: Tables, name: str, of: str) -> tuple[object, object]:
 def test_rows_are_those_of_sparks_own_overwrite(
     tables: Tables, spark: SparkSession, tmp_path: Path, of: str, case: str
 ) -> None:
-    for name in ("atomic", "stock"):
-        create(tables, name, of)
+    for name, value in (("atomic", "true"), ("stock", "false")):
+        with setting(spark, ATOMIC, value):
+            create(tables, name, of)
     for statement in BY_TABLE.get(of, STATEMENTS)[case]:
         for name, value in (("atomic", "true"), ("stock", "false")):
             with setting(spark, ATOMIC, value):

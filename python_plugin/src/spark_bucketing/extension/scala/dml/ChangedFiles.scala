@@ -10,24 +10,12 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.read.BucketTasks
-import org.apache.spark.sql.bucketing.write.{FileReplacement, Move}
+import org.apache.spark.sql.bucketing.write._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
-import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, Sort}
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
-
-/**
- * A part of the new rows that one task writes.
- *
- * @param partition the key of the partition
- * @param bytes the approximate size of the rows
- * @param limit the maximum number of rows of a file
- * @param bucket the bucket in the names of the files
- */
-case class Slot(partition: Seq[Any], bytes: Double, limit: Long, bucket: Option[Int])
 
 /** The new files of a statement, which replace the touched files. */
 abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapshot: TableSnapshot, changed: ChangedRows, touched: Touched) {
@@ -84,9 +72,9 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
   private def sorted(content: LogicalPlan): LogicalPlan = {
     val (rows, rest) = content.output.splitAt(target.size)
     val slot = Alias(SlotOf(rest, routing), "slot")()
-    val project = Project(rows ++ Seq(slot, Alias(ChangedRows.hash(rows), "hash")(), rest(1)), content)
+    val project = Project(rows ++ Seq(slot, Alias(FileStatisticsWriter.hash(rows), "hash")(), rest(1)), content)
     val sorts = (slot.toAttribute +: order.map(column => rows(at(column)))).map(SortOrder(_, Ascending))
-    Sort(sorts, global = false, byBucket.fold[LogicalPlan](RowsBySlot(slot.toAttribute, tasks, project))(_(project)))
+    Sort(sorts, global = false, byBucket.fold[LogicalPlan](RowsBySlot(slot.toAttribute, RowsBySlot.tasks(cores, slots.map(_.bytes)), project))(_(project)))
   }
 
   /** Distributes rows, whose first columns are those of the target, so that one task has all rows of a bucket. None to distribute them by slot. */
@@ -95,17 +83,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
   protected def cores: Int = BucketTasks.cores(session)
   protected lazy val total: Double = slots.map(_.bytes).sum
 
-  /** The preferred number of tasks. Few tasks write many small files, and each core has several tasks. */
-  protected def preferredTasks: Long = math.max(ChangedFiles.TasksPerCore * cores, (total / ChangedFiles.BytesPerTask).toLong).max(1)
-
-  /** Returns the task of each slot. */
-  private def tasks: Seq[Int] = {
-    val size = math.max(1, total / preferredTasks)
-    slots.map(_.bytes).scanLeft(0.0)(_ + _).init.map(bytes => (bytes / size).toLong).foldLeft((Vector.empty[Int], -1L, -1)) { case ((all, last, task), place) =>
-      val next = if (place == last) task else task + 1
-      (all :+ next, place, next)
-    }._1
-  }
+  protected def preferredTasks: Long = RowsBySlot.preferredTasks(cores, total)
 
   protected def at(column: StructField): Int = target.indexWhere(_.name.equalsIgnoreCase(column.name))
 
@@ -121,10 +99,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
     else folders.get(partition).fold(replacement.moveTo(from, specOf(partition), from.getName))(folder => Move(from, new Path(folder, from.getName), None, isNewPartition = false))
   }
 
-  protected def specOf(values: Seq[Any]): TablePartitionSpec = snapshot.partition.zip(values).map { case (column, value) =>
-    val text = Cast(Literal.create(GroupKey.valueOf(value, column.dataType), column.dataType), StringType, Some(SQLConf.get.sessionLocalTimeZone)).eval()
-    column.name -> Option(text).fold(ExternalCatalogUtils.DEFAULT_PARTITION_NAME)(_.toString)
-  }.toMap
+  protected def specOf(values: Seq[Any]): TablePartitionSpec = GroupKey.specOf(snapshot.partition, values)
 
   /** Reads files again. Returns the row counts and hashes of each file. */
   protected def sums(files: Seq[TableFile], stored: Stored): Map[Int, FileSums] = {
@@ -148,9 +123,6 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
 }
 
 object ChangedFiles {
-  private val TasksPerCore = 3
-  private val BytesPerTask: Long = 128L << 20
-
   def of(session: SparkSession, statement: ChangeRows, snapshot: TableSnapshot, changed: ChangedRows, touched: Touched): ChangedFiles = snapshot match {
     case organized: OrganizedSnapshot => new ChangedRanges(session, statement, organized, changed, touched)
     case bucketed: BucketedSnapshot => new ChangedBuckets(session, statement, bucketed, changed, touched)

@@ -4,13 +4,9 @@ package dml
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.metadata.{FileStatistics, Replacement}
-import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
-import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
-import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.types.UTF8String
+import org.apache.spark.sql.bucketing.write._
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.types.StructField
 
 /** The new files of an organized table. The rows of a range stay together, small ranges are combined, and large ranges are split. */
 class ChangedRanges(
@@ -76,29 +72,8 @@ class ChangedRanges(
     refuse(bins.indices.count(i => bins(i).rows.exists(_ != written.getOrElse(i, 0L))) -> "range(s) whose row count is wrong")
   }
 
-  /** Writes the statistics of the new files. */
-  override def record(files: Seq[NewFile], folder: Path, written: Seq[FileStatus]): Unit = if (files.nonEmpty) {
-    val schema = StructType(columns.attributes.filter(_.name != "path").map(column => StructField(column.name, column.dataType)))
-    val opener = FileOpener(session, new ParquetFileFormat, Map.empty, schema)
-    val context = opener.context(0, 0)
-    val part = new Path(folder, s"${Replacement.Staged}/statistics/part-00000${opener.extension(context)}")
-    val project = UnsafeProjection.create(schema.map(_.dataType).toArray)
-    val writer = opener.open(part, context)
-    try files.zip(written).foreach { case (file, status) => writer.write(project(statistics(file, status))) } finally writer.close()
-    val fs = part.getFileSystem(Compat.hadoopConf(session))
-    val parts = new Path(new Path(snapshot.table.location), FileStatistics.Folder)
-    fs.mkdirs(parts)
-    if (!fs.rename(part.getParent, new Path(parts, folder.getName))) throw new java.io.IOException(s"${part.getParent} cannot be renamed to $parts/${folder.getName}")
-  }
-
-  private def statistics(file: NewFile, status: FileStatus): InternalRow = {
-    def struct(of: StructType, values: Seq[Any]) = if (of.isEmpty) Nil else Seq(InternalRow.fromSeq(values))
-    val partition = slots(file.slot).partition.zip(columns.partition).map { case (value, column) => GroupKey.valueOf(value, column.dataType) }
-    InternalRow.fromSeq(Seq(UTF8String.fromString(FileStatistics.lastNames(status.getPath, depth)), status.getLen, status.getModificationTime * 1000)
-      ++ struct(columns.partition, partition) ++ struct(columns.implicitPartition, file.implicitPartition)
-      ++ struct(columns.organized, Seq(file.lower)) ++ struct(columns.organized, Seq(file.upper))
-      ++ Seq(if (columns.organized.isEmpty) null else file.nulls, file.rows, Decimal(BigDecimal(file.hashes), 38, 0)))
-  }
+  override def record(files: Seq[NewFile], folder: Path, written: Seq[FileStatus]): Unit =
+    new FileStatisticsWriter(session, snapshot.table).write(folder, files.zip(written).map { case (file, status) => (file, slots(file.slot).partition, status) })
 
   override def check(files: Seq[NewFile], stored: Stored): Unit = {
     val known = bins.filter(_.rows.nonEmpty).flatMap(_.files)

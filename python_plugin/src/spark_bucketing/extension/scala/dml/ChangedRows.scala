@@ -3,6 +3,7 @@ package dml
 
 import org.apache.spark.sql.bucketing.metadata.{Seal, SealedSpec}
 import org.apache.spark.sql.bucketing.read.{FixedFiles, SealedFileIndex}
+import org.apache.spark.sql.bucketing.write.FileStatisticsWriter
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
@@ -12,13 +13,6 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.datasources.{FileIndex, HadoopFsRelation, LogicalRelation, PartitionDirectory}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{BooleanType, IntegerType, MapType, StringType, StructType}
-
-/**
- * Rows of a source, stored for the duration of a statement.
- *
- * @param id a column with a unique number
- */
-case class SourceRows(plan: LogicalPlan, id: Attribute)
 
 /**
  * The row-level plans of a statement: the rows of the target, joined with the source, and the action for each row. The first action whose
@@ -165,7 +159,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
     val rows = scan(files)
     val (joined, present) = withSource(rows)
     val acted = withAction(joined, present)
-    Project(Seq(file, acted.action, Alias(ChangedRows.hash(rows.output.init), "hash")()), acted.plan)
+    Project(Seq(file, acted.action, Alias(FileStatisticsWriter.hash(rows.output.init), "hash")()), acted.plan)
   }
 
   /** Joins rows of the target with the source. Returns at most one row for each of them, and whether it matches. */
@@ -224,11 +218,6 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
 
 object ChangedRows {
   val File: String = "__spark_bucketing_file"
-
-  /** Returns the hash of a row in the file statistics. Spark cannot hash some types, so their values are cast to strings. */
-  def hash(columns: Seq[Attribute]): Expression = new XxHash64(columns.map { column =>
-    if (column.dataType.existsRecursively(of => of.isInstanceOf[MapType] || of.typeName == "variant")) Cast(column, StringType, Some(SQLConf.get.sessionLocalTimeZone)) else column
-  })
 }
 
 /** Selected files of a table. The id of a file is an additional partition value. */

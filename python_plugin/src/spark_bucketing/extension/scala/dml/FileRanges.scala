@@ -4,9 +4,9 @@ package dml
 import java.util.BitSet
 
 import org.apache.spark.sql.bucketing.metadata.{ColumnStats, FileStats}
+import org.apache.spark.sql.bucketing.write.RangeOrder
 import org.apache.spark.sql.catalyst.expressions.Expression
-import org.apache.spark.sql.catalyst.util.TypeUtils
-import org.apache.spark.sql.types.{DataType, StructField}
+import org.apache.spark.sql.types.StructField
 
 /**
  * The place of rows in a table.
@@ -23,21 +23,6 @@ object Cell {
   val Nulls: Int = -2
   /** The range of files without statistics. */
   val Unknown: Int = -1
-}
-
-/** Compares values of the range column, which may be missing. */
-case class RangeOrder(dataType: Option[DataType]) {
-  @transient lazy val ordering: Ordering[Any] = dataType.map(TypeUtils.getInterpretedOrdering).orNull
-
-  /** Returns the number of boundaries that are not above the value. The boundaries are ascending. */
-  def search(boundaries: Array[Any], value: Any): Int = {
-    var (from, until) = (0, boundaries.length)
-    while (from < until) {
-      val middle = (from + until) >>> 1
-      if (ordering.lteq(boundaries(middle), value)) from = middle + 1 else until = middle
-    }
-    from
-  }
 }
 
 /**

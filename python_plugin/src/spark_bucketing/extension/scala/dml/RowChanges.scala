@@ -13,7 +13,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.ddl.MergeChecks
 import org.apache.spark.sql.bucketing.metadata.{FilesDigest, Replacement}
-import org.apache.spark.sql.bucketing.write.{ConcurrentChange, FileReplacement}
+import org.apache.spark.sql.bucketing.write.{ConcurrentChange, FileReplacement, Stored}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.execution.SQLExecution
@@ -50,10 +50,10 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
     val seen = replacement.last
     val stored = new Stored(session)
     try {
-      val source = replacement.before(seen)(stored.source(statement))
+      val source = replacement.before(seen)(SourceRows.of(statement, stored))
       val partitions = statement.partitionFilters ++ source.toSeq.flatMap(SourcePartitions.filters(statement, stored, _))
       val snapshot = TableSnapshot.now(session, table, statement, partitions)
-      val rowsId = source.filter(_ => statement.checks(MergeChecks.Once) && !statement.hasSubqueries).map(of => s"${statement.id} ${stored.hash(of)}")
+      val rowsId = source.filter(_ => statement.checks(MergeChecks.Once) && !statement.hasSubqueries).map(of => s"${statement.id} ${of.hash(stored)}")
       if (rowsId.exists(id => replacement.merged(seen).contains(mergedId(id, snapshot.files.map(_.status))))) {
         logInfo(s"The last change of ${table.identifier.unquotedString} has already merged these rows.")
         return RowCounts(0, 0, 0)

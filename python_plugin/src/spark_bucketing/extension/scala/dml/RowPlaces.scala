@@ -3,6 +3,7 @@ package dml
 
 import org.apache.spark.sql.bucketing.metadata.SealedSpec
 import org.apache.spark.sql.bucketing.read.FileStatisticsColumns
+import org.apache.spark.sql.bucketing.write.GroupKey
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression}
 import org.apache.spark.sql.types.{StructField, StructType}

@@ -1,30 +1,7 @@
 package org.apache.spark.sql.bucketing
 package dml
 
-import org.apache.spark.sql.{AnalysisException, SparkSession}
-import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
-import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.execution.exchange.{REPARTITION_BY_NUM, ShuffleExchangeExec}
-import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType}
-
-/** Finds the slot of a row. */
-trait SlotRouting extends Serializable {
-
-  /**
-   * @param file the file of the row; -1 for an inserted row
-   * @param isNew whether the statement changes the row
-   * @param place the values of the columns that determine its place
-   */
-  def slotOf(file: Int, isNew: Boolean, place: => Seq[Any]): Int
-
-  protected def unexpected: AnalysisException = Compat.refusal("Cannot write the changed rows of the table. Nothing has been replaced.",
-    "a source row that changed while the statement ran", "source rows that stay the same", "run it again when no other process changes its source tables")
-}
+import org.apache.spark.sql.bucketing.write.SlotRouting
 
 /**
  * Slots are parts of bins. Most bins have one slot. Rows that do not change stay in the range of their file.
@@ -50,41 +27,5 @@ class BucketRouting(places: BucketPlaces, slotOfFile: Map[Int, Int], slotOfCell:
   override def slotOf(file: Int, isNew: Boolean, place: => Seq[Any]): Int = {
     val known = if (isNew) None else slotOfFile.get(file)
     known.getOrElse(slotOfCell.getOrElse(places.cellOf(place), throw unexpected))
-  }
-}
-
-/** The slot of a row, from its file, whether it is new, and the values of the columns that determine its place. */
-case class SlotOf(children: Seq[Expression], routing: SlotRouting) extends Expression with CodegenFallback {
-  override def nullable: Boolean = false
-  override def dataType: DataType = IntegerType
-  override def eval(row: InternalRow): Any =
-    routing.slotOf(children.head.eval(row).asInstanceOf[Int], children(1).eval(row).asInstanceOf[Boolean], children.drop(2).map(_.eval(row)))
-  override protected def withNewChildrenInternal(changed: IndexedSeq[Expression]): Expression = copy(children = changed)
-}
-
-/**
- * Distributes rows over tasks by slot.
- *
- * @param tasks the task of each slot, ascending
- */
-case class RowsBySlot(slot: Attribute, tasks: Seq[Int], child: LogicalPlan) extends UnaryNode {
-  override def output: Seq[Attribute] = child.output
-  override protected def withNewChildInternal(changed: LogicalPlan): LogicalPlan = copy(child = changed)
-}
-
-private class SlotPartitioning(slot: Expression, tasks: Seq[Int]) extends HashPartitioning(Seq(slot), tasks.last + 1) {
-  override def partitionIdExpression: Expression = GetArrayItem(Literal.create(tasks, ArrayType(IntegerType, containsNull = false)), expressions.head)
-  override def copy(expressions: Seq[Expression], numPartitions: Int): HashPartitioning = new SlotPartitioning(expressions.head, tasks)
-  override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): HashPartitioning = copy(children, numPartitions)
-  override def canEqual(other: Any): Boolean = other.isInstanceOf[SlotPartitioning]
-  override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
-  override def hashCode: Int = 31 * super.hashCode + 3
-}
-
-/** Plans the shuffle like an explicit repartition, so that adaptive execution neither coalesces nor splits it. */
-case class PlanRowsBySlot(session: SparkSession) extends SparkStrategy {
-  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case rows: RowsBySlot => ShuffleExchangeExec(new SlotPartitioning(rows.slot, rows.tasks), planLater(rows.child), REPARTITION_BY_NUM) :: Nil
-    case _ => Nil
   }
 }

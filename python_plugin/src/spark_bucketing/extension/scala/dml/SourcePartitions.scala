@@ -3,6 +3,7 @@ package dml
 
 import scala.collection.mutable
 
+import org.apache.spark.sql.bucketing.write.Stored
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
 import org.apache.spark.sql.catalyst.expressions._

@@ -8,11 +8,12 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.bucketing.read._
+import org.apache.spark.sql.bucketing.write.{FileCounts, GroupKey}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
-import org.apache.spark.sql.types.{BinaryType, DataType, DoubleType, FloatType, StructType}
+import org.apache.spark.sql.types.StructType
 
 /**
  * A file of a table.
@@ -66,9 +67,9 @@ class OrganizedSnapshot(
   /** The target number of rows of a file. Without a property, files keep their average size. */
   val rowsPerFile: Long = {
     def property(key: String) = table.properties.get(key).flatMap(text => scala.util.Try(text.trim.toLong).toOption).filter(_ > 0)
-    property(OrganizedSnapshot.RowsPerFile)
-      .orElse(property(OrganizedSnapshot.TargetFileSize).map(bytes => (bytes / bytesPerRow).toLong))
-      .getOrElse(if (knownFiles > 0) knownRows / knownFiles else (OrganizedSnapshot.DefaultSize / bytesPerRow).toLong)
+    property(FileCounts.RowsPerFile)
+      .orElse(property(FileCounts.TargetFileSize).map(bytes => (bytes / bytesPerRow).toLong))
+      .getOrElse(if (knownFiles > 0) knownRows / knownFiles else (FileCounts.DefaultSize / bytesPerRow).toLong)
       .max(1)
   }
 
@@ -89,11 +90,6 @@ class OrganizedSnapshot(
 
 private object OrganizedSnapshot {
 
-  /** Table properties with the target size of a file. */
-  val RowsPerFile = "bucketing.rows_per_file"
-  val TargetFileSize = "bucketing.target_file_size"
-
-  val DefaultSize: Long = 128L << 20
   val SamplesPerFile = 20L
 }
 
@@ -190,29 +186,4 @@ object TableSnapshot {
 
   private def isSealed(files: Seq[FileStatus], seal: Seal): Boolean = PartitionFiles.digest(files) == seal.files &&
     files.forall(file => BucketFiles.bucketOf(file.getPath.getName, seal.spec.hash).exists(_ < seal.spec.numBuckets))
-}
-
-/** The values of the partition and implicit partition columns of a group of files, in a form that can be compared. */
-object GroupKey {
-
-  def of(columns: FileStatisticsColumns, partition: InternalRow, stats: Option[FileStats]): Seq[Any] =
-    of(partition.copy().toSeq(columns.partition) ++ columns.implicitPartition.map(column => stats.map(_.column(column).lower).orNull))
-
-  /** Equal values have equal keys: NaN is equal to itself, -0.0 is equal to 0.0, and arrays of the same bytes are equal. */
-  def of(values: Seq[Any]): Seq[Any] = values.map {
-    case value: Double => java.lang.Double.doubleToLongBits(value + 0.0)
-    case value: Float => java.lang.Float.floatToIntBits(value + 0.0f)
-    case bytes: Array[Byte] => bytes.toSeq
-    case other => other
-  }
-
-  /** Returns the value of a key in Spark's internal format. */
-  def valueOf(key: Any, dataType: DataType): Any = (dataType, key) match {
-    case (DoubleType, bits: Long) => java.lang.Double.longBitsToDouble(bits)
-    case (FloatType, bits: Int) => java.lang.Float.intBitsToFloat(bits)
-    case (BinaryType, bytes: Seq[_]) => bytes.asInstanceOf[Seq[Byte]].toArray
-    case _ => key
-  }
-
-  def copied(key: Seq[Any]): Seq[Any] = key.map(InternalRow.copyValue)
 }

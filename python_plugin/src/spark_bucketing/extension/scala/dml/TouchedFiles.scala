@@ -10,6 +10,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.ddl.MergeChecks
+import org.apache.spark.sql.bucketing.write.{GroupKey, Stored}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -131,7 +132,7 @@ object TouchedFiles {
   def explain(session: SparkSession, statement: ChangeRows): (String, SparkPlan) = {
     val snapshot = TableSnapshot.now(session, Compat.current(session, statement.table), statement, statement.partitionFilters)
     val stored = new Stored(session, runs = false)
-    val touching = new TouchedFiles(session, statement, snapshot, stored, stored.source(statement))
+    val touching = new TouchedFiles(session, statement, snapshot, stored, SourceRows.of(statement, stored))
     val found = touching.fitting
     val plan = if (statement.isMerge) touching.rows.matches(found) else touching.rows.changes(found, None, None)
     val keys = if (statement.isMerge) ", before the keys of the source are compared" else ""

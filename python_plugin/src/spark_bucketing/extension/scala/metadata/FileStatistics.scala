@@ -61,6 +61,12 @@ class FileStatistics(parts: Set[Path], files: Map[String, Seq[FileStats]], depth
 
   def isEmpty: Boolean = files.isEmpty
 
+  /** The average size of a row, if there are rows. The statistics may include deleted files. */
+  def bytesPerRow: Option[Double] = {
+    val all = files.valuesIterator.flatten.toSeq
+    Some(all.map(_.rows).sum).filter(_ > 0).map(rows => all.map(_.bytes).sum.toDouble / rows)
+  }
+
   /** Returns the statistics in these files. Reads only new files, because the others never change. After a deletion, reads all files again. */
   private def of(now: Seq[FileStatus], read: Seq[FileStatus] => Seq[(String, FileStats)]): FileStatistics = {
     val paths = now.map(_.getPath).toSet

@@ -42,7 +42,7 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
     if (!hints.isEmpty && overwrite.isEmpty) hinted
     // The wrapped command also requires the ordering for a bucket hash that stock Spark cannot write.
     else if (sealable || overwrite.isDefined || !SealedWrites.hashOf(buckets.options).isWrittenByStockSpark)
-      sealedWrite(buckets, table.filter(_ => sealable), overwrite, hints)
+      sealedWrite(if (overwrite.exists(_.isOrganized)) BucketedWrites.unshuffled(buckets) else buckets, table.filter(_ => sealable), overwrite, hints)
     else buckets
   }
 
@@ -109,15 +109,17 @@ object BucketedWrites {
   private def isSealable(write: V1WriteCommand): Boolean =
     write.query.outputOrdering.isEmpty && SQLConf.get.maxConcurrentOutputFileWriters == 0
 
-  private def isDistributed(query: LogicalPlan): Boolean = query match {
+  /** Returns whether a macro of this package has distributed the rows. */
+  def isDistributed(query: LogicalPlan): Boolean = query match {
     case Project(_, child) => isDistributed(child)
+    case sort: Sort if !sort.global => isDistributed(sort.child)
     case RepartitionByExpression(Seq(key: AttributeReference), _, _, _) => key.name == MacrosKey
     case _: BucketedRows => true
     case _ => false
   }
 
   /**
-   * Returns the query without its topmost shuffles and sorts, which are useless below the shuffle by bucket. Shuffles and
+   * Returns the query without its topmost shuffles and sorts, which are useless below the shuffle by bucket or file. Shuffles and
    * sorts below a computed column stay, because the column may depend on the order of the rows or on the number of tasks.
    */
   private def unshuffled(query: LogicalPlan): LogicalPlan = query match {
@@ -127,6 +129,9 @@ object BucketedWrites {
     case sort: Sort => unshuffled(sort.child)
     case _ => query
   }
+
+  private def unshuffled(write: V1WriteCommand): V1WriteCommand =
+    write.withNewChildren(unshuffled(write.query) :: Nil).asInstanceOf[V1WriteCommand]
 
   private def isCheap(column: Expression): Boolean = column match {
     case Alias(child, _) => isCheap(child)

@@ -12,7 +12,7 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.metadata.{BucketFiles, TableFiles}
+import org.apache.spark.sql.bucketing.metadata.{BucketFiles, FileStatistics, TableFiles}
 import org.apache.spark.sql.bucketing.read.CurrentReads
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
@@ -27,6 +27,9 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, InsertIntoH
  * Statements that overwrite different partitions may run at the same time. If a replacement of another statement is under way, this one waits, and then
  * replaces the files that the partitions have by then.
  *
+ * INSERT INTO an organized table runs in the same way, but replaces no files.
+ *
+ * @param overwrites whether the statement is an INSERT OVERWRITE
  * @param isDynamic whether the statement overwrites only the partitions that it has rows for
  * @param static the static partition values in the statement
  * @param read None if the query does not read the table; otherwise, what it reads. If another statement has changed the table since, the new rows may be
@@ -34,8 +37,8 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, InsertIntoH
  * @param replaceOnly checks the rows to replace, if the statement has the hint
  */
 class FileOverwrite(
-    session: SparkSession, table: CatalogTable, isDynamic: Boolean, static: TablePartitionSpec, read: Option[FilesRead], replaceOnly: Option[ReplaceOnly])
-    extends Logging {
+    session: SparkSession, val table: CatalogTable, overwrites: Boolean, isDynamic: Boolean, static: TablePartitionSpec, val isOrganized: Boolean,
+    read: Option[FilesRead], replaceOnly: Option[ReplaceOnly]) extends Logging {
 
   private val root = new Path(new Path(table.location), FileOverwrite.Folder)
   private val fs = root.getFileSystem(Compat.hadoopConf(session))
@@ -44,9 +47,11 @@ class FileOverwrite(
    * Runs the statement.
    *
    * @param write writes the new files into a directory, in subdirectories by partition, and returns their number
+   * @param record writes what the table records about the files, into the directory of the replacement. Its arguments are the paths that the files had
+   *               in the first directory, and the files at their final paths
    * @return the final name of each written file
    */
-  def run(write: Path => Long): String => String = {
+  def run(write: Path => Long)(record: (Path, Seq[(Path, FileStatus)]) => Unit = (_, _) => ()): String => String = {
     FileOverwrite.clean(root, fs)
     val folder = fs.makeQualified(new Path(root, s"${System.currentTimeMillis}-${UUID.randomUUID}"))
     try {
@@ -54,7 +59,7 @@ class FileOverwrite(
       // The statement would replace old files without their new files.
       if (files.size < number) throw Compat.refusal(s"Cannot replace files of ${table.identifier.quotedString}.", s"${files.size} new files in $folder",
         s"$number new files, as reported by the tasks", "run it again; nothing has been replaced")
-      replace(files.map(file => specOf(file.getParent, folder) -> file))
+      replace(files.map(file => specOf(file.getParent, folder) -> file), record)
     } finally {
       fs.delete(folder, true)
       Try(fs.delete(root, false)) // fails if another statement has files in it
@@ -68,12 +73,13 @@ class FileOverwrite(
 
   /** Replaces the files. If another statement commits first, tries again with new file names, because readers ignore the names in the log of an undone replacement. */
   @tailrec
-  private def replace(written: Seq[(TablePartitionSpec, Path)], attempts: Int = FileOverwrite.Attempts): String => String = {
+  private def replace(
+      written: Seq[(TablePartitionSpec, Path)], record: (Path, Seq[(Path, FileStatus)]) => Unit, attempts: Int = FileOverwrite.Attempts): String => String = {
     val replacement = new FileReplacement(session, table)
     replacement.awaitOthers()
     val named: String => String = FileOverwrite.renamed(UUID.randomUUID.toString)
     val isDone = try {
-      once(replacement, written, named)
+      once(replacement, written, named, record)
       true
     } catch {
       // The new files are gone if another statement has undone this replacement after they were moved.
@@ -85,27 +91,28 @@ class FileOverwrite(
     if (isDone) named
     else {
       Thread.sleep(ThreadLocalRandom.current.nextLong(FileOverwrite.PauseMillis))
-      replace(written, attempts - 1)
+      replace(written, record, attempts - 1)
     }
   }
 
-  private def once(replacement: FileReplacement, written: Seq[(TablePartitionSpec, Path)], named: String => String): Unit = {
+  private def once(
+      replacement: FileReplacement, written: Seq[(TablePartitionSpec, Path)], named: String => String, record: (Path, Seq[(Path, FileStatus)]) => Unit): Unit = {
     val seen = read.fold(replacement.last)(_.last)
     val partitions = written.map(_._1).toSet
-    def isOverwritten(partition: TablePartitionSpec) = partitions(partition) || !isDynamic && static.toSet.subsetOf(partition.toSet)
-    val going = replacement.filesOf(isOverwritten)
+    def isOverwritten(partition: TablePartitionSpec) = overwrites && (partitions(partition) || !isDynamic && static.toSet.subsetOf(partition.toSet))
+    val going = if (overwrites) replacement.filesOf(isOverwritten) else Nil
     read.foreach(_.check(going, replacement))
     replaceOnly.foreach(only => replacement.before(seen)(only.check(going, replacement.known)))
     val coming = written.map { case (partition, file) => replacement.moveTo(file, partition, named(file.getName)) }
     if (going.nonEmpty || coming.nonEmpty) {
       val folder = replacement.newFolder()
-      try replacement.replace(folder, seen, going, coming, overwrites = replaceOnly.isEmpty)(_ => ()) catch {
+      try replacement.replace(folder, seen, going, coming, overwrites && replaceOnly.isEmpty)(files => record(folder, written.map(_._2).zip(files))) catch {
         case error: Throwable =>
           replacement.discard(folder)
           throw error
       }
     }
-    if (!isDynamic && table.partitionColumnNames.nonEmpty) replacement.dropWithoutFiles(isOverwritten)
+    if (overwrites && !isDynamic && table.partitionColumnNames.nonEmpty) replacement.dropWithoutFiles(isOverwritten)
     // Spark creates or keeps this partition even if it has no rows.
     if (written.isEmpty && static.nonEmpty && static.size == table.partitionColumnNames.size) replacement.createEmpty(static)
   }
@@ -138,18 +145,19 @@ object FileOverwrite {
   // A directory that is older than this is treated as left over from a crash.
   private val CrashedMillis: Long = 7L * 24 * 60 * 60 * 1000
 
-  /** Returns the replacement that runs an INSERT OVERWRITE, or None if Spark must run the statement itself. */
+  /** Returns the replacement that runs an INSERT, or None if Spark must run the statement itself. */
   def of(session: SparkSession, write: V1WriteCommand, table: CatalogTable, hints: OverwriteHints): Option[FileOverwrite] = write match {
     case insert: InsertIntoHadoopFsRelationCommand if BucketingConf.overwritesAtomically && CurrentReads.isChangeable(table) =>
       val mode = SealedCommands.modeOf(insert)
-      if (!mode.overwrites || mode.onlyNew) None else {
+      val isOrganized = FileStatistics.isKept(table.properties) && BucketingConf.distributesWrites && !BucketedWrites.isDistributed(insert.query)
+      if (!mode.overwrites && !isOrganized || mode.onlyNew) None else {
         // The query is planned after this, so it reads the files of this replacement or a later one.
-        val relations = relationsOf(insert.query, table)
+        val relations = if (mode.overwrites) relationsOf(insert.query, table) else Nil
         val read = if (relations.isEmpty) None else Some(FilesRead.now(new FileReplacement(session, table)))
         // Otherwise, the query could read files of an earlier listing.
         relations.foreach(_.location.refresh())
         val static = insert.staticPartitions.map { case (column, value) => column -> Option(value).filter(_.nonEmpty).getOrElse(DEFAULT_PARTITION_NAME) }
-        Some(new FileOverwrite(session, table, insert.dynamicPartitionOverwrite && !hints.isStatic, static, read,
+        Some(new FileOverwrite(session, table, mode.overwrites, insert.dynamicPartitionOverwrite && !hints.isStatic, static, isOrganized, read,
           hints.replaceOnly.map(new ReplaceOnly(session, table, insert, _))))
       }
     case _ => None

@@ -64,12 +64,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       record: Seq[FileStatus] => Unit): Seq[FileStatus] = {
     checkUnchanged(going)
     val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
-    val strays = together(created.map(defaultLocation))(dataFiles)
-    if (!overwrites) checkEmpty(created.zip(strays))
     checkSeparate((going.map(_.getPath.getParent) ++ coming.map(_.to.getParent)).toSet)
     val started = begin(folder, going, coming, created)
     val written = try {
       checkAlone(started, seen)
+      val strays = together(created.map(defaultLocation))(dataFiles)
+      if (!overwrites) checkEmpty(created.zip(strays))
       together(strays.flatten)(file => fs.delete(file.getPath, false))
       moveIn(going, coming)
       val written = together(coming)(move => fs.getFileStatus(move.to))

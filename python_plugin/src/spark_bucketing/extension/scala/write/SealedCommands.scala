@@ -8,8 +8,10 @@ import org.apache.spark.sql.{Row, SaveMode}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.bucketing.compat.SparkVersion.ClassicSession
-import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.catalyst.expressions.SortOrder
+import org.apache.spark.sql.execution.{SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.datasources.{BasicWriteJobStatsTracker, InsertIntoHadoopFsRelationCommand, V1WriteCommand}
+import org.apache.spark.sql.execution.metric.SQLMetrics
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
 
 /** Wraps Spark's INSERT commands so that they seal the files that they write. */
@@ -46,13 +48,26 @@ private class SealedFileInsert(
   override protected def nameOf(file: String): String = named(file)
 
   override protected def runOf(session: ClassicSession, child: SparkPlan): Seq[Row] = overwrite match {
+    case Some(files) if files.isOrganized =>
+      val organized = new OrganizedInsert(session, files.table, this)
+      files.run(folder => organized.write(folder, child).size)(organized.record)
+      publish(session, organized.written)
+      Nil
     case Some(files) =>
       named = files.run { folder =>
         new InsertInto(folder).run(session, child)
         metrics("numFiles").value
-      }
+      }()
       Nil
     case None => super[InsertIntoHadoopFsRelationCommand].run(session, child)
+  }
+
+  // The files of an organized table are sorted in other ways.
+  override def requiredOrdering: Seq[SortOrder] = if (overwrite.exists(_.isOrganized)) Nil else super[SealedWrite].requiredOrdering
+
+  private def publish(session: ClassicSession, values: Map[String, Long]): Unit = {
+    values.foreach { case (name, value) => metrics(name).set(value) }
+    SQLMetrics.postDriverMetricUpdates(session.sparkContext, session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), values.keys.map(metrics).toSeq)
   }
 
   /** Writes the same files into another directory, with the metrics of this command. */

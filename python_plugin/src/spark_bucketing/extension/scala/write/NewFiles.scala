@@ -1,5 +1,5 @@
 package org.apache.spark.sql.bucketing
-package dml
+package write
 
 import scala.collection.mutable
 
@@ -42,6 +42,16 @@ object FileOpener {
     new FileOpener(factory, schema, new SerializableConfiguration(job.getConfiguration))
   }
 }
+
+/**
+ * A part of the new rows that one task writes.
+ *
+ * @param partition the key of the partition
+ * @param bytes the approximate size of the rows
+ * @param limit the maximum number of rows of a file
+ * @param bucket the bucket in the names of the files
+ */
+case class Slot(partition: Seq[Any], bytes: Double, limit: Long, bucket: Option[Int])
 
 /**
  * A file that a statement has written.
@@ -140,7 +150,7 @@ class NewFiles(opener: FileOpener, of: RowsToWrite, slots: Array[Slot], folders:
 }
 
 /** A sum of hashes that does not overflow before 2^31 rows. */
-private class HashSum {
+class HashSum {
   private var (high, low) = (0L, 0L)
   def add(hash: Long): Unit = {
     high += hash >> 32

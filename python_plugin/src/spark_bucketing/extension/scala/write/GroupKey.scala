@@ -1,0 +1,49 @@
+package org.apache.spark.sql.bucketing
+package write
+
+import org.apache.spark.sql.bucketing.metadata.FileStats
+import org.apache.spark.sql.bucketing.read.FileStatisticsColumns
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
+import org.apache.spark.sql.catalyst.expressions.{Cast, Literal}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types._
+
+/** The values of the partition and implicit partition columns of a group of files, in a form that can be compared. */
+object GroupKey {
+
+  def of(columns: FileStatisticsColumns, partition: InternalRow, stats: Option[FileStats]): Seq[Any] =
+    of(partition.copy().toSeq(columns.partition) ++ columns.implicitPartition.map(column => stats.map(_.column(column).lower).orNull))
+
+  /** Partition values have the same key if they have the same text. Spark writes 0.0 and -0.0 into different directories. */
+  def ofPartition(values: Seq[Any]): Seq[Any] = values.map {
+    case value: Double => java.lang.Double.doubleToLongBits(value)
+    case value: Float => java.lang.Float.floatToIntBits(value)
+    case other => of(Seq(other)).head
+  }
+
+  /** Equal values have equal keys: NaN is equal to itself, -0.0 is equal to 0.0, and arrays of the same bytes are equal. */
+  def of(values: Seq[Any]): Seq[Any] = values.map {
+    case value: Double => java.lang.Double.doubleToLongBits(value + 0.0)
+    case value: Float => java.lang.Float.floatToIntBits(value + 0.0f)
+    case bytes: Array[Byte] => bytes.toSeq
+    case other => other
+  }
+
+  /** Returns the value of a key in Spark's internal format. */
+  def valueOf(key: Any, dataType: DataType): Any = (dataType, key) match {
+    case (DoubleType, bits: Long) => java.lang.Double.longBitsToDouble(bits)
+    case (FloatType, bits: Int) => java.lang.Float.intBitsToFloat(bits)
+    case (BinaryType, bytes: Seq[_]) => bytes.asInstanceOf[Seq[Byte]].toArray
+    case _ => key
+  }
+
+  /** Returns the text of partition values, as in the names of directories. */
+  def specOf(partition: StructType, key: Seq[Any]): TablePartitionSpec = partition.zip(key).map { case (column, value) =>
+    val text = Cast(Literal.create(valueOf(value, column.dataType), column.dataType), StringType, Some(SQLConf.get.sessionLocalTimeZone)).eval()
+    column.name -> Option(text).fold(ExternalCatalogUtils.DEFAULT_PARTITION_NAME)(_.toString)
+  }.toMap
+
+  def copied(key: Seq[Any]): Seq[Any] = key.map(InternalRow.copyValue)
+}

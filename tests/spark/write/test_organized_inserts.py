@@ -1,0 +1,330 @@
+"""Tests of INSERT into organized tables: the same rows as Spark's own INSERT, in files of the configured size, with file statistics."""
+
+from __future__ import annotations
+
+import os
+import random
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bucketed_tables import Tables, explain, last_insert
+from pyspark.sql import SparkSession
+
+from conftest import data_files
+from spark_bucketing.session import setting
+
+SEED = int(os.environ.get("SEED", "1"))
+CASES = int(os.environ.get("CASES", "6"))
+DISTRIBUTE = "spark.bucketing.write.distribute"
+# Expressions for 1,000 rows, which have 1,000 or fewer different values.
+RANGES = {
+    "bigint": "id * 7919 % 1000",
+    "string": "concat('k', id * 7919 % 1000)",
+    "double": "case when id % 50 = 0 then double('NaN') when id % 51 = 0 then -0.0D else id * 7919 % 1000 / 3 end",
+    "date": "date_add(date'1500-01-01', cast(id % 400 as int) * 1000)",
+    "timestamp": "timestamp_micros(id * 7919 % 1000 * 1001)",
+    "decimal(20,5)": "cast(id / 7 as decimal(20,5))",
+    "boolean": "id % 2 = 0",
+}
+PARTITIONS = {
+    "string": "elt(id % 4 + 1, 'a/b=c %', '', null, 'x')",
+    "int": "id % 3",
+    "date": "date_add(date'2024-01-01', cast(nullif(id % 3, 2) as int))",
+    "double": "elt(id % 3 + 1, 'NaN', '-0.0', '2.5')",
+}
+GROUPS = {"int": "nullif(id % 4, 3)", "string": "elt(id % 2 + 1, 'ä', 'b')"}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns `r`, `p` and `g` of a table, which are its range, partition and implicit partition column."""
+
+    range: str | None = "bigint"
+    partition: str | None = None
+    group: str | None = None
+    size: str = "'bucketing.rows_per_file'='100'"
+    file_format: str = "parquet"
+
+    def create(self, tables: Tables, name: str) -> None:
+        properties = ", ".join(
+            [
+                """'bucketing.range_by'='["r"]'""" if self.range else "'bucketing.range_by'='[]'",
+                *(["""'bucketing.implicit_partition_by'='["g"]'"""] if self.group else []),
+                self.size,
+            ]
+        )
+        types = (self.group or "int", self.range or "bigint", self.partition or "string")
+        columns = ", ".join(f"{column} {of}" for column, of in zip("grp", types, strict=True))
+        by = "partitioned by (p)" if self.partition else ""
+        # The partition column is the last one.
+        tables.create(
+            f"{name} (id bigint, m map<string, bigint>, {columns}) using {self.file_format} {by} tblproperties ({properties})"
+        )
+
+    def rows(self, first: int, number: int, tasks: int, nulls: bool = True) -> str:
+        of_range = RANGES[self.range or "bigint"]
+        values = [
+            "id",
+            "map('a', id)",
+            f"cast({GROUPS[self.group or 'int']} as {self.group or 'int'}) as g",
+            f"cast({f'if(id % 17 = 0, null, {of_range})' if nulls else of_range} as {self.range or 'bigint'}) as r",
+            f"cast({PARTITIONS[self.partition or 'string']} as {self.partition or 'string'}) as p",
+        ]
+        return f"select {', '.join(values)} from range({first}, {first + number}, 1, {tasks})"
+
+
+@pytest.fixture(autouse=True)
+def enabled(extension: None) -> None:
+    """Enable the session extension."""
+
+
+def found(tables: Tables, name: str, how: str = "") -> list[str]:
+    return sorted(map(str, tables.sql(f"{how}select * from {name}")))
+
+
+def files(tables: Tables, name: str) -> dict[str, Any]:
+    """Return the file statistics as rows with names, by path."""
+    return {row.path: row for row in tables.spark.sql(f"select * from file_statistics('{name}')").collect()}
+
+
+def location(tables: Tables, name: str) -> Path:
+    (path,) = (of for key, of, _ in tables.sql(f"describe extended {name}") if key == "Location")
+    return Path(str(path).removeprefix("file:"))
+
+
+def check_statistics(tables: Tables, name: str, layout: Layout) -> None:
+    """Compare the statistics with the rows of each file."""
+    bounds = "struct(min(r)), struct(max(r)), count(*) - count(r)" if layout.range else "null, null, null"
+    hashed = ", ".join(
+        f"cast({column} as string)" if column == "m" else column for column in ("id", "m", "g", "r", "p")
+    )
+    read: list[Any] = tables.sql(
+        f"stock:select _metadata.file_path as path, {bounds}, count(*), sum(cast(xxhash64({hashed}) as decimal(38,0))),"
+        f" array_sort(collect_set(to_json(struct({'g' if layout.group else 'null'})))), count(distinct p) from {name} group by 1"
+    )
+    known = files(tables, name)
+    assert {path for path, *_ in read} == set(known)
+    for path, lower, upper, nulls, rows, checksum, groups, partitions in read:
+        row = known[path]
+        assert (row.rows, row.checksum) == (rows, checksum)
+        if layout.range:
+            assert (str(row.lower), str(row.upper), row.nulls) == (
+                str(lower).replace("col1", "r"),
+                str(upper).replace("col1", "r"),
+                nulls,
+            )
+            assert nulls in (0, rows), "NULLs have their own file"
+        assert len(groups) == 1 and (partitions <= 1 or not layout.partition)
+
+
+def check_ranges(new: list[Any], layout: Layout, size: int) -> None:
+    """Check the number of files and their ranges in each group."""
+    groups: dict[str, list[Any]] = {}
+    for row in new:
+        partition = row.partition if layout.partition else None
+        groups.setdefault(str((partition, row.implicit_partition if layout.group else None)), []).append(row)
+    for of in groups.values():
+        with_values = [row for row in of if not layout.range or row.lower.r is not None]
+        rows = sum(row.rows for row in with_values)
+        assert len(of) - len(with_values) <= 1
+        assert len(with_values) <= -(-rows // size)
+        if not layout.range:
+            assert len(with_values) == -(-rows // size)
+        elif layout.range in ("bigint", "timestamp", "decimal(20,5)"):
+            ordered = sorted(with_values, key=lambda row: row.lower.r)
+            assert all(before.upper.r < after.lower.r for before, after in pairwise(ordered))
+            if layout.range != "decimal(20,5)":
+                assert len(with_values) == -(-rows // size), "different values fill all files"
+
+
+@pytest.mark.parametrize("number", range(CASES))
+def test_rows_are_those_of_sparks_own_insert(tables: Tables, spark: SparkSession, number: int) -> None:
+    chosen = random.Random(SEED * 1000 + number)
+    size = chosen.choice([7, 100, 3000])
+    layout = Layout(
+        chosen.choice([None, *RANGES]),
+        chosen.choice([None, *PARTITIONS]),
+        chosen.choice([None, None, *GROUPS]),
+        f"'bucketing.rows_per_file'='{size}'",
+        chosen.choice(["parquet", "orc"]),
+    )
+    print(f"\nseed {SEED}, case {number}: {layout}", flush=True)
+    for name in ("organized", "stock"):
+        layout.create(tables, name)
+    for step in range(4):
+        overwrite = chosen.random() < 0.4
+        rows = layout.rows(step * 300, chosen.choice([0, 1, 400]), chosen.choice([1, 5]))
+        mode = chosen.choice(["static", "dynamic"])
+        suffix = chosen.choice(["", "", " order by r desc", " distribute by id % 2"])
+        # Stock Spark rejects a static overwrite that reads its table.
+        reads = chosen.random() < 0.3 and not (overwrite and (mode == "static" or not layout.partition))
+        before = set(files(tables, "organized"))
+        with setting(spark, "spark.sql.sources.partitionOverwriteMode", mode):
+            for name in ("organized", "stock"):
+                source = (
+                    f"{rows} union all select id + 10000, m, g, r, p from {name} where id % 3 = 0" if reads else rows
+                )
+                with setting(spark, "spark.bucketing.enabled", str(name == "organized").lower()):
+                    tables.sql(f"insert {'overwrite' if overwrite else 'into'} {name} select * from ({source}){suffix}")
+        assert found(tables, "organized") == found(tables, "stock") == found(tables, "organized", "stock:")
+        new = [row for path, row in files(tables, "organized").items() if path not in before]
+        check_ranges(new, layout, size)
+        check_statistics(tables, "organized", layout)
+    if layout.partition:
+        assert sorted(tables.sql("show partitions organized")) == sorted(tables.sql("show partitions stock"))
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ("'bucketing.num_files'='9'", {"0": 4, "1": 5}),
+        ("'bucketing.files_per_partition'='3'", {"0": 3, "1": 3}),
+        ("'bucketing.rows_per_file'='200'", {"0": 2, "1": 3}),
+        ("'bucketing.rows_per_file'='7000'", {"0": 1, "1": 1}),
+    ],
+)
+@pytest.mark.parametrize("of", ["bigint", None])
+def test_table_property_determines_the_number_of_files(
+    tables: Tables, size: str, expected: dict[str, int], of: str | None
+) -> None:
+    Layout(of, "string", size=size).create(tables, "t")
+    tables.sql("insert into t select id, null, 1, id, if(id < 400, '0', '1') from range(0, 900, 1, 3)")
+    counts: dict[str, list[int]] = {}
+    for row in files(tables, "t").values():
+        counts.setdefault(row.partition.p, []).append(row.rows)
+    assert {key: len(rows) for key, rows in counts.items()} == expected
+    # Quantiles of a sample determine ranges; without ranges, each task distributes its rows evenly.
+    assert all(max(rows) - min(rows) <= (0.2 * max(rows) + 1 if of else 3) for rows in counts.values()), counts
+
+
+def test_file_size_is_that_of_a_sample_or_of_the_files_of_the_table(tables: Tables, spark: SparkSession) -> None:
+    tables.create(
+        "t (id bigint, v string) using parquet tblproperties"
+        """ ('bucketing.range_by'='["id"]', 'bucketing.target_file_size'='100000')"""
+    )
+    for first in (0, 20000):
+        before = set(files(tables, "t"))
+        # Different values of about 80 bytes per row, which do not compress well
+        tables.sql(f"insert into t select id, concat(uuid(), uuid()) from range({first}, {first + 20000}, 1, 3)")
+        new = [row.bytes for path, row in files(tables, "t").items() if path not in before]
+        assert len(new) > 5
+        assert all(60_000 < size < 140_000 for size in new), new
+    assert not list(location(tables, "t").rglob("*_sample*")), "the sample is deleted"
+
+
+def test_skewed_values_and_more_tasks_than_rows_fill_the_files(tables: Tables) -> None:
+    Layout(size="'bucketing.rows_per_file'='50'").create(tables, "t")
+    # Half of the rows have the same value; each task has only a few rows.
+    tables.sql("insert into t select id, null, 1, if(id % 2 = 0, 500, id), '' from range(0, 1000, 1, 64)")
+    rows = sorted((row.lower.r, row.upper.r, row.rows) for row in files(tables, "t").values())
+    assert max(number for _, _, number in rows) < 650 and len(rows) >= 9, rows
+    assert all(before[1] < after[0] for before, after in pairwise(rows)), rows
+
+
+def test_all_spellings_of_a_null_partition_are_one_partition(tables: Tables) -> None:
+    """Stock Spark writes two files with the same name for some of these values."""
+    Layout(partition="string").create(tables, "t")
+    values = "elt(id % 3 + 1, '', null, '__HIVE_DEFAULT_PARTITION__')"
+    tables.sql(f"insert into t select id, null, 1, id, {values} from range(60)")
+    assert sorted(tables.sql("select id, p from t")) == [(key, None) for key in range(60)]
+    assert [row.rows for row in files(tables, "t").values()] == [60]
+
+
+def test_other_writes_stay_sparks_own(tables: Tables, spark: SparkSession) -> None:
+    Layout().create(tables, "t")
+    insert = f"insert into t {Layout().rows(0, 100, 2)}"
+    for key, value in (
+        (DISTRIBUTE, "false"),
+        ("spark.bucketing.write.atomicOverwrite", "false"),
+        ("spark.bucketing.enabled", "false"),
+    ):
+        tables.sql("truncate table t")
+        with setting(spark, key, value):
+            tables.sql(insert)
+        assert [row.rows for row in files(tables, "t").values()] == [None, None], key
+    assert len(found(tables, "t")) == 100
+
+
+def test_statement_reports_its_files_and_its_plan(tables: Tables, spark: SparkSession) -> None:
+    Layout(partition="int").create(tables, "t")
+    insert = f"insert into t {Layout(partition='int').rows(0, 1000, 2, nulls=False)}"
+    before = data_files(location(tables, "t"))
+    assert "Range (0, 1000" in explain(tables, insert) and data_files(location(tables, "t")) == before == []
+    tables.sql(insert)
+    assert "Range (0, 1000" in last_insert(spark)
+    store = spark._jsparkSession.sharedState().statusStore()
+    executions = store.executionsList()
+    (last, *_) = (
+        executions.apply(i)
+        for i in reversed(range(executions.size()))
+        if "Execute InsertInto" in (plan := executions.apply(i).physicalPlanDescription())
+        and "CommandResult" not in plan
+    )
+    shown = store.executionMetrics(last.executionId())
+    metrics = {}
+    for i in range(last.metrics().size()):
+        metric = last.metrics().apply(i)
+        if shown.contains(metric.accumulatorId()):
+            metrics[metric.name()] = shown.apply(metric.accumulatorId())
+    written = data_files(location(tables, "t"))
+    names = ("number of written files", "number of output rows", "number of dynamic part")
+    assert len(written) == 12 and [metrics.get(name) for name in names] == ["12", "1,000", "3"], metrics
+
+
+def test_failed_statement_changes_nothing(tables: Tables, spark: SparkSession) -> None:
+    Layout(partition="int").create(tables, "t")
+    tables.sql(f"insert into t {Layout(partition='int').rows(0, 100, 2)}")
+    before, rows = data_files(location(tables, "t")), found(tables, "t")
+    for statement in ("insert into t", "insert overwrite t"):
+        with pytest.raises(Exception, match="no such row"):
+            tables.sql(
+                f"{statement} select id, if(id = 99, raise_error('no such row'), null), 1, id, 2 from range(200)"
+            )
+        assert data_files(location(tables, "t")) == before and found(tables, "t") == rows
+    assert {path.name for path in location(tables, "t").glob("_*")} <= {"_replaced", "_file_statistics"}
+
+
+def test_too_many_files_are_refused(tables: Tables) -> None:
+    Layout(size="'bucketing.rows_per_file'='1'").create(tables, "t")
+    with pytest.raises(
+        Exception, match=r"(?s)Cannot write into .*t`.*100,001 files for 100,001 rows.*at most 100,000 files"
+    ):
+        tables.sql("insert into t select id, null, 1, id, '' from range(100001)")
+    assert found(tables, "t") == []
+
+
+def test_concurrent_inserts_lose_no_rows(tables: Tables, spark: SparkSession) -> None:
+    Layout(partition="int").create(tables, "t")
+
+    def insert(number: int) -> None:
+        session = spark.newSession()
+        session.conf.set("spark.bucketing.enabled", "true")
+        session.conf.set("spark.bucketing.write.recoverAfter", "60s")
+        session.sql(f"use {spark.catalog.currentDatabase()}")
+        session.sql(f"insert into t {Layout(partition='int').rows(number * 100, 100, 2)}")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(insert, range(8)))
+    assert sorted(tables.sql("select id from t")) == [(key,) for key in range(800)]
+    check_statistics(tables, "t", Layout(partition="int"))
+
+
+def test_files_of_a_dropped_partition_do_not_come_back(tables: Tables, tmp_path: Path) -> None:
+    """The files of an external table stay when a partition is dropped. An INSERT must not make them part of the table."""
+    tables.create(
+        "t (id bigint, p int) using parquet partitioned by (p)"
+        f""" location '{tmp_path}/t' tblproperties ('bucketing.range_by'='["id"]')"""
+    )
+    tables.sql("insert into t select id, 1 from range(10)")
+    tables.sql("alter table t drop partition (p = 1)")
+    with pytest.raises(
+        Exception, match=r"(?s)Cannot replace files of .*found: .*p=1, which is not a partition of the table"
+    ):
+        tables.sql("insert into t select 100, 1")
+    assert found(tables, "t") == []
+    tables.sql("insert overwrite t select 100, 1")
+    assert tables.sql("select * from t") == [(100, 1)]
