@@ -53,13 +53,14 @@ object BucketingConf {
 
   val WRITE_DISTRIBUTE: ConfigEntry[Boolean] = conf("write.distribute",
     "When true, a write into a bucketed table shuffles the rows, so that every bucket in every partition is one " +
-      "file. When false, each task writes its own file for every bucket for which it has rows.")
+      "file, and a write into a table with file statistics writes files of the configured size or number. When false, " +
+      "each task writes its own file for every bucket or partition for which it has rows.")
     .booleanConf.createWithDefault(true)
 
   val ATOMIC_OVERWRITE: ConfigEntry[Boolean] = conf("write.atomicOverwrite",
     "When true, INSERT OVERWRITE into a bucketed table in the Hive layout or a table with file statistics replaces all " +
       "files at once, so a scan with the extension sees either all old or all new rows. When false, Spark deletes and " +
-      "replaces one partition after another.")
+      "replaces one partition after another, and writes no file statistics.")
     .booleanConf.createWithDefault(true)
 
   val RECOVER_AFTER: ConfigEntry[Long] = conf("write.recoverAfter",
