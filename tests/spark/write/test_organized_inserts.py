@@ -18,7 +18,7 @@ from conftest import data_files
 from spark_bucketing.session import setting
 
 SEED = int(os.environ.get("SEED", "1"))
-CASES = int(os.environ.get("CASES", "6"))
+CASES = int(os.environ.get("CASES", "3"))
 DISTRIBUTE = "spark.bucketing.write.distribute"
 # Expressions for 1,000 rows, which have 1,000 or fewer different values.
 RANGES = {
@@ -188,6 +188,7 @@ def test_rows_are_those_of_sparks_own_insert(tables: Tables, spark: SparkSession
     ],
 )
 @pytest.mark.parametrize("of", ["bigint", None])
+@pytest.mark.some(3)
 def test_table_property_determines_the_number_of_files(
     tables: Tables, size: str, expected: dict[str, int], of: str | None
 ) -> None:
@@ -273,6 +274,14 @@ def test_statement_reports_its_files_and_its_plan(tables: Tables, spark: SparkSe
     written = data_files(location(tables, "t"))
     names = ("number of written files", "number of output rows", "number of dynamic part")
     assert len(written) == 12 and [metrics.get(name) for name in names] == ["12", "1,000", "3"], metrics
+
+
+def test_names_that_differ_only_in_case_stay_different(tables: Tables, spark: SparkSession) -> None:
+    with setting(spark, "spark.sql.caseSensitive", "true"):
+        tables.create("""cased (o int, O int) using parquet tblproperties ('bucketing.range_by'='["o"]')""")
+        tables.sql("insert into cased values (1, 2)")
+        assert tables.sql("select o, O from cased") == [(1, 2)]
+        tables.sql("drop table cased")
 
 
 def test_failed_statement_changes_nothing(tables: Tables, spark: SparkSession) -> None:

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.bucketing
 package write
 
-import java.util.UUID
+import java.util.{Locale, UUID}
 import java.util.concurrent.ThreadLocalRandom
 
 import scala.annotation.tailrec
@@ -149,7 +149,7 @@ object FileOverwrite {
   def of(session: SparkSession, write: V1WriteCommand, table: CatalogTable, hints: OverwriteHints): Option[FileOverwrite] = write match {
     case insert: InsertIntoHadoopFsRelationCommand if BucketingConf.overwritesAtomically && CurrentReads.isChangeable(table) =>
       val mode = SealedCommands.modeOf(insert)
-      val isOrganized = FileStatistics.isKept(table.properties) && BucketingConf.distributesWrites && !BucketedWrites.isDistributed(insert.query)
+      val isOrganized = isOrganizable(insert, table) && !BucketedWrites.isDistributed(insert.query)
       if (!mode.overwrites && !isOrganized || mode.onlyNew) None else {
         // The query is planned after this, so it reads the files of this replacement or a later one.
         val relations = if (mode.overwrites) relationsOf(insert.query, table) else Nil
@@ -162,6 +162,10 @@ object FileOverwrite {
       }
     case _ => None
   }
+
+  /** Returns whether a statement can write the files of an organized table. Names that differ only in case are not unique in the metastore. */
+  private def isOrganizable(insert: InsertIntoHadoopFsRelationCommand, table: CatalogTable): Boolean = BucketingConf.distributesWrites &&
+    FileStatistics.isKept(table.properties) && insert.bucketSpec.isEmpty && insert.outputColumnNames.map(_.toLowerCase(Locale.ROOT)).distinct.size == insert.outputColumnNames.size
 
   /** Returns the relations in a query that read a table. */
   private def relationsOf(query: LogicalPlan, table: CatalogTable): Seq[HadoopFsRelation] = query.collectWithSubqueries {

@@ -19,7 +19,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.{InsertIntoHadoopFsRelationCommand, WriteFilesExec}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{StringType, StructField}
+import org.apache.spark.sql.types.{StringType, StructField, StructType}
 
 /**
  * Writes the rows of an INSERT into an organized table: it stores the rows, counts the rows of each group, samples the groups of several files, and then
@@ -101,7 +101,9 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
   private def data: Seq[Int] = table.dataSchema.map(at)
   private def depth: Int = columns.partition.size
 
-  private def opener = FileOpener(session, insert.fileFormat, insert.options, table.dataSchema.asNullable)
+  // The table's own schema has types that only the analyzer knows, such as CHAR.
+  private def opener = FileOpener(session, insert.fileFormat, insert.options,
+    StructType(data.map(insert.outputColumns).map(column => StructField(column.name, column.dataType, nullable = true, column.metadata))).asNullable)
 
   private def folderOf(folder: Path, partition: Seq[Any]): String = {
     val spec = GroupKey.specOf(columns.partition, partition)
