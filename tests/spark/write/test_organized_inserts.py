@@ -14,7 +14,7 @@ import pytest
 from bucketed_tables import Tables, explain, last_insert
 from pyspark.sql import SparkSession
 
-from conftest import data_files
+from conftest import all_long_but, data_files
 from spark_bucketing.session import setting
 
 SEED = int(os.environ.get("SEED", "1"))
@@ -178,20 +178,23 @@ def test_rows_are_those_of_sparks_own_insert(tables: Tables, spark: SparkSession
         assert sorted(tables.sql("show partitions organized")) == sorted(tables.sql("show partitions stock"))
 
 
+NUM_FILES = ("'bucketing.num_files'='9'", {"0": 4, "1": 5})
+PER_PARTITION = ("'bucketing.files_per_partition'='3'", {"0": 3, "1": 3})
+ROWS = ("'bucketing.rows_per_file'='200'", {"0": 2, "1": 3})
+ONE = ("'bucketing.rows_per_file'='7000'", {"0": 1, "1": 1})
+
+
 @pytest.mark.parametrize(
-    ("size", "expected"),
-    [
-        ("'bucketing.num_files'='9'", {"0": 4, "1": 5}),
-        ("'bucketing.files_per_partition'='3'", {"0": 3, "1": 3}),
-        ("'bucketing.rows_per_file'='200'", {"0": 2, "1": 3}),
-        ("'bucketing.rows_per_file'='7000'", {"0": 1, "1": 1}),
-    ],
+    "case",
+    all_long_but(
+        (("bigint", NUM_FILES), (None, ROWS)),
+        [(of, files) for of in ("bigint", None) for files in (NUM_FILES, PER_PARTITION, ROWS, ONE)],
+    ),
 )
-@pytest.mark.parametrize("of", ["bigint", None])
-@pytest.mark.some(3)
 def test_table_property_determines_the_number_of_files(
-    tables: Tables, size: str, expected: dict[str, int], of: str | None
+    tables: Tables, case: tuple[str | None, tuple[str, dict[str, int]]]
 ) -> None:
+    of, (size, expected) = case
     Layout(of, "string", size=size).create(tables, "t")
     tables.sql("insert into t select id, null, 1, id, if(id < 400, '0', '1') from range(0, 900, 1, 3)")
     counts: dict[str, list[int]] = {}

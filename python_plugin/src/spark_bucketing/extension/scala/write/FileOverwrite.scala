@@ -99,7 +99,7 @@ class FileOverwrite(
       replacement: FileReplacement, written: Seq[(TablePartitionSpec, Path)], named: String => String, record: (Path, Seq[(Path, FileStatus)]) => Unit): Unit = {
     val seen = read.fold(replacement.last)(_.last)
     val partitions = written.map(_._1).toSet
-    def isOverwritten(partition: TablePartitionSpec) = overwrites && (partitions(partition) || !isDynamic && static.toSet.subsetOf(partition.toSet))
+    def isOverwritten(partition: TablePartitionSpec) = partitions(partition) || !isDynamic && static.toSet.subsetOf(partition.toSet)
     val going = if (overwrites) replacement.filesOf(isOverwritten) else Nil
     read.foreach(_.check(going, replacement))
     replaceOnly.foreach(only => replacement.before(seen)(only.check(going, replacement.known)))

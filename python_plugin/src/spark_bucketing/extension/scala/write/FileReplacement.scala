@@ -201,6 +201,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   /** Returns the move of a new file into a partition, or into a table without partitions, under a name that no file has had yet. */
   def moveTo(file: Path, spec: TablePartitionSpec, name: String): Move = if (spec.isEmpty) Move(file, pathInTable(name), None, isNewPartition = false) else {
     val folder = known.get(spec)
+    checkMovable(folder.toSeq)
     Move(file, fs.makeQualified(new Path(folder.getOrElse(defaultLocation(spec)), name)), Some(spec), folder.isEmpty)
   }
 
@@ -215,7 +216,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def checkMovable(folders: Seq[Path]): Unit = {
     folders.find(folder => Try(fs.makeQualified(folder)).isFailure).foreach { folder =>
       throw refused(s"a partition in $folder", s"all partitions on the file system of the table, ${fs.getUri}",
-        s"move the partition, or run INSERT OVERWRITE with ${BucketingConf.ATOMIC_OVERWRITE.key}=false; nothing has been replaced")
+        s"move the partition, or set ${BucketingConf.ATOMIC_OVERWRITE.key}=false for an INSERT; nothing has been replaced")
     }
   }
 
