@@ -95,4 +95,4 @@ def test_program_writes_only_to_its_folder(output: str, demo: Path) -> None:
 def test_program_finds_a_wrong_row(tmp_path: Path, statement: str, found: str) -> None:
     done = evolve(tmp_path, "-c", SABOTAGE, statement)
     assert done.returncode == 1, done.stderr
-    assert re.search(f"^Wrong rows. {found}", done.stderr, re.MULTILINE), done.stderr
+    assert re.search(f"^Some rows are incorrect. {found}", done.stderr, re.MULTILINE), done.stderr
