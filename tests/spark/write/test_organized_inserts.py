@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from bucketed_tables import Tables, explain, last_insert
+from local_files import held
 from pyspark.sql import SparkSession
 
 from conftest import all_long_but, data_files
@@ -298,6 +300,73 @@ def test_failed_statement_changes_nothing(tables: Tables, spark: SparkSession) -
             )
         assert data_files(location(tables, "t")) == before and found(tables, "t") == rows
     assert {path.name for path in location(tables, "t").glob("_*")} <= {"_replaced", "_file_statistics"}
+
+
+def test_files_of_failed_tasks_are_ignored(tables: Tables, spark: SparkSession) -> None:
+    """A task that fails after its first file leaves it in the directory, and a second attempt writes the rows again."""
+    Layout().create(tables, "t")
+    tables.sql(f"insert into t {Layout().rows(0, 10, 1)}")
+    (file, *_) = data_files(location(tables, "t"))
+    session = spark.newSession()
+    session.conf.set("spark.bucketing.enabled", "true")
+    with ThreadPoolExecutor(1) as pool:
+        with held(spark, ".*/_overwriting/[^/]*/part-.*") as operation:
+            running = pool.submit(session.sql, f"insert into {tables.database}.t {Layout().rows(10, 10, 1)}")
+            operation.await_reached()
+            (folder,) = (location(tables, "t") / "_overwriting").iterdir()
+            shutil.copy(file, folder / file.name.replace("c000", "c007"))
+        running.result()
+    tables.sql("refresh table t")
+    assert sorted(tables.sql("select id from t")) == [(key,) for key in range(20)]
+
+
+def test_partitions_have_the_time_zone_of_the_table(tables: Tables, spark: SparkSession) -> None:
+    columns = "(id bigint, p timestamp) using parquet options ('timeZone'='UTC') partitioned by (p)"
+    tables.create(f"""zoned {columns} tblproperties ('bucketing.range_by'='["id"]')""")
+    tables.create(f"stock {columns}")
+    rows = "select id, timestamp'2024-01-01 00:00:00' + make_dt_interval(0, cast(id % 2 as int)) from range(10)"
+    with setting(spark, "spark.sql.session.timeZone", "America/Los_Angeles"):
+        for name in ("zoned", "stock"):
+            tables.sql(f"insert into {name} {rows}")
+        tables.sql("delete from zoned where id = 3")
+        expected = [row for row in tables.sql("select * from stock") if row[0] != 3]
+        assert sorted(tables.sql("select * from zoned")) == sorted(expected)
+        assert tables.sql("show partitions zoned") == tables.sql("show partitions stock")
+        tables.sql("update zoned set p = p + interval '1' day where id = 5")
+        assert tables.sql("select day(p) from zoned where id = 5") == [(2,)]
+
+
+def test_setting_for_old_dates_in_parquet_does_not_apply_to_statistics(tables: Tables, spark: SparkSession) -> None:
+    tables.create("""old (id bigint, r date) using orc tblproperties ('bucketing.range_by'='["r"]')""")
+    with setting(spark, "spark.sql.parquet.datetimeRebaseModeInWrite", "EXCEPTION"):
+        tables.sql("insert into old select id, date_add(date'1400-01-01', cast(id * 20000 as int)) from range(20)")
+    (row,) = files(tables, "old").values()
+    assert str(row.lower.r) == "1400-01-01"
+    assert tables.sql("select id from old where r = date'1400-01-01'") == [(0,)]
+
+
+def test_cached_data_of_the_directory_is_invalidated(tables: Tables, spark: SparkSession) -> None:
+    Layout().create(tables, "t")
+    tables.sql(f"insert into t {Layout().rows(0, 10, 1)}")
+    cached = spark.read.parquet(str(location(tables, "t"))).cache()
+    try:
+        assert cached.count() == 10
+        tables.sql(f"insert into t {Layout().rows(10, 10, 1)}")
+        assert spark.read.parquet(str(location(tables, "t"))).count() == 20
+    finally:
+        cached.unpersist()
+
+
+def test_columns_without_an_order_and_invalid_sizes(tables: Tables) -> None:
+    tables.create(
+        "t (id bigint, m map<int, int>) using parquet"
+        """ tblproperties ('bucketing.range_by'='["id"]', 'bucketing.implicit_partition_by'='["m"]')"""
+    )
+    tables.sql("insert into t select id, map(1, 2) from range(10)")
+    assert len(tables.sql("select * from t")) == 10
+    Layout(size="'bucketing.target_file_size'='256MiB'").create(tables, "t")
+    with pytest.raises(Exception, match=r"(?s)bucketing.target_file_size' = '256MiB'.*a positive integer"):
+        tables.sql(f"insert into t {Layout().rows(0, 10, 1)}")
 
 
 def test_too_many_files_are_refused(tables: Tables) -> None:

@@ -2,7 +2,7 @@ package org.apache.spark.sql.bucketing
 package compat
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.parquet.hadoop.{Footer, ParquetFileReader}
 import org.apache.parquet.hadoop.util.HadoopInputFile
 
@@ -98,6 +98,12 @@ object Compat {
 
   /** Invalidates the session's cached metadata and data of a table. */
   def refresh(session: SparkSession, table: TableIdentifier): Unit = session.catalog.refreshTable(table.quotedString)
+
+  /** Invalidates the cached data of DataFrames that read a directory by its path. */
+  def recache(session: SparkSession, folder: Path, fs: FileSystem): Unit = {
+    val classic = session.asInstanceOf[ClassicSession]
+    classic.sharedState.cacheManager.recacheByPath(classic, folder, fs)
+  }
 
   /** After a change to the table, updates the statistics that ANALYZE TABLE created, in the same way as Spark's INSERT. */
   def updateStatistics(session: SparkSession, table: CatalogTable): Unit =

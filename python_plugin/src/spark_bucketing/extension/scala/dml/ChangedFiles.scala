@@ -99,7 +99,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
     else folders.get(partition).fold(replacement.moveTo(from, specOf(partition), from.getName))(folder => Move(from, new Path(folder, from.getName), None, isNewPartition = false))
   }
 
-  protected def specOf(values: Seq[Any]): TablePartitionSpec = GroupKey.specOf(snapshot.partition, values)
+  protected def specOf(values: Seq[Any]): TablePartitionSpec = GroupKey.specOf(snapshot.partition, values, statement.files.options)
 
   /** Reads files again. Returns the row counts and hashes of each file. */
   protected def sums(files: Seq[TableFile], stored: Stored): Map[Int, FileSums] = {

@@ -13,12 +13,14 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.metadata.{BucketFiles, FileStatistics, TableFiles}
-import org.apache.spark.sql.bucketing.read.CurrentReads
+import org.apache.spark.sql.bucketing.read.{CurrentReads, FileStatisticsColumns}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
+import org.apache.spark.sql.catalyst.expressions.RowOrdering
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, InsertIntoHadoopFsRelationCommand, LogicalRelation, PartitioningUtils, V1WriteCommand}
+import org.apache.spark.sql.types.{DataType, MapType}
 
 /**
  * Runs INSERT OVERWRITE as a replacement of files, so that readers see all old or all new files. Spark's own writer writes the new files into a hidden
@@ -46,24 +48,28 @@ class FileOverwrite(
   /**
    * Runs the statement.
    *
-   * @param write writes the new files into a directory, in subdirectories by partition, and returns their number
+   * @param write writes the new files into a directory, in subdirectories by partition, and returns them
    * @param record writes what the table records about the files, into the directory of the replacement. Its arguments are the paths that the files had
    *               in the first directory, and the files at their final paths
    * @return the final name of each written file
    */
-  def run(write: Path => Long)(record: (Path, Seq[(Path, FileStatus)]) => Unit = (_, _) => ()): String => String = {
+  def run(write: Path => Seq[Path])(record: (Path, Seq[(Path, FileStatus)]) => Unit = (_, _) => ()): String => String = {
     FileOverwrite.clean(root, fs)
     val folder = fs.makeQualified(new Path(root, s"${System.currentTimeMillis}-${UUID.randomUUID}"))
     try {
-      val (number, files) = (write(folder), FileOverwrite.filesBelow(folder, fs))
-      // The statement would replace old files without their new files.
-      if (files.size < number) throw Compat.refusal(s"Cannot replace files of ${table.identifier.quotedString}.", s"${files.size} new files in $folder",
-        s"$number new files, as reported by the tasks", "run it again; nothing has been replaced")
-      replace(files.map(file => specOf(file.getParent, folder) -> file), record)
+      replace(write(folder).map(file => specOf(file.getParent, folder) -> file), record)
     } finally {
       fs.delete(folder, true)
       Try(fs.delete(root, false)) // fails if another statement has files in it
     }
+  }
+
+  /** Returns the files in a directory. Throws an error if there are fewer files than the tasks have written: the statement would replace old files without new ones. */
+  def written(folder: Path, number: Long): Seq[Path] = {
+    val files = FileOverwrite.filesBelow(folder, fs)
+    if (files.size < number) throw Compat.refusal(s"Cannot replace files of ${table.identifier.quotedString}.", s"${files.size} new files in $folder",
+      s"$number new files, as reported by the tasks", "run it again; nothing has been replaced")
+    files
   }
 
   private def specOf(folder: Path, of: Path): TablePartitionSpec = {
@@ -164,8 +170,15 @@ object FileOverwrite {
   }
 
   /** Returns whether a statement can write the files of an organized table. Names that differ only in case are not unique in the metastore. */
-  private def isOrganizable(insert: InsertIntoHadoopFsRelationCommand, table: CatalogTable): Boolean = BucketingConf.distributesWrites &&
-    FileStatistics.isKept(table.properties) && insert.bucketSpec.isEmpty && insert.outputColumnNames.map(_.toLowerCase(Locale.ROOT)).distinct.size == insert.outputColumnNames.size
+  private def isOrganizable(insert: InsertIntoHadoopFsRelationCommand, table: CatalogTable): Boolean = {
+    lazy val columns = FileStatisticsColumns(table)
+    BucketingConf.distributesWrites && FileStatistics.isKept(table.properties) && insert.bucketSpec.isEmpty &&
+      insert.outputColumnNames.map(_.toLowerCase(Locale.ROOT)).distinct.size == insert.outputColumnNames.size &&
+      (columns.implicitPartition ++ columns.organized).forall(column => isComparable(column.dataType))
+  }
+
+  private def isComparable(dataType: DataType): Boolean =
+    RowOrdering.isOrderable(dataType) && !dataType.existsRecursively(of => of.isInstanceOf[MapType] || of.typeName == "variant")
 
   /** Returns the relations in a query that read a table. */
   private def relationsOf(query: LogicalPlan, table: CatalogTable): Seq[HadoopFsRelation] = query.collectWithSubqueries {

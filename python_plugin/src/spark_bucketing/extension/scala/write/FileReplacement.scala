@@ -186,6 +186,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     Replacement.folders(location, fs).filter(_.getName < committed.folder.getName).foreach(fs.delete(_, true))
     Compat.updateStatistics(session, table)
     Compat.refresh(session, table.identifier)
+    Compat.recache(session, location, fs)
   }
 
   /**

@@ -26,6 +26,13 @@ class FileStatisticsWriter(session: SparkSession, table: CatalogTable) {
    * @param files the new files, the keys of their partitions, and their status at their final paths
    */
   def write(folder: Path, files: Seq[(NewFile, Seq[Any], FileStatus)]): Unit = if (files.nonEmpty) {
+    // The session's setting for old dates applies to the rows, and may be an error.
+    val conf = SQLConf.get.clone()
+    Seq(SQLConf.PARQUET_REBASE_MODE_IN_WRITE, SQLConf.PARQUET_INT96_REBASE_MODE_IN_WRITE).foreach(entry => conf.setConfString(entry.key, "CORRECTED"))
+    SQLConf.withExistingConf(conf)(writeAll(folder, files))
+  }
+
+  private def writeAll(folder: Path, files: Seq[(NewFile, Seq[Any], FileStatus)]): Unit = {
     val opener = FileOpener(session, new ParquetFileFormat, Map.empty, schema)
     val context = opener.context(0, 0)
     val part = new Path(folder, s"${Replacement.Staged}/statistics/part-00000${opener.extension(context)}")

@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions.{Cast, Literal}
+import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
@@ -39,11 +40,14 @@ object GroupKey {
     case _ => key
   }
 
-  /** Returns the text of partition values, as in the names of directories. */
-  def specOf(partition: StructType, key: Seq[Any]): TablePartitionSpec = partition.zip(key).map { case (column, value) =>
-    val text = Cast(Literal.create(valueOf(value, column.dataType), column.dataType), StringType, Some(SQLConf.get.sessionLocalTimeZone)).eval()
-    column.name -> Option(text).fold(ExternalCatalogUtils.DEFAULT_PARTITION_NAME)(_.toString)
-  }.toMap
+  /** Returns the text of partition values, as in the names of directories. The options of a table may have a time zone. */
+  def specOf(partition: StructType, key: Seq[Any], options: Map[String, String]): TablePartitionSpec = {
+    val timeZone = CaseInsensitiveMap(options).getOrElse(DateTimeUtils.TIMEZONE_OPTION, SQLConf.get.sessionLocalTimeZone)
+    partition.zip(key).map { case (column, value) =>
+      val text = Cast(Literal.create(valueOf(value, column.dataType), column.dataType), StringType, Some(timeZone)).eval()
+      column.name -> Option(text).fold(ExternalCatalogUtils.DEFAULT_PARTITION_NAME)(_.toString)
+    }.toMap
+  }
 
   def copied(key: Seq[Any]): Seq[Any] = key.map(InternalRow.copyValue)
 }

@@ -3,6 +3,8 @@ package write
 
 import java.util.UUID
 
+import scala.util.Try
+
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.TaskContext
@@ -32,7 +34,7 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
   private val range: Option[Int] = columns.organized.headOption.map(at)
   private val order = RangeOrder(range.map(insert.query.output(_).dataType))
 
-  private var files: Map[String, (NewFile, Seq[Any])] = Map.empty
+  private var files: Map[Path, (NewFile, Seq[Any])] = Map.empty
   private var bytes = 0L
 
   /** The metrics of Spark's command. */
@@ -41,8 +43,8 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
 
   private def at(of: StructField): Int = insert.outputColumnNames.indexWhere(_.equalsIgnoreCase(of.name))
 
-  /** Writes the files into a directory, in subdirectories by partition. */
-  def write(folder: Path, query: SparkPlan): Seq[NewFile] = {
+  /** Writes the files into a directory, in subdirectories by partition, and returns them. The directory may also have files of failed tasks. */
+  def write(folder: Path, query: SparkPlan): Seq[Path] = {
     val stored = new Stored(session)
     try {
       val rows = stored.store(insert.query.output, (query match { case files: WriteFilesExec => files.child; case other => other }).execute())
@@ -50,15 +52,15 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
       def places = placesOf(named, stored)
       val groups = InsertedGroups.count(places, range.nonEmpty, depth)
       if (groups.isEmpty) Nil else {
-        val counts = new FileCounts(table.properties, groups, () => bytesPerRow(named, folder, stored))
-        counts.check(table)
+        val counts = new FileCounts(table, groups, () => bytesPerRow(named, folder, stored))
+        counts.check()
         val plan = InsertedGroups.plan(groups, counts.of, places, order, depth, table.schema.defaultSize)
         val found = run(folder, named, plan, stored)
         val (expected, number) = (groups.values.sum, found.map(_.rows).sum)
         if (number != expected) throw Compat.refusal(s"Cannot write into ${table.identifier.quotedString}.", s"$number written rows", s"$expected rows, as counted before",
           "run it again; nothing has been inserted")
-        files = found.map(file => new Path(file.path).toUri.getPath -> (file -> plan.slots(file.slot).partition)).toMap
-        found
+        files = found.map(file => new Path(file.path) -> (file -> plan.slots(file.slot).partition)).toMap
+        files.keys.toSeq
       }
     } finally stored.close()
   }
@@ -67,7 +69,7 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
   def record(folder: Path, moved: Seq[(Path, FileStatus)]): Unit = {
     bytes = moved.map(_._2.getLen).sum
     new FileStatisticsWriter(session, table).write(folder, moved.map { case (from, status) =>
-      val (file, partition) = files(from.toUri.getPath)
+      val (file, partition) = files(from)
       (file, partition, status)
     })
   }
@@ -106,7 +108,7 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
     StructType(data.map(insert.outputColumns).map(column => StructField(column.name, column.dataType, nullable = true, column.metadata))).asNullable)
 
   private def folderOf(folder: Path, partition: Seq[Any]): String = {
-    val spec = GroupKey.specOf(columns.partition, partition)
+    val spec = GroupKey.specOf(columns.partition, partition, insert.options)
     if (spec.isEmpty) folder.toString else ExternalCatalogUtils.generatePartitionPath(spec, table.partitionColumnNames, folder).toString
   }
 
@@ -115,11 +117,12 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
     FileStatistics.read(session, new Path(table.location), table.partitionColumnNames.size).flatMap(_.bytesPerRow).getOrElse {
       val plan = stored.rows(Project(data.map(rows.output), rows))
       val perTask = math.max(OrganizedInsert.SampledRows / math.max(1, plan.getNumPartitions), 1)
-      val (path, sampler) = (new Path(folder, "_sample"), opener)
-      val number = session.sparkContext.runJob(plan.mapPartitions(_.take(perTask)).coalesce(1), (task: TaskContext, rows: Iterator[InternalRow]) => {
+      val sampler = opener
+      val (path, number) = session.sparkContext.runJob(plan.mapPartitions(_.take(perTask)).coalesce(1), (task: TaskContext, rows: Iterator[InternalRow]) => {
+        val path = new Path(folder, s"_sample-${task.taskAttemptId()}")
         val writer = sampler.open(path, sampler.context(task.partitionId(), task.attemptNumber()))
-        try rows.map(writer.write).size finally writer.close()
-      }).sum
+        (path, try rows.map(writer.write).size finally writer.close())
+      }).head
       path.getFileSystem(Compat.hadoopConf(session)).getFileStatus(path).getLen.toDouble / math.max(1, number)
     }
 }
@@ -133,9 +136,12 @@ private object OrganizedInsert {
  *
  * @param groups the number of rows of each group
  */
-private class FileCounts(properties: Map[String, String], groups: Map[InsertedGroup, Long], bytesPerRow: () => Double) {
+private class FileCounts(table: CatalogTable, groups: Map[InsertedGroup, Long], bytesPerRow: () => Double) {
 
-  private def property(key: String): Option[Long] = properties.get(key).flatMap(text => scala.util.Try(text.trim.toLong).toOption).filter(_ > 0)
+  private def property(key: String): Option[Long] = table.properties.get(key).map { text =>
+    Try(text.trim.toLong).toOption.filter(_ > 0).getOrElse(throw Compat.refusal(s"Cannot write into ${table.identifier.quotedString}.",
+      s"the table property '$key' = '$text'", "a positive integer", "set the property with ALTER TABLE ... SET TBLPROPERTIES; nothing has been inserted"))
+  }
   // Rows with NULL have their own file.
   private lazy val all = groups.collect { case (group, rows) if !group.isNull => rows }.sum
   private lazy val bytes = bytesPerRow()
@@ -149,7 +155,7 @@ private class FileCounts(properties: Map[String, String], groups: Map[InsertedGr
     math.min(math.min(rows, math.max(1, files)), Int.MaxValue).toInt
   }
 
-  def check(table: CatalogTable): Unit = {
+  def check(): Unit = {
     val files = groups.keysIterator.map(of(_).toLong).sum
     if (files > FileCounts.Maximum) throw Compat.refusal(s"Cannot write into ${table.identifier.quotedString}.",
       f"$files%,d files for ${groups.values.sum}%,d rows in ${groups.size}%,d groups", f"at most ${FileCounts.Maximum}%,d files in one statement",

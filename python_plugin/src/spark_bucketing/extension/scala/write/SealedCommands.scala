@@ -50,13 +50,13 @@ private class SealedFileInsert(
   override protected def runOf(session: ClassicSession, child: SparkPlan): Seq[Row] = overwrite match {
     case Some(files) if files.isOrganized =>
       val organized = new OrganizedInsert(session, files.table, this)
-      files.run(folder => organized.write(folder, child).size)(organized.record)
+      files.run(organized.write(_, child))(organized.record)
       publish(session, organized.written)
       Nil
     case Some(files) =>
       named = files.run { folder =>
         new InsertInto(folder).run(session, child)
-        metrics("numFiles").value
+        files.written(folder, metrics("numFiles").value)
       }()
       Nil
     case None => super[InsertIntoHadoopFsRelationCommand].run(session, child)
