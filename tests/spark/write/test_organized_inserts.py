@@ -267,7 +267,7 @@ def test_statement_reports_its_files_and_its_plan(tables: Tables, spark: SparkSe
     (last, *_) = (
         executions.apply(i)
         for i in reversed(range(executions.size()))
-        if "Execute InsertInto" in (plan := executions.apply(i).physicalPlanDescription())
+        if "Execute InsertInto" in (plan := executions.apply(i).physicalPlanDescription() or "")
         and "CommandResult" not in plan
     )
     shown = store.executionMetrics(last.executionId())
