@@ -48,13 +48,7 @@ class ChangedRanges(
   /** Returns values that split a bin of many files, so that several tasks write it. */
   private def boundariesOf(bin: CompactionBin): Array[Any] = {
     val parts = (bin.numFiles / ChangedRanges.FilesPerTask).toInt
-    val (samples, order) = (bin.samples, ranges.order)
-    if (parts < 2 || samples.size < parts) Array.empty else {
-      val sorted = samples.toArray[Any].sorted(order.ordering)
-      (1 until parts).map(i => sorted((i.toLong * sorted.length / parts).toInt)).foldLeft(Vector.empty[Any]) { (all, value) =>
-        if (all.lastOption.exists(order.ordering.gteq(_, value))) all else all :+ value
-      }.toArray
-    }
+    if (parts < 2 || bin.samples.size < parts) Array.empty else ranges.order.quantiles(bin.samples, parts)
   }
 
   override protected def routing: SlotRouting = {

@@ -77,7 +77,7 @@ object InsertedGroups {
     val several = if (order.dataType.isEmpty) Map.empty[InsertedGroup, Int] else rows.keysIterator.map(group => group -> files(group)).filter(_._2 > 1).toMap
     val samples = if (several.isEmpty) Map.empty[InsertedGroup, Seq[Any]]
       else sample(places, several.map { case (group, number) => group -> math.max(1, rows(group) / (number * SamplesPerFile)) }, depth)
-    val boundaries = several.map { case (group, number) => group -> quantiles(samples.getOrElse(group, Nil), number, order) }
+    val boundaries = several.map { case (group, number) => group -> order.quantiles(samples.getOrElse(group, Nil), number) }
     val numbers = rows.keysIterator.map(group => group -> boundaries.get(group).fold(if (order.dataType.isEmpty) files(group) else 1)(_.length + 1)).toSeq
     val slots = numbers.flatMap { case (group, number) => Seq.fill(number)(group -> rows(group).toDouble / number) }
     new InsertPlan(slots.map { case (group, number) => Slot(group.values.take(depth), number * bytesPerRow, Long.MaxValue, None) }.toIndexedSeq,
@@ -107,12 +107,5 @@ object InsertedGroups {
       if (number % step == 0) values += InternalRow.copyValue(value)
       number += 1
     }
-  }
-
-  private def quantiles(samples: Seq[Any], parts: Int, order: RangeOrder): Array[Any] = {
-    val sorted = samples.toArray[Any].sorted(order.ordering)
-    (1 until parts).filter(_ => sorted.nonEmpty).map(i => sorted((i.toLong * sorted.length / parts).toInt)).foldLeft(Vector.empty[Any]) { (all, value) =>
-      if (all.lastOption.exists(order.ordering.gteq(_, value))) all else all :+ value
-    }.toArray
   }
 }

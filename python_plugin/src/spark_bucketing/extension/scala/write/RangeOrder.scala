@@ -17,4 +17,12 @@ case class RangeOrder(dataType: Option[DataType]) {
     }
     from
   }
+
+  /** Returns the boundaries of so many parts of equal size, or of fewer parts if the values are not different enough. */
+  def quantiles(samples: Seq[Any], parts: Int): Array[Any] = {
+    val sorted = samples.toArray[Any].sorted(ordering)
+    (1 until parts).filter(_ => sorted.nonEmpty).map(i => sorted((i.toLong * sorted.length / parts).toInt)).foldLeft(Vector.empty[Any]) { (all, value) =>
+      if (all.lastOption.exists(ordering.gteq(_, value))) all else all :+ value
+    }.toArray
+  }
 }
