@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -71,7 +72,7 @@ class Layout:
         of_range = RANGES[self.range or "bigint"]
         values = [
             "id",
-            "map('a', id)",
+            "map('a', id) as m",
             f"cast({GROUPS[self.group or 'int']} as {self.group or 'int'}) as g",
             f"cast({f'if(id % 17 = 0, null, {of_range})' if nulls else of_range} as {self.range or 'bigint'}) as r",
             f"cast({PARTITIONS[self.partition or 'string']} as {self.partition or 'string'}) as p",
@@ -281,6 +282,35 @@ def test_statement_reports_its_files_and_its_plan(tables: Tables, spark: SparkSe
     assert len(written) == 12 and [metrics.get(name) for name in names] == ["12", "1,000", "3"], metrics
 
 
+def bytes_written(spark: SparkSession) -> int:
+    """Return the bytes that all tasks of the session have written so far, as Spark's UI shows them."""
+    store = spark._jsparkSession.sparkContext().statusStore()
+    defaults = (getattr(store, f"stageList$default${i}")() for i in (4, 5))
+    stages = store.stageList(None, False, False, *defaults)
+    return sum(stages.apply(i).outputBytes() for i in range(stages.size()))
+
+
+@pytest.mark.parametrize("table", ["bucketed", "organized"])
+def test_tasks_report_the_bytes_of_the_new_files(tables: Tables, spark: SparkSession, table: str) -> None:
+    Layout().create(tables, "t")
+    if table == "bucketed":
+        tables.make("t", "id bigint, m map<string, bigint>, g int, r bigint, p string", "id", 4)
+    for statement in (
+        f"insert into t {Layout().rows(0, 1000, 2)}",
+        "update t set r = -1 where id % 2 = 0",
+        f"merge into t using ({Layout().rows(500, 1000, 2)}) s on t.id = s.id when not matched then insert *",
+    ):
+        before, old = bytes_written(spark), data_files(location(tables, "t"))
+        tables.sql(statement)
+        new = sum(file.stat().st_size for file in set(data_files(location(tables, "t"))) - set(old))
+        # Spark's listener for the status store runs in another thread.
+        end = monotonic() + 20
+        while bytes_written(spark) == before and monotonic() < end:
+            sleep(0.1)
+        sleep(0.5)
+        assert bytes_written(spark) - before == new > 0
+
+
 def test_names_that_differ_only_in_case_stay_different(tables: Tables, spark: SparkSession) -> None:
     with setting(spark, "spark.sql.caseSensitive", "true"):
         tables.create("""cased (o int, O int) using parquet tblproperties ('bucketing.range_by'='["o"]')""")
@@ -365,8 +395,10 @@ def test_columns_without_an_order_and_invalid_sizes(tables: Tables) -> None:
     tables.sql("insert into t select id, map(1, 2) from range(10)")
     assert len(tables.sql("select * from t")) == 10
     Layout(size="'bucketing.target_file_size'='256MiB'").create(tables, "t")
-    with pytest.raises(Exception, match=r"(?s)bucketing.target_file_size' = '256MiB'.*a positive integer"):
-        tables.sql(f"insert into t {Layout().rows(0, 10, 1)}")
+    merge = f"merge into t using ({Layout().rows(0, 10, 1)}) s on t.id = s.id when not matched then insert *"
+    for statement in (f"insert into t {Layout().rows(0, 10, 1)}", merge):
+        with pytest.raises(Exception, match=r"(?s)bucketing.target_file_size' = '256MiB'.*a positive integer"):
+            tables.sql(statement)
 
 
 def test_too_many_files_are_refused(tables: Tables) -> None:

@@ -236,8 +236,24 @@ def test_stream_writes_bucketed_batches(tables: Tables, tmp_path: Path) -> None:
     assert_bucketed(tables, "t", "hive-parquet")
 
 
-def test_full_disk_gives_an_error_of_one_line(tables: Tables) -> None:
-    tables.make("t", "k bigint, v string", "k", 1)
+ORGANIZED = "using parquet tblproperties ('bucketing.range_by'='[\"k\"]', 'bucketing.rows_per_file'='400000')"
+ROWS = "select id, sha2(cast(id as string), 256) v from range(0, 400000, 1, 16)"
+
+
+@pytest.mark.parametrize(
+    ("table", "statement"),
+    [
+        ("clustered by (k) sorted by (k) into 1 buckets stored as parquet", f"insert into t {ROWS}"),
+        (ORGANIZED, f"insert into t {ROWS}"),
+        (
+            ORGANIZED,
+            f"merge into t using ({ROWS}) s on t.k = s.id when not matched then insert (k, v) values (id, s.v)",
+        ),
+    ],
+    ids=["bucketed", "organized", "merge"],
+)
+def test_full_disk_gives_an_error_of_one_line(tables: Tables, table: str, statement: str) -> None:
+    tables.create(f"t (k bigint, v string) {table}")
     tables.sql("insert into t values (1, 'before')")
     jvm = tables.spark.sparkContext._jvm
     assert jvm is not None
@@ -247,11 +263,12 @@ def test_full_disk_gives_an_error_of_one_line(tables: Tables) -> None:
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (16 * 2**20, limits[1]))
     try:
         with pytest.raises(PySparkException) as caught:
-            tables.sql("insert into t select id, sha2(cast(id as string), 256) from range(400000)")
+            tables.sql(statement)
     finally:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
     assert str(caught.value).startswith("Files of `spark_catalog`.") and "found:    File too large" in str(caught.value)
     assert has_labels(caught.value) and condition_of(caught.value)
+    assert not [*tables.folder("t").glob("_overwriting/*"), *tables.folder("t").glob("_replaced/*/files")]
     tables.sql("refresh table t")
     assert tables.sql("select v from t") == [("before",)]
 

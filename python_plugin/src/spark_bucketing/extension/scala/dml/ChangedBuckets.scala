@@ -6,7 +6,6 @@ import org.apache.hadoop.fs.FileStatus
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.metadata.{PartitionFiles, SealedSpec}
 import org.apache.spark.sql.bucketing.write._
-import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UpdateAction}
 import org.apache.spark.sql.types.{DateType, StructField}
 
@@ -69,10 +68,7 @@ class ChangedBuckets(
 
   override protected val order: Seq[StructField] = spec.sortColumns.map(column)
 
-  override protected def rowsToWrite(output: Seq[Attribute]): RowsToWrite = {
-    val dates = spec.schema.map(of => column(of.name)).filter(_.dataType == DateType).map(at)
-    RowsToWrite(output.map(_.dataType).toArray, data, Array.empty, None, target.size, dates.toArray)
-  }
+  override protected def columns: FileColumns = FileColumns(data, dates = spec.schema.map(of => column(of.name)).filter(_.dataType == DateType).map(at))
 
   override protected def checkWritten(written: Seq[NewFile], stored: Stored): Unit = {
     refuse(Again, written.groupBy(_.slot).count(_._2.size > 1) -> "bucket(s) with several files")

@@ -1,20 +1,16 @@
 package org.apache.spark.sql.bucketing
 package dml
 
-import java.util.UUID
-
 import scala.collection.mutable
 
 import org.apache.hadoop.fs.{FileStatus, Path}
 
-import org.apache.spark.TaskContext
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.read.BucketTasks
 import org.apache.spark.sql.bucketing.write._
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, Sort}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types._
 
 /** The new files of a statement, which replace the touched files. */
@@ -35,7 +31,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
   /** The columns that the rows of a slot are sorted by. */
   protected def order: Seq[StructField]
 
-  protected def rowsToWrite(output: Seq[Attribute]): RowsToWrite
+  protected def columns: FileColumns
 
   /** Throws an error if the numbers of written rows are not as expected. */
   protected def checkWritten(files: Seq[NewFile], stored: Stored): Unit
@@ -54,27 +50,18 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
   /** Writes the rows into a directory, in one job. */
   def write(folder: Path, stored: Stored): Seq[NewFile] = {
     val files = if (read.isEmpty && touched.counts.inserted == 0) Nil else {
-      val plan = sorted(changed.content(read, touched.unmatched, byBucket.getOrElse(identity)))
       val numbers = slots.map(_.partition).distinct.zipWithIndex.toMap
       val folders = slots.map(slot => new Path(folder, numbers(slot.partition).toString).toString)
-      val writer = new NewFiles(opener, rowsToWrite(plan.output), slots.toArray, folders.toArray, UUID.randomUUID.toString)
-      session.sparkContext.runJob(stored.rows(plan), (task: TaskContext, rows: Iterator[InternalRow]) => writer.write(task, rows)).toSeq.flatten
+      val opener = FileOpener(session, statement.files.fileFormat, statement.files.options, statement.files.dataSchema.asNullable)
+      val content = changed.content(read, touched.unmatched, byBucket.getOrElse(identity))
+      val (rows, place) = content.output.splitAt(target.size)
+      new WriteJob(session, opener, columns, order.map(at), routing, slots, folders).run(stored, content, rows, place, byBucket)
     }
     val (written, expected) = (files.map(file => file.rows - file.kept).sum, touched.counts.updated + touched.counts.inserted)
     if (written != expected) throw refused(s"$written changed rows", s"$expected changed rows, as counted before the write",
       "use subqueries that always return the same rows, e.g. without TABLESAMPLE, and run it again")
     checkWritten(files, stored)
     files
-  }
-
-  private def opener = FileOpener(session, statement.files.fileFormat, statement.files.options, statement.files.dataSchema.asNullable)
-
-  private def sorted(content: LogicalPlan): LogicalPlan = {
-    val (rows, rest) = content.output.splitAt(target.size)
-    val slot = Alias(SlotOf(rest, routing), "slot")()
-    val project = Project(rows ++ Seq(slot, Alias(FileStatisticsWriter.hash(rows), "hash")(), rest(1)), content)
-    val sorts = (slot.toAttribute +: order.map(column => rows(at(column)))).map(SortOrder(_, Ascending))
-    Sort(sorts, global = false, byBucket.fold[LogicalPlan](RowsBySlot(slot.toAttribute, RowsBySlot.tasks(cores, slots.map(_.bytes)), project))(_(project)))
   }
 
   /** Distributes rows, whose first columns are those of the target, so that one task has all rows of a bucket. None to distribute them by slot. */
@@ -88,7 +75,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
   protected def at(column: StructField): Int = target.indexWhere(_.name.equalsIgnoreCase(column.name))
 
   /** The positions of the data columns. */
-  protected def data: Array[Int] = statement.files.dataSchema.map(at).toArray
+  protected def data: Seq[Int] = statement.files.dataSchema.map(at)
 
   /** The directories of the partitions that have files. */
   private lazy val folders: Map[Seq[Any], Path] = snapshot.files.map(file => file.cell.group.take(depth) -> file.status.getPath.getParent).toMap

@@ -5,7 +5,6 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.write._
-import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.types.StructField
 
 /** The new files of an organized table. The rows of a range stay together, small ranges are combined, and large ranges are split. */
@@ -13,7 +12,7 @@ class ChangedRanges(
     session: SparkSession, statement: ChangeRows, snapshot: OrganizedSnapshot, changed: ChangedRows, touched: Touched)
     extends ChangedFiles(session, statement, snapshot, changed, touched) {
 
-  private val columns = snapshot.columns
+  private val organized = snapshot.columns
   private val ranges = snapshot.places.ranges
   private val bins: Seq[CompactionBin] = CompactionBins.of(touchedRanges(touched.changes), snapshot.rowsPerFile)
   private val boundaries: Array[Array[Any]] = bins.map(boundariesOf).toArray
@@ -29,7 +28,7 @@ class ChangedRanges(
 
   override protected val read: Seq[TableFile] = bins.flatMap(_.ranges).filterNot(range => range.rows == 0 && range.isDeleted).flatMap(_.files)
 
-  override protected val order: Seq[StructField] = columns.implicitPartition ++ columns.organized
+  override protected val order: Seq[StructField] = organized.implicitPartition ++ organized.organized
 
   /** Returns the touched ranges, and the other ranges of the same groups. */
   private def touchedRanges(changes: Changes): Seq[RangeRows] = {
@@ -58,8 +57,7 @@ class ChangedRanges(
     new RangeRouting(snapshot.places, ofFiles.toMap, ofCells.toMap, first, boundaries)
   }
 
-  override protected def rowsToWrite(output: Seq[Attribute]): RowsToWrite = RowsToWrite(
-    output.map(_.dataType).toArray, data, columns.implicitPartition.map(at).toArray, columns.organized.headOption.map(at), target.size)
+  override protected def columns: FileColumns = FileColumns(data, organized.implicitPartition.map(at), organized.organized.headOption.map(at))
 
   override protected def checkWritten(files: Seq[NewFile], stored: Stored): Unit = {
     val written = files.groupBy(file => binOfSlot(file.slot)).map { case (bin, of) => bin -> of.map(_.rows).sum }

@@ -13,7 +13,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.ddl.MergeChecks
 import org.apache.spark.sql.bucketing.metadata.{FilesDigest, Replacement}
-import org.apache.spark.sql.bucketing.write.{ConcurrentChange, FileReplacement, Stored}
+import org.apache.spark.sql.bucketing.write.{ConcurrentChange, FileReplacement, SealedWrites, Stored}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.execution.SQLExecution
@@ -71,7 +71,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
         val folder = replacement.newFolder()
         try {
           val files = replacement.before(seen) {
-            val written = changed.write(new Path(folder, Replacement.Staged), stored)
+            val written = SealedWrites.storing(session, Some(table))(changed.write(new Path(folder, Replacement.Staged), stored))
             if (statement.checks.contains(MergeChecks.Files)) changed.check(written, stored)
             written
           }

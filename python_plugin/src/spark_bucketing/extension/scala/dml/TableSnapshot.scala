@@ -8,7 +8,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.bucketing.read._
-import org.apache.spark.sql.bucketing.write.{FileCounts, GroupKey}
+import org.apache.spark.sql.bucketing.write.{FileSizes, GroupKey}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.Expression
@@ -65,13 +65,8 @@ class OrganizedSnapshot(
   override val bytesPerRow: Double = if (knownRows > 0) math.max(0.01, knownBytes.toDouble / knownRows) else super.bytesPerRow
 
   /** The target number of rows of a file. Without a property, files keep their average size. */
-  val rowsPerFile: Long = {
-    def property(key: String) = table.properties.get(key).flatMap(text => scala.util.Try(text.trim.toLong).toOption).filter(_ > 0)
-    property(FileCounts.RowsPerFile)
-      .orElse(property(FileCounts.TargetFileSize).map(bytes => (bytes / bytesPerRow).toLong))
-      .getOrElse(if (knownFiles > 0) knownRows / knownFiles else (FileCounts.DefaultSize / bytesPerRow).toLong)
-      .max(1)
-  }
+  val rowsPerFile: Long = new FileSizes(table).rowsPerFile(bytesPerRow)
+    .getOrElse(if (knownFiles > 0) math.max(1, knownRows / knownFiles) else FileSizes.defaultRowsPerFile(bytesPerRow))
 
   override def sampleStep: Option[Long] = if (columns.organized.isEmpty) None else Some(math.max(1, rowsPerFile / OrganizedSnapshot.SamplesPerFile))
 

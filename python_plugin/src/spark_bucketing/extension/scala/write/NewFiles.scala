@@ -2,21 +2,23 @@ package org.apache.spark.sql.bucketing
 package write
 
 import scala.collection.mutable
+import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
 import org.apache.hadoop.mapreduce.{Job, JobID, TaskAttemptContext, TaskAttemptID, TaskID, TaskType}
 import org.apache.hadoop.mapreduce.lib.output.FileOutputFormat
 import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
 
-import org.apache.spark.TaskContext
+import org.apache.spark.{SparkThrowable, TaskContext}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.metadata.{BucketFiles, SealedSpec}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection}
+import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.datasources.{FileFormat, OutputWriter, OutputWriterFactory}
 import org.apache.spark.sql.types._
-import org.apache.spark.util.SerializableConfiguration
+import org.apache.spark.util.{SerializableConfiguration, Utils}
 
 /** Opens files of a format with Spark's writers, at any path. */
 class FileOpener private (factory: OutputWriterFactory, schema: StructType, conf: SerializableConfiguration) extends Serializable {
@@ -25,6 +27,11 @@ class FileOpener private (factory: OutputWriterFactory, schema: StructType, conf
     new TaskAttemptContextImpl(conf.value, new TaskAttemptID(new TaskID(new JobID("0", 0), TaskType.MAP, task), attempt))
 
   def extension(of: TaskAttemptContext): String = factory.getFileExtension(of)
+
+  def lengthOf(path: String): Long = {
+    val file = new Path(path)
+    file.getFileSystem(conf.value).getFileStatus(file).getLen
+  }
 
   def open(path: Path, of: TaskAttemptContext): OutputWriter = {
     path.getFileSystem(conf.value).mkdirs(path.getParent)
@@ -66,77 +73,87 @@ case class NewFile(
     hasOldDates: Boolean)
 
 /**
- * The columns of the rows to write.
+ * Positions of columns among the columns of a table.
  *
  * @param data the columns of the files
- * @param place the positions of the implicit partition columns and of the range column
- * @param slot the position of the slot; the columns after it are the row's hash and whether it is new
- * @param dates the positions of bucket and sort columns of type DATE
+ * @param implicitPartition the implicit partition columns
+ * @param range the range column
+ * @param dates bucket and sort columns of type DATE
  */
-case class RowsToWrite(
-    columns: Array[DataType], data: Array[Int], implicitPartition: Array[Int], range: Option[Int], slot: Int, dates: Array[Int] = Array.empty)
+case class FileColumns(data: Seq[Int], implicitPartition: Seq[Int] = Nil, range: Option[Int] = None, dates: Seq[Int] = Nil)
 
 /**
  * Writes the sorted rows of a task. A file has rows of one slot and one implicit partition, and either NULLs or values of the range column. It ends after the
  * limit of its slot, but only between two different values, so that ranges of files are disjoint.
  *
+ * @param types the types of the rows' columns: the table's columns, the slot, the row's hash and whether it is new
  * @param folders the directory of the files, by slot
  */
-class NewFiles(opener: FileOpener, of: RowsToWrite, slots: Array[Slot], folders: Array[String], id: String) extends Serializable {
+class NewFiles(opener: FileOpener, of: FileColumns, types: Array[DataType], slots: Array[Slot], folders: Array[String], id: String) extends Serializable {
+
+  private val slot = types.length - 3
 
   def write(task: TaskContext, rows: Iterator[InternalRow]): Array[NewFile] = {
     val context = opener.context(task.partitionId(), task.attemptNumber())
-    val data = UnsafeProjection.create(of.data.map(at => BoundReference(at, of.columns(at), nullable = true)).toSeq)
+    val data = UnsafeProjection.create(of.data.map(at => BoundReference(at, types(at), nullable = true)))
     val written = mutable.ArrayBuffer.empty[NewFile]
     var open: Option[OpenFile] = None
+    val metrics = task.taskMetrics().outputMetrics
     def close(): Unit = open.foreach { file =>
       open = None
-      file.writer.close()
+      storing(file.path)(file.writer.close())
       written += file.done
+      metrics.setBytesWritten(metrics.bytesWritten + opener.lengthOf(file.path))
+      metrics.setRecordsWritten(metrics.recordsWritten + file.done.rows)
     }
     try {
       rows.foreach { row =>
         if (!open.exists(_.takes(row))) {
           close()
-          val slot = row.getInt(of.slot)
+          val number = row.getInt(slot)
           val part = f"part-${task.partitionId()}%05d-$id-${task.taskAttemptId()}"
-          val name = slots(slot).bucket.fold(part)(BucketFiles.hiveName(_, part))
-          val path = new Path(folders(slot), f"$name.c${written.size}%03d${opener.extension(context)}")
-          open = Some(new OpenFile(row, path.toString, opener.open(path, context)))
+          val name = slots(number).bucket.fold(part)(BucketFiles.hiveName(_, part))
+          val path = new Path(folders(number), f"$name.c${written.size}%03d${opener.extension(context)}")
+          open = Some(new OpenFile(row, path.toString, storing(path.toString)(opener.open(path, context))))
         }
         open.get.write(row, data(row))
       }
       close()
-    } finally open.foreach(_.writer.close())
+    } finally open.foreach(file => Utils.tryLogNonFatalError(file.writer.close()))
     written.toArray
   }
 
-  private class OpenFile(first: InternalRow, path: String, val writer: OutputWriter) {
-    private val slot = first.getInt(of.slot)
+  // Spark's own writer reports storage errors in this way, too.
+  private def storing[A](path: String)(step: => A): A = try step catch {
+    case NonFatal(error) if !error.isInstanceOf[SparkThrowable] => throw QueryExecutionErrors.taskFailedWhileWritingRowsError(path, error)
+  }
+
+  private class OpenFile(first: InternalRow, val path: String, val writer: OutputWriter) {
+    private val number = first.getInt(slot)
     private val group = groupOf(first).map(InternalRow.copyValue)
     private val lower = InternalRow.copyValue(valueOf(first))
-    private val limit = slots(slot).limit
-    private val order = RangeOrder(of.range.map(of.columns(_)))
+    private val limit = slots(number).limit
+    private val order = RangeOrder(of.range.map(types(_)))
     private var upper: Any = lower
     private var (rows, kept) = (0L, 0L)
     private var hasOldDates = false
     private val (hashes, keptHashes) = (new HashSum, new HashSum)
 
-    private def groupOf(row: InternalRow): Seq[Any] = of.implicitPartition.toSeq.map(at => row.get(at, of.columns(at)))
-    private def valueOf(row: InternalRow): Any = of.range.map(at => row.get(at, of.columns(at))).orNull
+    private def groupOf(row: InternalRow): Seq[Any] = of.implicitPartition.map(at => row.get(at, types(at)))
+    private def valueOf(row: InternalRow): Any = of.range.map(at => row.get(at, types(at))).orNull
 
-    def takes(row: InternalRow): Boolean = row.getInt(of.slot) == slot &&
+    def takes(row: InternalRow): Boolean = row.getInt(slot) == number &&
       (of.implicitPartition.isEmpty || GroupKey.of(groupOf(row)) == GroupKey.of(group)) && {
         val value = valueOf(row)
         (value == null) == (lower == null) && (rows < limit || of.range.nonEmpty && (value == null || order.ordering.equiv(value, upper)))
       }
 
     def write(row: InternalRow, data: InternalRow): Unit = {
-      writer.write(data)
+      storing(path)(writer.write(data))
       rows += 1
-      val hash = row.getLong(of.slot + 1)
+      val hash = row.getLong(slot + 1)
       hashes.add(hash)
-      if (!row.getBoolean(of.slot + 2)) {
+      if (!row.getBoolean(slot + 2)) {
         kept += 1
         keptHashes.add(hash)
       }
@@ -145,7 +162,7 @@ class NewFiles(opener: FileOpener, of: RowsToWrite, slots: Array[Slot], folders:
     }
 
     def done: NewFile = NewFile(
-      slot, path, rows, hashes.value, lower, upper, if (of.range.nonEmpty && lower == null) rows else 0, group, kept, keptHashes.value, hasOldDates)
+      number, path, rows, hashes.value, lower, upper, if (of.range.nonEmpty && lower == null) rows else 0, group, kept, keptHashes.value, hasOldDates)
   }
 }
 

@@ -1,10 +1,6 @@
 package org.apache.spark.sql.bucketing
 package write
 
-import java.util.UUID
-
-import scala.util.Try
-
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.TaskContext
@@ -12,7 +8,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.metadata.FileStatistics
-import org.apache.spark.sql.bucketing.read.{BucketTasks, FileStatisticsColumns}
+import org.apache.spark.sql.bucketing.read.FileStatisticsColumns
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
@@ -86,17 +82,9 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
   }
 
   private def run(folder: Path, rows: LogicalPlan, plan: InsertPlan, stored: Stored): Seq[NewFile] = {
-    val output = rows.output
-    val slot = Alias(SlotOf(Seq(Literal(-1), Literal.TrueLiteral) ++ (group ++ range).map(output), plan), "slot")()
-    val hash = Alias(FileStatisticsWriter.hash(output), "hash")()
-    val numbered = Project(output ++ Seq(slot, hash, Alias(Literal.TrueLiteral, "is_new")()), rows)
-    val tasks = RowsBySlot.tasks(BucketTasks.cores(session), plan.slots.map(_.bytes))
-    val sorts = (slot.toAttribute +: (columns.implicitPartition.map(at) ++ range).map(output)).map(SortOrder(_, Ascending))
-    val sorted = Sort(sorts, global = false, RowsBySlot(slot.toAttribute, tasks, numbered))
-    val toWrite = RowsToWrite(sorted.output.map(_.dataType).toArray, data.toArray, columns.implicitPartition.map(at).toArray, range, output.size)
-    val folders = plan.slots.map(slot => folderOf(folder, slot.partition)).toArray
-    val writer = new NewFiles(opener, toWrite, plan.slots.toArray, folders, UUID.randomUUID.toString)
-    session.sparkContext.runJob(stored.rows(sorted), (task: TaskContext, rows: Iterator[InternalRow]) => writer.write(task, rows)).toSeq.flatten
+    val implicitPartition = columns.implicitPartition.map(at)
+    new WriteJob(session, opener, FileColumns(data, implicitPartition, range), implicitPartition ++ range, plan, plan.slots, plan.slots.map(slot => folderOf(folder, slot.partition)))
+      .run(stored, rows, rows.output, Seq(Literal(-1), Literal.TrueLiteral) ++ (group ++ range).map(rows.output))
   }
 
   /** The positions of the data columns. */
@@ -129,48 +117,4 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
 
 private object OrganizedInsert {
   val SampledRows = 1000000
-}
-
-/**
- * The number of files of each group of new rows, from the table's properties.
- *
- * @param groups the number of rows of each group
- */
-private class FileCounts(table: CatalogTable, groups: Map[InsertedGroup, Long], bytesPerRow: () => Double) {
-
-  private def property(key: String): Option[Long] = table.properties.get(key).map { text =>
-    Try(text.trim.toLong).toOption.filter(_ > 0).getOrElse(throw Compat.refusal(s"Cannot write into ${table.identifier.quotedString}.",
-      s"the table property '$key' = '$text'", "a positive integer", "set the property with ALTER TABLE ... SET TBLPROPERTIES; nothing has been inserted"))
-  }
-  // Rows with NULL have their own file.
-  private lazy val all = groups.collect { case (group, rows) if !group.isNull => rows }.sum
-  private lazy val bytes = bytesPerRow()
-  private lazy val rowsPerFile: Long = math.max(1, property(FileCounts.RowsPerFile).getOrElse(
-    (property(FileCounts.TargetFileSize).getOrElse(FileCounts.DefaultSize) / math.max(0.01, bytes)).toLong))
-
-  def of(group: InsertedGroup): Int = if (group.isNull) 1 else {
-    val rows = groups(group)
-    val files = property(FileCounts.FilesPerPartition).orElse(property(FileCounts.NumFiles).map(number => math.round(number.toDouble * rows / all)))
-      .getOrElse((rows + rowsPerFile - 1) / rowsPerFile)
-    math.min(math.min(rows, math.max(1, files)), Int.MaxValue).toInt
-  }
-
-  def check(): Unit = {
-    val files = groups.keysIterator.map(of(_).toLong).sum
-    if (files > FileCounts.Maximum) throw Compat.refusal(s"Cannot write into ${table.identifier.quotedString}.",
-      f"$files%,d files for ${groups.values.sum}%,d rows in ${groups.size}%,d groups", f"at most ${FileCounts.Maximum}%,d files in one statement",
-      "write larger files, or use a coarser `partition_by`; nothing has been inserted")
-  }
-}
-
-object FileCounts {
-
-  /** Table properties with the size or the number of files. */
-  val RowsPerFile = "bucketing.rows_per_file"
-  val TargetFileSize = "bucketing.target_file_size"
-  val NumFiles = "bucketing.num_files"
-  val FilesPerPartition = "bucketing.files_per_partition"
-
-  val DefaultSize: Long = 128L << 20
-  val Maximum = 100000
 }

@@ -45,6 +45,7 @@ private class SealedFileInsert(
 
   @transient private var named: String => String = identity
 
+  override protected def target: Option[CatalogTable] = into.orElse(overwrite.map(_.table))
   override protected def nameOf(file: String): String = named(file)
 
   override protected def runOf(session: ClassicSession, child: SparkPlan): Seq[Row] = overwrite match {

@@ -114,6 +114,9 @@ trait SealedWrite extends V1WriteCommand {
   protected def into: Option[CatalogTable]
   protected def how: WriteMode
 
+  /** The table of the files, if it exists. */
+  protected def target: Option[CatalogTable] = into
+
   /** Returns a sealing command for another Spark command, with the same target table and mode. */
   protected def like(other: LogicalPlan): V1WriteCommand
 
@@ -148,9 +151,7 @@ trait SealedWrite extends V1WriteCommand {
   override def run(session: ClassicSession, child: SparkPlan): Seq[Row] = {
     BucketWriteExec.check(child, options, into)
     reported = None
-    val rows = try runOf(session, child) catch {
-      case error @ (_: SparkException | _: IOException) => throw SealedWrites.ofStorage(session, error, into).getOrElse(error)
-    }
+    val rows = SealedWrites.storing(session, target)(runOf(session, child))
     reported.filter(_ => bucketSpec.isDefined).foreach { files =>
       into match {
         case Some(found) => SealWriter.after(session, found, bucketSpec.get, SealedWrites.hashOf(options), how, byPartition(files))
@@ -195,7 +196,11 @@ trait SealedWrite extends V1WriteCommand {
 
 object SealedWrites {
 
-  /** Returns a short error for a storage failure, such as a full disk, without the stack trace of the task. */
+  /** Writes files. A storage failure, such as a full disk, becomes a short error without the stack trace of the task. */
+  def storing[A](session: SparkSession, table: Option[CatalogTable])(write: => A): A = try write catch {
+    case error @ (_: SparkException | _: IOException) => throw ofStorage(session, error, table).getOrElse(error)
+  }
+
   def ofStorage(session: SparkSession, error: Throwable, table: Option[CatalogTable]): Option[Throwable] = {
     val causes = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).toIndexedSeq
     val found = causes.dropWhile(!isFailedTask(_)) match {
