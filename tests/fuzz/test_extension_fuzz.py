@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 SEED = int(os.environ.get("SEED", "1"))
-CASES = int(os.environ.get("CASES", "8"))
+CASES = int(os.environ.get("CASES", "5"))
 # Stock Spark runs each query once, and the extension runs it under several settings.
 SETTINGS_PER_QUERY = 4
 STOCK = {

@@ -224,7 +224,7 @@ MONTHLY = MICROBATCH | {"partition_by": ["month"]}
 MONTHS = "select *, date_format(day, 'yyyy-MM') as month from {{ ref('events') }}"
 
 
-@pytest.fixture(params=["stock", "extension", pytest.param("write_tasks", marks=pytest.mark.long)])
+@pytest.fixture(params=all_long_but("extension", ["stock", "extension", "write_tasks"]))
 def session(request: pytest.FixtureRequest, events: Project) -> Iterator[dict[str, object]]:
     """Run a test with and without the extension; return the config that a model needs for it."""
     with setting(events.spark, "spark.bucketing.enabled", str(request.param != "stock").lower()):
