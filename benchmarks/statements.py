@@ -45,6 +45,7 @@ OVERWRITE: dict[str, Any] = {"incremental_strategy": "insert_overwrite", **PARTI
 VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
     "stock table": ({"materialized": "table"}, "stock table"),
     "stock append": ({**STOCK, **APPEND}, "stock append"),
+    "stock append, partitioned": ({**STOCK, **APPEND, **PARTITIONED}, "stock append, partitioned"),
     "stock insert_overwrite": ({**STOCK, **OVERWRITE}, "stock insert_overwrite"),
     "stock table, clustered": (
         {**OURS, "materialized": "table", "file_format": "parquet"},
@@ -53,9 +54,9 @@ VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
     "table": ({**OURS, "materialized": "bucketed_table"}, "stock table"),
     "insert_overwrite, partitioned": ({**OURS, **OVERWRITE}, "stock insert_overwrite"),
     "append": ({**OURS, **APPEND}, "stock append"),
-    "append, partitioned": ({**OURS, **APPEND, **PARTITIONED}, "stock append"),
+    "append, partitioned": ({**OURS, **APPEND, **PARTITIONED}, "stock append, partitioned"),
     "merge": ({**OURS, **MERGE}, "stock append"),
-    "merge, partitioned": ({**OURS, **MERGE, **PARTITIONED}, "stock append"),
+    "merge, partitioned": ({**OURS, **MERGE, **PARTITIONED}, "stock append, partitioned"),
     "organized table": ({**ORGANIZED, "materialized": "organized_table"}, "stock table"),
     "organized insert_overwrite": ({**ORGANIZED, **OVERWRITE}, "stock insert_overwrite"),
     "organized append": ({**ORGANIZED, **APPEND}, "stock append"),

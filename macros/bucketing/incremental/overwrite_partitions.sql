@@ -7,11 +7,13 @@
   replace_only: string, SQL condition that the replaced rows must meet, or none. Only the session extension checks it.
 -#}
 {% macro overwrite_partitions(relation, source, columns, layout, replace_only=none) -%}
-  {#- With seals, the time alone identifies this statement's files: unsealed files are rare, and an INSERT takes longer than most clock skews. -#}
-  {%- set before = {'since': (modules.datetime.datetime.now().timestamp() * 1000000) | int, 'writes': []} if layout.bucket_hash != 'spark' and spark_bucketing.extension_enabled()
-      else spark_bucketing.before_write(spark_bucketing.table_layout(relation).location) -%}
+  {#- The session extension itself writes one file per bucket, and replaces all old files of the partitions. -#}
+  {%- set is_verified = spark_bucketing.overwrites_files(layout) and spark_bucketing.distributes_writes(layout) -%}
+  {%- set before = spark_bucketing.before_write(spark_bucketing.table_layout(relation).location) if not is_verified -%}
   {% do spark_bucketing.insert_rows(relation, source, columns, layout, overwrite='dynamic', replace_only=replace_only) %}
-  {% do spark_bucketing.verify_buckets(relation, layout, before) %}
+  {%- if not is_verified -%}
+    {% do spark_bucketing.verify_buckets(relation, layout, before) %}
+  {%- endif -%}
 {%- endmacro %}
 
 

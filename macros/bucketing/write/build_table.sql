@@ -11,7 +11,6 @@
   {% do spark_bucketing.warn_about_small_files(sources, layout) %}
   {%- if not batches[0] and spark_bucketing.keeps_definition(relation, columns, layout, existing) and not spark_bucketing.reads_relation(sources[0], relation) -%}
     {% do spark_bucketing.insert_rows(relation, sources[0], columns, layout, overwrite='static') %}
-    {% do spark_bucketing.verify_buckets(relation, layout) %}
     {%- if layout.partition_by -%}
       {% do spark_bucketing.mark_written(relation) %}
     {%- endif -%}

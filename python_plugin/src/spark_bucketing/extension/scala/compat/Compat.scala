@@ -9,7 +9,7 @@ import org.apache.parquet.hadoop.util.HadoopInputFile
 import org.apache.spark.QueryContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{AnalysisException, SparkSession}
-import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow, TableIdentifier}
+import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow, QualifiedTableName, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
 import org.apache.spark.sql.catalyst.catalog._
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
@@ -96,8 +96,16 @@ object Compat {
   def hadoopConfWith(session: SparkSession, options: Map[String, String]): Configuration =
     session.asInstanceOf[ClassicSession].sessionState.newHadoopConfWithOptions(options)
 
-  /** Invalidates the session's cached metadata and data of a table. */
-  def refresh(session: SparkSession, table: TableIdentifier): Unit = session.catalog.refreshTable(table.quotedString)
+  /** Invalidates the session's cached metadata and data of a table. Unlike REFRESH TABLE, it reads the metastore only if the session has cached data. */
+  def refresh(session: SparkSession, table: TableIdentifier): Unit =
+    if (!session.asInstanceOf[ClassicSession].sharedState.cacheManager.isEmpty) session.catalog.refreshTable(table.quotedString)
+    else {
+      val of = catalog(session).qualifyIdentifier(table)
+      Option(catalog(session).getCachedTable(QualifiedTableName(of.catalog.get, of.database.get, of.table))).collect {
+        case relation: LogicalRelation => relation.relation
+      }.foreach { case files: HadoopFsRelation => files.location.refresh(); case _ => }
+      catalog(session).refreshTable(table)
+    }
 
   /** Invalidates the cached data of DataFrames that read a directory by its path. */
   def recache(session: SparkSession, folder: Path, fs: FileSystem): Unit = {

@@ -243,7 +243,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /** Runs an action on all elements in parallel, because storage calls are slow. Waits for all actions to end, even if one fails. */
   private def together[A, B](all: Seq[A])(act: A => B): Seq[B] =
-    ThreadUtils.parmap(all, "replace-files", 16)(one => Try(act(one))).map(_.get)
+    if (all.size < 2) all.map(act) else ThreadUtils.parmap(all, "replace-files", 16)(one => Try(act(one))).map(_.get)
 
   def changed(found: String, cause: Throwable = null) = new ConcurrentChange(
     message(found, "no other write to the same files at the same time", "run it again; nothing has been replaced"), cause)
