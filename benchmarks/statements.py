@@ -4,7 +4,8 @@ Each variant is a dbt project with two identical models. The benchmark runs each
 creates the tables, and later runs replace or extend them. The benchmark counts only the statements of the second model,
 because dbt sends some queries only once per run. The variants run alternately, so a warm JVM or other load
 on the machine favors none of them. The times are medians over all runs except the first two. The printed statements
-come from the last run.
+come from the last run. The column "written" compares the bytes that Spark's tasks report for the last run with the size
+of the files that the run has added to the tables.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_project import model, run_all, write_project
+from bench_project import location, model, run_all, write_project
 from local_spark import extended_session
 from rich.console import Console
 from rich.table import Table
@@ -65,10 +66,11 @@ VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
 
 @dataclass(frozen=True)
 class Measurement:
-    """The statements that dbt sends for one variant, and the seconds that they take."""
+    """The statements of one variant, the seconds that they take, and the bytes written per byte of new files."""
 
     statements: list[str]
     seconds: float
+    written: float
 
 
 def main() -> None:
@@ -88,7 +90,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         spark = extended_session(Path(folder), "2g", 4)
         figures = _measure(spark, Path(folder), options)
-        console = Console(width=120)
+        console = Console(width=140)
         console.print(_table(figures, options.rows))
         if options.show:
             for name, kinds in figures.items():
@@ -126,17 +128,43 @@ def _measure(spark: SparkSession, folder: Path, options: argparse.Namespace) -> 
     }
     seconds: dict[tuple[str, str], list[float]] = {variant: [] for variant in variants}
     statements: dict[tuple[str, str], list[str]] = {}
+    written: dict[tuple[str, str], float] = {}
     for _ in range(options.runs + 2):
         for variant, project in projects.items():
             spark.conf.set("spark.bucketing.enabled", str(variant[1] == "on").lower())
+            before, stage = _data_files(spark, project.name), _bytes_by_stage(spark)
             with _statements_of_second_model() as statements[variant]:
                 seconds[variant].append(run_all(project)["m2"])
+            new = _data_files(spark, project.name).items() - before.items()
+            bytes_written = sum(size for of, size in _bytes_by_stage(spark).items() if of not in stage)
+            written[variant] = bytes_written / sum(size for _, size in new)
     figures: dict[str, dict[str, Measurement]] = {}
     for name, kind in variants:
         figures.setdefault(name, {})[kind] = Measurement(
-            statements[name, kind], statistics.median(seconds[name, kind][2:])
+            statements[name, kind], statistics.median(seconds[name, kind][2:]), written[name, kind]
         )
     return figures
+
+
+def _data_files(spark: SparkSession, schema: str) -> dict[Path, int]:
+    """Return the sizes of the data files of all tables of a schema."""
+    names = spark.sql(f"show tables in {schema}").collect() if spark.catalog.databaseExists(schema) else []
+    # Temporary views have no namespace.
+    tables = [location(spark, f"{schema}.{row.tableName}") for row in names if row.namespace]
+    return {
+        file: file.stat().st_size
+        for table in tables
+        for file in table.rglob("*.parquet")
+        if all(name[0] not in "._" for name in file.relative_to(table).parts)
+    }
+
+
+def _bytes_by_stage(spark: SparkSession) -> dict[int, int]:
+    """Return the bytes that the tasks of each stage have written."""
+    time.sleep(0.3)  # Spark updates these metrics in another thread.
+    store = spark._jsparkSession.sparkContext().statusStore()  # type: ignore[attr-defined]
+    stages = store.stageList(None, False, False, *(getattr(store, f"stageList$default${n}")() for n in (4, 5)))
+    return {stages.apply(n).stageId(): stages.apply(n).outputBytes() for n in range(stages.size())}
 
 
 @contextmanager
@@ -174,12 +202,16 @@ def _statements_of_second_model() -> Iterator[list[str]]:
 
 
 def _table(figures: Mapping[str, Mapping[str, Measurement]], rows: int) -> Table:
-    table = Table(title=f"Runs after the first, {rows:,} rows: statements, seconds, and ratio to dbt-spark")
+    title = (
+        f"Runs after the first, {rows:,} rows: statements, seconds, ratio to dbt-spark, bytes written per byte of files"
+    )
+    table = Table(title=title)
     table.add_column("materialization")
     for kind in next(iter(figures.values())):
         table.add_column(f"extension {kind}: statements", justify="right")
         table.add_column("seconds", justify="right")
         table.add_column("x stock", justify="right")
+        table.add_column("written", justify="right")
     for name, kinds in figures.items():
         cells = []
         for kind, seen in kinds.items():
@@ -188,6 +220,7 @@ def _table(figures: Mapping[str, Mapping[str, Measurement]], rows: int) -> Table
                 str(len(seen.statements)),
                 f"{seen.seconds:.2f}",
                 f"{seen.seconds / stock.seconds:.1f}",
+                f"{seen.written:.2f}",
             ]
         table.add_row(name, *cells)
     return table

@@ -299,6 +299,7 @@ def test_tasks_report_the_bytes_of_the_new_files(tables: Tables, spark: SparkSes
         f"insert into t {Layout().rows(0, 1000, 2)}",
         "update t set r = -1 where id % 2 = 0",
         f"merge into t using ({Layout().rows(500, 1000, 2)}) s on t.id = s.id when not matched then insert *",
+        f"insert overwrite t {Layout().rows(0, 100, 2)}",
     ):
         before, old = bytes_written(spark), data_files(location(tables, "t"))
         tables.sql(statement)
