@@ -162,7 +162,7 @@ def _data_files(spark: SparkSession, schema: str) -> dict[Path, int]:
 def _bytes_by_stage(spark: SparkSession) -> dict[int, int]:
     """Return the bytes that the tasks of each stage have written."""
     time.sleep(0.3)  # Spark updates these metrics in another thread.
-    store = spark._jsparkSession.sparkContext().statusStore()  # type: ignore[attr-defined]
+    store = spark._jsparkSession.sparkContext().statusStore()
     stages = store.stageList(None, False, False, *(getattr(store, f"stageList$default${n}")() for n in (4, 5)))
     return {stages.apply(n).stageId(): stages.apply(n).outputBytes() for n in range(stages.size())}
 
