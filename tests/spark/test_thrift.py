@@ -188,7 +188,7 @@ def test_evolution_commands_work_over_thrift(tmp_path: Path, project: Project) -
         assert query(rows) == before
         # Without cancellation, the server would write these files within the two seconds.
         time.sleep(2)
-        assert not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/part-*"))
+        assert not list(tmp_path.glob("warehouse/s.db/t/_replaced/*/files/*"))
         done = command(project, "table", "rewrite", "t", "--where", "p < 9")
         assert done.exit_code == 0 and "5 partitions rewritten in the table's spec" in done.output, done.output
         assert query("select distinct status, num_buckets from bucket_specs('s.t')") == [("sealed", 8)]

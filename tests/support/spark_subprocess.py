@@ -124,10 +124,10 @@ class SparkSubprocess:
 
 
 def interrupted(warehouse: Path, place: list[str]) -> list[str]:
-    """Start a rewrite of the table, interrupt it while it stages rows, and return its output lines."""
+    """Start a rewrite of the table, interrupt it while it writes files, and return its output lines."""
     command = [*COMMAND, "rewrite", "s.t", *place]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        while process.poll() is None and not (warehouse / "s.db" / "t__dbt_staged" / "_temporary").exists():
+        while process.poll() is None and not list(warehouse.glob("s.db/t/_replaced/*/files/*")):
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=60)[0]
