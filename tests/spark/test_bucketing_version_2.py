@@ -339,7 +339,7 @@ def test_table_evolves_only_to_the_version_of_its_property_and_all_its_seals(bui
     with setting(built.spark, "spark.bucketing.enabled", "false"):
         built.rows(f"insert into {table} partition (day) select 1, 1, explode(array(0, 1, 2))")
     specs = f"select distinct status, hash from bucket_specs('{built.schema}.{name}')"
-    assert list(map(tuple, built.rows(specs))) == [("seal-broken", "hive")]
+    assert list(map(tuple, built.rows(specs))) == [("seal-stale", "hive")]
     assert sealed in attempt_to_evolve(built, name, "hive2")
     # Without seals, only the property remains.
     for day in range(3):

@@ -76,7 +76,7 @@ def test_only_unsealed_rows_are_read(shop: Shop) -> None:
     for name in TESTS:
         assert "input_file_name" not in shop.results[f"mixed__{name}"].node.compiled_code
     broken = rows_of(shop.project, shop.results[f"unsealed__{VALID}"])
-    assert [(row.partition, row.problem) for row in broken] == [("p=1", "seal-broken")]
+    assert [(row.partition, row.problem) for row in broken] == [("p=1", "seal-stale")]
     code = shop.results["unsealed__rows_in_their_buckets"].node.compiled_code
     assert "cast('1' as int)" in code and "cast('0' as int)" not in code
 

@@ -117,7 +117,7 @@ def test_files_of_a_stock_spark_insert_are_compacted(tables: SpecEvolution) -> N
     with tables.settings({"spark.bucketing.enabled": "false"}):
         tables.write("added", "a", how="into")
     rows = tables.sums("added")
-    assert tables.record("added")["ds=a"][0] == "seal-broken"
+    assert tables.record("added")["ds=a"][0] == "seal-stale"
     tables.said("seal", "added")
     assert tables.record("added")["ds=a"][:2] == ("sealed", 8)
     dry = tables.said("rewrite", "added", "--dry-run")

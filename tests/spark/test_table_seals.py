@@ -48,11 +48,11 @@ def test_show_predicts_the_planners_scan(tables: SpecEvolution, second: int) -> 
 HARM: dict[str, Callable[[SpecEvolution], object]] = {
     # Another engine may drop a seal's key; copied files have later times.
     "seal-unreadable": lambda tables: put_parameters(tables, "broken", "ds=a", {"bucketing.hash": None}),
-    "seal-broken": lambda tables: [*map(os.utime, tables.locations("broken")["ds=a"].glob("0*"))],
+    "seal-stale": lambda tables: [*map(os.utime, tables.locations("broken")["ds=a"].glob("0*"))],
 }
 
 
-@pytest.mark.parametrize("status", all_long_but("seal-broken", HARM))
+@pytest.mark.parametrize("status", all_long_but("seal-stale", HARM))
 def test_stale_seal_is_found_and_repaired(tables: SpecEvolution, status: str) -> None:
     tables.evolved("broken", {"a": 4, "b": 8})
     HARM[status](tables)
@@ -99,7 +99,7 @@ def test_files_copied_from_another_partition_are_sealed_by_their_content(
         path.unlink()
     for path in files["ds=b"].glob("0*"):
         (files["ds=a"] / path.name).write_bytes(path.read_bytes())
-    assert tables.record("stale")["ds=a"][0] == "seal-broken"
+    assert tables.record("stale")["ds=a"][0] == "seal-stale"
     tables.said("seal", "stale")
     assert tables.record("stale") == sealed(a=numbers[1], b=numbers[1])
 

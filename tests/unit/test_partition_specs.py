@@ -46,7 +46,7 @@ def part(name: str, found: BucketSpec | str | None, **more: object) -> Partition
     own = found if isinstance(found, BucketSpec) else None
     status = Status.SEALED if own else Status.NOT_SEALED if found is None else Status.EMPTY
     problem = found if isinstance(found, str) else ""
-    status = Status.SEAL_BROKEN if problem else status
+    status = Status.SEAL_STALE if problem else status
     made = Partition(name, values, f"file:/t/{name}", status, own, problem, files=1, size=10, files_per_bucket=1)
     return replace(made, **more)  # type: ignore[arg-type]
 
@@ -82,7 +82,7 @@ def test_numeric_partitions_sort_as_numbers_with_null_first() -> None:
         ((spec(8), None), None, "partition ds=b is not-sealed"),
         ((None, None, None), None, "partitions ds=a and 2 more are not-sealed"),
         ((None, spec(8), "2 files"), None, "partition ds=a is not-sealed"),
-        ((spec(8), "2 files"), None, "partition ds=b is seal-broken"),
+        ((spec(8), "2 files"), None, "partition ds=b is seal-stale"),
     ],
 )
 def test_partitions_with_compatible_specs_are_read_together(
@@ -334,7 +334,7 @@ ROW = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("status", "is_known"), [("sealed", True), ("unchanged", True), ("seal-broken", False)])
+@pytest.mark.parametrize(("status", "is_known"), [("sealed", True), ("unchanged", True), ("seal-stale", False)])
 def test_row_becomes_a_partition_with_the_spec_of_a_valid_seal(status: str, is_known: bool) -> None:
     found = partition_of({**ROW, "status": status})
     assert (found.values, found.files, found.size, found.files_per_bucket, found.files_read) == (

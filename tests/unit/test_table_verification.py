@@ -48,9 +48,9 @@ CASES = {
         ("no valid seal [not-sealed]: queries use an ordinary scan",),
     ),
     "several": (
-        Verification(bucketed(part("a", Status.SEAL_BROKEN, "a file is gone"), part("b", Status.NOT_SEALED))),
+        Verification(bucketed(part("a", Status.SEAL_STALE, "a file is gone"), part("b", Status.NOT_SEALED))),
         "wrong",
-        ("2 partitions without a valid seal, such as ds=a [seal-broken] a file is gone: ",),
+        ("2 partitions without a valid seal, such as ds=a [seal-stale] a file is gone: ",),
     ),
     "a refused partition is reported once": (
         Verification(bucketed(part("b", Status.NOT_SEALED)), True, sealed=(REFUSED,)),
@@ -94,7 +94,7 @@ def test_stock_spark_reads_the_spark_layout_without_seals() -> None:
     found = bucketed(part("a", Status.NOT_SEALED))
     spark = replace(found, table=replace(found.table, spec=spec), files=replace(FILES, files=(), spec=spec))
     assert Verification(spark).state == "ok"
-    broken = replace(spark, table=replace(spark.table, partitions=(part("a", Status.SEAL_BROKEN),)))
+    broken = replace(spark, table=replace(spark.table, partitions=(part("a", Status.SEAL_STALE),)))
     assert Verification(broken).state == "wrong"
 
 

@@ -17,10 +17,10 @@ from conftest import all_long_but
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
 FOUR, SIX, CLEARED, UNKNOWN = StoredSpec(4, 4), StoredSpec(6, 6), StoredSpec(6, 0), StoredSpec(None, 6)
-BROKEN_FOUR, BROKEN_SIX = StoredSpec("seal-broken", 4), StoredSpec("seal-broken", 6)
+BROKEN_FOUR, BROKEN_SIX = StoredSpec("seal-stale", 4), StoredSpec("seal-stale", 6)
 # Planner messages about a scan. Neither 4 nor 6 buckets is a multiple of the other.
 BY_FOUR, BY_SIX, TOGETHER = "true (4 Hive", "true (6 Hive", "true (2 Hive buckets of partitions with 4, 6"
-BROKEN, NONE = "false [seal-broken]", "false [not-sealed]"
+BROKEN, NONE = "false [seal-stale]", "false [not-sealed]"
 
 
 class Case(NamedTuple):
@@ -52,11 +52,11 @@ CASES = {
     "ANALYZE of a partition clears its descriptor": Case(("analyze table t partition (p = 1) compute statistics",), {"p=1": CLEARED}),
     "automatic statistics after an INSERT by stock Spark clear the descriptor": Case(
         ("set spark.sql.statistics.size.autoUpdate.enabled = true", "stock:insert into t values (8, 'x', 0)"),
-        {"p=0": StoredSpec("seal-broken", 0)}, {"p=0": BROKEN},
+        {"p=0": StoredSpec("seal-stale", 0)}, {"p=0": BROKEN},
     ),
     "ADD COLUMNS": Case(("alter table t add columns (w int)",), {}),
     "SET LOCATION leaves the seal of the previous files": Case(
-        ("alter table t partition (p = 1) set location '{folder}/p=0'",), {"p=1": StoredSpec("seal-broken", 0)}, {"p=1": BROKEN},
+        ("alter table t partition (p = 1) set location '{folder}/p=0'",), {"p=1": StoredSpec("seal-stale", 0)}, {"p=1": BROKEN},
     ),
     "SET LOCATION of the table affects new partitions": Case(
         ("alter table t set location '{folder}-moved'", "insert into t values (8, 'x', 7)"), {"p=7": SIX}, {"p=7": BY_SIX},

@@ -123,10 +123,10 @@ def test_concurrent_writes_to_one_partition_may_leave_a_stale_seal(tables: Table
     tables.sql("insert overwrite table t partition (p = 0) select id, 'second' from range(40)")
     for call in late:
         call()
-    assert late and kept(tables, "t")["p=0"] == StoredSpec("seal-broken", 4)
+    assert late and kept(tables, "t")["p=0"] == StoredSpec("seal-stale", 4)
     assert tables.sql("select count(*), min(v), max(v) from t where p = 0") == [(40, "second", "second")]
     grouped = "select k, count(*) from t where p = 0 group by k"
-    assert "Bucketed: false [seal-broken]" in tables.plan(grouped)
+    assert "Bucketed: false [seal-stale]" in tables.plan(grouped)
     assert_rows_are_those_of_stock_spark(tables)
     assert {of.partition: of.status for of in tables.seal("t")} == {"p=0": "sealed", "p=1": "unchanged"}
     assert kept(tables, "t")["p=0"] == StoredSpec(6, 6)
@@ -157,7 +157,7 @@ def test_partition_altered_during_a_file_listing_keeps_the_alteration(
     assert calls > 1 and kept(tables, "t")["p=0"] == StoredSpec(4, 4)
     with intercepted(tables.spark, "getPartitionsByNames", alter):
         tables.sql(append)
-    assert calls == 0 and kept(tables, "t")["p=0"] == StoredSpec("seal-broken", 4)
+    assert calls == 0 and kept(tables, "t")["p=0"] == StoredSpec("seal-stale", 4)
     assert_rows_are_those_of_stock_spark(tables)
     tables.seal("t")
     assert kept(tables, "t")["p=0"] == StoredSpec(4, 4)

@@ -164,7 +164,7 @@ def test_rows_that_match_both_versions_do_not_bind_later_files_to_a_version(tabl
         assert re.search(
             r"a row of bucket .* in bucketing_version (1; version 2|2; version 1) does not match either", mixed.problem
         )
-        assert "[seal-broken]" in tables.read(GROUP)
+        assert "[seal-stale]" in tables.read(GROUP)
 
 
 def make_partitions(tables: Tables, *names: str) -> None:

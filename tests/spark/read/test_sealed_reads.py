@@ -161,7 +161,7 @@ def test_query_fails_with_a_clear_error_if_a_file_is_replaced(replaceable: Table
     with pytest.raises(ERRORS, match=r"(?s)r was replaced while the query ran.*REFRESH TABLE"):
         frame.collect()
     tables.sql("refresh table r")
-    assert "Bucketed: false [seal-broken]" in tables.read(query)
+    assert "Bucketed: false [seal-stale]" in tables.read(query)
 
 
 def test_modification_time_truncated_to_seconds_is_not_a_replacement(replaceable: Tables) -> None:

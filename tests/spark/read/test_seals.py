@@ -32,7 +32,7 @@ QUERIES = (
     "select k, count(*), sum(v) from t group by k",
     "select * from t where k = -7",
 )
-SEALED, BROKEN = "", "seal-broken"
+SEALED, BROKEN = "", "seal-stale"
 Act = Callable[[Tables], None]
 
 

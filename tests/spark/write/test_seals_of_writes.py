@@ -185,8 +185,8 @@ DAMAGED: list[tuple[dict[str, str | None], str, str]] = [
     ({"schema": '[{"name":"k"}]'}, "seal-unreadable", "bucketing.schema is"),
     ({"files": "-1"}, "seal-unreadable", "bucketing.files is -1"),
     ({"digest": "FF" * 16}, "seal-unreadable", "expected 32 hexadecimal digits"),
-    ({"num_buckets": "2"}, "seal-broken", "which differ from"),
-    ({"files": "9"}, "seal-broken", "which differ from the 9 sealed files"),
+    ({"num_buckets": "2"}, "seal-stale", "which differ from"),
+    ({"files": "9"}, "seal-stale", "which differ from the 9 sealed files"),
 ]
 
 

@@ -28,7 +28,7 @@ class Status:
     REFUSED = "refused"
     EMPTY = "empty"
     NOT_SEALED = "not-sealed"
-    SEAL_BROKEN = "seal-broken"
+    SEAL_STALE = "seal-stale"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ case class FallbackReason(code: String, words: String) {
 
 object FallbackReason {
   val NotSealed = "not-sealed"
-  val SealBroken = "seal-broken"
+  val SealStale = "seal-stale"
   val SealUnreadable = "seal-unreadable"
   val ColumnsChanged = "columns-changed"
   val MixedSpecs = "mixed-specs"

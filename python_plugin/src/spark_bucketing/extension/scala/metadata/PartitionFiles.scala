@@ -33,13 +33,13 @@ case class PartitionFiles(
   /** Returns the status and a description. The status is `sealed`, `empty`, or an ordinary-scan code. */
   def status(hash: BucketHash, dataSchema: StructType): (String, Option[String]) = seal match {
     case _ if files.isEmpty && folders.isEmpty => (PartitionFiles.Empty, None)
-    case _ if folders.nonEmpty => (FallbackReason.SealBroken, Some(s"a directory among the files: ${folders.head}"))
+    case _ if folders.nonEmpty => (FallbackReason.SealStale, Some(s"a directory among the files: ${folders.head}"))
     case None => (FallbackReason.NotSealed, None)
     case Some(Left(why)) => (FallbackReason.SealUnreadable, Some(why))
     case Some(Right(found)) if !found.spec.fits(dataSchema) =>
       (FallbackReason.ColumnsChanged, Some("bucket or sort columns that changed after the seal"))
     case Some(Right(found)) if found.spec.hash.inHiveLayout != hash.inHiveLayout || found.files != PartitionFiles.digest(files) =>
-      (FallbackReason.SealBroken, Some(s"${files.length} files, which differ from the ${found.files.count} sealed files"))
+      (FallbackReason.SealStale, Some(s"${files.length} files, which differ from the ${found.files.count} sealed files"))
     case _ => (PartitionFiles.Sealed, None)
   }
 

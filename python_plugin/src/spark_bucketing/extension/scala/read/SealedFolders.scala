@@ -35,11 +35,11 @@ case class SealedFolders(common: Int, seals: Map[String, Seal]) {
   private def objection(files: Array[PartitionedFile], hash: BucketHash): Option[FallbackReason] = {
     val byFolder = files.groupBy(BucketFiles.folderOf).toArray
     // Compare directories in parallel, because comparing 100,000 files on one core takes a second.
-    val isBroken: Predicate[(String, Array[PartitionedFile])] = { case (folder, found) =>
+    val isStale: Predicate[(String, Array[PartitionedFile])] = { case (folder, found) =>
       !seals.get(folder).exists(seal => SealedFolders.areSealed(found, seal, hash))
     }
-    val broken = Arrays.stream(byFolder).parallel().filter(isBroken).collect(Collectors.toList()).asScala.toSeq
-    if (broken.isEmpty) None else Some(FallbackReason(FallbackReason.SealBroken, SealedFolders.difference(broken, seals)))
+    val stale = Arrays.stream(byFolder).parallel().filter(isStale).collect(Collectors.toList()).asScala.toSeq
+    if (stale.isEmpty) None else Some(FallbackReason(FallbackReason.SealStale, SealedFolders.difference(stale, seals)))
   }
 
   override def toString: String =
@@ -55,9 +55,9 @@ object SealedFolders {
     files.length == seal.files.count && files.iterator.map(_.fileSize).sum == seal.files.bytes && digest(files) == seal.files &&
       files.forall(file => BucketFiles.bucketOf(BucketFiles.nameOf(file), hash).exists(_ < seal.spec.numBuckets))
 
-  private def difference(broken: Seq[(String, Array[PartitionedFile])], seals: Map[String, Seal]): String = {
-    val (folder, found) = broken.head
-    val place = s"${BucketFiles.nameOf(folder)}${if (broken.length > 1) s" and ${broken.length - 1} more directories" else ""}"
+  private def difference(stale: Seq[(String, Array[PartitionedFile])], seals: Map[String, Seal]): String = {
+    val (folder, found) = stale.head
+    val place = s"${BucketFiles.nameOf(folder)}${if (stale.length > 1) s" and ${stale.length - 1} more directories" else ""}"
     val expected = seals.get(folder).map(_.files)
     expected match {
       case None => s"found files in $place, which is not a directory of the table"

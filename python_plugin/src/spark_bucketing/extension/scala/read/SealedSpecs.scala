@@ -193,7 +193,7 @@ object SealedSpecs {
     Seal.parse(properties) match {
       case None => Left(FallbackReason(NotSealed, "its files are not sealed"))
       case Some(Left(why)) => Left(FallbackReason(SealUnreadable, why))
-      case Some(Right(seal)) if !hashes.contains(seal.spec.hash) => Left(FallbackReason(SealBroken, s"its seal has the ${seal.spec.hash} layout"))
+      case Some(Right(seal)) if !hashes.contains(seal.spec.hash) => Left(FallbackReason(SealStale, s"its seal has the ${seal.spec.hash} layout"))
       case Some(Right(seal)) if !fits(seal.spec) =>
         Left(FallbackReason(ColumnsChanged, s"the sealed columns are ${seal.spec.schema.map(c => s"${c.name} ${c.dataType}").mkString(", ")}"))
       case Some(Right(seal)) => Right(seal)
