@@ -194,9 +194,15 @@ LINES = "select id div 3 * 7 as order_id, id as line, if(id % 2 = 0, 'a', 'b') a
 @pytest.mark.parametrize(
     "groups", all_long_but({"partition_by": ["ds"]}, [{}, {"partition_by": ["ds"]}, {"implicit_partition_by": ["ds"]}])
 )
+@pytest.mark.parametrize("enabled", ["true", "false"])
 @pytest.mark.long
-def test_ranges_follow_the_boundaries_of_another_table(project: Project, groups: dict[str, Any]) -> None:
+def test_ranges_follow_the_boundaries_of_another_table(project: Project, groups: dict[str, Any], enabled: str) -> None:
     """Each file has a range from the other table; a partition that the other table lacks gets one file."""
+    with setting(project.spark, "spark.bucketing.enabled", enabled):
+        build_with_boundaries(project, groups)
+
+
+def build_with_boundaries(project: Project, groups: dict[str, Any]) -> None:
     orders = "select id * 7 as o, if(id % 2 = 0, 'a', 'b') as ds from range(0, 280, 1, 3)"
     project.model("orders", orders, **ORGANIZED, **groups)
     config = {**TABLE, "range_by": "order_id", "range_boundaries_from": "ref('orders')", **groups}

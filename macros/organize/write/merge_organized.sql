@@ -13,7 +13,7 @@
 {%- endmacro %}
 
 
-{#- Sets the size or number of files, which the extension reads from the table. -#}
+{#- Sets the size, number or boundaries of files, which the extension reads from the table. -#}
 {% macro set_file_sizes(relation, layout, existing) -%}
   {%- set properties = spark_bucketing.file_size_properties(layout) -%}
   {%- for key in existing.file_sizes.keys() | reject('in', properties) -%}
@@ -25,10 +25,14 @@
 {%- endmacro %}
 
 
-{#- Returns the table properties that state the size or number of files. -#}
+{#- Returns the table properties that state the size, number or boundaries of files. -#}
 {% macro file_size_properties(layout) -%}
   {%- set setting = layout.file_count.setting -%}
-  {{ return({'bucketing.' ~ setting: layout.file_count.value | string} if setting != 'range_boundaries_from' else {}) }}
+  {%- set properties = {'bucketing.' ~ setting: layout.file_count.value | string} if setting != 'range_boundaries_from' else {} -%}
+  {%- if layout.range_boundaries_from -%}
+    {%- do properties.update({'bucketing.range_boundaries_from': spark_bucketing.quote_relation(spark_bucketing.range_boundaries_table(layout).relation)}) -%}
+  {%- endif -%}
+  {{ return(properties) }}
 {%- endmacro %}
 
 

@@ -223,6 +223,51 @@ def test_file_size_is_that_of_a_sample_or_of_the_files_of_the_table(tables: Tabl
     assert not list(location(tables, "t").rglob("*_sample*")), "the sample is deleted"
 
 
+@pytest.mark.parametrize("types", [("bigint", "string"), ("int", "int")])
+def test_ranges_follow_the_boundaries_of_another_table(tables: Tables, types: tuple[str, str]) -> None:
+    """The other table may have other types. A partition that it lacks gets one file, as do NULLs."""
+    of_range, of_partition = types
+    tables.create(
+        f"bounds (s {of_range}, p {of_partition}) using parquet partitioned by (p)"
+        """ tblproperties ('bucketing.range_by'='["s"]', 'bucketing.rows_per_file'='10')"""
+    )
+    tables.sql(
+        f"insert into bounds select cast(id * 10 as {of_range}), cast(if(id < 40, '1', '2') as {of_partition})"
+        " from range(0, 80, 1, 3)"
+    )
+    lowers: dict[str, list[int]] = {}
+    for row in files(tables, "bounds").values():
+        lowers.setdefault(str(row.partition.p), []).append(row.lower.s)
+    assert {key: len(of) for key, of in lowers.items()} == {"1": 4, "2": 4}
+    Layout(partition="string", size="'bucketing.range_boundaries_from'='bounds'").create(tables, "t")
+    rows = "select id, map('a', id) as m, 1 as g, nullif(id, 13) as r, elt(pmod(id, 3) + 1, '1', '2', '3') as p from range(-100, 900, 1, 2)"
+    tables.sql(f"insert into t {rows}")
+    assert sorted(map(str, tables.sql(rows))) == found(tables, "t")
+    for key in ("1", "2", "3"):
+        bounds = sorted(lowers.get(key, []))[1:]
+        ranges = sorted(
+            (row.lower.r, row.upper.r)
+            for row in files(tables, "t").values()
+            if row.partition.p == key and row.rows > row.nulls
+        )
+        places = [[sum(bound <= value for bound in bounds) for value in of] for of in ranges]
+        assert all(first == last for first, last in places) and len(places) == len({first for first, _ in places}), (
+            key,
+            ranges,
+        )
+        assert len(places) == {"1": 4, "2": 4, "3": 1}[key]
+    check_statistics(tables, "t", Layout(partition="string"))
+
+
+@pytest.mark.parametrize(("name", "message"), [("missing", "does not exist"), ("plain", "a table with a range column")])
+def test_table_without_boundaries_is_refused(tables: Tables, name: str, message: str) -> None:
+    tables.create("plain (id bigint, p string) using parquet partitioned by (p)")
+    Layout(partition="string", size=f"'bucketing.range_boundaries_from'='{name}'").create(tables, "t")
+    with pytest.raises(Exception, match=f"(?s)Cannot write into .*{message}"):
+        tables.sql(f"insert into t {Layout(partition='string').rows(0, 10, 1)}")
+    assert found(tables, "t") == []
+
+
 def test_skewed_values_and_more_tasks_than_rows_fill_the_files(tables: Tables) -> None:
     Layout(size="'bucketing.rows_per_file'='50'").create(tables, "t")
     # Half of the rows have the same value; each task has only a few rows.

@@ -56,14 +56,11 @@ object FileRanges {
     val groups = column.toSeq.flatMap { of =>
       val known = files.map { case (group, stats) => group -> stats.column(of) }.filter(_._2.lower != null)
       known.groupBy(_._1).map { case (group, all) =>
-        group -> GroupRanges(all.map(_._2.lower).toArray[Any].sorted(order.ordering), all.map(_._2.last).max(order.ordering))
+        group -> GroupRanges(order.distinct(all.map(_._2.lower)), all.map(_._2.last).max(order.ordering))
       }
     }.toMap
-    new FileRanges(order, groups.map { case (group, of) => group -> of.copy(lowers = distinct(of.lowers, order)) })
+    new FileRanges(order, groups)
   }
-
-  private def distinct(sorted: Array[Any], order: RangeOrder): Array[Any] =
-    sorted.indices.filter(i => i == 0 || order.ordering.gt(sorted(i), sorted(i - 1))).map(sorted(_)).toArray
 }
 
 /**

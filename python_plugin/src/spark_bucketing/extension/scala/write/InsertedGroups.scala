@@ -70,14 +70,18 @@ object InsertedGroups {
    *
    * @param rows the number of rows of each group
    * @param files the number of files of a group
+   * @param shared the boundaries of each group by its values, if another table determines them
    * @param depth the number of partition columns, which are the first columns of a group
    */
   def plan(
-      rows: Map[InsertedGroup, Long], files: InsertedGroup => Int, places: => RDD[Seq[Any]], order: RangeOrder, depth: Int, bytesPerRow: Double): InsertPlan = {
-    val several = if (order.dataType.isEmpty) Map.empty[InsertedGroup, Int] else rows.keysIterator.map(group => group -> files(group)).filter(_._2 > 1).toMap
+      rows: Map[InsertedGroup, Long], files: InsertedGroup => Int, shared: Option[Map[Seq[Any], Array[Any]]], places: => RDD[Seq[Any]], order: RangeOrder,
+      depth: Int, bytesPerRow: Double): InsertPlan = {
+    val several = if (order.dataType.isEmpty || shared.nonEmpty) Map.empty[InsertedGroup, Int] else rows.keysIterator.map(group => group -> files(group)).filter(_._2 > 1).toMap
     val samples = if (several.isEmpty) Map.empty[InsertedGroup, Seq[Any]]
       else sample(places, several.map { case (group, number) => group -> math.max(1, rows(group) / (number * SamplesPerFile)) }, depth)
-    val boundaries = several.map { case (group, number) => group -> order.quantiles(samples.getOrElse(group, Nil), number) }
+    val boundaries = shared.fold(several.map { case (group, number) => group -> order.quantiles(samples.getOrElse(group, Nil), number) }) { of =>
+      rows.keysIterator.filterNot(_.isNull).map(group => group -> of.getOrElse(group.values, Array.empty[Any])).toMap
+    }
     val numbers = rows.keysIterator.map(group => group -> boundaries.get(group).fold(if (order.dataType.isEmpty) files(group) else 1)(_.length + 1)).toSeq
     val slots = numbers.flatMap { case (group, number) => Seq.fill(number)(group -> rows(group).toDouble / number) }
     new InsertPlan(slots.map { case (group, number) => Slot(group.values.take(depth), number * bytesPerRow, Long.MaxValue, None) }.toIndexedSeq,

@@ -49,8 +49,9 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
       val groups = InsertedGroups.count(places, range.nonEmpty, depth)
       if (groups.isEmpty) Nil else {
         val counts = new FileCounts(table, groups, () => bytesPerRow(named, folder, stored))
-        counts.check()
-        val plan = InsertedGroups.plan(groups, counts.of, places, order, depth, table.schema.defaultSize)
+        val shared = SharedBoundaries.of(session, table, columns, order)
+        if (shared.isEmpty) counts.check()
+        val plan = InsertedGroups.plan(groups, counts.of, shared, places, order, depth, table.schema.defaultSize)
         val found = run(folder, named, plan, stored)
         val (expected, number) = (groups.values.sum, found.map(_.rows).sum)
         if (number != expected) throw Compat.refusal(s"Cannot write into ${table.identifier.quotedString}.", s"$number written rows", s"$expected rows, as counted before",

@@ -21,8 +21,12 @@ case class RangeOrder(dataType: Option[DataType]) {
   /** Returns the boundaries of so many parts of equal size, or of fewer parts if the values are not different enough. */
   def quantiles(samples: Seq[Any], parts: Int): Array[Any] = {
     val sorted = samples.toArray[Any].sorted(ordering)
-    (1 until parts).filter(_ => sorted.nonEmpty).map(i => sorted((i.toLong * sorted.length / parts).toInt)).foldLeft(Vector.empty[Any]) { (all, value) =>
-      if (all.lastOption.exists(ordering.gteq(_, value))) all else all :+ value
-    }.toArray
+    distinct((1 until parts).filter(_ => sorted.nonEmpty).map(i => sorted((i.toLong * sorted.length / parts).toInt)))
+  }
+
+  /** Returns the different values in ascending order. */
+  def distinct(values: Seq[Any]): Array[Any] = {
+    val sorted = values.toArray[Any].sorted(ordering)
+    sorted.indices.filter(i => i == 0 || ordering.gt(sorted(i), sorted(i - 1))).map(sorted(_)).toArray
   }
 }
