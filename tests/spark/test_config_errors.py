@@ -63,6 +63,7 @@ def test_reading_statements_are_recognized() -> None:
         ("spark.sql.optimizer.disableHints", "true"),
         ("spark.sql.hive.convertMetastoreParquet", "false"),
         ("spark.sql.hive.convertInsertingPartitionedTable", "false"),
+        ("spark.sql.hive.convertInsertingUnpartitionedTable", "false"),
         ("spark.sql.parser.escapedStringLiterals", "true"),
     ],
 )

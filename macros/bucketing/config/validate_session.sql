@@ -10,6 +10,7 @@
       'spark.sql.hive.convertmetastoreparquet': 'true',
       'spark.sql.hive.convertmetastoreorc': 'true',
       'spark.sql.hive.convertinsertingpartitionedtable': 'true',
+      'spark.sql.hive.convertinsertingunpartitionedtable': 'true',
       'spark.sql.parser.escapedstringliterals': 'false',
   } -%}
   {%- if keeps_rows -%}

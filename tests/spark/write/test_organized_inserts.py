@@ -263,7 +263,7 @@ def test_ranges_follow_the_boundaries_of_another_table(tables: Tables, types: tu
 def test_table_without_boundaries_is_refused(tables: Tables, name: str, message: str) -> None:
     tables.create("plain (id bigint, p string) using parquet partitioned by (p)")
     Layout(partition="string", size=f"'bucketing.range_boundaries_from'='{name}'").create(tables, "t")
-    with pytest.raises(Exception, match=f"(?s)Cannot write into .*{message}"):
+    with pytest.raises(Exception, match=rf"(?s)Cannot write into .*{message}"):
         tables.sql(f"insert into t {Layout(partition='string').rows(0, 10, 1)}")
     assert found(tables, "t") == []
 
@@ -445,6 +445,20 @@ def test_columns_without_an_order_and_invalid_sizes(tables: Tables) -> None:
     for statement in (f"insert into t {Layout().rows(0, 10, 1)}", merge):
         with pytest.raises(Exception, match=r"(?s)bucketing.target_file_size' = '256MiB'.*a positive integer"):
             tables.sql(statement)
+
+
+def test_column_of_another_session_is_refused_once(tables: Tables, spark: SparkSession) -> None:
+    tables.create("""t (id bigint) using parquet tblproperties ('bucketing.range_by'='["id"]')""")
+    tables.sql("insert into t select id from range(10)")
+    session = spark.newSession()
+    session.conf.set("spark.bucketing.enabled", "true")
+    session.sql(f"use {tables.database}")
+    assert session.table("t").count() == 10
+    tables.sql("alter table t add columns (w int)")
+    with pytest.raises(Exception, match=r"(?s)the columns id, w, which another session has changed.*run it again"):
+        session.sql("insert into t select id from range(10)")
+    session.sql("insert into t select id, 1 from range(10)")
+    assert tables.sql("select w, count(*) from t group by w order by w") == [(None, 10), (1, 10)]
 
 
 def test_too_many_files_are_refused(tables: Tables) -> None:

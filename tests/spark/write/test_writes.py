@@ -236,6 +236,29 @@ def test_stream_writes_bucketed_batches(tables: Tables, tmp_path: Path) -> None:
     assert_bucketed(tables, "t", "hive-parquet")
 
 
+IN_ONE_DIRECTORY = {
+    "string": "if(id % 2 = 0, null, '__HIVE_DEFAULT_PARTITION__')",
+    # The two hours before and after the clock change in autumn.
+    "timestamp": "timestamp_seconds(1729987200 + 3600 * (id div 8 % 2))",
+}
+
+
+@pytest.mark.parametrize("of", IN_ONE_DIRECTORY)
+def test_different_partition_values_in_one_directory_are_refused(tables: Tables, of: str) -> None:
+    """A bucket would get several files."""
+    tables.make("t", "id bigint, v bigint", "id", 7, rest=f"partitioned by (p {of})")
+    rows = f"select id, id as v, cast({IN_ONE_DIRECTORY[of]} as {of}) as p from range(700)"
+    merge = f"merge into t using ({rows}) s on false when not matched then insert *"
+    with setting(tables.spark, "spark.sql.session.timeZone", "Europe/Berlin"):
+        for statement, message in {
+            f"insert overwrite t {rows}": "one file for each bucket of a partition",
+            **({merge: "with several files"} if of == "timestamp" else {}),
+        }.items():
+            with pytest.raises(PySparkException, match=message):
+                tables.sql(statement)
+            assert tables.files("t") == [] and tables.sql("show partitions t") == []
+
+
 ORGANIZED = "using parquet tblproperties ('bucketing.range_by'='[\"k\"]', 'bucketing.rows_per_file'='400000')"
 ROWS = "select id, sha2(cast(id as string), 256) v from range(0, 400000, 1, 16)"
 
@@ -245,16 +268,20 @@ ROWS = "select id, sha2(cast(id as string), 256) v from range(0, 400000, 1, 16)"
     [
         ("clustered by (k) sorted by (k) into 1 buckets stored as parquet", f"insert into t {ROWS}"),
         (ORGANIZED, f"insert into t {ROWS}"),
+        (ORGANIZED.replace("bucketing.rows_per_file", "unused").replace("400000", "x"), f"insert overwrite t {ROWS}"),
         (
             ORGANIZED,
             f"merge into t using ({ROWS}) s on t.k = s.id when not matched then insert (k, v) values (id, s.v)",
         ),
     ],
-    ids=["bucketed", "organized", "merge"],
+    ids=["bucketed", "organized", "sample", "merge"],
 )
 def test_full_disk_gives_an_error_of_one_line(tables: Tables, table: str, statement: str) -> None:
     tables.create(f"t (k bigint, v string) {table}")
-    tables.sql("insert into t values (1, 'before')")
+    # The first INSERT samples the size of a row.
+    rows = [] if "unused" in table else [("before",)]
+    if rows:
+        tables.sql("insert into t values (1, 'before')")
     jvm = tables.spark.sparkContext._jvm
     assert jvm is not None
     pid = jvm.java.lang.ProcessHandle.current().pid()
@@ -270,7 +297,7 @@ def test_full_disk_gives_an_error_of_one_line(tables: Tables, table: str, statem
     assert has_labels(caught.value) and condition_of(caught.value)
     assert not [*tables.folder("t").glob("_overwriting/*"), *tables.folder("t").glob("_replaced/*/files")]
     tables.sql("refresh table t")
-    assert tables.sql("select v from t") == [("before",)]
+    assert tables.sql("select v from t") == rows
 
 
 def test_append_interrupted_by_another_append_fails_with_a_clear_error(tables: Tables) -> None:

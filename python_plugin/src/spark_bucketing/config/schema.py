@@ -278,7 +278,7 @@ KEYS: Mapping[str, Key] = {
         "update", "Condition for rows that must already exist in the table.", "updates_when", "update_if",
     ),
     "merge_checks": Key(
-        "boolean", "Whether a merge compares checksums, and keys with their expected changes, before it replaces files.",
+        "boolean", "Whether a merge compares checksums, and keys with expected changes, before it replaces files.",
         ("organized_incremental",), ("merge",), default=True, example="true", misspellings=("merge_check", "checks"),
     ),
 }  # fmt: skip

@@ -36,6 +36,7 @@ SETTINGS = (
     _Setting("spark.sql.hive.convertMetastoreParquet", "true", _HIVES_READER),
     _Setting("spark.sql.hive.convertMetastoreOrc", "true", _HIVES_READER),
     _Setting("spark.sql.hive.convertInsertingPartitionedTable", "true", _HIVES_READER),
+    _Setting("spark.sql.hive.convertInsertingUnpartitionedTable", "true", _HIVES_READER),
     _Setting("spark.sql.hive.manageFilesourcePartitions", "true", "Spark has no metadata for individual partitions"),
     _Setting("spark.sql.runSQLOnFiles", "true", "the materializations cannot read directories"),
     _Setting(

@@ -17,6 +17,7 @@ _NEEDED: Mapping[str, str] = {
     "spark.sql.hive.convertMetastoreParquet": "true",
     "spark.sql.hive.convertMetastoreOrc": "true",
     "spark.sql.hive.convertInsertingPartitionedTable": "true",
+    "spark.sql.hive.convertInsertingUnpartitionedTable": "true",
     "spark.sql.hive.manageFilesourcePartitions": "true",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.legacy.parseNullPartitionSpecAsStringLiteral": "false",

@@ -71,7 +71,9 @@ class ChangedBuckets(
   override protected def columns: FileColumns = FileColumns(data, dates = spec.schema.map(of => column(of.name)).filter(_.dataType == DateType).map(at))
 
   override protected def checkWritten(written: Seq[NewFile], stored: Stored): Unit = {
-    refuse(Again, written.groupBy(_.slot).count(_._2.size > 1) -> "bucket(s) with several files")
+    // Spark writes some different partition values into the same directory.
+    val specs = written.map(file => slots(file.slot).partition).distinct.map(partition => partition -> specOf(partition)).toMap
+    refuse(Again, written.groupBy(file => (specs(slots(file.slot).partition), slots(file.slot).bucket)).count(_._2.size > 1) -> "bucket(s) with several files")
     if (read.nonEmpty) {
       val expected = stored.rows(changed.filesOfRows(read)).count() - touched.changes.removed.values.sum
       refuse(Again, math.abs(written.map(_.kept).sum - expected).min(Int.MaxValue).toInt -> "row(s) too many or too few")

@@ -12,6 +12,7 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.metadata.{BucketFiles, FileStatistics, TableFiles}
 import org.apache.spark.sql.bucketing.read.{CurrentReads, FileStatisticsColumns}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
@@ -34,13 +35,14 @@ import org.apache.spark.sql.types.{DataType, MapType}
  * @param overwrites whether the statement is an INSERT OVERWRITE
  * @param isDynamic whether the statement overwrites only the partitions that it has rows for
  * @param static the static partition values in the statement
+ * @param byBucket the hash of the buckets, if the statement distributes its rows so that each bucket of a partition gets one file
  * @param read None if the query does not read the table; otherwise, what it reads. If another statement has changed the table since, the new rows may be
  *             outdated
  * @param replaceOnly checks the rows to replace, if the statement has the hint
  */
 class FileOverwrite(
     session: SparkSession, val table: CatalogTable, overwrites: Boolean, isDynamic: Boolean, static: TablePartitionSpec, val isOrganized: Boolean,
-    read: Option[FilesRead], replaceOnly: Option[ReplaceOnly]) extends Logging {
+    byBucket: Option[BucketHash], read: Option[FilesRead], replaceOnly: Option[ReplaceOnly]) extends Logging {
 
   private val root = new Path(new Path(table.location), FileOverwrite.Folder)
   private val fs = root.getFileSystem(Compat.hadoopConf(session))
@@ -69,8 +71,17 @@ class FileOverwrite(
     val files = FileOverwrite.filesBelow(folder, fs)
     if (files.size < number) throw Compat.refusal(s"Cannot replace files of ${table.identifier.quotedString}.", s"${files.size} new files in $folder",
       s"$number new files, as reported by the tasks", "run it again; nothing has been replaced")
+    byBucket.foreach(checkBuckets(files, _))
     files
   }
+
+  // Spark writes some different partition values into the same directory.
+  private def checkBuckets(written: Seq[Path], hash: BucketHash): Unit =
+    written.groupBy(file => (file.getParent, BucketFiles.bucketOf(file.getName, hash))).collectFirst { case ((folder, Some(bucket)), of) if of.size > 1 =>
+      throw Compat.refusal(s"Cannot replace files of ${table.identifier.quotedString}.", s"${of.size} new files of bucket $bucket in ${folder.getName}",
+        "one file for each bucket of a partition", "use partition values with different directory names, unlike NULL and __HIVE_DEFAULT_PARTITION__, or two timestamps " +
+          "with the same local time; nothing has been replaced")
+    }
 
   private def specOf(folder: Path, of: Path): TablePartitionSpec = {
     val path = folder.toUri.getPath.stripPrefix(of.toUri.getPath).stripPrefix("/")
@@ -163,7 +174,8 @@ object FileOverwrite {
         // Otherwise, the query could read files of an earlier listing.
         relations.foreach(_.location.refresh())
         val static = insert.staticPartitions.map { case (column, value) => column -> Option(value).filter(_.nonEmpty).getOrElse(DEFAULT_PARTITION_NAME) }
-        Some(new FileOverwrite(session, table, mode.overwrites, insert.dynamicPartitionOverwrite && !hints.isStatic, static, isOrganized, read,
+        val byBucket = if (insert.query.isInstanceOf[BucketedRows]) Some(SealedWrites.hashOf(insert.options)) else None
+        Some(new FileOverwrite(session, table, mode.overwrites, insert.dynamicPartitionOverwrite && !hints.isStatic, static, isOrganized, byBucket, read,
           hints.replaceOnly.map(new ReplaceOnly(session, table, insert, _))))
       }
     case _ => None

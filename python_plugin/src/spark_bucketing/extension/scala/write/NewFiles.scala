@@ -28,6 +28,11 @@ class FileOpener private (factory: OutputWriterFactory, schema: StructType, conf
 
   def extension(of: TaskAttemptContext): String = factory.getFileExtension(of)
 
+  /** Runs a step of a write. Reports storage errors in the same way as Spark's own writer. */
+  def storing[A](path: String)(step: => A): A = try step catch {
+    case NonFatal(error) if !error.isInstanceOf[SparkThrowable] => throw QueryExecutionErrors.taskFailedWhileWritingRowsError(path, error)
+  }
+
   def lengthOf(path: String): Long = {
     val file = new Path(path)
     file.getFileSystem(conf.value).getFileStatus(file).getLen
@@ -101,9 +106,11 @@ class NewFiles(opener: FileOpener, of: FileColumns, types: Array[DataType], slot
     val metrics = task.taskMetrics().outputMetrics
     def close(): Unit = open.foreach { file =>
       open = None
-      storing(file.path)(file.writer.close())
+      opener.storing(file.path) {
+        file.writer.close()
+        metrics.setBytesWritten(metrics.bytesWritten + opener.lengthOf(file.path))
+      }
       written += file.done
-      metrics.setBytesWritten(metrics.bytesWritten + opener.lengthOf(file.path))
       metrics.setRecordsWritten(metrics.recordsWritten + file.done.rows)
     }
     try {
@@ -114,18 +121,13 @@ class NewFiles(opener: FileOpener, of: FileColumns, types: Array[DataType], slot
           val part = f"part-${task.partitionId()}%05d-$id-${task.taskAttemptId()}"
           val name = slots(number).bucket.fold(part)(BucketFiles.hiveName(_, part))
           val path = new Path(folders(number), f"$name.c${written.size}%03d${opener.extension(context)}")
-          open = Some(new OpenFile(row, path.toString, storing(path.toString)(opener.open(path, context))))
+          open = Some(new OpenFile(row, path.toString, opener.storing(path.toString)(opener.open(path, context))))
         }
         open.get.write(row, data(row))
       }
       close()
     } finally open.foreach(file => Utils.tryLogNonFatalError(file.writer.close()))
     written.toArray
-  }
-
-  // Spark's own writer reports storage errors in this way, too.
-  private def storing[A](path: String)(step: => A): A = try step catch {
-    case NonFatal(error) if !error.isInstanceOf[SparkThrowable] => throw QueryExecutionErrors.taskFailedWhileWritingRowsError(path, error)
   }
 
   private class OpenFile(first: InternalRow, val path: String, val writer: OutputWriter) {
@@ -149,7 +151,7 @@ class NewFiles(opener: FileOpener, of: FileColumns, types: Array[DataType], slot
       }
 
     def write(row: InternalRow, data: InternalRow): Unit = {
-      storing(path)(writer.write(data))
+      opener.storing(path)(writer.write(data))
       rows += 1
       val hash = row.getLong(slot + 1)
       hashes.add(hash)

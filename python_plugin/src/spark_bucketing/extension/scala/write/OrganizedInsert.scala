@@ -1,6 +1,8 @@
 package org.apache.spark.sql.bucketing
 package write
 
+import java.util.Locale
+
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.TaskContext
@@ -41,6 +43,7 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
 
   /** Writes the files into a directory, in subdirectories by partition, and returns them. The directory may also have files of failed tasks. */
   def write(folder: Path, query: SparkPlan): Seq[Path] = {
+    checkColumns()
     val stored = new Stored(session)
     try {
       val rows = stored.store(insert.query.output, (query match { case files: WriteFilesExec => files.child; case other => other }).execute())
@@ -60,6 +63,16 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
         files.keys.toSeq
       }
     } finally stored.close()
+  }
+
+  /** Checks that the statement was analyzed with the table's columns, because another session may have added some. */
+  private def checkColumns(): Unit = {
+    def names(of: Seq[String]) = of.map(_.toLowerCase(Locale.ROOT)).toSet
+    if (names(table.schema.fieldNames.toSeq) != names(insert.outputColumnNames)) {
+      Compat.refresh(session, table.identifier)
+      throw Compat.refusal(s"Cannot write into ${table.identifier.quotedString}.", s"the columns ${table.schema.fieldNames.mkString(", ")}, which another session has changed",
+        s"the columns ${insert.outputColumnNames.mkString(", ")}", "run it again; this session knows the columns now, and nothing has been inserted")
+    }
   }
 
   /** Writes the statistics of the files at their final paths. */
@@ -109,8 +122,10 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
       val sampler = opener
       val (path, number) = session.sparkContext.runJob(plan.mapPartitions(_.take(perTask)).coalesce(1), (task: TaskContext, rows: Iterator[InternalRow]) => {
         val path = new Path(folder, s"_sample-${task.taskAttemptId()}")
-        val writer = sampler.open(path, sampler.context(task.partitionId(), task.attemptNumber()))
-        (path, try rows.map(writer.write).size finally writer.close())
+        (path, sampler.storing(path.toString) {
+          val writer = sampler.open(path, sampler.context(task.partitionId(), task.attemptNumber()))
+          try rows.map(writer.write).size finally writer.close()
+        })
       }).head
       path.getFileSystem(Compat.hadoopConf(session)).getFileStatus(path).getLen.toDouble / math.max(1, number)
     }

@@ -223,7 +223,9 @@ object SealedWrites {
   val OneWrite = "one write at a time"
   val AfterConcurrentWrite = "delete the rows of this statement that the table has, and run the statement again"
 
-  private def isAboutTemporaryFiles(error: Throwable): Boolean = messageOf(error).contains("/_temporary")
+  // INSERT OVERWRITE writes into a directory of its own.
+  private def isAboutTemporaryFiles(error: Throwable): Boolean =
+    messageOf(error).contains("/_temporary") && !messageOf(error).contains(s"/${FileOverwrite.Folder}/")
 
   // The error messages of storage systems differ. Only writing a file shows whether the storage is full or read-only.
   private def takesFiles(session: SparkSession, table: CatalogTable): Boolean = try {
