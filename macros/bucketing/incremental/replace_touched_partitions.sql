@@ -11,7 +11,7 @@
   {%- set columns = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}
   {%- set staged = spark_bucketing.quote_relation(spent[0]) -%}
   {%- set rows = '(select * from ' ~ staged ~ ' where `__dbt_row`)' if empties else staged -%}
-  {%- set before = none if spark_bucketing.extension_enabled() else spark_bucketing.before_write(layout.location) -%}
+  {%- set before = spark_bucketing.before_write(layout.location) -%}
   {%- set partitions = {'true': [], 'false': []} -%}
   {%- for values in (spark_bucketing.partition_values(layout.partition_by + ['__dbt_row'], staged) if empties else []) -%}
     {%- do partitions[values[-1]].append(values[:-1]) -%}
@@ -22,6 +22,6 @@
     {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' drop if exists '
         ~ spark_bucketing.partition_specs(layout.partition_by, emptied) | join(', ')) %}
   {%- endif -%}
-  {% do spark_bucketing.verify_buckets(relation, layout, before, source=rows, staged=spent[0]) %}
+  {% do spark_bucketing.verify_buckets(relation, layout, before, staged=spent[0]) %}
   {% do spark_bucketing.drop_tables(spent) %}
 {%- endmacro %}

@@ -1,26 +1,21 @@
 {#-
-  Raises an error unless every bucket has at most one file in each partition. The macro runs before a new table replaces the old table. The macro
-  checks the names of the files without opening them. With the session extension, a single query reads the seals, and the macro lists only unsealed
-  files.
+  Raises an error unless every bucket has at most one file in each partition. The macro checks the names of the files without opening them. If this
+  run built the table, it runs before the new table replaces the old one. With the session extension, a single query then reads the seals, and the
+  macro lists only unsealed files.
 
-  before: dict from before_write(), to check only newer files, or none to check all files
-  source: string, SQL for the new rows, to check only their partitions, or none to check all partitions
+  before: dict from before_write(), to check only newer files, or none if this run built the table
   staged: relation of the staging table that contains the same rows, or none if the next run replaces all rows
   build: string, id of this run's build, which the table must still have, or none if the run did not build the table
 -#}
-{% macro verify_buckets(relation, layout, before=none, source=none, staged=none, build=none) -%}
+{% macro verify_buckets(relation, layout, before=none, staged=none, build=none) -%}
   {%- if not layout.clustered_by -%}
     {{ return(none) }}
   {%- endif -%}
   {%- set conditions = [] -%}
-  {%- if spark_bucketing.extension_enabled() -%}
+  {%- if build and spark_bucketing.extension_enabled() -%}
     {%- set loose = [] -%}
-    {%- set unsealed = run_query(spark_bucketing.unsealed_sql(relation, several=not before, build=build)).rows -%}
-    {%- for row in unsealed if build -%}
-      {% do spark_bucketing.validate_build(relation, row[2], build) %}
-    {%- endfor -%}
-    {%- set written = spark_bucketing.partition_values(layout.partition_by, source) if source and unsealed else none -%}
-    {%- for row in unsealed if written is none or spark_bucketing.values_of_partition(row[1]) in written -%}
+    {%- for row in run_query(spark_bucketing.unsealed_sql(relation, build)).rows -%}
+      {% do spark_bucketing.validate_build(relation, row[1], build) %}
       {%- do loose.append(spark_bucketing.directory_of_location(spark_bucketing.string_literal(row[0]))) -%}
     {%- endfor -%}
     {%- if not loose -%}
@@ -28,7 +23,7 @@
     {%- endif -%}
     {%- do conditions.append(spark_bucketing.directory_of_file('path') ~ ' in (' ~ loose | join(', ') ~ ')') -%}
   {%- endif -%}
-  {%- if before and before.writes -%}
+  {%- if before -%}
     {%- set others = spark_bucketing.literal_rows([before.writes])[0] | join(', ') -%}
     {%- do conditions.append(spark_bucketing.write_of_path('path') ~ ' not in (' ~ others ~ ')') -%}
   {%- endif -%}
@@ -50,12 +45,12 @@
 
 
 {#-
-  Returns a query that finds partitions that are not sealed, have several files in a bucket, or belong to another build. The columns are location,
-  name and build. An unpartitioned table counts as one partition.
+  Returns a query that finds partitions that are not sealed, have several files in a bucket, or belong to another build. The columns are location
+  and build. An unpartitioned table counts as one partition.
 -#}
-{% macro unsealed_sql(relation, several=true, build=none) -%}
-  select location, partition{{ ', build' if build }} from bucket_specs({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
-  where status not in ('sealed', 'empty'){{ ' or max_files_per_bucket > 1' if several }}{{ ' or not build <=> ' ~ spark_bucketing.string_literal(build) if build }}
+{% macro unsealed_sql(relation, build) -%}
+  select location, build from bucket_specs({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
+  where status not in ('sealed', 'empty') or max_files_per_bucket > 1 or not build <=> {{ spark_bucketing.string_literal(build) }}
 {%- endmacro %}
 
 
