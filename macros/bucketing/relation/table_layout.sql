@@ -28,7 +28,8 @@
   {%- for key in ['bucketing.build', 'bucketing.definition', 'bucketing.replaces', 'bucketing.staging_empties', 'bucketing.written_as', 'bucketing_version'] -%}
     {%- do property.update({key: modules.re.findall('(?:^\\[|, )' ~ modules.re.escape(key) ~ '=([^],]*)', properties) | first | default(none)}) -%}
   {%- endfor -%}
-  {%- set file_sizes = dict(modules.re.findall('(?:^\\[|, )(bucketing\\.(?:rows_per_file|target_file_size|num_files|files_per_partition|range_boundaries_from))=([^],]*)', properties)) -%}
+  {%- set sizes = ['rows_per_file', 'target_file_size', 'num_files', 'files_per_partition', 'range_boundaries_from'] -%}
+  {%- set file_sizes = dict(modules.re.findall('(?:^\\[|, )(bucketing\\.(?:' ~ sizes | join('|') ~ '))=([^],]*)', properties)) -%}
   {#- These properties contain JSON, because column names may contain commas. -#}
   {%- for setting in ['range_by', 'implicit_partition_by'] -%}
     {%- set names = modules.re.findall('bucketing\\.' ~ setting ~ '=(\\[.*?\\])(?=, |\\]$)', properties) | first -%}
