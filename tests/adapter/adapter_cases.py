@@ -36,7 +36,7 @@ class Case:
 MERGE = {"incremental_strategy": "merge"}
 
 CASES = [
-    Case(BaseSimpleMaterializations, quick=True),
+    Case(BaseSimpleMaterializations),
     Case(BaseIncremental, quick=True),
     Case(BaseTableMaterialization, quick=True),
     Case(BaseIncrementalUniqueKey, by="state", incremental=MERGE),

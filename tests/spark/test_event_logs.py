@@ -179,6 +179,7 @@ def test_runs_are_attributed_with_the_comment_before_or_after_the_statements(
     assert len(found.runs_of("model.t.clicks")) == 1 and found.target == "t"
 
 
+@pytest.mark.long
 def test_check_reports_the_cost_of_a_finding_per_run(clicks: Project, spark: SparkSession, tmp_path: Path) -> None:
     rows = "select id % 500 as user_id, 'u' || id as url from range(5000)"
     clicks.model("clicks", rows, materialized="bucketed_table", clustered_by=["user_id"], buckets=4)

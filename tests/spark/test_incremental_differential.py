@@ -53,7 +53,7 @@ CASES: dict[str, Config] = {
 }  # fmt: skip
 
 # The quick tests repeat these cases on stock Spark.
-OF_EVERY_STRATEGY = ("append_partitions", "overwrite", "overwrite_partitions", "merge", "merge_where")
+OF_EVERY_STRATEGY = ("append_partitions", "overwrite_partitions", "merge_where")
 
 
 def random_layout(dice: random.Random) -> Config:

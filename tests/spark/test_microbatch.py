@@ -113,7 +113,7 @@ SPARSE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("type_", all_long_but(("timestamp", "string"), SPARSE))
+@pytest.mark.parametrize("type_", all_long_but("string", SPARSE))
 @pytest.mark.some(1)
 def test_batches_without_rows_are_skipped(project: Project, type_: str) -> None:
     size, end, at, batches, said = SPARSE[type_]

@@ -111,6 +111,7 @@ def test_two_writers_keep_their_rows_while_the_spec_changes(tables: Tables, how:
     assert numbers <= {4, 8, 16, *(() if way.overwrites else (None,))}, numbers
 
 
+@pytest.mark.long
 def test_concurrent_writes_to_one_partition_may_leave_a_stale_seal(tables: Tables) -> None:
     """A write with 6 buckets runs between the commit and the seal of a write with 4 buckets."""
     create(tables, "t", buckets=8)
