@@ -221,6 +221,27 @@ def build_with_boundaries(project: Project, groups: dict[str, Any]) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("extension")
+def test_increments_follow_the_boundaries_of_another_table(project: Project) -> None:
+    rows = "select id as o, if(id % 2 = 0, 'a', 'b') as ds from range({})"
+    config = {**ORGANIZED, "partition_by": ["ds"]}
+    project.model("orders", rows.format(280), **config)
+    shared = {**config, "materialized": "organized_incremental", "rows_per_file": None}
+    for strategy in ("append", "insert_overwrite"):
+        sql = f"-- depends_on: {{{{ ref('orders') }}}}\n{rows.format(1900)}"
+        project.model(strategy, sql, **shared, incremental_strategy=strategy, range_boundaries_from="ref('orders')")
+    for run in (1, 2):
+        project.dbt("run")
+        bounds = {key: [row.lower for row in of][1:] for key, of in files_of(project, "orders", groups="ds").items()}
+        for name, times in (("append", run), ("insert_overwrite", 1)):
+            for key, files in files_of(project, name, groups="ds").items():
+                assert sum(row.n for row in files) == 950 * times and len(files) == times * (len(bounds[key]) + 1)
+                places = [[sum(bound <= value for bound in bounds[key]) for value in (f.lower, f.upper)] for f in files]
+                assert all(first == last for first, last in places), (name, key, places)
+    assert project.tables() == {"orders", "append", "insert_overwrite"}
+
+
+@pytest.mark.long
 def test_boundaries_require_a_table_with_ranges(project: Project) -> None:
     project.model("plain", "select 1 as o", materialized="table")
     project.model("parted", "select id as o, 'a' as ds from range(9)", **ORGANIZED, partition_by=["ds"])
