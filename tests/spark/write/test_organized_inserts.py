@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -327,12 +326,15 @@ def test_statement_reports_its_files_and_its_plan(tables: Tables, spark: SparkSe
     assert len(written) == 12 and [metrics.get(name) for name in names] == ["12", "1,000", "3"], metrics
 
 
-def bytes_written(spark: SparkSession) -> int:
-    """Return the bytes that all tasks of the session have written so far, as Spark's UI shows them."""
-    store = spark._jsparkSession.sparkContext().statusStore()
+def bytes_written_by_stage(spark: SparkSession) -> dict[int, int]:
+    """Return the bytes that the tasks of each stage have written, as Spark's UI shows them."""
+    context = spark._jsparkSession.sparkContext()
+    # Spark updates the status store in another thread, and drops old stages from it.
+    context.listenerBus().waitUntilEmpty()
+    store = context.statusStore()
     defaults = (getattr(store, f"stageList$default${i}")() for i in (4, 5))
     stages = store.stageList(None, False, False, *defaults)
-    return sum(stages.apply(i).outputBytes() for i in range(stages.size()))
+    return {stages.apply(i).stageId(): stages.apply(i).outputBytes() for i in range(stages.size())}
 
 
 @pytest.mark.parametrize("table", ["bucketed", "organized"])
@@ -346,15 +348,10 @@ def test_tasks_report_the_bytes_of_the_new_files(tables: Tables, spark: SparkSes
         f"merge into t using ({Layout().rows(500, 1000, 2)}) s on t.id = s.id when not matched then insert *",
         f"insert overwrite t {Layout().rows(0, 100, 2)}",
     ):
-        before, old = bytes_written(spark), data_files(location(tables, "t"))
+        last, old = max(bytes_written_by_stage(spark), default=-1), data_files(location(tables, "t"))
         tables.sql(statement)
         new = sum(file.stat().st_size for file in set(data_files(location(tables, "t"))) - set(old))
-        # Spark's listener for the status store runs in another thread.
-        end = monotonic() + 20
-        while bytes_written(spark) == before and monotonic() < end:
-            sleep(0.1)
-        sleep(0.5)
-        assert bytes_written(spark) - before == new > 0
+        assert sum(size for stage, size in bytes_written_by_stage(spark).items() if stage > last) == new > 0
 
 
 def test_names_that_differ_only_in_case_stay_different(tables: Tables, spark: SparkSession) -> None:
