@@ -13,7 +13,7 @@ from commands import command
 
 from conftest import Project, all_long_but
 from spark_bucketing.errors import EventLogError
-from spark_bucketing.event_log.measured import AD_HOC, Measured
+from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.event_log.plan_costs import Keys
 from spark_bucketing.event_log.reader import read_measured
 from spark_bucketing.session import setting
@@ -67,7 +67,7 @@ def clicks(new_project: Callable[..., Project], extension: None, no_broadcast: N
     return project
 
 
-def shuffled(found: Measured, node: str) -> set[tuple[str, tuple[str | None, ...]]]:
+def shuffled(found: Measured, node: str | None = None) -> set[tuple[str, tuple[str | None, ...]]]:
     return {(keys.table, keys.columns) for keys, cost in found.costs(node).items() if cost.shuffle_bytes > 0}
 
 
@@ -87,7 +87,8 @@ def test_commands_use_the_logs_of_dbt_runs_and_other_queries(
     found = read_measured([str(logs)])
     keys = {(f"{clicks.schema}.{name}", ("user_id",)) for name in ("clicks", "users")}
     assert shuffled(found, "model.t.joined") == keys
-    assert shuffled(found, AD_HOC) == {(f"{clicks.schema}.clicks", ("user_id",))}
+    outside_dbt = Measured(ad_hoc_operators=found.ad_hoc_operators)
+    assert shuffled(outside_dbt) == {(f"{clicks.schema}.clicks", ("user_id",))}
     assert found.ad_hoc == 1 and found.counts.warnings == []
     assert [len(found.runs_of(f"model.t.{name}")) for name in ("clicks", "users", "joined")] == [2, 2, 2]
 

@@ -94,12 +94,13 @@ class _Application:
     open: dict[int, Run] = field(default_factory=dict)  # runs that may have more statements
 
     def add(self, statement: Statement) -> None:
-        node = statement.node or (f"table.{statement.written}" if statement.written else AD_HOC)
+        write = statement.write
+        node = statement.node or (f"table.{write.table}" if write.table else AD_HOC)
         found = self.of_targets.setdefault(statement.target if statement.node else "", Measured())
-        if statement.written:
-            found.add_write(node, statement.written, statement.creates or statement.writes_buckets)
-            if statement.writes_buckets:
-                found.bucketed.setdefault(statement.written, set())
+        if write.table:
+            found.add_write(node, write.table, write.creates or write.has_buckets)
+            if write.has_buckets:
+                found.bucketed.setdefault(write.table, set())
         for table in statement.bucketed:
             found.bucketed.setdefault(table, set()).add(node)
         if node:
@@ -118,7 +119,9 @@ class _Application:
         invocation = statement.application, statement.invocation
         if invocation not in runs:
             self._close_runs(statement)
-            runs[invocation] = Run(statement.started, statement.ended, writes=statement.writes, gaps=statement.gaps)
+            runs[invocation] = Run(
+                statement.started, statement.ended, writes=statement.write.writes, gaps=statement.gaps
+            )
         run = runs[invocation]
         run.add(statement)
         self.open[id(run)] = run

@@ -32,6 +32,11 @@ class Write:
     creates: bool = False  # whether it creates the table from a query
     has_buckets: bool = False
 
+    def joined(self, other: Write) -> Write:
+        """Return the write of a statement that consists of two parts; the first table that they write counts."""
+        first = self if self.table else other
+        return Write(self.writes or other.writes, first.table, first.creates, self.has_buckets or other.has_buckets)
+
 
 def write_of(start: Mapping[str, Any]) -> Write:
     """Return what a statement writes, from the event of its start."""
