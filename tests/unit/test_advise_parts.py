@@ -37,9 +37,7 @@ from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node
-from spark_bucketing.report.advise_html import write_html
-from spark_bucketing.report.advise_json import advice_data
-from spark_bucketing.report.advise_text import write_text
+from spark_bucketing.report.advise import advice_data, write_html, write_text
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.units import parse_size
 

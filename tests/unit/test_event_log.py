@@ -40,9 +40,7 @@ from spark_bucketing.event_log.query_comment import query_comment
 from spark_bucketing.event_log.reader import read_measured
 from spark_bucketing.event_log.unions import add_results
 from spark_bucketing.extension.settings import as_profile, event_log_settings
-from spark_bucketing.report.advise_html import write_html
-from spark_bucketing.report.advise_json import write_json
-from spark_bucketing.report.advise_text import write_text
+from spark_bucketing.report.advise import write_html, write_json, write_text
 from spark_bucketing.spec import BucketSpec
 
 CASE = Path(__file__).parents[1] / "cases" / "event_logs" / "tpch_plain.zstd"

@@ -25,8 +25,7 @@ from spark_bucketing.event_log.measured import AD_HOC, Measured, Run
 from spark_bucketing.event_log.rank_test import rank_test
 from spark_bucketing.event_log.reader import read_measured
 from spark_bucketing.event_log.statements import Work
-from spark_bucketing.report.event_log_data import rows, write_json, write_text
-from spark_bucketing.report.event_log_html import write_html
+from spark_bucketing.report.event_log import rows, write_html, write_json, write_text
 
 CASE = REPOSITORY / "tests" / "cases" / "event_logs" / "tpch_plain.zstd"
 SHOP = ("customers", "orders", "revenue")
