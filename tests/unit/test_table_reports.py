@@ -10,7 +10,7 @@ import pytest
 from conftest import REPOSITORY
 from spark_bucketing.errors import exit_code
 from spark_bucketing.report.formatting import size
-from spark_bucketing.report.table_overview import write_overviews
+from spark_bucketing.report.tables import write_overviews
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile
 from spark_bucketing.table.model import Column, Partition, Table

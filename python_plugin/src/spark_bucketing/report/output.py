@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+STATE_STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}
 # This width exceeds every line, so that each message stays on one line in a pipe or file.
 _UNLIMITED = 1_000_000
 

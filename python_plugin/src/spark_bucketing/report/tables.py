@@ -1,7 +1,4 @@
-"""Write overviews of tables as JSON or as text.
-
-The text consists of a grid, then findings, then details.
-"""
+"""Write overviews of tables, and the results of verifying tables, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -14,14 +11,14 @@ from rich.text import Text
 
 from spark_bucketing.report.file_statistics import print_file_statistics
 from spark_bucketing.report.formatting import size, spec_data
-from spark_bucketing.report.output import console_on, print_rows, write_json
-from spark_bucketing.report.table_specs import print_specs, specs_data
+from spark_bucketing.report.output import STATE_STYLES, console_on, print_rows, write_json
+from spark_bucketing.report.table_specs import print_sealed, print_specs, sealed_data, specs_data
 from spark_bucketing.table.bucketed_files import BucketedFiles, SpecFiles
 from spark_bucketing.table.file_statistics import State
 from spark_bucketing.table.model import Status
 from spark_bucketing.table.overview import Overview
+from spark_bucketing.table.verification import Verification
 
-_STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}
 _WORDS = ("table", "layout", "format", "bucket columns", "sort columns")
 _NUMBERS = ("buckets", "partitions", "files", "smallest", "median", "largest", "total", "rows", "skew")
 _TITLES = (*_WORDS, *_NUMBERS, "metadata", "state")
@@ -50,7 +47,7 @@ def _print_grid(console: Console, overviews: Sequence[Overview]) -> None:
     print_rows(console, _TITLES, list(map(_cells, overviews)), _NUMBERS)
     for overview in overviews:
         for message in _messages(overview.files):
-            console.print(Text.assemble((overview.table.name, _STYLES[overview.state]), ": ", message))
+            console.print(Text.assemble((overview.table.name, STATE_STYLES[overview.state]), ": ", message))
 
 
 def _messages(files: BucketedFiles | None) -> Sequence[str]:
@@ -64,7 +61,7 @@ def _cells(overview: Overview) -> list[Text]:
     texts = _bucketed_cells(files) if files else _other_cells(overview)
     return [
         *map(Text, (overview.table.name, *texts, _metadata(overview))),
-        Text(overview.state, _STYLES[overview.state]),
+        Text(overview.state, STATE_STYLES[overview.state]),
     ]
 
 
@@ -152,4 +149,44 @@ def _spec_files(files: BucketedFiles, part: SpecFiles) -> dict[str, Any]:
         "files": len(part.files),
         "rows": part.rows,
         "skew": part.skew,
+    }
+
+
+def write_verifications(
+    schema: str, found: Sequence[Verification], form: str, file: TextIO, details: bool = False
+) -> None:
+    """Write the findings about tables.
+
+    With `details`, text reports also list partitions and files.
+    """
+    if form == "json":
+        write_json({"schema": schema, "tables": list(map(_verification_data, found))}, file)
+        return
+    console = console_on(file, soft_wrap=True)
+    for verification in found:
+        _print_verification(verification, console, details)
+    if not found:
+        file.write(f"Schema {schema} has no bucketed or organized tables.\n")
+
+
+def _print_verification(verification: Verification, console: Console, details: bool) -> None:
+    name = verification.overview.table.name
+    messages = [*verification.findings, *([verification.unknown] if verification.unknown else [])]
+    for message in messages or ["ok"]:
+        console.print(Text.assemble((name, STATE_STYLES[verification.state]), ": ", message))
+    if details and verification.sealed:
+        print_sealed(name, verification.sealed, True, console)
+    elif details and verification.statistics:
+        print_file_statistics(name, verification.statistics, console)
+
+
+def _verification_data(verification: Verification) -> dict[str, Any]:
+    return {
+        "table": verification.overview.table.name,
+        "state": verification.state,
+        "deep": verification.is_deep,
+        "findings": list(verification.findings),
+        "unknown": verification.unknown or None,
+        "partitions": list(map(sealed_data, verification.sealed)),
+        "file_statistics": [asdict(file) for file in verification.statistics],
     }
