@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TextIO
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from spark_bucketing.report.formatting import size
-from spark_bucketing.report.output import console_on, write_json
+from spark_bucketing.report.output import console_on, grid, write_json
 from spark_bucketing.table.file_statistics import FileStats, State
 from spark_bucketing.units import count
 
@@ -50,27 +49,18 @@ def _headline(name: str, files: Sequence[FileStats]) -> str:
 
 
 def _table(files: Sequence[FileStats]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     has_implicit_partition = any(one.implicit_partition is not None for one in files)
     has_order = any(one.nulls is not None for one in files)
-    table.add_column("file", overflow="fold")
-    for title in ("rows", "size"):
-        table.add_column(title, justify="right")
-    for title in (*(["implicit partition"] if has_implicit_partition else []), *(["from", "to"] if has_order else [])):
-        table.add_column(title)
-    table.add_column("")
+    columns = [Column("file", overflow="fold"), Column("rows", justify="right"), Column("size", justify="right")]
+    columns += [Column("implicit partition")] if has_implicit_partition else []
+    columns += [Column("from"), Column("to")] if has_order else []
+    rows = []
     for one in files:
-        order = ["" if value is None else value for value in (one.lower, one.upper)]
-        if one.nulls and one.nulls == one.rows:
-            order = ["null", "null"]
+        cells = [one.name, f"{one.rows:,}", size(one.size)]
+        cells += [one.implicit_partition or ""] if has_implicit_partition else []
+        if has_order:
+            is_null = one.nulls and one.nulls == one.rows
+            cells += ["null", "null"] if is_null else [one.lower or "", one.upper or ""]
         notes = [*([] if one.state == State.COVERED else [one.state]), *(["overlaps"] if one.overlaps else [])]
-        implicit_partition = [one.implicit_partition or ""] if has_implicit_partition else []
-        table.add_row(
-            one.name,
-            f"{one.rows:,}",
-            size(one.size),
-            *implicit_partition,
-            *(order if has_order else []),
-            ", ".join(notes),
-        )
-    return table
+        rows.append([*cells, ", ".join(notes)])
+    return grid([*columns, ""], rows)
