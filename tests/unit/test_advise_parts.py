@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from html_pages import Page
 from jsonschema import Draft202012Validator
+from report_texts import written
 
 from conftest import REPOSITORY
 from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof, RejectedTable, Suggestion
@@ -373,48 +373,40 @@ ADVICE = Advice(
 
 
 def test_text_report_starts_with_worse_models_and_excludes_unplanned_ones() -> None:
-    file = StringIO()
-    write_text(ADVICE, file)
-    text = file.getvalue()
+    text, page = written(write_text, ADVICE), written(write_html, ADVICE)
     assert text.startswith("Worse: 1 model\n  worse: 0 Exchanges")
     assert "2 of 3 models" in text and "Exchanges 2 to 1, Sorts 2 to 1" in text
     assert "Spark could not plan these models, so the advice does not cover them:\n  lost: Spark says <no>" in text
-    page = StringIO()
-    write_html(ADVICE, page)
-    assert "Spark says &lt;no&gt;" in page.getvalue()
-    assert page.getvalue().index("Worse") < page.getvalue().index("Changes")
-    assert "<p>project p · target p.dev · planned by Spark: offline</p>" in page.getvalue()
+    assert "Spark says &lt;no&gt;" in page
+    assert page.index("Worse") < page.index("Changes")
+    assert "<p>project p · target p.dev · planned by Spark: offline</p>" in page
 
 
 def test_html_page_has_as_many_cells_as_titles() -> None:
     lost, measured = ADVICE.changes[0], replace(ADVICE.changes[0], lost=(), measured=Cost(shuffle_bytes=1))
     for changes, logs, titles in (((lost,), "", 7), ((measured,), "a log", 7), ((lost, measured), "a log", 8)):
-        page = StringIO()
-        write_html(replace(ADVICE, changes=changes, event_logs=logs), page)
-        table = page.getvalue().split("<h2>Changes</h2>")[1].split("</table>")[0]
+        page = written(write_html, replace(ADVICE, changes=changes, event_logs=logs))
+        table = page.split("<h2>Changes</h2>")[1].split("</table>")[0]
         assert [row.count("<th>") + row.count("<td>") for row in table.split("<tr>")[1:]] == [titles] * (
             1 + len(changes)
         )
-    assert "<td>2</td>" in page.getvalue(), "a whole number of runs has no decimals"
+    assert "<td>2</td>" in page, "a whole number of runs has no decimals"
 
 
 def test_html_page_shows_the_effect_on_each_model_by_color() -> None:
-    file = StringIO()
     long = replace(
         ADVICE.changes[0], unique_id="model.p.better", after=replace(SPEC, bucket_columns=("customer_id",) * 9)
     )
-    write_html(replace(ADVICE, changes=(long,)), file)
-    page = Page(file.getvalue())
-    assert {tag for tag, _ in page.seen}.isdisjoint({"link", "img", "iframe", "script"})
-    rows = re.findall(r'<tr class="(\w+)"><td>(\w+)</td><td>(\w*)</td>', file.getvalue())
+    page = written(write_html, replace(ADVICE, changes=(long,)))
+    assert {tag for tag, _ in Page(page).seen}.isdisjoint({"link", "img", "iframe", "script"})
+    rows = re.findall(r'<tr class="(\w+)"><td>(\w+)</td><td>(\w*)</td>', page)
     assert {(name, kind, parents) for kind, name, parents in rows} == {
         ("better", "better", "worse"),
         ("worse", "worse", ""),
         ("lost", "unknown", ""),
     }
-    empty = StringIO()
-    write_html(Advice(), empty)
-    assert "No change saves more than it costs." in empty.getvalue() and Page(empty.getvalue())
+    empty = written(write_html, Advice())
+    assert "No change saves more than it costs." in empty and Page(empty)
 
 
 def test_json_report_follows_its_schema() -> None:
