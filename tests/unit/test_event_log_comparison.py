@@ -19,10 +19,8 @@ from report_texts import written
 from conftest import REPOSITORY
 from spark_bucketing.cli import main
 from spark_bucketing.event_log import comparison
-from spark_bucketing.event_log import rank_test as ranks_module
-from spark_bucketing.event_log.comparison import Difference, compare
+from spark_bucketing.event_log.comparison import Difference, compare, rank_test
 from spark_bucketing.event_log.measured import AD_HOC, Measured, Run
-from spark_bucketing.event_log.rank_test import rank_test
 from spark_bucketing.event_log.reader import read_measured
 from spark_bucketing.event_log.statements import Work
 from spark_bucketing.report.event_log import rows, write_html, write_json, write_text
@@ -76,7 +74,7 @@ def test_p_value_of_many_runs_is_close_to_the_exact_test(monkeypatch: pytest.Mon
         after = [round(random.gauss(shift, 1), 1) for _ in range(26)]
         approximate = rank_test(before, after).p_value
         with monkeypatch.context() as patch:
-            patch.setattr(ranks_module, "MOST_EXACT", 60)
+            patch.setattr(comparison, "MOST_EXACT", 60)
             assert rank_test(before, after).p_value == pytest.approx(approximate, abs=0.005)
     assert rank_test([1] * 30, [1] * 30).p_value == 1
 

@@ -7,8 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from spark_bucketing.event_log.columns import Plan, plan_nodes, scanned_columns, table_of, with_plain_names
-from spark_bucketing.event_log.unions import branch_columns, list_items, rows_of
+from spark_bucketing.event_log.columns import (
+    Plan,
+    branch_columns,
+    list_items,
+    plan_nodes,
+    rows_of,
+    scanned_columns,
+    table_of,
+    with_plain_names,
+)
 from spark_bucketing.units import size
 
 Kind = Literal["join", "aggregate", "window", "other"]

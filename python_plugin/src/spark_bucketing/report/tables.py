@@ -1,26 +1,30 @@
-"""Write overviews of tables, and the results of verifying tables, as text or as JSON."""
+"""Write overviews of tables, the results of verifying tables, and file statistics, as text or as JSON."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, TextIO
 
 from rich.console import Console
+from rich.table import Column
+from rich.table import Table as Grid
 from rich.text import Text
 
-from spark_bucketing.report.file_statistics import print_file_statistics
 from spark_bucketing.report.formatting import size, spec_data
-from spark_bucketing.report.output import STATE_STYLES, console_on, print_rows, write_json
+from spark_bucketing.report.output import STATE_STYLES, console_on, grid, print_rows, write_json
 from spark_bucketing.report.table_specs import print_sealed, print_specs, sealed_data, specs_data
 from spark_bucketing.table.bucketed_files import BucketedFiles, SpecFiles
-from spark_bucketing.table.file_statistics import State
+from spark_bucketing.table.file_statistics import FileStats, State
 from spark_bucketing.table.model import Status
 from spark_bucketing.table.overview import Overview
 from spark_bucketing.table.verification import Verification
+from spark_bucketing.units import count
 
 _WORDS = ("table", "layout", "format", "bucket columns", "sort columns")
 _NUMBERS = ("buckets", "partitions", "files", "smallest", "median", "largest", "total", "rows", "skew")
+_MOST_FILES = 50
 _TITLES = (*_WORDS, *_NUMBERS, "metadata", "state")
 
 
@@ -38,7 +42,7 @@ def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file:
             if overview.merging and overview.table.columns:
                 print_specs(overview.table, overview.merging, console_on(file, soft_wrap=True))
             elif overview.statistics is not None:
-                print_file_statistics(overview.table.name, overview.statistics, console_on(file, soft_wrap=True))
+                _print_statistics(overview.table.name, overview.statistics, console_on(file, soft_wrap=True))
     else:
         file.write(f"Schema {schema} has no bucketed or organized tables.\n")
 
@@ -177,7 +181,7 @@ def _print_verification(verification: Verification, console: Console, details: b
     if details and verification.sealed:
         print_sealed(name, verification.sealed, True, console)
     elif details and verification.statistics:
-        print_file_statistics(name, verification.statistics, console)
+        _print_statistics(name, verification.statistics, console)
 
 
 def _verification_data(verification: Verification) -> dict[str, Any]:
@@ -190,3 +194,50 @@ def _verification_data(verification: Verification) -> dict[str, Any]:
         "partitions": list(map(sealed_data, verification.sealed)),
         "file_statistics": [asdict(file) for file in verification.statistics],
     }
+
+
+def write_file_statistics_report(name: str, files: Sequence[FileStats], form: str, file: TextIO) -> None:
+    """Write the files of a table with their statistics."""
+    if form == "json":
+        write_json({"table": name, "files": [asdict(one) for one in files]}, file)
+    else:
+        _print_statistics(name, files, console_on(file, soft_wrap=True))
+
+
+def _print_statistics(name: str, files: Sequence[FileStats], console: Console) -> None:
+    """Print the files of a table with their statistics.
+
+    Files with findings come first.
+    """
+    console.print(Text(_statistics_headline(name, files)))
+    shown = sorted(files, key=lambda one: (one.state == State.COVERED and not one.overlaps, one.name))[:_MOST_FILES]
+    console.print(_statistics_grid(shown))
+    if len(files) > len(shown):
+        console.print(Text(f"and {count(len(files) - len(shown), 'file')} more (--format json shows all)"))
+
+
+def _statistics_headline(name: str, files: Sequence[FileStats]) -> str:
+    states = Counter(one.state for one in files)
+    rows = sum(one.rows for one in files)
+    text = f"{name}: {count(len(files), 'file')}, {count(rows, 'row')}, {size(sum(one.size for one in files))}"
+    if states[State.NOT_COVERED]:
+        text += f"; {count(states[State.NOT_COVERED], 'file')} without statistics, which every query reads"
+    return text
+
+
+def _statistics_grid(files: Sequence[FileStats]) -> Grid:
+    has_implicit_partition = any(one.implicit_partition is not None for one in files)
+    has_order = any(one.nulls is not None for one in files)
+    columns = [Column("file", overflow="fold"), Column("rows", justify="right"), Column("size", justify="right")]
+    columns += [Column("implicit partition")] if has_implicit_partition else []
+    columns += [Column("from"), Column("to")] if has_order else []
+    rows = []
+    for one in files:
+        cells = [one.name, f"{one.rows:,}", size(one.size)]
+        cells += [one.implicit_partition or ""] if has_implicit_partition else []
+        if has_order:
+            is_null = one.nulls and one.nulls == one.rows
+            cells += ["null", "null"] if is_null else [one.lower or "", one.upper or ""]
+        notes = [*([] if one.state == State.COVERED else [one.state]), *(["overlaps"] if one.overlaps else [])]
+        rows.append([*cells, ", ".join(notes)])
+    return grid([*columns, ""], rows)
