@@ -18,6 +18,7 @@ from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProo
 from spark_bucketing.advise.catalogs import joined_catalogs, refuse_unknown
 from spark_bucketing.advise.layout_options import (
     Compatibility,
+    Options,
     Subject,
     keys_of,
     number_of_buckets,
@@ -55,6 +56,11 @@ def join(query: str, a: str, b: str, *keys: str, moved: float = 40.0 * GIB) -> R
 
 def grouping(query: str, table: str, *keys: str, moved: float = 40.0 * GIB) -> RequiredLayout:
     return RequiredLayout(query, "aggregate", (Requirement(table, keys, moved, 0),))
+
+
+def options_by_k(*names: str) -> dict[str, Options]:
+    """Return the candidates for tables of 4 GiB that are bucketed by k."""
+    return {name: options_of(subject(name), [("k",)], [], 256 * MIB) for name in names}
 
 
 @pytest.mark.parametrize(
@@ -302,7 +308,7 @@ def test_keys_without_a_hive_hash_get_the_spark_layout_without_evolution() -> No
 
 
 def test_rarely_read_table_is_not_worth_bucketing() -> None:
-    options = {"t": options_of(subject("t"), [("k",)], [], 256 * MIB)}
+    options = options_by_k("t")
     seldom = [grouping("a", "t", "k", moved=7.9 * GIB)]
     proposal = proposed(options, seldom, Compatibility(True))
     assert proposal.specs == {} and proposal.chosen == {"t": 0}
@@ -320,8 +326,8 @@ def test_rarely_read_table_is_not_worth_bucketing() -> None:
     ],
 )
 def test_budget_limits_the_changes(evolves: bool, budget: int, changed: set[str]) -> None:
-    subjects = {"t": replace(subject("t"), evolves=evolves), "u": subject("u")}
-    options = {name: options_of(one, [("k",)], [], 256 * MIB) for name, one in subjects.items()}
+    options = options_by_k("t", "u")
+    options["t"] = replace(options["t"], subject=replace(options["t"].subject, evolves=evolves))
     required = [grouping("a", "t", "k"), grouping("b", "u", "k", moved=50.0 * GIB)]
     assert set(proposed(options, required, Compatibility(True), budget).specs) == changed
 
@@ -343,15 +349,16 @@ def test_unknown_names_are_rejected_with_the_nearest_name() -> None:
 
 
 def test_tables_that_do_not_improve_any_plan_are_excluded() -> None:
-    options = {"t": options_of(subject("t"), [("k",)], [], 256 * MIB)}
+    options = options_by_k("t")
     proposal = proposed(options, [grouping("a", "t", "k")], Compatibility(True))
     same, less = Planned(PlanCounts(1), 40.0 * GIB, 0), Planned(PlanCounts(), 0, 0)
     for after, dropped in ((same, ["t"]), (less, [])):
         proof = [QueryProof("a", "model.p.a", 1.0, same, after)]
         assert proposal.not_borne_out(proof, {"t": ["model.p.a"]}) == dropped
     # Writing costs 8 GiB for each table, but reading saves 12 GiB only once.
-    both = {name: options_of(subject(name), [("k",)], [], 256 * MIB) for name in ("t", "u")}
-    together = proposed(both, [join(f"q{number}", "t", "u", "k") for number in range(2)], Compatibility(True))
+    together = proposed(
+        options_by_k("t", "u"), [join(f"q{number}", "t", "u", "k") for number in range(2)], Compatibility(True)
+    )
     proof = [QueryProof("a", "model.p.a", 1.0, Planned(PlanCounts(1), 12.0 * GIB, 0), less)]
     readers = {"t": ["model.p.a"], "u": ["model.p.a"]}
     assert set(together.specs) == {"t", "u"} and together.not_borne_out(proof, readers) == ["t"]

@@ -206,26 +206,32 @@ LIKE = '{"app": "dbt", "node_id": "model.p.other"}'
 
 
 @pytest.mark.parametrize(
-    ("text", "comment"),
+    "text",
     [
-        (DBT, DBT),
-        (f"/* {DBT} */\nselect 1", DBT),
-        (f"select 1\n/* {DBT} */", DBT),
-        (f"select 1\n/* {DBT} */;\n", DBT),
-        (f"/* {DBT} */ select '{LIKE}' /* {LIKE} */ as a", DBT),
-        (f"/* {DBT} */ select 1 /* {LIKE} */", DBT),
-        (f"select '{LIKE}' /* {LIKE} */ as a\n/* {DBT} */", DBT),
-        (f"select '{LIKE}', '/*' as a\n/* {DBT} */", DBT),
-        (f"/* old: {LIKE} */ select 1\n/* {DBT} */", DBT),
-        ('/* {"node_id": "model.p.other"} */ select 1', ""),
-        (f"select 1 /* {LIKE} */ as a", ""),
-        (f"select '{LIKE}'", ""),
-        ("", ""),
+        DBT,
+        '{"app":"dbt","node_id":"model.p.m"}',
+        '{"node_id" : "model.p.m", "app" : "dbt"}',
+        '{"app": "dbt", "meta": {"node_id": "model.p.other"}, "node_id": "model.p.m"}',
+        f"/* {DBT} */\nselect 1",
+        f"select 1\n/* {DBT} */",
+        f"select 1\n/* {DBT} */;\n",
+        f"/* {DBT} */ select '{LIKE}' /* {LIKE} */ as a",
+        f"/* {DBT} */ select 1 /* {LIKE} */",
+        f"select '{LIKE}' /* {LIKE} */ as a\n/* {DBT} */",
+        f"select '{LIKE}', '/*' as a\n/* {DBT} */",
+        f"/* old: {LIKE} */ select 1\n/* {DBT} */",
     ],
 )
-def test_comment_of_dbt_is_at_the_start_or_at_the_end_of_a_statement(text: str, comment: str) -> None:
-    node = {DBT: "model.p.m", "": None}[comment]
-    assert query_comment(text).get("node") == node
+def test_comment_of_dbt_is_a_json_object_at_the_start_or_at_the_end_of_a_statement(text: str) -> None:
+    assert query_comment(text)["node"] == "model.p.m"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['/* {"node_id": "model.p.other"} */ select 1', f"select 1 /* {LIKE} */ as a", f"select '{LIKE}'", ""],
+)
+def test_text_like_a_comment_is_no_comment(text: str) -> None:
+    assert query_comment(text) == {}
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -363,11 +369,6 @@ def test_compacted_rolling_file_replaces_the_files_before_it(tmp_path: Path) -> 
     found = read_measured([str(tmp_path)])
     assert found.counts.missing_files == 0 and 0 < found.number_of_runs < 15
     assert "Spark's History Server deleted finished statements from 1 compacted file." in found.counts.warnings
-
-
-def test_unsupported_codec_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(EventLogError, match="snappy"):
-        _read(tmp_path, b"\x82SNAPPY\x00" + bytes(20))
 
 
 def test_missing_log_is_an_error(tmp_path: Path) -> None:

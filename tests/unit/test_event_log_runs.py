@@ -199,20 +199,6 @@ def test_run_before_another_model_is_complete(tmp_path: Path) -> None:
     assert len(read_measured([write_log(tmp_path / "app", events)]).nodes()) == 3
 
 
-@pytest.mark.parametrize(
-    "about",
-    [
-        '{"app":"dbt","node_id":"model.shop.revenue"}',
-        '{"node_id" : "model.shop.revenue", "app" : "dbt"}',
-        '{"app": "dbt", "meta": {"node_id": "model.shop.other"}, "node_id": "model.shop.revenue"}',
-    ],
-)
-def test_comment_is_any_json_object(tmp_path: Path, about: str) -> None:
-    for number, text in enumerate((about, f"/* {about} */ create table t", f"insert into t /* {about} */")):
-        log = write_log(tmp_path / str(number), [statement(1, text, "shop.revenue")])
-        assert read_measured([log]).nodes() == [REVENUE]
-
-
 def test_applications_with_the_same_number_of_events_are_not_mixed(tmp_path: Path) -> None:
     log = tmp_path / "log"
     lost = without_end(statement(1, comment(REVENUE), "shop.revenue"))
