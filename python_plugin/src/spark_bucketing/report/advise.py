@@ -15,7 +15,7 @@ from spark_bucketing.report.formatting import one_line, size, some, spec_data
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.units import count
 
-_MOST_LEFT_OUT = 20
+_MOST_LINES = 20
 
 
 def write_text(advice: Advice, file: TextIO) -> None:
@@ -88,10 +88,9 @@ def _measured(advice: Advice) -> Iterator[str]:
     if advice.event_logs:
         yield "\nMeasured by Spark in models, tests and other queries, over all runs:"
         notable = [one for one in advice.measured if one.cost.is_notable]
-        for one in notable[:_MOST_LEFT_OUT]:
-            yield f"  {one.table} by {', '.join(one.columns) or 'expressions'}: {one.cost}"
-        if len(notable) > _MOST_LEFT_OUT:
-            yield f"  and {len(notable) - _MOST_LEFT_OUT:,} more (--format json shows all)"
+        yield from _first(
+            [f"  {one.table} by {', '.join(one.columns) or 'expressions'}: {one.cost}" for one in notable]
+        )
         if advice.unattributed and advice.unattributed.is_notable:
             yield f"  not attributed to a table and key: {advice.unattributed}"
         yield f"  Event logs: {advice.event_logs}"
@@ -107,9 +106,13 @@ def _not_touched(advice: Advice) -> Iterator[str]:
     lines = list(_left_out(advice.left_out))
     if lines:
         yield "\nRejected:"
-        yield from lines[:_MOST_LEFT_OUT]
-        if len(lines) > _MOST_LEFT_OUT:
-            yield f"  and {len(lines) - _MOST_LEFT_OUT:,} more (--format json shows all)"
+        yield from _first(lines)
+
+
+def _first(lines: Sequence[str]) -> Iterator[str]:
+    yield from lines[:_MOST_LINES]
+    if len(lines) > _MOST_LINES:
+        yield f"  and {len(lines) - _MOST_LINES:,} more (--format json shows all)"
 
 
 def _left_out(found: Sequence[RejectedTable]) -> Iterator[str]:
