@@ -108,22 +108,12 @@ def _by_table(manifest: Manifest) -> dict[str, str]:
     return {table_name(node.relation): unique_id for unique_id, node in nodes if node.relation}
 
 
-def _table_nodes(manifest: Manifest) -> set[str]:
-    """Return the ids that event logs use for nodes whose statements have no query comment.
-
-    Such an id contains the name of the node's table.
-    """
-    return {f"table.{name}" for name in _by_table(manifest)}
-
-
 def _sized(catalog: Mapping[str, CatalogTable], sizes: Mapping[str, TableSize]) -> dict[str, CatalogTable]:
     """Return a copy of the catalog with the table sizes that the planner uses."""
-    names = dict.fromkeys([*catalog, *sizes])
+    unknown, of_unknown_size = CatalogTable({}), TableSize()
     return {
-        name: CatalogTable(
-            catalog[name].columns if name in catalog else {}, sizes[name].size_bytes if name in sizes else None
-        )
-        for name in names
+        name: CatalogTable(catalog.get(name, unknown).columns, sizes.get(name, of_unknown_size).size_bytes)
+        for name in {**catalog, **sizes}
     }
 
 
@@ -140,7 +130,9 @@ def _advised(
     plans = Plans(whatif, stub, manifest, around.runs_of, TimeLimit(request.check.time_limit))
     plans.plan_all(on_progress)
     measured = around.measured
-    unplanned = unplanned_layouts(measured, {*manifest.nodes, *_table_nodes(manifest)}) if measured else ()
+    # Event logs name nodes whose statements have no query comment by their tables.
+    models = {*manifest.nodes, *(f"table.{name}" for name in _by_table(manifest))}
+    unplanned = unplanned_layouts(measured, models) if measured else ()
     required = (*plans.required, *unplanned)
     compatibility = Compatibility(around.settings.extension, around.settings.on(ALL_KEYS))
     subjects, sources, left_out = subjects_of(around, whatif, stub)
