@@ -30,22 +30,14 @@ WRITE_TIME = (
     "`write seconds` is the run time of the tasks in the stages that write files. It includes the reading and joining "
     "that Spark does in these stages, so it has no verdict."
 )
-# The compared measures of a run.
-MEASURES: Mapping[str, Callable[[Run], float]] = {
-    "seconds": lambda run: run.seconds,
-    "shuffle_bytes": lambda run: run.work.shuffle_bytes,
-    "spill_bytes": lambda run: run.work.spill_bytes,
-    "task_seconds": lambda run: run.work.task_ms / 1000,
-    "write_seconds": lambda run: run.work.write_ms / 1000,
-}
-# By how much the median must at least change for a verdict. Without a shuffle before the write, the writing stage also
-# reads and joins, so a change of its time says nothing about the write.
-_LEAST: Mapping[str, float | None] = {
-    "seconds": 0.1,
-    "shuffle_bytes": 1024,
-    "spill_bytes": 1024,
-    "task_seconds": 0.1,
-    "write_seconds": None,
+# The compared measures of a run, and by how much the median must at least change for a verdict. Without a shuffle
+# before the write, the writing stage also reads and joins, so a change of its time says nothing about the write.
+_MEASURES: Mapping[str, tuple[Callable[[Run], float], float | None]] = {
+    "seconds": (lambda run: run.seconds, 0.1),
+    "shuffle_bytes": (lambda run: run.work.shuffle_bytes, 1024),
+    "spill_bytes": (lambda run: run.work.spill_bytes, 1024),
+    "task_seconds": (lambda run: run.work.task_ms / 1000, 0.1),
+    "write_seconds": (lambda run: run.work.write_ms / 1000, None),
 }
 
 
@@ -153,8 +145,8 @@ def _named(measured: Measured, names: Mapping[str, str]) -> Measured:
 
 def _differences(before: Sequence[Run], after: Sequence[Run]) -> dict[str, Difference]:
     return {
-        name: Difference(tuple(map(value, before)), tuple(map(value, after)), _LEAST[name])
-        for name, value in MEASURES.items()
+        name: Difference(tuple(map(value, before)), tuple(map(value, after)), least)
+        for name, (value, least) in _MEASURES.items()
     }
 
 
