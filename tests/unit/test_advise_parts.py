@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from html_pages import Page
 from jsonschema import Draft202012Validator
-from report_texts import written
+from report_pages import Page, written
 
 from conftest import REPOSITORY
 from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof, RejectedTable, Suggestion

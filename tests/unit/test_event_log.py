@@ -18,7 +18,7 @@ import pytest
 import zstandard
 from click.testing import CliRunner
 from log_events import CREATE, END, comment, statement
-from report_texts import written
+from report_pages import written
 
 from spark_bucketing import hadoop
 from spark_bucketing.advise.advice import Advice, Change

@@ -14,7 +14,7 @@ import zstandard
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from report_texts import written
+from report_pages import written
 
 from conftest import REPOSITORY
 from spark_bucketing.cli import main
@@ -81,29 +81,24 @@ def _measured(table_ms: int, reader_ms: int, bucketed: bool) -> Measured:
     return found
 
 
-def test_report_names_models_that_cost_more_than_they_save() -> None:
-    plain = _measured(10_000, 10_000, bucketed=False)
-    (costly,) = compare(plain, _measured(15_000, 9_000, bucketed=True)).costly
-    assert (costly.node, costly.cost_seconds, costly.saved_seconds) == ("model.p.t", 5.0, 1.0)
-    assert compare(plain, _measured(15_000, 4_000, bucketed=True)).costly == ()
-
-
-def test_report_names_bucketed_models_without_readers() -> None:
+@pytest.mark.parametrize(
+    ("readers", "saved", "ad_hoc"), [({"model.p.r"}, 1, False), (set(), 0, False), ({"model.p.r", AD_HOC}, 1, True)]
+)
+def test_report_names_models_that_cost_more_than_they_save(readers: set[str], saved: float, ad_hoc: bool) -> None:
     after = _measured(15_000, 9_000, bucketed=True)
-    after.bucketed["s.t"].clear()
-    (costly,) = compare(_measured(10_000, 10_000, bucketed=False), after).costly
-    assert (costly.node, costly.saved_seconds) == ("model.p.t", 0)
-
-
-def test_report_suggests_nothing_for_buckets_that_other_queries_read() -> None:
-    after = _measured(15_000, 9_000, bucketed=True)
-    after.bucketed["s.t"].add(AD_HOC)
+    after.bucketed["s.t"] = readers
     compared = compare(_measured(10_000, 10_000, bucketed=False), after)
     (costly,) = compared.costly
-    assert costly.ad_hoc_readers and costly.saved_seconds == 1
+    assert (costly.node, costly.cost_seconds, costly.saved_seconds) == ("model.p.t", 5.0, saved)
+    # The report suggests nothing for buckets that other queries read.
     shown = " ".join(written(write_text, compared).split())
-    assert "Queries outside dbt also read its buckets, and the report cannot compare them." in shown
-    assert "materialized" not in shown
+    text = "Queries outside dbt also read its buckets, and the report cannot compare them."
+    assert costly.ad_hoc_readers == (text in shown) == ad_hoc == ("materialized" not in shown)
+
+
+def test_report_names_no_model_that_saves_more_than_it_costs() -> None:
+    before, after = _measured(10_000, 10_000, bucketed=False), _measured(15_000, 4_000, bucketed=True)
+    assert compare(before, after).costly == ()
 
 
 def test_models_without_a_query_comment_are_identified_by_their_tables() -> None:
