@@ -10,8 +10,8 @@ from math import comb, erfc, sqrt
 from statistics import median
 from typing import Literal
 
+from spark_bucketing.event_log.attribution import NO_MODELS
 from spark_bucketing.event_log.measured import AD_HOC, Measured, Run
-from spark_bucketing.event_log.writes import NO_MODELS
 
 Verdict = Literal["gained", "lost", "no difference", "too few runs"]
 LEAST_RUNS = 4

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from spark_bucketing.errors import EventLogError
+from spark_bucketing.event_log.attribution import writers_of
 from spark_bucketing.event_log.log_files import ReadCounts, find_logs, read_lines
 from spark_bucketing.event_log.measured import AD_HOC, Measured, Run, add_operators
 from spark_bucketing.event_log.statements import ApplicationEnd, Statement, statements
-from spark_bucketing.event_log.writes import writers_of
 from spark_bucketing.units import count
 
 OnProgress = Callable[[str], None]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from spark_bucketing.event_log.attribution import Write, comment_of_line, query_comment, write_of
 from spark_bucketing.event_log.columns import add_results
 from spark_bucketing.event_log.log_files import EVENT, GAP, ReadCounts
 from spark_bucketing.event_log.plan_costs import (
@@ -18,8 +19,6 @@ from spark_bucketing.event_log.plan_costs import (
     bucketed_tables,
     plan_costs,
 )
-from spark_bucketing.event_log.query_comment import comment_of_line, query_comment
-from spark_bucketing.event_log.writes import Write, write_of
 
 # The relevant events, by the start of their lines. Most lines contain other events, such as SparkListenerTaskEnd.
 _EVENT = re.compile(
