@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-Plan = Mapping[str, Any]
+Plan = dict[str, Any]
 """Spark's SparkPlanInfo as parsed JSON, with the keys nodeName, simpleString, children and metrics."""
 # The number at the end of a column in a list: a,b#12L]
 _END = re.compile(r"#(\d+)L?\s*(,|\]|$)")
@@ -107,13 +107,14 @@ def _plain(text: str, names: Mapping[int, str]) -> str:
     return "".join([*parts, text[start:]])
 
 
-def plan_nodes(plan: Plan) -> Iterator[Plan]:
-    """Yield all nodes of a plan."""
-    waiting = [plan]
+def plan_nodes(*plans: Plan, without: tuple[str, ...] = ()) -> Iterator[Plan]:
+    """Yield all nodes of plans, except nodes whose names start with one of these texts, and except nodes below them."""
+    waiting = list(plans)
     while waiting:
         node = waiting.pop()
-        yield node
-        waiting += node["children"]
+        if not node["nodeName"].startswith(without):
+            yield node
+            waiting += node["children"]
 
 
 def branch_columns(union: Plan, keys: Sequence[int | None]) -> list[list[int | None]]:
@@ -139,10 +140,7 @@ def add_results(plan: Plan, description: str) -> None:
     if "Union" not in description:
         return
     results = {f"{keys}, functions={functions})": found for keys, functions, found in _RESULTS.findall(description)}
-    waiting: list[Any] = [plan]
-    while waiting:
-        node = waiting.pop()
-        waiting += node["children"]
+    for node in plan_nodes(plan):
         # HashAggregate(keys=[k#1], functions=[sum(v#2)]), or SortAggregate(key=[k#1], ...
         text = node["simpleString"].partition("=")[2]
         if text in results:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -167,19 +167,10 @@ def _cost(node: Plan, measured: Accumulators) -> Cost:
     time = values.get("fetch wait time", 0) + values.get("sort time", 0)
     written = [metric["accumulatorId"] for metric in node["metrics"] if metric["name"] == "shuffle bytes written"]
     if written:
-        scans = sum(measured.metrics(one).get("scan time", 0) for one in _same_stage(node))
+        of_stage = plan_nodes(*node["children"], without=_BREAKS)
+        scans = sum(measured.metrics(one).get("scan time", 0) for one in of_stage)
         time += max(measured.run_ms.get(written[0], 0) - scans, 0)
     return Cost(values.get("shuffle bytes written", 0), values.get("spill size", 0), time)
-
-
-def _same_stage(node: Plan) -> Iterator[Plan]:
-    """Yield the nodes below an Exchange whose tasks write its files."""
-    waiting = list(node["children"])
-    while waiting:
-        one = waiting.pop()
-        if not one["nodeName"].startswith(_BREAKS):
-            yield one
-            waiting += one["children"]
 
 
 def _keys(node: Plan, measured: Accumulators) -> dict[Keys, float]:
