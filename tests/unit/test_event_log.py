@@ -569,6 +569,13 @@ def test_columns_beyond_the_limit_of_a_plan_are_unknown() -> None:
     assert [costs for _, costs in found] == [{UNATTRIBUTED: Cost(shuffle_bytes=5)}]
 
 
+def test_shuffle_of_a_write_counts_for_no_table() -> None:
+    found = plan_costs(
+        node("Sort", "Sort [k#1 ASC], false, 0", exchange("k#1L", scan("t", "k#1L"))), Accumulators({1: 5})
+    )
+    assert [costs for _, costs in found] == [{UNATTRIBUTED: Cost(shuffle_bytes=5)}]
+
+
 def test_sums_include_costs_of_no_table_and_key() -> None:
     inner = exchange("u#30L", node("Project", "Project [k#1L AS u#30L, w#3]", union(*BRANCHES)))
     other = node("Exchange", "Exchange SinglePartition", inner, shuffle_bytes_written=21, spill_size=22)

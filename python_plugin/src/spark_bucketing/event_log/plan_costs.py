@@ -116,8 +116,11 @@ def plan_costs(plan: Plan, measured: Accumulators) -> list[tuple[MeasuredOperato
         measured: the measurements of the plan.
     """
     found: list[_Consumer] = []
-    rest = Cost()
-    _walk(with_plain_names(plan), _Consumer("other"), found, measured, set(), rest)
+    rest, without_operator = Cost(), _Consumer("other")
+    _walk(with_plain_names(plan), without_operator, found, measured, set(), rest)
+    # Such as the shuffle of a write. No join, aggregate or window would use the buckets.
+    for cost in without_operator.costs.values():
+        rest.add(cost)
     operators = [(MeasuredOperator(one.kind, tuple(one.costs)), one.costs) for one in found if one.costs]
     if rest != Cost():
         operators.append((MeasuredOperator("other", ()), {UNATTRIBUTED: rest}))

@@ -15,7 +15,7 @@ from rich.text import Text
 from spark_bucketing.report.formatting import size, spec_data
 from spark_bucketing.report.output import STATE_STYLES, console_on, grid, print_rows, write_json
 from spark_bucketing.report.table_specs import print_sealed, print_specs, sealed_data, specs_data
-from spark_bucketing.table.bucketed_files import BucketedFiles, SpecFiles
+from spark_bucketing.table.bucketed_files import BucketedFiles, FileSizes, SpecFiles
 from spark_bucketing.table.file_statistics import FileStats, State
 from spark_bucketing.table.model import Status
 from spark_bucketing.table.overview import Overview
@@ -123,9 +123,24 @@ def _metadata(overview: Overview) -> str:
 
 def overview_data(overview: Overview) -> dict[str, Any]:
     """Convert an overview to JSON types."""
-    files, table = overview.files, overview.table
-    known, sizes = overview.state != "unknown", overview.sizes
-    statistics = overview.statistics
+    files, table, statistics = overview.files, overview.table, overview.statistics
+    if files is None and statistics is None:
+        # A NOT CLUSTERED table with sealed partitions.
+        total = sum(part.size for part in table.partitions)
+        numbers: dict[str, Any] = {
+            "partitions": len(table.partitions),
+            "files": sum(part.files for part in table.partitions),
+            "bytes": dict.fromkeys(FileSizes._fields) | {"total": total},
+            "rows": None,
+        }
+    else:
+        known = overview.state != "unknown"
+        numbers = {
+            "partitions": files.partitions if files and files.partitioned and known else None,
+            "files": len(files.files if files else statistics or ()) if known else None,
+            "bytes": overview.sizes._asdict() if overview.sizes else None,
+            "rows": (files.rows if files else sum(file.rows for file in statistics or ())) if known else None,
+        }
     return {
         "table": table.name,
         "state": overview.state,
@@ -133,12 +148,11 @@ def overview_data(overview: Overview) -> dict[str, Any]:
         "range_by": overview.organized.range_by if overview.organized else None,
         "implicit_partition_by": list(overview.organized.implicit_partition_by) if overview.organized else [],
         "format": overview.file_format,
-        "partitions": files.partitions if files and files.partitioned and known else None,
-        "files": len(files.files if files else statistics or ()) if known else None,
-        "bytes": sizes._asdict() if sizes else None,
-        "rows": (files.rows if files else sum(file.rows for file in statistics or ())) if known else None,
+        **numbers,
         "skew": files.skew if files else None,
-        "by_spec": [_spec_files(files, part) for part in files.by_spec] if files and known else [],
+        "by_spec": [_spec_files(files, part) for part in files.by_spec]
+        if files and overview.state != "unknown"
+        else [],
         "findings": list(files.findings) if files else [],
         "unreadable": (files.unreadable if files else "") or None,
         "seals": specs_data(table, overview.merging) if overview.merging else None,
