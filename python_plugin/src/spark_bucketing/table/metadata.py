@@ -87,7 +87,6 @@ def describe_table(warehouse: Warehouse, name: str) -> Table | None:
         columns=tuple(Column(*column) for column in found.partition_columns.items()),
         all_columns=tuple(Column(*column) for column in found.columns.items()),
         details=found.details,
-        properties=listed_properties(found.details.get("Table Properties", "")),
         options=listed_properties(found.details.get("Storage Properties", "")),
     )
 
