@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_bucketing.table.bucket_names import bucket_of
+from spark_bucketing.table.bucketed_files import bucket_of
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "shared" / "file_names.yml").read_text())
 
