@@ -20,7 +20,7 @@ from spark_bucketing.table.metadata import read_table, seal_table
 from spark_bucketing.table.model import Status, total_size
 from spark_bucketing.table.overview import qualified, read_overviews
 from spark_bucketing.table.partition_predicates import select_partitions
-from spark_bucketing.table.rewrite import RewritePlan, Rewriter, plan_rewrite
+from spark_bucketing.table.rewrite import RewritePlan, plan_rewrite, rewrite_batch
 from spark_bucketing.table.verification import verify_table
 from spark_bucketing.table.warehouse import Warehouse
 from spark_bucketing.units import count
@@ -153,14 +153,13 @@ def stats(name: str, repair: bool, form: str, place: Place) -> None:
 
 
 def _rewrite(warehouse: Warehouse, plan: RewritePlan, line: ProgressLine) -> None:
-    rewriter = Rewriter(warehouse, plan.table, line.echo)
     batches = list(plan.batches())
     replaced = 0
     for number, batch in enumerate(batches, 1):
         partitions = f"[{number}/{len(batches)}] {count(len(batch), 'partition')}"
         line.echo(f"{partitions}: {count(sum(part.files for part in batch), 'file')}, {size(total_size(batch))}")
         line.show(f"writing {partitions} of {plan.table.name}")
-        replaced += rewriter.run(batch)
+        replaced += rewrite_batch(warehouse, plan.table, batch, line.echo)
     done = count(replaced, "partition")
     line.echo(f"{plan.table.name}: {done} rewritten in the table's spec, {len(plan.done):,} already in this spec.")
     if plan.left:

@@ -14,7 +14,7 @@ from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile, FileSi
 from spark_bucketing.table.compatibility import Merging
 from spark_bucketing.table.file_statistics import FileStats, Organized, as_organized, read_file_statistics
 from spark_bucketing.table.metadata import existing_table, merging_of, read_partitions
-from spark_bucketing.table.model import Partition, Table, one_spelling
+from spark_bucketing.table.model import Table, one_spelling
 from spark_bucketing.table.warehouse import Warehouse
 
 # For tables in the Hive layout with these formats, Spark uses its own readers, which return the file of a row.
@@ -117,7 +117,7 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
             f"`{name}` is a view.", expected="a table", instead="name a table, such as a table that the view reads"
         )
     if merging:
-        table = replace(table, partitions=_partitions(warehouse, table))
+        table = replace(table, partitions=read_partitions(warehouse, table.name))
     if spec:
         return Overview(table, _bucketed_files(warehouse, table, spec, bool(merging)), merging)
     if any(part.spec for part in table.partitions):
@@ -127,11 +127,6 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
         expected="a bucketed table, or the table of a dbt model with `range_by` or `implicit_partition_by`",
         instead="name such a table, or omit the name to list all tables of the schema",
     )
-
-
-def _partitions(warehouse: Warehouse, table: Table) -> tuple[Partition, ...]:
-    """Read a table's partitions, with the bucket specs in their seals."""
-    return read_partitions(warehouse, table.name)
 
 
 def _bucketed_files(warehouse: Warehouse, table: Table, spec: BucketSpec, has_partitions: bool) -> BucketedFiles:
