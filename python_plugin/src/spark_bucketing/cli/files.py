@@ -11,7 +11,7 @@ import click
 from spark_bucketing.check.artifacts import CheckRequest, Project
 from spark_bucketing.check.project_check import in_folder
 from spark_bucketing.cli.open_warehouse import connected, local_spark
-from spark_bucketing.cli.options import FORMAT, READ_FILE, SOME, integer_of, project_options
+from spark_bucketing.cli.options import FORMAT, MANIFEST, SOME, VARIABLES, integer_of, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.config.schema import KEYS
@@ -88,10 +88,8 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
 )
 @FORMAT
 @project_options
-@click.option("--vars", "variables", default="{}", help="Project variables as YAML, as in dbt.")
-@click.option(
-    "--manifest", type=READ_FILE, help="Use this manifest.json with compiled models, instead of compiling the project."
-)
+@VARIABLES
+@MANIFEST
 def plan(
     model: str,
     bytes_per_row: float | None,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from spark_bucketing.cli.options import OUTPUT, event_log, format_of
+from spark_bucketing.cli.options import OUTPUT, event_logs, format_of
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import EventLogError, ProjectError
@@ -20,24 +20,8 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 
 
 @click.command()
-@click.option(
-    "--before",
-    "before",
-    type=event_log,
-    metavar="PATH",
-    multiple=True,
-    required=True,
-    help="Event log, or directory of event logs, of runs without buckets.",
-)
-@click.option(
-    "--after",
-    "after",
-    type=event_log,
-    metavar="PATH",
-    multiple=True,
-    required=True,
-    help="Event log, or directory of event logs, of runs with buckets.",
-)
+@event_logs("--before", required=True, help="Event log, or directory of event logs, of runs without buckets.")
+@event_logs("--after", required=True, help="Event log, or directory of event logs, of runs with buckets.")
 @click.option("--target", "-t", help="Count only the runs of this dbt target; required if the logs contain several.")
 @format_of(*_WRITERS)
 @OUTPUT
