@@ -10,8 +10,7 @@ from macros import Macros
 
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
-from spark_bucketing.organize.file_counts import FileCount, files_of_partitions
-from spark_bucketing.organize.file_plan import file_config
+from spark_bucketing.organize.file_plan import FileCount, file_config, files_of_partitions
 
 
 @pytest.mark.parametrize(
