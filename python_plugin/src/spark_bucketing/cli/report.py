@@ -52,11 +52,6 @@ def report(before: tuple[str, ...], after: tuple[str, ...], target: str | None, 
 
 
 def _of_target(measured: Measured, target: str | None) -> Measured:
-    """Return the runs of the requested target.
-
-    Raises:
-        EventLogError: the logs contain no such runs.
-    """
     if target in (None, measured.target):
         return measured
     raise EventLogError(
@@ -68,11 +63,7 @@ def _of_target(measured: Measured, target: str | None) -> Measured:
 
 
 def _check_same_target(before: Measured, after: Measured) -> None:
-    """Reject logs whose runs have different dbt targets, because their sizes of data and machines may differ.
-
-    Raises:
-        EventLogError: the targets differ.
-    """
+    """Reject logs whose runs have different dbt targets, because their sizes of data and machines may differ."""
     if before.target and after.target and before.target != after.target:
         raise EventLogError(
             "The event logs before and after bucketing are from different dbt targets.",

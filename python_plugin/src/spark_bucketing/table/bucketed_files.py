@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -128,20 +128,16 @@ class BucketedFiles:
     evolving: Table | None = None  # with its partitions; None if single partitions cannot be rewritten
 
     @cached_property
-    def own_specs(self) -> Mapping[str, BucketSpec]:
-        """Return the bucket specs of the sealed partitions, by directory."""
-        partitions = self.evolving.partitions if self.evolving else ()
-        return {one_spelling(part.location): part.spec for part in partitions if part.spec}
-
-    @property
     def by_spec(self) -> tuple[SpecFiles, ...]:
         """Group the files by the bucket spec of their partition.
 
         Unsealed partitions have the table's spec.
         """
+        partitions = self.evolving.partitions if self.evolving else ()
+        own_specs = {one_spelling(part.location): part.spec for part in partitions if part.spec}
         files: dict[BucketSpec, list[DataFile]] = {}
         for file in self.files:
-            files.setdefault(self.own_specs.get(file.folder, self.spec), []).append(file)
+            files.setdefault(own_specs.get(file.folder, self.spec), []).append(file)
         return tuple(SpecFiles(spec, tuple(found)) for spec, found in files.items()) or (SpecFiles(self.spec, ()),)
 
     @property

@@ -147,12 +147,7 @@ def in_lower_case(spec: BucketSpec | None) -> BucketSpec | None:
 
 
 def _refuse_others(table: Table) -> None:
-    """Reject tables whose partitions cannot have separate bucket specs.
-
-    Raises:
-        TableError: the object is a view, is in the Spark layout, has no partition columns, or has an unsupported file
-            format.
-    """
+    """Reject tables whose partitions cannot have separate bucket specs."""
     name, details = table.name, table.details
     if "VIEW" in details.get("Type", "").upper():
         raise TableError(

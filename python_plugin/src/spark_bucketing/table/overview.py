@@ -99,11 +99,7 @@ def _tables(warehouse: Warehouse, schema: str) -> list[str]:
 
 
 def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named: bool) -> Overview | None:
-    """Read the overview of a table, or return None if it is neither bucketed nor organized.
-
-    Raises:
-        TableError: the user named this table, but it is neither bucketed nor organized.
-    """
+    """Read the overview of a table; if it is neither bucketed nor organized, raise an error if it is named."""
     table = existing_table(warehouse, name)
     spec = BucketSpec.from_description(table.details)
     is_view = "VIEW" in table.details.get("Type", "").upper()
@@ -140,13 +136,7 @@ def _bucketed_files(warehouse: Warehouse, table: Table, spec: BucketSpec, has_pa
 
 
 def _files(warehouse: Warehouse, table: Table, found: BucketedFiles) -> tuple[DataFile, ...]:
-    """Return all files of a table with their row counts.
-
-    Spark reads the row counts from the file footers.
-
-    Raises:
-        SparkError: the files cannot be listed or read.
-    """
+    """Return all files of a table with their row counts, which Spark reads from the file footers."""
     if found.spec.in_hive_layout and found.file_format not in _READABLE_HIVE_FORMATS:
         raise SparkError(
             f"The files of table `{table.name}` have a format without buckets.",
