@@ -270,13 +270,11 @@ def test_user_without_a_home_directory_gets_an_error(machine: Machine, monkeypat
     assert f"set `{builder.CACHE_VARIABLE}` to a directory" in message()
 
 
-def test_every_setting_and_every_ordinary_scan_code_is_documented() -> None:
+def test_every_setting_is_documented() -> None:
     reference = Path(__file__).parents[2] / "docs" / "reference"
     documented = (reference / "settings.md").read_text() + (reference / "sql.md").read_text()
     settings = re.findall(r'conf\("([^"]+)"', (builder.SOURCES / "BucketingConf.scala").read_text())
-    codes = re.findall(r'"([a-z]+-[a-z-]+)"', (builder.SOURCES / "FallbackReason.scala").read_text())
     assert len(settings) > 7 and [name for name in settings if f"`spark.bucketing.{name}`" not in documented] == []
-    assert len(codes) > 9 and [code for code in codes if f"`{code}`" not in documented] == []
 
 
 def test_check_has_a_reason_for_every_ordinary_scan_code() -> None:
