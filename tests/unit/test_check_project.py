@@ -11,12 +11,11 @@ from dbt_projects import VERSION, compiled, dbt_project, later
 from spark_bucketing.check.checker import Subject
 from spark_bucketing.check.query_selection import file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.errors import ProfileError, ProjectError
-from spark_bucketing.project.catalog import CatalogTable, read_catalog
+from spark_bucketing.project.catalog import CatalogTable, read_catalog, seed_columns
 from spark_bucketing.project.dbt import Dbt, Selection
 from spark_bucketing.project.freshness import is_fresh, read_project
 from spark_bucketing.project.manifest import Manifest, Node, read_manifest, relation_parts, table_name
 from spark_bucketing.project.profile import Place, read_target
-from spark_bucketing.project.seeds import seed_columns
 
 
 @pytest.fixture

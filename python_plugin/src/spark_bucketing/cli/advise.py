@@ -12,7 +12,6 @@ from spark_bucketing.advise.subjects import MIB, AdviseRequest
 from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
-from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import COULD_NOT_RUN, ProjectError
 from spark_bucketing.report.advise_html import write_html
 from spark_bucketing.report.advise_json import write_json
@@ -110,7 +109,7 @@ def advise(
             with output.open("w", encoding="utf-8", errors="replace") as file:
                 _WRITERS[form](advice, file)
         else:
-            _WRITERS[form](advice, standard_output(form))
+            _WRITERS[form](advice, options.standard_output(form))
     except OSError as error:
         raise ProjectError(
             f"The report cannot be written to `{output}`.",

@@ -17,7 +17,6 @@ from spark_bucketing.check.project_check import check_project
 from spark_bucketing.check.results import Report
 from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
-from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import CLEAN, ProjectError
 from spark_bucketing.project.dbt import Selection
 from spark_bucketing.report.check_report import FORMATS, write_report
@@ -196,7 +195,7 @@ def check(
         if place:
             _write(report, form, place, fail_on, verbose)
         else:
-            write_report(report, form, standard_output(form), fail_on, verbose)
+            write_report(report, form, options.standard_output(form), fail_on, verbose)
     if new_baseline:
         number = write_baseline(report, new_baseline, part=bool(request.files or request.selection))
         click.echo(f"{new_baseline} accepts {number:,} findings.", err=True)

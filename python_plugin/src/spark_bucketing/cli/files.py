@@ -11,9 +11,8 @@ import click
 from spark_bucketing.check.artifacts import CheckRequest, Project
 from spark_bucketing.check.project_check import in_folder
 from spark_bucketing.cli.open_warehouse import connected, local_spark
-from spark_bucketing.cli.options import FORMAT, MANIFEST, SOME, VARIABLES, integer_of, project_options
+from spark_bucketing.cli.options import FORMAT, MANIFEST, SOME, VARIABLES, integer_of, project_options, standard_output
 from spark_bucketing.cli.progress import progress_line
-from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.config.schema import KEYS
 from spark_bucketing.organize.file_plan import plan_model
 from spark_bucketing.organize.simulation import Shape, by_column_salted

@@ -1,11 +1,13 @@
-"""Define options that several commands share."""
+"""Define options that several commands share, and the standard output for a format."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial, wraps
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from urllib.parse import unquote, urlsplit
 
 import click
@@ -34,6 +36,16 @@ def format_of(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 FORMAT = format_of("text", "json")
+
+
+def standard_output(form: str) -> TextIO:
+    """Return standard output with an encoding that suits the report format.
+
+    The encoding is UTF-8, or the terminal's own encoding for text. Characters that it does not support are replaced.
+    """
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding=None if form == "text" else "utf-8", errors="replace")
+    return sys.stdout
 
 
 class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from spark_bucketing.cli.options import OUTPUT, event_logs, format_of
+from spark_bucketing.cli.options import OUTPUT, event_logs, format_of, standard_output
 from spark_bucketing.cli.progress import progress_line
-from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import EventLogError, ProjectError
 from spark_bucketing.event_log.comparison import compare
 from spark_bucketing.event_log.measured import Measured

@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from spark_bucketing.cli.open_warehouse import DRY_RUN, WHERE, opened, table_command, tables_command
-from spark_bucketing.cli.options import FORMAT
+from spark_bucketing.cli.options import FORMAT, standard_output
 from spark_bucketing.cli.progress import ProgressLine, progress_line
-from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import CLEAN, FINDINGS, BucketingError, exit_code
 from spark_bucketing.project.profile import Place
 from spark_bucketing.report.file_statistics import write_file_statistics_report
