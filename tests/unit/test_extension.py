@@ -8,7 +8,6 @@ import shlex
 import stat
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -244,13 +243,6 @@ def test_every_format_preserves_any_path(name: str) -> None:
     settings = extension_settings(Path(f"/folder/{name}/x.jar"))
     assert yaml.safe_load(FORMATS["profiles"](settings))["server_side_parameters"] == settings
     assert [f"{key}={value}" for key, value in settings.items()] == shlex.split(FORMATS["conf"](settings))[1::2]
-
-
-def test_package_contains_the_sources_with_the_configured_class() -> None:
-    package, name = EXTENSION_CLASS.rsplit(".", 1)
-    text = (files("spark_bucketing.extension") / "scala" / f"{name}.scala").read_text()
-    assert f"package {package}\n" in text
-    assert f"class {name} extends" in text
 
 
 def test_pyspark_is_found_without_spark_home(monkeypatch: pytest.MonkeyPatch) -> None:
