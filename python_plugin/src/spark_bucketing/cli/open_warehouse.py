@@ -51,17 +51,16 @@ def connected(target: Target, line: ProgressLine) -> Iterator[Warehouse]:
     Raises:
         BucketingError: the session cannot be opened.
     """
-    with closing(_statements(target, line)) as statements:
-        yield Warehouse(statements.rows)
-
-
-def _statements(target: Target, line: ProgressLine) -> RemoteStatements | SessionStatements:
-    if target.method != "session":
+    statements: RemoteStatements | SessionStatements
+    if target.method == "session":
+        line.show("starting Spark")
+        quiet_errors()
+        statements = SessionStatements(open_session(target.settings), line.on_tasks)
+    else:
         line.show("connecting to the server")
-        return RemoteStatements(target)
-    line.show("starting Spark")
-    quiet_errors()
-    return SessionStatements(open_session(target.settings), line.on_tasks)
+        statements = RemoteStatements(target)
+    with closing(statements):
+        yield Warehouse(statements.rows)
 
 
 @contextmanager
