@@ -112,11 +112,8 @@ def test_error_during_the_check_never_passes(error: BaseException, said: str, mo
 
 
 def test_explain_lists_the_valid_reasons_for_an_unknown_reason() -> None:
-    known = CliRunner().invoke(main, ["explain", "bucket-count-mismatch"])
-    assert known.exit_code == 0 and known.output.startswith("bucket-count-mismatch: ")
     wrong = CliRunner().invoke(main, ["explain", "bucket-count"])
     assert wrong.exit_code == 2 and "bucket-count-mismatch" in wrong.output and "Traceback" not in wrong.output
-    assert "union" in CliRunner().invoke(main, ["explain"]).output
 
 
 # Directly after --select, the path of an existing file is the option's value. After another value, it is a file to check.

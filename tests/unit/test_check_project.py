@@ -224,19 +224,17 @@ def test_seed_columns_match_the_columns_that_dbt_loads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("relation", "parts"),
+    ("relation", "parts", "name"),
     [
-        ("s.t", ("s", "t")),
-        ("`s`.`a.b``c`", ("s", "a.b`c")),
-        ("c.s.t", ("c", "s", "t")),
-        ("csv.`/a/b` with (header = true)", None),
-        ("", None),
+        ("s.t", ("s", "t"), "s.t"),
+        ("`s`.`a.b``c`", ("s", "a.b`c"), "s.a.b`c"),
+        ("ice.`S`.T", ("ice", "S", "T"), "ice.s.t"),
+        ("spark_catalog.`S`.T", ("spark_catalog", "S", "T"), "s.t"),
+        ("csv.`/a/b` with (header = true)", None, "csv.`/a/b` with (header = true)"),
+        ("", None, ""),
     ],
 )
-def test_names_are_split_into_parts(relation: str, parts: tuple[str, ...] | None) -> None:
-    assert relation_parts(relation) == parts
-
-
-def test_table_names_match_spark_s_output() -> None:
-    assert table_name("spark_catalog.`S`.T") == "s.t"
-    assert table_name("ice.`S`.T") == "ice.s.t"
+def test_names_are_split_into_parts_and_shown_as_in_plans(
+    relation: str, parts: tuple[str, ...] | None, name: str
+) -> None:
+    assert (relation_parts(relation), table_name(relation)) == (parts, name)

@@ -234,7 +234,8 @@ def test_html_filters_match_the_cards() -> None:
 @pytest.mark.parametrize("rule", EVERY_REASON, ids=lambda rule: str(rule.slug))
 def test_every_reason_is_explained_and_listed(rule: Any) -> None:
     text, listed = (CliRunner().invoke(main, ["explain", *reason]).output for reason in ([rule.slug], []))
-    assert rule.summary in text and rule.documentation in text and rule.documentation.splitlines()[0].endswith(".")
+    assert text.startswith(f"{rule.slug}: {rule.summary}\n") and rule.documentation in text
+    assert rule.documentation.splitlines()[0].endswith(".")
     assert 0 < text.index("**Anti-pattern**") < text.index("**Best practice**")
     assert any(line.split()[0] == rule.slug for line in listed.splitlines())
 
