@@ -11,7 +11,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from click.testing import CliRunner
 from html_pages import Page
 from jsonschema import Draft202012Validator
 from rich.console import Console
@@ -19,9 +18,7 @@ from sample_report import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT
 
 from conftest import REPOSITORY
 from spark_bucketing.check.outcome import FailOn, unknown_models
-from spark_bucketing.check.reasons import EVERY_REASON
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Parent, Report, Verdict
-from spark_bucketing.cli import main
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.report import output
 from spark_bucketing.report.check_report import FORMATS, write_report
@@ -229,15 +226,6 @@ def test_html_filters_match_the_cards() -> None:
     (form,) = [attributes for tag, attributes in page.seen if tag == "form"]
     # Without JavaScript, a browser shows everything.
     assert "hidden" in form
-
-
-@pytest.mark.parametrize("rule", EVERY_REASON, ids=lambda rule: str(rule.slug))
-def test_every_reason_is_explained_and_listed(rule: Any) -> None:
-    text, listed = (CliRunner().invoke(main, ["explain", *reason]).output for reason in ([rule.slug], []))
-    assert text.startswith(f"{rule.slug}: {rule.summary}\n") and rule.documentation in text
-    assert rule.documentation.splitlines()[0].endswith(".")
-    assert 0 < text.index("**Anti-pattern**") < text.index("**Best practice**")
-    assert any(line.split()[0] == rule.slug for line in listed.splitlines())
 
 
 def test_unrecognized_operator_is_an_error_regardless_of_its_findings() -> None:
