@@ -12,7 +12,7 @@ from rich.table import Table as Printed
 from spark_bucketing.session import SessionStatements
 from spark_bucketing.table.metadata import read_table
 from spark_bucketing.table.model import total_size
-from spark_bucketing.table.rewrite import Rewriter, plan_rewrite
+from spark_bucketing.table.rewrite import plan_rewrite, rewrite_batch
 from spark_bucketing.table.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def time_rewrites(spark: SparkSession, repetitions: int) -> Printed:
                 table = read_table(warehouse, "default.rewritten")
                 todo = plan_rewrite(table, table.partitions[:number]).todo
                 begin = time.perf_counter()
-                Rewriter(warehouse, table, lambda _: None).run(todo)
+                rewrite_batch(warehouse, table, todo, lambda _: None)
             if turn:
                 taken.append(time.perf_counter() - begin)
         printed.add_row(str(number), f"{total_size(todo) / 1e6:.0f}", f"{statistics.median(taken):.1f}")

@@ -30,7 +30,7 @@ from spark_bucketing.session import SessionStatements, setting
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.table.metadata import read_table
 from spark_bucketing.table.partition_predicates import select_partitions
-from spark_bucketing.table.rewrite import Rewriter, plan_rewrite
+from spark_bucketing.table.rewrite import plan_rewrite, rewrite_batch
 from spark_bucketing.table.warehouse import Warehouse
 
 PLANNING = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.debug.maxToStringFields": "10000"}
@@ -169,7 +169,7 @@ class Checked:
             table = read_table(warehouse, full)
             chosen, _ = select_partitions(warehouse, table, where)
             for batch in plan_rewrite(table, chosen).batches():
-                Rewriter(warehouse, table, print).run(batch)
+                rewrite_batch(warehouse, table, batch, print)
 
     @contextmanager
     def fixed(self, fix: Fix) -> Iterator[dict[str, str]]:

@@ -1,15 +1,52 @@
-"""Tests of the figures that a table's files give: rows, partitions, skew and problems."""
+"""Tests of a table's bucket spec, the bucket ids in its file names, and its rows, partitions, skew and problems."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile
+from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile, bucket_of
 from spark_bucketing.table.model import Column, Partition, Table
 
 SPEC = BucketSpec(4, ("k",), ("k",), "hive")
 EIGHT = replace(SPEC, num_buckets=8)
+CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "shared" / "file_names.yml").read_text())
+HIVE = {"Provider": "hive", "Num Buckets": "8", "Bucket Columns": "[`k`]", "Sort Columns": "[`k`, `ts`]"}
+
+
+@pytest.mark.parametrize(
+    ("details", "spec"),
+    [
+        pytest.param(HIVE, BucketSpec(8, ("k",), ("k", "ts"), "hive"), id="hive"),
+        pytest.param({**HIVE, "Provider": "PARQUET"}, BucketSpec(8, ("k",), ("k", "ts"), "spark"), id="spark"),
+        pytest.param({**HIVE, "Sort Columns": "[]"}, BucketSpec(8, ("k",), (), "hive"), id="unsorted"),
+        pytest.param(
+            {**HIVE, "Bucket Columns": "[`a, b`, `c``d`, `[e]`]"},
+            BucketSpec(8, ("a, b", "c`d", "[e]"), ("k", "ts"), "hive"),
+            id="awkward names",
+        ),
+        *((without, None) for without in ({}, {"Provider": "parquet"}, {**HIVE, "Num Buckets": "0"}, {"Type": "VIEW"})),
+    ],
+)
+def test_spec_matches_the_description(details: dict[str, str], spec: BucketSpec | None) -> None:
+    assert BucketSpec.from_description(details) == spec
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_bucket_id_is_parsed_from_the_file_name(case: dict[str, Any]) -> None:
+    assert (bucket_of(case["name"], "hive"), bucket_of(case["name"], "spark")) == (case["hive"], case["spark"])
+
+
+@given(bucket=st.integers(0, 99_999), task=st.integers(0, 99_999), uuid=st.uuids(), part=st.integers(0, 999))
+def test_names_that_spark_writes_are_parsed(bucket: int, task: int, uuid: object, part: int) -> None:
+    name = f"part-{task:05d}-{uuid}_{bucket:05d}.c{part:03d}.snappy.parquet"
+    assert bucket_of(name, "spark") == bucket
+    assert bucket_of(f"{bucket:05d}_0_{name}", "hive") == bucket
 
 
 def table(*files: tuple[str, int], partitioned: bool = False) -> BucketedFiles:

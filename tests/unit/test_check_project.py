@@ -11,12 +11,11 @@ from dbt_projects import VERSION, compiled, dbt_project, later
 from spark_bucketing.check.checker import Subject
 from spark_bucketing.check.query_selection import file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.errors import ProfileError, ProjectError
-from spark_bucketing.project.catalog import CatalogTable, read_catalog
+from spark_bucketing.project.catalog import CatalogTable, read_catalog, seed_columns
 from spark_bucketing.project.dbt import Dbt, Selection
 from spark_bucketing.project.freshness import is_fresh, read_project
 from spark_bucketing.project.manifest import Manifest, Node, read_manifest, relation_parts, table_name
 from spark_bucketing.project.profile import Place, read_target
-from spark_bucketing.project.seeds import seed_columns
 
 
 @pytest.fixture
@@ -225,19 +224,17 @@ def test_seed_columns_match_the_columns_that_dbt_loads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("relation", "parts"),
+    ("relation", "parts", "name"),
     [
-        ("s.t", ("s", "t")),
-        ("`s`.`a.b``c`", ("s", "a.b`c")),
-        ("c.s.t", ("c", "s", "t")),
-        ("csv.`/a/b` with (header = true)", None),
-        ("", None),
+        ("s.t", ("s", "t"), "s.t"),
+        ("`s`.`a.b``c`", ("s", "a.b`c"), "s.a.b`c"),
+        ("ice.`S`.T", ("ice", "S", "T"), "ice.s.t"),
+        ("spark_catalog.`S`.T", ("spark_catalog", "S", "T"), "s.t"),
+        ("csv.`/a/b` with (header = true)", None, "csv.`/a/b` with (header = true)"),
+        ("", None, ""),
     ],
 )
-def test_names_are_split_into_parts(relation: str, parts: tuple[str, ...] | None) -> None:
-    assert relation_parts(relation) == parts
-
-
-def test_table_names_match_spark_s_output() -> None:
-    assert table_name("spark_catalog.`S`.T") == "s.t"
-    assert table_name("ice.`S`.T") == "ice.s.t"
+def test_names_are_split_into_parts_and_shown_as_in_plans(
+    relation: str, parts: tuple[str, ...] | None, name: str
+) -> None:
+    assert (relation_parts(relation), table_name(relation)) == (parts, name)

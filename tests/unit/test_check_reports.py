@@ -18,9 +18,7 @@ from sample_report import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT
 
 from conftest import REPOSITORY
 from spark_bucketing.check.outcome import FailOn, unknown_models
-from spark_bucketing.check.reasons import EVERY_REASON
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Parent, Report, Verdict
-from spark_bucketing.cli.explain import list_reasons, reason_text
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.report import output
 from spark_bucketing.report.check_report import FORMATS, write_report
@@ -228,14 +226,6 @@ def test_html_filters_match_the_cards() -> None:
     (form,) = [attributes for tag, attributes in page.seen if tag == "form"]
     # Without JavaScript, a browser shows everything.
     assert "hidden" in form
-
-
-@pytest.mark.parametrize("rule", EVERY_REASON, ids=lambda rule: str(rule.slug))
-def test_every_reason_is_explained_and_listed(rule: Any) -> None:
-    text = reason_text(rule.slug)
-    assert rule.summary in text and rule.documentation in text and rule.documentation.splitlines()[0].endswith(".")
-    assert 0 < text.index("**Anti-pattern**") < text.index("**Best practice**")
-    assert any(line.split()[0] == rule.slug for line in list_reasons().splitlines())
 
 
 def test_unrecognized_operator_is_an_error_regardless_of_its_findings() -> None:

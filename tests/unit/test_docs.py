@@ -1,4 +1,4 @@
-"""Tests that the documentation matches the sources that it describes."""
+"""Tests that the documentation matches the sources and the tests of each version, and has no retired words."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from spark_features import SINCE, VERSIONS
 
 from conftest import REPOSITORY
 from spark_bucketing.config.schema import KEYS
 
 DOCS = REPOSITORY / "docs"
 SCALA = REPOSITORY / "python_plugin" / "src" / "spark_bucketing" / "extension" / "scala"
+VERSIONS_PAGE = (DOCS / "reference" / "versions.md").read_text()
+WORDS = REPOSITORY / "scripts" / "retired_words.txt"
+RETIRED = dict(line.split("->") for line in WORDS.read_text().splitlines())
 PAGES = runpy.run_path(str(REPOSITORY / "scripts" / "write_reference.py"))["PAGES"]
 
 
@@ -54,3 +58,48 @@ def test_site_loads_nothing_from_the_network(tmp_path: Path) -> None:
     loaded = [re.findall(r"<(?:script|link|img)[^>]*https?://[^>]*>", page) for page in pages]
     assert len(pages) > len(PAGES)
     assert [tags for tags in loaded if tags] == []
+
+
+def version_table() -> dict[str, list[str]]:
+    """Return the cells of each row by its first cell; the header has the key ""."""
+    lines = [line for line in VERSIONS_PAGE.splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {row[0]: row[1:] for row in rows if not set(row[0]) <= {"-", " "} or not row[0]}
+
+
+def test_version_table_has_a_column_for_each_version() -> None:
+    assert version_table()[""] == [".".join(map(str, version)) for version in VERSIONS]
+
+
+def test_version_table_lists_exactly_the_unsupported_features() -> None:
+    said = {feature: [cell.split()[0] for cell in cells] for feature, cells in version_table().items() if feature}
+    limited = {feature for feature, cells in said.items() if "no" in cells}
+    assert limited == set(SINCE)
+    for feature, cells in said.items():
+        assert cells == ["yes" if version >= SINCE.get(feature, VERSIONS[0]) else "no" for version in VERSIONS], feature
+
+
+def test_each_unsupported_feature_has_a_reason() -> None:
+    noes = [cell for cells in version_table().values() for cell in cells if cell.startswith("no")]
+    assert noes and all(re.fullmatch(r"no [(]\d[)]", cell) for cell in noes)
+    reasons = set(re.findall(r"^(\d)[.] \S", VERSIONS_PAGE, re.MULTILINE))
+    assert {cell[4] for cell in noes} == reasons
+
+
+def test_readme_links_to_the_version_table() -> None:
+    assert "(docs/reference/versions.md)" in (REPOSITORY / "README.md").read_text()
+
+
+def test_each_retired_word_is_found_with_its_replacement(tmp_path: Path) -> None:
+    text = tmp_path / "text.md"
+    text.write_text("\n".join(f"Use '{word}', and {word.capitalize()} too." for word in RETIRED))
+    config = REPOSITORY / "python_plugin" / "pyproject.toml"
+    command = [sys.executable, "-m", "codespell_lib", "--toml", str(config), "-D", str(WORDS), str(text)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode != 0
+    assert [word for word, new in RETIRED.items() if f"{word} ==> {new}".lower() not in found.stdout.lower()] == []
+
+
+@pytest.mark.parametrize("word", sorted(RETIRED))
+def test_replacement_of_a_retired_word_is_not_retired(word: str) -> None:
+    assert not set(RETIRED[word].split()) & RETIRED.keys()

@@ -168,11 +168,8 @@ class Listed(NamedTuple):
 
     @property
     def information(self) -> str:
-        return (
-            f"Type: MANAGED\nProvider: {self.provider}\nNum Buckets: {self.buckets}\n"
-            if self.buckets
-            else (f"Type: MANAGED\nProvider: {self.provider}\nComment: see\nNum Buckets: 8\n")
-        )
+        buckets = f"Num Buckets: {self.buckets}" if self.buckets else "Comment: see\nNum Buckets: 8"
+        return f"Type: MANAGED\nProvider: {self.provider}\n{buckets}\n"
 
     @property
     def description(self) -> list[dict[str, Any]]:

@@ -10,8 +10,7 @@ from macros import Macros
 
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
-from spark_bucketing.organize.file_counts import FileCount, files_of_partitions
-from spark_bucketing.organize.file_plan import file_config
+from spark_bucketing.organize.file_plan import FileCount, file_config, files_of_partitions
 
 
 @pytest.mark.parametrize(
@@ -40,30 +39,12 @@ def test_table_without_partitions_has_no_files() -> None:
         files_of_partitions(FileCount("target_file_size", 4), [1])
 
 
-@pytest.mark.parametrize(
-    ("given", "partition_by", "message"),
-    [
-        ({}, ["p"], "found:    none of rows_per_file"),
-        ({"num_files": 1, "target_file_size": 2}, ["p"], "found:    target_file_size and num_files"),
-        ({"num_files": 0}, [], "an integer from 1 to 100,000"),
-        ({"num_files": "8"}, [], "instead:  num_files=8"),
-        ({"num_files": 100_001}, [], "an integer from 1 to 100,000"),
-        ({"target_file_size": "128MB"}, [], "instead:  target_file_size='128MiB'"),
-        ({"files_per_partition": 3}, [], "instead:  num_files=3"),
-    ],
-)
-def test_invalid_file_count_is_an_error_that_names_the_model(
-    given: dict[str, object], partition_by: list[str], message: str
-) -> None:
-    with pytest.raises(ProjectError, match="Model `m` has an invalid") as error:
-        file_config({"partition_by": partition_by, **given}, {}, "m")
-    assert message in str(error.value)
-
-
 def test_options_override_the_number_of_files_of_any_model() -> None:
     config = {"clustered_by": ["k"], "buckets": "x", "num_files": 3, "materialized": "table", "file_format": "delta"}
     planned = file_config(config, {"target_file_size": 7}, "m")
     assert (planned["target_file_size"], planned["num_files"], planned["file_strategy"]) == (7, None, "exact")
+    with pytest.raises(ProjectError, match="Model `m` has an invalid `num_files`"):
+        file_config(config, {"num_files": 0}, "m")
 
 
 @pytest.mark.parametrize(

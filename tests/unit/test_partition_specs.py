@@ -224,7 +224,6 @@ def test_values_are_quoted_for_spark() -> None:
     assert sql.literal("2024-01-01", Column("d", "date")) == "date '2024-01-01'"
     assert sql.literal("7", Column("n", "bigint")) == "7"
     assert sql.literal("x", Column("n", "int")) == "cast('x' as int)"
-    assert sql.partition_spec(DS, part("ds=NULL", None)) == "partition (`ds` = null)"
     assert sql.table("db.`a.b``c`") == "`db`.`a.b``c`"
 
 

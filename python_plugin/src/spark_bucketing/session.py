@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -185,7 +185,7 @@ class SessionStatements:
             KeyboardInterrupt: the statement was cancelled and has ended.
         """
         with noted_interrupts() as interrupted, spark_call(""):
-            done: Future[list[dict[str, Any]]] = self._worker.submit(self._collect, statement)
+            done = self._worker.submit(lambda: [row.asDict() for row in self._session.sql(statement).collect()])
             while not wait([done], timeout=0.1).done:
                 if interrupted.is_set():
                     # Cancel again, because the statement may have started another job.
@@ -202,9 +202,6 @@ class SessionStatements:
     def close(self) -> None:
         """Do nothing: the session stays open, because other code in the process may share it."""
         self._worker.shutdown()
-
-    def _collect(self, statement: str) -> list[dict[str, Any]]:
-        return [row.asDict() for row in self._session.sql(statement).collect()]
 
 
 def pyspark_version() -> tuple[int, int]:

@@ -51,11 +51,13 @@ class BucketSpec:
         num_buckets = int(details.get("Num Buckets", 0))
         if num_buckets < 1:
             return None
+        is_hive = details.get("Provider", "").lower() == "hive"
         return cls(
             num_buckets=num_buckets,
             bucket_columns=_names(details.get("Bucket Columns", "")),
             sort_columns=_names(details.get("Sort Columns", "")),
-            bucket_hash=_stated_hash(details),
+            # Only a seal proves that the files were written with the hash that the properties state.
+            bucket_hash=HASH_OF_VERSION.get(stated_version(details), "hive") if is_hive else "spark",
         )
 
 
@@ -104,16 +106,6 @@ def listed_properties(text: str) -> dict[str, str]:
     """Parse table properties in the format that DESCRIBE prints: [a=b, c=d]."""
     pairs = re.split(r", (?=[\w.-]+=)", text.strip()[1:-1])
     return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
-
-
-def _stated_hash(details: Mapping[str, str]) -> BucketHash:
-    """Return the hash function that the table's properties state.
-
-    Only a seal proves that the files were written with this hash.
-    """
-    if details.get("Provider", "").lower() != "hive":
-        return "spark"
-    return HASH_OF_VERSION.get(stated_version(details), "hive")
 
 
 def stated_version(details: Mapping[str, str]) -> str:

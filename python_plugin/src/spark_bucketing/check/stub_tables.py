@@ -23,9 +23,8 @@ from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.sql_text import renamed
 from spark_bucketing.errors import BucketingError, ProjectError
 from spark_bucketing.plan.whatif import WhatIf
-from spark_bucketing.project.catalog import CatalogTable
+from spark_bucketing.project.catalog import CatalogTable, seed_columns
 from spark_bucketing.project.manifest import Manifest, Node, relation_parts, table_name
-from spark_bucketing.project.seeds import seed_columns
 
 _WITHOUT_TABLE = ("ephemeral", "analysis", "test")
 _KNOWN = "the table in `catalog.json`, or columns with a `data_type` in its YAML"

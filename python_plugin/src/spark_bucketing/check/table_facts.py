@@ -14,7 +14,7 @@ from spark_bucketing.plan.planner import Planner
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.spec import BucketSpec, Description
 from spark_bucketing.table import sql
-from spark_bucketing.table.bucket_names import bucket_of
+from spark_bucketing.table.bucketed_files import bucket_of
 from spark_bucketing.table.metadata import in_lower_case, partition_of
 from spark_bucketing.table.model import Column, Table
 

@@ -10,9 +10,8 @@ import click
 from spark_bucketing.advise.advisor import advise_project
 from spark_bucketing.advise.subjects import MIB, AdviseRequest
 from spark_bucketing.check.artifacts import CheckRequest
-from spark_bucketing.cli.options import OUTPUT, READ_FILE, SIZE, SOME, event_log, format_of, project_options
+from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
-from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import COULD_NOT_RUN, ProjectError
 from spark_bucketing.report.advise import write_html, write_json, write_text
 
@@ -20,26 +19,21 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 
 
 @click.command()
-@project_options
-@click.option("--vars", "variables", default="{}", help="Project variables as YAML, as in dbt.")
+@options.project_options
+@options.VARIABLES
 @click.option(
     "--offline",
     is_flag=True,
     help="Plan in an embedded Spark session over stub tables, with the table sizes from catalog.json.",
 )
+@options.EXTENSION
+@options.MANIFEST
 @click.option(
-    "--extension/--no-extension",
-    default=None,
-    help="With --offline, plan with or without the session extension; by default, as the target's "
-    "server_side_parameters say.",
+    "--sizes", type=options.READ_FILE, help="JSON or YAML file with bytes, partitions and column values per table."
 )
-@click.option(
-    "--manifest", type=READ_FILE, help="Use this manifest.json with compiled models, instead of compiling the project."
-)
-@click.option("--sizes", type=READ_FILE, help="JSON or YAML file with bytes, partitions and column values per table.")
 @click.option(
     "--assume-size",
-    type=SIZE,
+    type=options.SIZE,
     help="Size to assume for tables of unknown size; without this option, `advise` leaves their configs unchanged.",
 )
 @click.option(
@@ -48,42 +42,33 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
     help="How often each model runs: a run_results.json, a directory of such files, or a mapping of models to numbers. "
     "By default, each model counts once.",
 )
-@click.option(
+@options.event_logs(
     "--event-log",
     "event_logs",
-    type=event_log,
-    metavar="PATH",
-    multiple=True,
     help="Event log, or directory of event logs. Ranks tables by their measured costs, and counts the runs of models. "
     "Repeatable.",
 )
 @click.option(
     "--target-file-size",
-    type=SOME,
+    type=options.SOME,
     default=256 * MIB,
     show_default="256MiB",
     help="Target size of the file of a bucket.",
 )
 @click.option(
     "--smallest",
-    type=SIZE,
+    type=options.SIZE,
     default=256 * MIB,
     show_default="256MiB",
     help="Ignore tables that are smaller than this size.",
 )
-@click.option("--budget", type=SIZE, help="Maximum total size of the tables that may change, such as 2TiB.")
+@click.option("--budget", type=options.SIZE, help="Maximum total size of the tables that may change, such as 2TiB.")
 @click.option("--profile", is_flag=True, help="Run one query for each candidate column, to sample its values.")
 @click.option("--explain", metavar="TABLE", help="Show the candidates for one table and why each was rejected.")
 @click.option("--diff/--apply", "diff", default=True, help="Show or apply the config changes.")
-@format_of(*_WRITERS)
-@OUTPUT
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(min=1),
-    default=120.0,
-    show_default=True,
-    help="Time limit for planning a query, in seconds. The report lists queries that take longer.",
-)
+@options.format_of(*_WRITERS)
+@options.OUTPUT
+@options.time_limit("The report lists queries that take longer.")
 @click.pass_context
 def advise(
     ctx: click.Context,
@@ -122,7 +107,7 @@ def advise(
             with output.open("w", encoding="utf-8", errors="replace") as file:
                 _WRITERS[form](advice, file)
         else:
-            _WRITERS[form](advice, standard_output(form))
+            _WRITERS[form](advice, options.standard_output(form))
     except OSError as error:
         raise ProjectError(
             f"The report cannot be written to `{output}`.",

@@ -15,9 +15,8 @@ from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.check.outcome import FailOn, exit_code
 from spark_bucketing.check.project_check import check_project
 from spark_bucketing.check.results import Report
-from spark_bucketing.cli.options import FOLDER, OUTPUT, READ_FILE, WRITTEN_FILE, event_log, project_options
+from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
-from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import CLEAN, ProjectError
 from spark_bucketing.project.dbt import Selection
 from spark_bucketing.report.check_report import FORMATS, write_report
@@ -73,7 +72,7 @@ class _ReportTo(click.Choice[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         form, _, file = value.partition("=")
-        return super().convert(form, param, ctx), WRITTEN_FILE.convert(file, param, ctx) if file else None
+        return super().convert(form, param, ctx), options.WRITTEN_FILE.convert(file, param, ctx) if file else None
 
 
 def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -81,7 +80,7 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
 
 
 @click.command(cls=_ManyValues)
-@click.argument("files", metavar="[FILE.sql]...", nargs=-1, type=READ_FILE)
+@click.argument("files", metavar="[FILE.sql]...", nargs=-1, type=options.READ_FILE)
 @click.option(
     "--select",
     "-s",
@@ -92,23 +91,16 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
 @click.option("--exclude", multiple=True, callback=_split, help="Models to exclude, in dbt's selector syntax.")
 @click.option(
     "--state",
-    type=FOLDER,
+    type=options.FOLDER,
     help="Directory with the artifacts of another dbt run, for selectors such as state:modified+.",
 )
-@project_options
-@click.option("--vars", "variables", default="{}", help="Project variables as YAML, as in dbt.")
+@options.project_options
+@options.VARIABLES
 @click.option(
     "--offline", is_flag=True, help="Plan in an embedded Spark session over empty tables, instead of in the warehouse."
 )
-@click.option(
-    "--extension/--no-extension",
-    default=None,
-    help="With --offline, plan with or without the session extension; by default, as the target's "
-    "server_side_parameters say.",
-)
-@click.option(
-    "--manifest", type=READ_FILE, help="Use this manifest.json with compiled models, instead of compiling the project."
-)
+@options.EXTENSION
+@options.MANIFEST
 @click.option(
     "--compile",
     "compile_anyway",
@@ -125,7 +117,7 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     help="Format of the report. For several reports, repeat this option with file names, as in --format github "
     "--format sarif=check.sarif.",
 )
-@OUTPUT
+@options.OUTPUT
 @click.option("--verbose", "-v", is_flag=True, help="Show every operator of every query in the text report.")
 @click.option(
     "--fail-on",
@@ -134,30 +126,21 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     show_default=True,
     help="Lowest level of findings that causes exit code 1.",
 )
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(min=1),
-    default=120.0,
-    show_default=True,
-    help="Time limit for planning a query, in seconds. If planning takes longer, the query is unknown.",
-)
-@click.option(
+@options.time_limit("If planning takes longer, the query is unknown.")
+@options.event_logs(
     "--event-log",
     "event_logs",
-    type=event_log,
-    metavar="PATH",
-    multiple=True,
     help="Event log, or directory of event logs. Adds the measured cost per run to findings. Repeatable.",
 )
 @click.option(
     "--baseline",
-    type=READ_FILE,
+    type=options.READ_FILE,
     help="Accept the findings in this baseline. Only other findings can cause exit code 1.",
 )
 @click.option(
     "--write-baseline",
     "new_baseline",
-    type=WRITTEN_FILE,
+    type=options.WRITTEN_FILE,
     help="Write the findings to this baseline, and exit with code 0. Keep the baseline's entries for models that are "
     "not checked.",
 )
@@ -212,7 +195,7 @@ def check(
         if place:
             _write(report, form, place, fail_on, verbose)
         else:
-            write_report(report, form, standard_output(form), fail_on, verbose)
+            write_report(report, form, options.standard_output(form), fail_on, verbose)
     if new_baseline:
         number = write_baseline(report, new_baseline, part=bool(request.files or request.selection))
         click.echo(f"{new_baseline} accepts {number:,} findings.", err=True)

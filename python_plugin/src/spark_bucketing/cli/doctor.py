@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from spark_bucketing.cli.open_warehouse import connected
-from spark_bucketing.cli.options import FORMAT, project_options
+from spark_bucketing.cli.options import FORMAT, project_options, standard_output
 from spark_bucketing.cli.progress import progress_line
-from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.doctor.installed import examine_installed
 from spark_bucketing.doctor.server import examine_server
 from spark_bucketing.doctor.trino import examine_tables

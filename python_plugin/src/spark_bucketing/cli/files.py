@@ -11,11 +11,10 @@ import click
 from spark_bucketing.check.artifacts import CheckRequest, Project
 from spark_bucketing.check.project_check import in_folder
 from spark_bucketing.cli.open_warehouse import connected, local_spark
-from spark_bucketing.cli.options import FORMAT, READ_FILE, SOME, integer_of, project_options
+from spark_bucketing.cli.options import FORMAT, MANIFEST, SOME, VARIABLES, integer_of, project_options, standard_output
 from spark_bucketing.cli.progress import progress_line
-from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.config.schema import KEYS
-from spark_bucketing.organize.file_plan import Overrides, plan_model
+from spark_bucketing.organize.file_plan import plan_model
 from spark_bucketing.organize.simulation import Shape, by_column_salted
 from spark_bucketing.organize.simulation import simulate as simulated
 from spark_bucketing.project.profile import Place, read_target
@@ -88,10 +87,8 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
 )
 @FORMAT
 @project_options
-@click.option("--vars", "variables", default="{}", help="Project variables as YAML, as in dbt.")
-@click.option(
-    "--manifest", type=READ_FILE, help="Use this manifest.json with compiled models, instead of compiling the project."
-)
+@VARIABLES
+@MANIFEST
 def plan(
     model: str,
     bytes_per_row: float | None,
@@ -108,9 +105,9 @@ def plan(
     materialization.
     """
     stated = {key: value for key, value in counts.items() if value is not None}
-    overrides = Overrides(stated, Fraction(bytes_per_row or 0))
+    size = Fraction(bytes_per_row) if bytes_per_row else None
     target = read_target(place, variables)
     project = Project(target, CheckRequest(place=place, variables=variables, manifest=manifest))
     with progress_line() as line, in_folder(target.project_dir), connected(target, line) as warehouse:
-        found = plan_model(project, warehouse, model, overrides, line.show)
+        found = plan_model(project, warehouse, model, stated, size, line.show)
     write_plan(found, form, standard_output(form))

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from spark_bucketing.cli.options import project_options
-from spark_bucketing.cli.progress import CONNECTING, STARTING, ProgressLine
+from spark_bucketing.cli.progress import ProgressLine
 from spark_bucketing.project.connection import RemoteStatements
 from spark_bucketing.project.profile import Place, Target, read_target
 from spark_bucketing.session import SessionStatements, local_session, open_session, quiet_errors
@@ -51,17 +51,16 @@ def connected(target: Target, line: ProgressLine) -> Iterator[Warehouse]:
     Raises:
         BucketingError: the session cannot be opened.
     """
-    with closing(_statements(target, line)) as statements:
+    statements: RemoteStatements | SessionStatements
+    if target.method == "session":
+        line.show("starting Spark")
+        quiet_errors()
+        statements = SessionStatements(open_session(target.settings), line.on_tasks)
+    else:
+        line.show("connecting to the server")
+        statements = RemoteStatements(target)
+    with closing(statements):
         yield Warehouse(statements.rows)
-
-
-def _statements(target: Target, line: ProgressLine) -> RemoteStatements | SessionStatements:
-    if target.method != "session":
-        line.show(CONNECTING)
-        return RemoteStatements(target)
-    line.show(STARTING)
-    quiet_errors()
-    return SessionStatements(open_session(target.settings), line.on_tasks)
 
 
 @contextmanager
@@ -73,6 +72,6 @@ def local_spark(line: ProgressLine) -> Iterator[Callable[[str], list[dict[str, A
     Raises:
         SparkError: Spark does not start.
     """
-    line.show(STARTING)
+    line.show("starting Spark")
     with local_session() as session, closing(SessionStatements(session, line.on_tasks)) as statements:
         yield statements.rows

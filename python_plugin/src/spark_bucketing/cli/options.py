@@ -1,11 +1,13 @@
-"""Define options that several commands share."""
+"""Define options that several commands share, and the standard output for a format."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from urllib.parse import unquote, urlsplit
 
 import click
@@ -36,6 +38,16 @@ def format_of(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 FORMAT = format_of("text", "json")
 
 
+def standard_output(form: str) -> TextIO:
+    """Return standard output with an encoding that suits the report format.
+
+    The encoding is UTF-8, or the terminal's own encoding for text. Characters that it does not support are replaced.
+    """
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding=None if form == "text" else "utf-8", errors="replace")
+    return sys.stdout
+
+
 class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     """Convert a size with a unit, such as 2TiB, to a number of bytes."""
 
@@ -57,6 +69,29 @@ class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 SIZE, SOME = _Size(), _Size(least=1)
 
 
+VARIABLES = click.option("--vars", "variables", default="{}", help="Project variables as YAML, as in dbt.")
+EXTENSION = click.option(
+    "--extension/--no-extension",
+    default=None,
+    help="With --offline, plan with or without the session extension; by default, as the target's "
+    "server_side_parameters say.",
+)
+MANIFEST = click.option(
+    "--manifest", type=READ_FILE, help="Use this manifest.json with compiled models, instead of compiling the project."
+)
+
+
+def time_limit(effect: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option that limits the time for planning a query; its help ends with the effect of a longer time."""
+    return click.option(
+        "--time-limit",
+        type=click.FloatRange(min=1),
+        default=120.0,
+        show_default=True,
+        help=f"Time limit for planning a query, in seconds. {effect}",
+    )
+
+
 def event_log(value: str) -> str:
     """Return a URI unchanged, and return a local path as an absolute path.
 
@@ -70,6 +105,10 @@ def event_log(value: str) -> str:
         return path
     find_logs([path])
     return str(Path(path).absolute())
+
+
+event_logs = partial(click.option, type=event_log, metavar="PATH", multiple=True)
+"""Returns an option that takes event logs and directories of event logs, from the arguments of click.option."""
 
 
 def integer_of(key: str) -> click.IntRange:

@@ -13,8 +13,6 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-STARTING, CONNECTING = "starting Spark", "connecting to the server"
-
 
 class ProgressLine:
     """A line that shows the current step; prints nothing if standard error is not a terminal."""

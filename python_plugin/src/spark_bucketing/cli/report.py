@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from spark_bucketing.cli.options import OUTPUT, event_log, format_of
+from spark_bucketing.cli.options import OUTPUT, event_logs, format_of, standard_output
 from spark_bucketing.cli.progress import progress_line
-from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import EventLogError, ProjectError
 from spark_bucketing.event_log.comparison import compare
 from spark_bucketing.event_log.measured import Measured
@@ -19,24 +18,8 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 
 
 @click.command()
-@click.option(
-    "--before",
-    "before",
-    type=event_log,
-    metavar="PATH",
-    multiple=True,
-    required=True,
-    help="Event log, or directory of event logs, of runs without buckets.",
-)
-@click.option(
-    "--after",
-    "after",
-    type=event_log,
-    metavar="PATH",
-    multiple=True,
-    required=True,
-    help="Event log, or directory of event logs, of runs with buckets.",
-)
+@event_logs("--before", required=True, help="Event log, or directory of event logs, of runs without buckets.")
+@event_logs("--after", required=True, help="Event log, or directory of event logs, of runs with buckets.")
 @click.option("--target", "-t", help="Count only the runs of this dbt target; required if the logs contain several.")
 @format_of(*_WRITERS)
 @OUTPUT
@@ -67,11 +50,6 @@ def report(before: tuple[str, ...], after: tuple[str, ...], target: str | None, 
 
 
 def _of_target(measured: Measured, target: str | None) -> Measured:
-    """Return the runs of the requested target.
-
-    Raises:
-        EventLogError: the logs contain no such runs.
-    """
     if target in (None, measured.target):
         return measured
     raise EventLogError(
@@ -83,11 +61,7 @@ def _of_target(measured: Measured, target: str | None) -> Measured:
 
 
 def _check_same_target(before: Measured, after: Measured) -> None:
-    """Reject logs whose runs have different dbt targets, because their sizes of data and machines may differ.
-
-    Raises:
-        EventLogError: the targets differ.
-    """
+    """Reject logs whose runs have different dbt targets, because their sizes of data and machines may differ."""
     if before.target and after.target and before.target != after.target:
         raise EventLogError(
             "The event logs before and after bucketing are from different dbt targets.",

@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from spark_bucketing.cli.open_warehouse import DRY_RUN, WHERE, opened, table_command, tables_command
-from spark_bucketing.cli.options import FORMAT
+from spark_bucketing.cli.options import FORMAT, standard_output
 from spark_bucketing.cli.progress import ProgressLine, progress_line
-from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import CLEAN, FINDINGS, BucketingError, exit_code
 from spark_bucketing.project.profile import Place
 from spark_bucketing.report.formatting import size
@@ -18,7 +17,7 @@ from spark_bucketing.table.metadata import read_table, seal_table
 from spark_bucketing.table.model import Status, total_size
 from spark_bucketing.table.overview import qualified, read_overviews
 from spark_bucketing.table.partition_predicates import select_partitions
-from spark_bucketing.table.rewrite import RewritePlan, Rewriter, plan_rewrite
+from spark_bucketing.table.rewrite import RewritePlan, plan_rewrite, rewrite_batch
 from spark_bucketing.table.verification import verify_table
 from spark_bucketing.table.warehouse import Warehouse
 from spark_bucketing.units import count
@@ -151,14 +150,13 @@ def stats(name: str, repair: bool, form: str, place: Place) -> None:
 
 
 def _rewrite(warehouse: Warehouse, plan: RewritePlan, line: ProgressLine) -> None:
-    rewriter = Rewriter(warehouse, plan.table, line.echo)
     batches = list(plan.batches())
     replaced = 0
     for number, batch in enumerate(batches, 1):
         partitions = f"[{number}/{len(batches)}] {count(len(batch), 'partition')}"
         line.echo(f"{partitions}: {count(sum(part.files for part in batch), 'file')}, {size(total_size(batch))}")
         line.show(f"writing {partitions} of {plan.table.name}")
-        replaced += rewriter.run(batch)
+        replaced += rewrite_batch(warehouse, plan.table, batch, line.echo)
     done = count(replaced, "partition")
     line.echo(f"{plan.table.name}: {done} rewritten in the table's spec, {len(plan.done):,} already in this spec.")
     if plan.left:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from spark_bucketing.check.artifacts import Artifacts, Project
+from spark_bucketing.config.schema import FILE_COUNTS
 from spark_bucketing.config.validation import validated
 from spark_bucketing.errors import ProjectError, SparkError
-from spark_bucketing.organize.file_counts import SETTINGS, FileCount, files_of_partitions
 from spark_bucketing.project.manifest import Manifest, Node, relation_parts
 from spark_bucketing.table import sql
 from spark_bucketing.table.metadata import describe_table
@@ -18,12 +19,36 @@ from spark_bucketing.table.warehouse import Warehouse
 
 # Config keys that determine a table's files.
 _PLANNED = (
-    *SETTINGS, "partition_by", "implicit_partition_by", "range_by", "range_boundaries_from", "file_strategy",
+    *FILE_COUNTS, "partition_by", "implicit_partition_by", "range_by", "range_boundaries_from", "file_strategy",
     "scale_factor",
 )  # fmt: skip
 # Hive's name for a partition with the value NULL.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
-OnProgress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class FileCount:
+    """A setting that determines how many files a table has."""
+
+    setting: str  # name of the setting, from FILE_COUNTS
+    value: int  # number of rows, bytes or files
+
+    def rows_per_file(self, bytes_per_row: Fraction | None = None) -> int | None:
+        """Return the number of rows per file, or None if the setting is a number of files.
+
+        Args:
+            bytes_per_row: size of a row on disk in bytes. It is required if `target_file_size` is set.
+
+        Raises:
+            ValueError: `target_file_size` is set, and the bytes per row are unknown.
+        """
+        if self.setting == "rows_per_file":
+            return self.value
+        if self.setting != "target_file_size":
+            return None
+        if not bytes_per_row:
+            raise ValueError("target_file_size requires the bytes per row, which are unknown")
+        return max(int(self.value / bytes_per_row), 1)
 
 
 @dataclass(frozen=True)
@@ -37,14 +62,6 @@ class Measured:
     def bytes_per_row(self) -> Fraction:
         """Return the mean number of bytes per row."""
         return Fraction(self.bytes, self.rows)
-
-
-@dataclass(frozen=True)
-class Overrides:
-    """The command options that override the model's config."""
-
-    counts: Mapping[str, object]  # values by setting; empty to use the config
-    bytes_per_row: Fraction = Fraction(0)  # size of a row on disk; 0 to measure the existing table
 
 
 @dataclass(frozen=True)
@@ -82,9 +99,22 @@ class FilePlan:
 
 
 def plan_model(
-    project: Project, warehouse: Warehouse, name: str, overrides: Overrides, on_progress: OnProgress
+    project: Project,
+    warehouse: Warehouse,
+    name: str,
+    counts: Mapping[str, object],
+    bytes_per_row: Fraction | None,
+    on_progress: Callable[[str], None],
 ) -> FilePlan:
     """Compile a project, run a model's query to count the rows of its partitions, and plan their files.
+
+    Args:
+        project: the project.
+        warehouse: a warehouse with an open session.
+        name: name or unique id of the model.
+        counts: settings for the number of files, which override the model's config; empty to use the config.
+        bytes_per_row: size of a row on disk in bytes, or None to measure the existing table.
+        on_progress: callback that receives a description of the current step.
 
     Raises:
         ProjectError: the model does not exist, does not compile, or has no valid setting for the number of files.
@@ -93,20 +123,21 @@ def plan_model(
     on_progress("compiling the project")
     artifacts = project.artifacts()
     node = _model(artifacts, name)
-    config = file_config(node.config, overrides.counts, name)
+    config = file_config(node.config, counts, name)
     folders = tuple(config["partition_by"])
     partition_by = (*folders, *config["implicit_partition_by"])
-    count = next((FileCount(setting, config[setting]) for setting in SETTINGS if config[setting]), None)
+    count = next((FileCount(setting, config[setting]) for setting in FILE_COUNTS if config[setting]), None)
     if count is None:
-        raise _error(
-            name, "range_boundaries_from", config["range_boundaries_from"],
-            "a setting for the number of files, which depends here on the ranges of that table",
-            "a command option such as --target-file-size 256MiB, or build the model",
-        )  # fmt: skip
+        raise ProjectError(
+            f"Model `{name}` has an invalid `range_boundaries_from`.",
+            found=config["range_boundaries_from"],
+            expected="a setting for the number of files, which depends here on the ranges of that table",
+            instead="a command option such as --target-file-size 256MiB, or build the model",
+        )
     on_progress(f"counting the rows of {name}")
     rows = _rows_of_partitions(warehouse, node, config)
     measured = _measured(warehouse, node)
-    bytes_per_row = overrides.bytes_per_row or (measured.bytes_per_row if measured else None)
+    bytes_per_row = bytes_per_row or (measured.bytes_per_row if measured else None)
     if count.setting == "target_file_size" and not bytes_per_row:
         raise ProjectError(
             f"The files of model `{name}` cannot be planned.",
@@ -121,7 +152,7 @@ def plan_model(
         model=name,
         strategy=config["file_strategy"],
         count=count,
-        from_config=not overrides.counts,
+        from_config=not counts,
         partition_by=partition_by,
         partitions=tuple(
             PlannedPartition(one.values, one.rows, number) for one, number in zip(rows, files, strict=True)
@@ -143,12 +174,33 @@ def file_config(config: Mapping[str, Any], counts: Mapping[str, object], model: 
     Raises:
         ProjectError: the config has no setting for the number of files, several settings, or an invalid value.
     """
-    given = {key: value for key, value in config.items() if key in _PLANNED and not (counts and key in SETTINGS)}
+    given = {key: value for key, value in config.items() if key in _PLANNED and not (counts and key in FILE_COUNTS)}
     return validated({"materialized": "organized_table", **given, **counts}, model)
 
 
-def _error(model: str, setting: str, found: object, expected: str, instead: str) -> ProjectError:
-    return ProjectError(f"Model `{model}` has an invalid `{setting}`.", found=found, expected=expected, instead=instead)
+def files_of_partitions(count: FileCount, rows: Sequence[int], bytes_per_row: Fraction | None = None) -> list[int]:
+    """Return the number of files for each partition, as the macro files_of_partition does in SQL.
+
+    A partition has at least one file, and at most one per row.
+
+    Args:
+        count: the setting that determines the number of files.
+        rows: number of rows in each partition.
+        bytes_per_row: size of a row on disk in bytes. It is required if `target_file_size` is set.
+    """
+    per_file, total = count.rows_per_file(bytes_per_row), sum(rows)
+    return [min(each, max(1, _wanted(count, each, per_file, total))) for each in rows]
+
+
+def _wanted(count: FileCount, rows: int, per_file: int | None, total: int) -> int:
+    if per_file:
+        return -(-rows // per_file)
+    # Round half up, as SQL does.
+    return (
+        math.floor(Fraction(count.value * rows, max(total, 1)) + Fraction(1, 2))
+        if count.setting == "num_files"
+        else count.value
+    )
 
 
 def _model(artifacts: Artifacts, name: str) -> Node:

@@ -1,6 +1,6 @@
-"""Read a dbt project's catalog.
+"""Read the columns of tables as dbt knows them.
 
-The catalog contains the columns, types and sizes of tables at the time of the last `dbt docs generate`.
+A dbt project's catalog contains the columns, types and sizes of tables at the time of the last `dbt docs generate`.
 """
 
 from __future__ import annotations
@@ -54,3 +54,28 @@ def _bytes(stats: Mapping[str, Any]) -> int | None:
         return int(float(value)) if value is not None else None
     except (TypeError, ValueError):
         return None
+
+
+def seed_columns(file: Path, config: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the names and Spark types of a seed's columns, which are determined in the same way as by dbt.
+
+    Raises:
+        ProjectError: the file cannot be read.
+    """
+    from dbt.adapters.spark.impl import SparkAdapter
+    from dbt_common.clients.agate_helper import from_csv
+
+    given = {name.lower(): kind for name, kind in (config.get("column_types") or {}).items()}
+    try:
+        table = from_csv(
+            file, text_columns=list(config.get("column_types") or ()), delimiter=config.get("delimiter", ",")
+        )
+    # agate raises various exceptions for a file that is not valid CSV.
+    except Exception as error:
+        raise ProjectError(
+            f"The seed `{file}` cannot be read.", found=error, expected="a CSV file", instead="correct the file"
+        ) from error
+    return {
+        name: given.get(name.lower()) or str(SparkAdapter.convert_agate_type(table, index))
+        for index, name in enumerate(table.column_names)
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from graphlib import TopologicalSorter
@@ -141,15 +141,10 @@ def _node(entry: Mapping[str, Any], project: str) -> Node:
         sql=entry.get("compiled_code"),
         raw_sql=str(entry.get("raw_code") or ""),
         config=config,
-        columns=dict(_columns(entry)),
+        columns={str(each["name"]): each.get("data_type") or None for each in (entry.get("columns") or {}).values()},
         depends_on=tuple(dict.fromkeys((entry.get("depends_on") or {}).get("nodes") or ())),
         meta={**(config.get("meta") or {}), **(entry.get("meta") or {})},
         language=str(entry.get("language") or "sql"),
         contracted=bool((entry.get("contract") or config.get("contract") or {}).get("enforced")),
         source_name=str(entry.get("source_name", "")),
     )
-
-
-def _columns(entry: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
-    for column in (entry.get("columns") or {}).values():
-        yield str(column["name"]), column.get("data_type") or None

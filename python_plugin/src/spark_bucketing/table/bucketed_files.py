@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 from typing import Literal, NamedTuple
 
-from spark_bucketing.spec import BucketSpec
-from spark_bucketing.table.bucket_names import bucket_of
+from spark_bucketing.spec import VERSION_OF_HASH, BucketHash, BucketSpec
 from spark_bucketing.table.model import Table, one_spelling
 from spark_bucketing.table.partition_predicates import covering, rewrite_command
 from spark_bucketing.units import count
+
+# Hive and Trino read these names. Spark writes 00003_0_part-..., Hive 000003_0 and 000003_0_copy_1, Trino
+# 000003_0_<query id>, and transactions of Hive bucket_00003.
+_HIVE = re.compile(r"(?:bucket_(?=\d+(?:_\d+)?$)|(?=\d+_\d))(\d{1,9})(?:_\d+.*)?")
+# part-<task>-<uuid>_<bucket>.c000.<codec>.<format>. Spark's BucketingUtils has no prefix, so it finds bucket 0 in every
+# file that Hive writes.
+_SPARK = re.compile(r"part-.*_(\d{1,9})(?:\..*)?")
+
+
+def bucket_of(file_name: str, bucket_hash: BucketHash) -> int | None:
+    """Return the bucket id in a file's name, or None if the name has no bucket id.
+
+    The name does not include the directory. The format of a file's name depends on the bucket hash.
+    """
+    match = (_HIVE if bucket_hash in VERSION_OF_HASH else _SPARK).fullmatch(file_name)
+    return int(match[1]) if match else None
 
 
 @dataclass(frozen=True)
@@ -112,20 +128,16 @@ class BucketedFiles:
     evolving: Table | None = None  # with its partitions; None if single partitions cannot be rewritten
 
     @cached_property
-    def own_specs(self) -> Mapping[str, BucketSpec]:
-        """Return the bucket specs of the sealed partitions, by directory."""
-        partitions = self.evolving.partitions if self.evolving else ()
-        return {one_spelling(part.location): part.spec for part in partitions if part.spec}
-
-    @property
     def by_spec(self) -> tuple[SpecFiles, ...]:
         """Group the files by the bucket spec of their partition.
 
         Unsealed partitions have the table's spec.
         """
+        partitions = self.evolving.partitions if self.evolving else ()
+        own_specs = {one_spelling(part.location): part.spec for part in partitions if part.spec}
         files: dict[BucketSpec, list[DataFile]] = {}
         for file in self.files:
-            files.setdefault(self.own_specs.get(file.folder, self.spec), []).append(file)
+            files.setdefault(own_specs.get(file.folder, self.spec), []).append(file)
         return tuple(SpecFiles(spec, tuple(found)) for spec, found in files.items()) or (SpecFiles(self.spec, ()),)
 
     @property

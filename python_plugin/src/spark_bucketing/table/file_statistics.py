@@ -106,8 +106,7 @@ def read_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]
             f" {', '.join(_texts(of, 'saved.'))} from ({listed}) as actual"
             f" left join (select distinct * from {_stored(of)}) as saved on {_SAME_FILE}"
         )
-    files = [_file(row, State.COVERED if row["covered"] else State.NOT_COVERED) for row in rows]
-    return sorted(files, key=lambda file: file.name)
+    return _files(rows)
 
 
 def verify_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]:
@@ -133,7 +132,7 @@ def verify_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStat
             f"select {', '.join(columns)}, {overlap} from ({truth}) as actual"  # noqa: S608
             f" left join (select distinct * from {_stored(of)}) as saved on {_SAME_FILE}"
         )
-    return sorted((_file(row, _state(row)) for row in rows), key=lambda file: file.name)
+    return _files(rows)
 
 
 def repair_file_statistics(warehouse: Warehouse, of: Organized) -> int:
@@ -228,21 +227,16 @@ def _texts(of: Organized, table: str = "") -> list[str]:
     return texts
 
 
-def _state(row: dict[str, Any]) -> str:
-    if not row["covered"]:
-        return State.NOT_COVERED
-    return State.COVERED if row["same"] else State.WRONG
-
-
-def _file(row: dict[str, Any], state: str) -> FileStats:
-    return FileStats(
-        name=unquote(row["file"]),
-        size=int(row["bytes"]),
-        rows=int(row["rows"]),
-        state=state,
-        implicit_partition=row.get("implicit_partition"),
-        lower=row.get("lower"),
-        upper=row.get("upper"),
-        nulls=row.get("nulls"),
-        overlaps=bool(row.get("overlaps")),
-    )
+def _files(rows: list[dict[str, Any]]) -> list[FileStats]:
+    files = [
+        FileStats(
+            name=unquote(row["file"]),
+            size=int(row["bytes"]),
+            rows=int(row["rows"]),
+            state=State.NOT_COVERED if not row["covered"] else State.COVERED if row.get("same", True) else State.WRONG,
+            overlaps=bool(row.get("overlaps")),
+            **{key: row.get(key) for key in ("implicit_partition", "lower", "upper", "nulls")},
+        )
+        for row in rows
+    ]
+    return sorted(files, key=lambda file: file.name)

@@ -31,7 +31,8 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
         TableError: the table does not exist, or cannot have bucket specs per partition.
         SparkError: the session lacks the extension, or Spark fails.
     """
-    table = require_table(warehouse, name)
+    warehouse.require_extension(name)
+    table = existing_table(warehouse, name)
     _refuse_others(table)
     table = replace(table, partitions=read_partitions(warehouse, name))
     if table.spec is None and not any(partition.spec for partition in table.partitions):
@@ -42,17 +43,6 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
             "or set on_bucket_change='evolve' in its dbt model with materialized='bucketed_incremental'",
         )
     return table
-
-
-def require_table(warehouse: Warehouse, name: str) -> Table:
-    """Describe a table that must exist, in a session that must have the extension.
-
-    Raises:
-        TableError: the table does not exist.
-        SparkError: the session lacks the extension, or Spark fails.
-    """
-    warehouse.require_extension(name)
-    return existing_table(warehouse, name)
 
 
 def existing_table(warehouse: Warehouse, name: str) -> Table:
@@ -87,7 +77,6 @@ def describe_table(warehouse: Warehouse, name: str) -> Table | None:
         columns=tuple(Column(*column) for column in found.partition_columns.items()),
         all_columns=tuple(Column(*column) for column in found.columns.items()),
         details=found.details,
-        properties=listed_properties(found.details.get("Table Properties", "")),
         options=listed_properties(found.details.get("Storage Properties", "")),
     )
 
@@ -110,7 +99,8 @@ def seal_table(warehouse: Warehouse, table: str, where: str | None, dry_run: boo
         TableError: the table does not exist.
         SparkError: the session lacks the extension, or Spark rejects the statement.
     """
-    require_table(warehouse, table)
+    warehouse.require_extension(table)
+    existing_table(warehouse, table)
     # The line break ends a comment at the end of the predicate.
     condition = f" where {where}\n" if where else ""
     statement = f"alter table {sql.table(table)} seal buckets{condition}{' dry run' if dry_run else ''}"
@@ -157,12 +147,7 @@ def in_lower_case(spec: BucketSpec | None) -> BucketSpec | None:
 
 
 def _refuse_others(table: Table) -> None:
-    """Reject tables whose partitions cannot have separate bucket specs.
-
-    Raises:
-        TableError: the object is a view, is in the Spark layout, has no partition columns, or has an unsupported file
-            format.
-    """
+    """Reject tables whose partitions cannot have separate bucket specs."""
     name, details = table.name, table.details
     if "VIEW" in details.get("Type", "").upper():
         raise TableError(

@@ -95,7 +95,6 @@ class Table:
     partitions: tuple[Partition, ...] = ()  # sorted by their values
     all_columns: tuple[Column, ...] = ()  # with the partition columns last
     details: Mapping[str, str] = field(default_factory=dict)  # the detailed information, by name
-    properties: Mapping[str, str] = field(default_factory=dict)  # its TBLPROPERTIES
     options: Mapping[str, str] = field(default_factory=dict)  # its SERDEPROPERTIES
 
     def __post_init__(self) -> None:

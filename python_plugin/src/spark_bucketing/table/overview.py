@@ -14,7 +14,7 @@ from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile, FileSi
 from spark_bucketing.table.compatibility import Merging
 from spark_bucketing.table.file_statistics import FileStats, Organized, as_organized, read_file_statistics
 from spark_bucketing.table.metadata import existing_table, merging_of, read_partitions
-from spark_bucketing.table.model import Partition, Table, one_spelling
+from spark_bucketing.table.model import Table, one_spelling
 from spark_bucketing.table.warehouse import Warehouse
 
 # For tables in the Hive layout with these formats, Spark uses its own readers, which return the file of a row.
@@ -99,11 +99,7 @@ def _tables(warehouse: Warehouse, schema: str) -> list[str]:
 
 
 def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named: bool) -> Overview | None:
-    """Read the overview of a table, or return None if it is neither bucketed nor organized.
-
-    Raises:
-        TableError: the user named this table, but it is neither bucketed nor organized.
-    """
+    """Read the overview of a table; if it is neither bucketed nor organized, raise an error if it is named."""
     table = existing_table(warehouse, name)
     spec = BucketSpec.from_description(table.details)
     is_view = "VIEW" in table.details.get("Type", "").upper()
@@ -117,7 +113,7 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
             f"`{name}` is a view.", expected="a table", instead="name a table, such as a table that the view reads"
         )
     if merging:
-        table = replace(table, partitions=_partitions(warehouse, table))
+        table = replace(table, partitions=read_partitions(warehouse, table.name))
     if spec:
         return Overview(table, _bucketed_files(warehouse, table, spec, bool(merging)), merging)
     if any(part.spec for part in table.partitions):
@@ -127,11 +123,6 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
         expected="a bucketed table, or the table of a dbt model with `range_by` or `implicit_partition_by`",
         instead="name such a table, or omit the name to list all tables of the schema",
     )
-
-
-def _partitions(warehouse: Warehouse, table: Table) -> tuple[Partition, ...]:
-    """Read a table's partitions, with the bucket specs in their seals."""
-    return read_partitions(warehouse, table.name)
 
 
 def _bucketed_files(warehouse: Warehouse, table: Table, spec: BucketSpec, has_partitions: bool) -> BucketedFiles:
@@ -145,13 +136,7 @@ def _bucketed_files(warehouse: Warehouse, table: Table, spec: BucketSpec, has_pa
 
 
 def _files(warehouse: Warehouse, table: Table, found: BucketedFiles) -> tuple[DataFile, ...]:
-    """Return all files of a table with their row counts.
-
-    Spark reads the row counts from the file footers.
-
-    Raises:
-        SparkError: the files cannot be listed or read.
-    """
+    """Return all files of a table with their row counts, which Spark reads from the file footers."""
     if found.spec.in_hive_layout and found.file_format not in _READABLE_HIVE_FORMATS:
         raise SparkError(
             f"The files of table `{table.name}` have a format without buckets.",

@@ -126,58 +126,46 @@ def _obstacle(part: Partition, unclear: frozenset[str], inside: Mapping[str, Seq
     return next((f"its directory also contains {name}" for name in others), "")
 
 
-class Rewriter:
-    """Replaces the files of partitions with files that have the table's spec.
+def rewrite_batch(warehouse: Warehouse, table: Table, batch: Sequence[Partition], notify: Callable[[str], None]) -> int:
+    """Rewrite a batch of partitions with the table's spec, in one statement that changes no value.
 
     Args:
         warehouse: a warehouse with an open session.
         table: the bucketed table.
+        batch: the partitions to rewrite.
         notify: callback that shows a message to the user.
+
+    Returns:
+        The number of replaced partitions. Partitions without rows are not replaced.
+
+    Raises:
+        TableError: partitions with rows are not sealed with the table's spec afterwards.
+        SparkError: the statement failed, and no file was replaced.
     """
-
-    def __init__(self, warehouse: Warehouse, table: Table, notify: Callable[[str], None]) -> None:
-        self._warehouse, self._table, self._notify = warehouse, table, notify
-        self._name = sql.table(table.name)
-
-    def run(self, batch: Sequence[Partition]) -> int:
-        """Rewrite a batch of partitions with the table's spec, in one statement that changes no value.
-
-        Returns:
-            The number of replaced partitions. Partitions without rows are not replaced.
-
-        Raises:
-            TableError: partitions with rows are not sealed with the table's spec afterwards.
-            SparkError: the statement failed, and no file was replaced.
-        """
-        self._warehouse.change(f"refresh table {self._name}")
-        column = sql.name(next(c.name for c in self._table.all_columns if c not in self._table.columns))
-        self._warehouse.change(f"update {self._name} set {column} = {column} where {covering(self._table, batch)}")  # noqa: S608
-        names = {part.name for part in batch}
-        target = target_of(self._table)
-        found = [part for part in read_partitions(self._warehouse, self._table.name) if part.name in names]
-        left = [part for part in found if not part.has(target)]
-        empty = {part.name for part in left if self._is_empty(part)}
-        self._refuse_unsealed([part for part in left if part.name not in empty], target)
-        for name in sorted(empty):
-            self._notify(f"{name} has files without rows and was skipped. Run `spark-bucketing table seal` to seal it.")
-        return len(batch) - len(empty)
-
-    def _is_empty(self, part: Partition) -> bool:
-        where = covering(self._table, [part])
-        return not self._warehouse.rows(f"select 1 as found from {self._name} where {where} limit 1")  # noqa: S608
-
-    def _refuse_unsealed(self, bad: Sequence[Partition], target: BucketSpec) -> None:
-        """Raise an error if there are partitions that are not sealed with the table's spec."""
-        if bad:
-            raise TableError(
-                f"Not all partitions of table `{self._table.name}` are sealed after the rewrite.",
-                found=f"{bad[0].summary} in {named(bad)}",
-                expected=f"sealed files with {words(target)}, one file per bucket",
-                instead="run the command again; another job may have changed the table",
-            )
+    name, target = sql.table(table.name), target_of(table)
+    warehouse.change(f"refresh table {name}")
+    column = sql.name(next(c.name for c in table.all_columns if c not in table.columns))
+    warehouse.change(f"update {name} set {column} = {column} where {covering(table, batch)}")  # noqa: S608
+    names = {part.name for part in batch}
+    left = [part for part in read_partitions(warehouse, table.name) if part.name in names and not part.has(target)]
+    empty = {
+        part.name
+        for part in left
+        if not warehouse.rows(f"select 1 as found from {name} where {covering(table, [part])} limit 1")  # noqa: S608
+    }
+    if bad := [part for part in left if part.name not in empty]:
+        raise TableError(
+            f"Not all partitions of table `{table.name}` are sealed after the rewrite.",
+            found=f"{bad[0].summary} in {_named(bad)}",
+            expected=f"sealed files with {words(target)}, one file per bucket",
+            instead="run the command again; another job may have changed the table",
+        )
+    for skipped in sorted(empty):
+        notify(f"{skipped} has files without rows and was skipped. Run `spark-bucketing table seal` to seal it.")
+    return len(batch) - len(empty)
 
 
-def named(partitions: Sequence[Partition]) -> str:
+def _named(partitions: Sequence[Partition]) -> str:
     """Return the names of the first few partitions, and how many more there are."""
     names = ", ".join(part.name for part in partitions[:_NAMED])
     more = f" and {len(partitions) - _NAMED:,} more" if len(partitions) > _NAMED else ""

@@ -1,11 +1,11 @@
-"""Format names, values and partitions as Spark SQL."""
+"""Format names and values as Spark SQL."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from spark_bucketing.table.model import Column, Partition
+from spark_bucketing.table.model import Column
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 # Columns of bucket_specs(). Arrays are converted to text, because some connections return them as text.
@@ -18,11 +18,6 @@ SPEC_COLUMNS = (
 def name(text: str) -> str:
     """Quote a name with backticks."""
     return "`" + text.replace("`", "``") + "`"
-
-
-def names(columns: Sequence[Column]) -> str:
-    """Return a comma-separated list of column names."""
-    return ", ".join(name(column.name) for column in columns)
 
 
 def readable_name(identifier: str) -> str:
@@ -73,13 +68,3 @@ def literal(value: str, column: Column) -> str:
     if column.is_number and re.fullmatch(r"-?\d+(\.\d+)?", value):
         return value
     return text(value) if kind == "string" else f"cast({text(value)} as {column.type})"
-
-
-def partition_spec(columns: Sequence[Column], partition: Partition) -> str:
-    """Return PARTITION (ds = 'x', hour = '3').
-
-    Spark casts the text values in the same way as it casts directory names.
-    """
-    pairs = zip(columns, partition.values, strict=True)
-    given = ", ".join(f"{name(column.name)} = {'null' if value is None else text(value)}" for column, value in pairs)
-    return f"partition ({given})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from spark_bucketing.errors import SparkError
@@ -24,23 +25,16 @@ _NEEDED: Mapping[str, str] = {
 }
 
 
+@dataclass(frozen=True)
 class Warehouse:
-    """Runs SQL statements in a session or over a connection.
+    """Runs SQL statements in a session or over a connection."""
 
-    Args:
-        run: function that runs a statement and returns its rows as dictionaries by column name.
-    """
-
-    def __init__(self, run: Callable[[str], list[dict[str, Any]]]) -> None:
-        self._run = run
-
-    def rows(self, query: str) -> list[dict[str, Any]]:
-        """Return the rows of a query, or of a statement that changes nothing."""
-        return self._run(query)
+    # Runs a statement, and returns its rows as dictionaries by column name.
+    rows: Callable[[str], list[dict[str, Any]]]
 
     def change(self, statement: str) -> None:
         """Run a statement that changes data, metadata or settings."""
-        self._run(statement)
+        self.rows(statement)
 
     def settings(self) -> dict[str, str]:
         """Return the settings that are set explicitly in the session."""
