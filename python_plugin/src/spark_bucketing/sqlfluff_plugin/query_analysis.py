@@ -28,7 +28,6 @@ from spark_bucketing.sqlfluff_plugin.relation_layouts import (
     UNKNOWN_RELATION,
     Column,
     Layout,
-    LostLayout,
     Place,
     Relation,
     delivered,
@@ -260,7 +259,7 @@ def _united(left: Relation, right: Relation, query: exp.SetOperation) -> Layout 
     inputs = f"{one.table} ({one.described()}) and {other.table} ({other.described()})"
     how = "as different columns of the union" if same else "with different specs"
     text = f"UNION ALL loses the buckets of {inputs}, which are bucketed {how}. Give them the same spec."
-    return one.lose_layout(LostLayout("union", text, offset_of(query.expression)))
+    return one.lose_layout(Problem("union", text, offset_of(query.expression)))
 
 
 def _positions(layout: Layout, relation: Relation) -> tuple[int, ...] | None:
@@ -279,7 +278,7 @@ def _moved(select: exp.Select, layout: Layout | None) -> Layout | None:
     if cause is None:
         return layout
     text = f"{cause} shuffles the rows of {layout.table}, which is already bucketed by {layout.called()}. Remove it."
-    return layout.lose_layout(LostLayout("repartition", text, offset_of(select)))
+    return layout.lose_layout(Problem("repartition", text, offset_of(select)))
 
 
 def _projected(select: exp.Select, inputs: Inputs, layout: Layout | None) -> Relation:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.spec import BucketHash, hash_name
+from spark_bucketing.sqlfluff_plugin.problems import Problem
 from spark_bucketing.sqlfluff_plugin.project_files import Table
 
 Place = tuple[str, str]
@@ -21,15 +22,6 @@ class Column:
 
 
 @dataclass(frozen=True)
-class LostLayout:
-    """The reason why rows of a bucketed table are no longer partitioned by its buckets."""
-
-    rule: str
-    text: str
-    offset: int
-
-
-@dataclass(frozen=True)
 class Layout:
     """The buckets of rows: their number, their hash, and the current names of the bucket columns."""
 
@@ -38,7 +30,7 @@ class Layout:
     columns: tuple[frozenset[Place], ...]  # current names of each bucket column; empty if a SELECT dropped it
     table: str  # name of the table, for messages
     names: tuple[str, ...]  # names of the bucket columns in the table, for messages
-    spoiled: LostLayout | None = None
+    spoiled: Problem | None = None  # why the rows are no longer partitioned by these buckets
 
     def called(self) -> str:
         """Return the names of the bucket columns, as used in a message."""
@@ -52,12 +44,12 @@ class Layout:
         """Describe the layout in a short phrase."""
         return f"{self.num_buckets} buckets by {self.called()}, {hash_name(self.bucket_hash)}"
 
-    def lose_layout(self, by: LostLayout) -> Layout:
+    def lose_layout(self, problem: Problem) -> Layout:
         """Return the same layout, but marked as lost because of an operation.
 
         If several operations lose it, only the first one counts.
         """
-        return self if self.spoiled else replace(self, spoiled=by)
+        return self if self.spoiled else replace(self, spoiled=problem)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ class BucketRule:
     """
 
     name: str
+    aliases: tuple[str, ...]
     manifest: str
     groups: tuple[str, ...] = ("all", "spark_bucketing")
     config_keywords: list[str] = ["manifest"]  # noqa: RUF012  (sqlfluff's type)
@@ -34,6 +35,11 @@ class BucketRule:
     # Users write this code by hand, so report problems in templated code too. config() renders to nothing.
     targets_templated = True
     template_safe_fixes = True
+
+    def __init_subclass__(cls) -> None:
+        """Let users select a rule by its slug, too."""
+        super().__init_subclass__()
+        cls.aliases = (cls.slug(),)
 
     @classmethod
     def get_config_ref(cls) -> str:
