@@ -21,6 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from bench_project import COMMAND, change_configs, project_options, run_dbt
 from measurement import WrongRowsError
 from rich.console import Console
 from rich.table import Table
@@ -28,7 +29,7 @@ from tables import generate
 from tpch import all_jobs
 from tpch_project import VARIANTS, layouts, make_project, queries, table_names
 
-from spark_bucketing.edits import ConfigChange, apply, plan_edits
+from spark_bucketing.edits import ConfigChange
 
 MIB = 2**20
 
@@ -101,11 +102,10 @@ def _measure_in_subprocess(folder: Path, variants: Sequence[str], repetitions: i
 
 def _apply_advice(folder: Path, target_file_size: str, smallest: str) -> dict[str, Any]:
     """Run `advise --apply` on the copy, and return its report."""
-    more = ["--target-file-size", target_file_size, "--smallest", smallest]
-    command = [str(Path(sys.executable).with_name("spark-bucketing")), "advise", "--apply"]
-    place = ["--project-dir", str(folder / "after"), "--profiles-dir", str(folder / "profile-before")]
+    command = [COMMAND, "advise", "--apply", *project_options(folder / "after", folder / "profile-before")]
+    command += ["--target-file-size", target_file_size, "--smallest", smallest]
     report = folder / "advice.json"
-    done = subprocess.run([*command, *place, "--format", "json", "--output", str(report), *more], check=False)
+    done = subprocess.run([*command, "--format", "json", "--output", str(report)], check=False)
     if not report.exists():
         raise SystemExit(done.returncode)
     found: dict[str, Any] = json.loads(report.read_text())
@@ -116,10 +116,7 @@ def _apply_layout(folder: Path, layout: str) -> dict[str, Any]:
     """Apply one of the hand-written TPC-H layouts."""
     manifest = json.loads((folder / "before" / "target" / "manifest.json").read_text())
     changes = [ConfigChange(f"model.tpch.{table}", config) for table, config in layouts()[layout].items()]
-    edits, refusals = plan_edits(folder / "after", manifest, changes)
-    if refusals:
-        raise SystemExit("\n".join(f"{refusal.model}: {refusal.reason}" for refusal in refusals))
-    apply(folder / "after", edits)
+    change_configs(folder / "after", manifest, changes)
     return {}
 
 
@@ -168,15 +165,7 @@ def _stored(folder: Path) -> dict[str, int]:
 
 def _run(folder: Path, variant: str, *select: str) -> dict[str, dict[str, float]]:
     """Run dbt, and return the seconds and the shuffle bytes of each model."""
-    from dbt.cli.main import dbtRunner
-
-    place = ["--project-dir", str(folder / variant), "--profiles-dir", str(folder / f"profile-{variant}")]
-    outcome = dbtRunner().invoke(["--quiet", "run", *place, *select])
-    # The results include hooks.
-    results = [one for one in getattr(outcome.result, "results", []) if one.node.resource_type == "model"]
-    if not outcome.success:
-        failed = [str(result.message) for result in results if result.status != "success"]
-        raise SystemExit("\n".join(failed) or str(outcome.exception))
+    results = run_dbt(*project_options(folder / variant, folder / f"profile-{variant}"), *select)
     shuffled = _shuffled({result.node.name: _span(result) for result in results})
     return {
         result.node.name: {"seconds": result.execution_time, "shuffled": shuffled[result.node.name]}

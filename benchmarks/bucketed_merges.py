@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from local_spark import extended_session
+from local_spark import two_core_session
 from rich.console import Console
 from rich.table import Table
 
@@ -37,7 +37,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        spark = extended_session(folder, "4g", 8)
+        spark = two_core_session(folder, "4g", 8)
         spark.sql("create schema bench")
         Console(width=120).print(compare(spark, folder, options))
         spark.stop()

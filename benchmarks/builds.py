@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_project import model, run_all, write_project
-from local_spark import extended_session
+from local_spark import two_core_session
 from rich.console import Console
 from rich.table import Table
 
@@ -82,7 +82,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        spark = extended_session(folder, "4g", 8)
+        spark = two_core_session(folder, "4g", 8)
         small = argparse.Namespace(**{**vars(options), "orders": 3000, "clicks": 3000, "days": 3, "increments": 1})
         _measure(spark, folder / "small", small)
         Console(width=120).print(_table([_measure(spark, folder / str(n), options) for n in range(options.runs)]))

@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bench_project import COMMAND, project_options, run_dbt
 from rich.console import Console
 from rich.table import Table
 from tables import generate
 from tpch_project import make_project, table_names
 
-COMMAND = str(Path(sys.executable).with_name("spark-bucketing"))
 # The shuffles of large tables: without this, all joins of small tables are broadcast.
 SETTINGS = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.eventLog.enabled": "true"}
 COMMENT = (
@@ -80,21 +80,15 @@ def _measure(variant: str, options: argparse.Namespace) -> None:
 
 def _run(folder: Path, variant: str) -> dict[str, float]:
     """Run dbt, and return the seconds of each model, as dbt measured them."""
-    from dbt.cli.main import dbtRunner
-
-    place = ["--project-dir", str(folder / variant), "--profiles-dir", str(folder / f"profile-{variant}")]
-    outcome = dbtRunner().invoke(["--quiet", "run", *place])
-    results = getattr(outcome.result, "results", [])
-    if not outcome.success:
-        raise SystemExit("\n".join(str(one.message) for one in results if one.status != "success"))
-    return {one.node.unique_id: one.execution_time for one in results if one.node.resource_type == "model"}
+    results = run_dbt(*project_options(folder / variant, folder / f"profile-{variant}"))
+    return {one.node.unique_id: one.execution_time for one in results}
 
 
 def _advise(folder: Path) -> None:
-    place = ["--project-dir", str(folder / "after"), "--profiles-dir", str(folder / "profile-before")]
+    project = project_options(folder / "after", folder / "profile-before")
     small = ["--smallest", "1MiB", "--target-file-size", "4MiB"]
     logs = ["--event-log", str(folder / "events" / "before")]
-    subprocess.run([COMMAND, "advise", "--apply", *place, *small, *logs], check=True)
+    subprocess.run([COMMAND, "advise", "--apply", *project, *small, *logs], check=True)
 
 
 def _report(folder: Path) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_project import location, model, run, write_project
-from local_spark import session
+from local_spark import two_core_session
 from rich.console import Console
 from rich.table import Table
 
@@ -53,9 +53,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        small = {"spark.master": "local[2]", "spark.driver.memory": "3g", "spark.sql.shuffle.partitions": "40"}
-        derby = f"-Dderby.system.home={folder} -Dderby.system.durability=test"
-        spark = session(folder, {**small, "spark.driver.extraJavaOptions": derby})
+        spark = two_core_session(folder, "3g", 40, extension=False)
         project = _project(folder / "bench", options)
         seconds: dict[str, list[float]] = {}
         for _ in range(options.runs):

@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING
 
 from local_spark import session
 
-from spark_bucketing.extension.build import build_jar
-from spark_bucketing.extension.settings import extension_settings
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -96,7 +93,6 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         settings = {
             "spark.master": "local[2]", "spark.driver.memory": "6g", "spark.sql.autoBroadcastJoinThreshold": "-1",
-            **extension_settings(build_jar()),
         }  # fmt: skip
         spark = session(Path(folder), settings)
         for name, (sql_type, key) in KEYS.items():

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bench_project import COMMAND, project_options
 from lint_project import write_project
 from rich.console import Console
 from rich.table import Table
@@ -28,11 +28,9 @@ from spark_bucketing.check.reasons import EVERY_REASON
 from spark_bucketing.sqlfluff_plugin.model_analysis import examine
 from spark_bucketing.sqlfluff_plugin.project_files import project_of
 
-ROOT = Path(__file__).parents[1]
 REPORT = "report.json"
 MANIFEST = "target/spark-bucketing/manifest.json"
 SPARK: Any = {"dialect": "sparksql"}
-CHECK = "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')"
 Verdicts = Mapping[str, frozenset[str]]
 """The names of reasons or violated rules, by model name."""
 
@@ -42,19 +40,9 @@ def check_models(project: Path) -> Verdicts:
     report = project / REPORT
     if report.is_file():
         return read(report)
-    options = [
-        "--offline",
-        "--extension",
-        "--compile",
-        "--format",
-        "json",
-        "--output",
-        str(report),
-        "--fail-on",
-        "never",
-    ]
-    folders = ["--project-dir", str(project), "--profiles-dir", str(project)]
-    subprocess.run([sys.executable, "-c", CHECK, "check", *options, *folders], check=True, cwd=project)
+    command = [COMMAND, "check", *project_options(project), "--offline", "--extension", "--compile"]
+    command += ["--fail-on", "never", "--format", "json", "--output", str(report)]
+    subprocess.run(command, check=True, cwd=project)
     return read(report)
 
 

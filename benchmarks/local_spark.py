@@ -14,8 +14,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
-    """Start an embedded Spark session with its warehouse and metastore in this directory."""
+def session(folder: Path, settings: Mapping[str, str], *, extension: bool = True) -> SparkSession:
+    """Start an embedded Spark session with its warehouse and metastore in this directory.
+
+    Args:
+        folder: directory for the warehouse and the metastore.
+        settings: settings that override the default settings.
+        extension: whether the session has the session extension.
+    """
     spark = open_session(
         {
             "spark.ui.enabled": "false",
@@ -25,6 +31,7 @@ def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
             "spark.hadoop.hive.downloaded.resources.dir": str(folder / "resources"),
             "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
             "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder}",
+            **(extension_settings(build_jar()) if extension else {}),
             **settings,
         }
     )
@@ -32,21 +39,19 @@ def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
     return spark
 
 
-def extended_session(folder: Path, memory: str, shuffle_partitions: int) -> SparkSession:
-    """Start a session with the extension on two cores, whose metastore does not wait for the disk.
+def two_core_session(folder: Path, memory: str, shuffle_partitions: int, *, extension: bool = True) -> SparkSession:
+    """Start a session on two cores, whose metastore does not wait for the disk.
 
     Args:
         folder: directory for the warehouse and the metastore.
         memory: heap of the driver, e.g. `4g`.
         shuffle_partitions: number of tasks after a shuffle.
+        extension: whether the session has the session extension.
     """
-    return session(
-        folder,
-        {
-            **extension_settings(build_jar()),
-            "spark.master": "local[2]",
-            "spark.driver.memory": memory,
-            "spark.sql.shuffle.partitions": str(shuffle_partitions),
-            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Dderby.system.durability=test",
-        },
-    )
+    settings = {
+        "spark.master": "local[2]",
+        "spark.driver.memory": memory,
+        "spark.sql.shuffle.partitions": str(shuffle_partitions),
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Dderby.system.durability=test",
+    }
+    return session(folder, settings, extension=extension)

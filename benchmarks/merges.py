@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_project import location, model, run, write_project
-from local_spark import extended_session
+from local_spark import two_core_session
 from rich.console import Console
 from rich.table import Table
 
@@ -64,7 +64,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        spark = extended_session(folder, "4g", 16)
+        spark = two_core_session(folder, "4g", 16)
         project = _project(folder / "bench", options)
         spark.sql("create schema bench")
         spark.sql(

@@ -27,9 +27,6 @@ from local_spark import session
 from rich.console import Console
 from rich.table import Table
 
-from spark_bucketing.extension.build import build_jar
-from spark_bucketing.extension.settings import extension_settings
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -219,7 +216,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         small = {"spark.master": "local[2]", "spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "4"}
-        spark = session(folder, {**small, **extension_settings(build_jar())})
+        spark = session(folder, small)
         spark.sql("create schema bench")
         table = Table(*TITLES, title="Milliseconds (medians; maximum for one directory) and results of readers")
         variants: dict[str, Callable[[SparkSession, Path, int, argparse.Namespace], Observations]] = {

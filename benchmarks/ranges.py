@@ -18,8 +18,6 @@ from local_spark import session
 from rich.console import Console
 from rich.table import Table
 
-from spark_bucketing.extension.build import build_jar
-from spark_bucketing.extension.settings import extension_settings
 from spark_bucketing.session import SessionStatements
 from spark_bucketing.table.file_statistics import organized_table, repair_file_statistics
 from spark_bucketing.table.warehouse import Warehouse
@@ -71,7 +69,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         settings = {
             "spark.master": "local[2]",
-            **extension_settings(build_jar()),
             "spark.sql.adaptive.enabled": "false",
             "spark.driver.memory": "3g",
         }

@@ -12,17 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import local_spark
-from join_queries import BASELINE, SCANNED, VARIANTS
-from measurement import Measured, measure, measure_planning
-from rewrites import time_rewrites
+from measurement import BASELINE, SCANNED, VARIANTS, Measured, measure, measure_planning
 from rich.bar import Bar
 from rich.console import Console
 from rich.table import Table
 from tables import create, generate, many_partitions
-from writes import time_writes
-
-from spark_bucketing.extension.build import build_jar
-from spark_bucketing.extension.settings import extension_settings
+from writes import time_rewrites, time_writes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +70,7 @@ def session(folder: Path, settings: dict[str, str]) -> SparkSession:
         "spark.sql.shuffle.partitions": "16",
         "spark.sql.autoBroadcastJoinThreshold": "-1",
     }
-    return local_spark.session(folder, {**extension_settings(build_jar()), **large, **settings})
+    return local_spark.session(folder, {**large, **settings})
 
 
 def _table(results: dict[str, dict[str, Measured]], options: argparse.Namespace) -> Table:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_project import location, model, run_all, write_project
-from local_spark import extended_session
+from local_spark import two_core_session
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="write the results to this JSON file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        spark = extended_session(Path(folder), "2g", 4)
+        spark = two_core_session(Path(folder), "2g", 4)
         figures = _measure(spark, Path(folder), options)
         console = Console(width=140)
         console.print(_table(figures, options.rows))
