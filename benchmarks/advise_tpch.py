@@ -14,14 +14,13 @@ import json
 import shutil
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bench_project import COMMAND, change_configs, project_options, run_dbt
+from bench_project import COMMAND, change_configs, in_new_process, project_options, run_dbt
 from measurement import WrongRowsError
 from rich.console import Console
 from rich.table import Table
@@ -50,20 +49,13 @@ def main() -> None:
     )
     parser.add_argument("--smallest", default="4MiB", help="minimum table size for `advise`")
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="folder for data, tables and results")
-    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--variants", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.measure:
-        seen = measure_models(options.measure, options.variants, options.repetitions)
-        (options.measure / "measured.json").write_text(json.dumps(seen))
-        return
     data = options.folder.absolute() / f"tpch-{options.scale:g}"
-    data.mkdir(parents=True, exist_ok=True)
     generate(data, options.scale, table_names())
     folder = options.folder.absolute() / f"advise-{options.scale:g}"
     make_project(folder, data, dict(pair.split("=", 1) for pair in options.conf))
     # The tables must exist, because `advise` reads their sizes.
-    _measure_in_subprocess(folder, ["before"], 0)
+    in_new_process(measure_models, folder, ["before"], 0)
     shutil.copytree(folder / "before", folder / "after", symlinks=True)
     begin = time.perf_counter()
     advice = (
@@ -72,7 +64,7 @@ def main() -> None:
         else _apply_advice(folder, options.target_file_size, options.smallest)
     )
     seconds = time.perf_counter() - begin
-    seen = _measure_in_subprocess(folder, list(VARIANTS), options.repetitions)
+    seen = in_new_process(measure_models, folder, list(VARIANTS), options.repetitions)
     figures = {"scale": options.scale, "seen": seen, "advice": advice, "advise_seconds": seconds}
     (data / "advise.json").write_text(json.dumps(figures, indent=2))
     console = Console(width=150)
@@ -81,23 +73,6 @@ def main() -> None:
         console.print(printed)
     if wrong := [name for name in queries() if seen["before"][name]["rows"] != seen["after"][name]["rows"]]:
         raise WrongRowsError(f"These queries return different rows after the advice: {', '.join(wrong)}")
-
-
-def _measure_in_subprocess(folder: Path, variants: Sequence[str], repetitions: int) -> dict[str, Any]:
-    # The embedded metastore accepts only one process.
-    command = [
-        sys.executable,
-        __file__,
-        "--measure",
-        str(folder),
-        "--repetitions",
-        str(repetitions),
-        "--variants",
-        *variants,
-    ]
-    subprocess.run(command, check=True, cwd=folder)
-    found: dict[str, Any] = json.loads((folder / "measured.json").read_text())
-    return found
 
 
 def _apply_advice(folder: Path, target_file_size: str, smallest: str) -> dict[str, Any]:

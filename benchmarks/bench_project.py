@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,12 @@ def run_dbt(*options: str) -> list[Any]:
         failed = [f"{one.node.name}: {one.message}" for one in results if one.status != "success"]
         raise SystemExit("\n".join(failed) or str(outcome.exception))
     return results
+
+
+def in_new_process(function: Callable[..., Any], *arguments: object) -> Any:
+    """Call a function in a new process, which starts its own Spark, because the embedded metastore accepts only one."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
+        return processes.submit(function, *arguments).result()
 
 
 def change_configs(project: Path, manifest: Mapping[str, Any], changes: Sequence[ConfigChange]) -> None:

@@ -9,18 +9,18 @@ Therefore, every partition is sealed, and listing a link takes as long as listin
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import re
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_project import in_new_process
 from local_spark import session
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
@@ -170,12 +170,6 @@ def measure(folder: Path, settings: Mapping[str, str], service: Path, extension:
     return measured
 
 
-def _in_subprocess(function: Callable[..., Any], *arguments: object) -> Any:
-    """Call a function in a new process, which starts its own Spark."""
-    with multiprocessing.get_context("spawn").Pool(1) as processes:
-        return processes.apply(function, arguments)
-
-
 def main() -> None:
     """Print one line for each query and variant."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -186,11 +180,11 @@ def main() -> None:
         sys.exit(lacking)
     with cluster(names=("postgres", "metastore")) as made:
         folder, common = made.folder / "planning", settings(made)
-        _in_subprocess(make_tables, folder, common, arguments.files)
+        in_new_process(make_tables, folder, common, arguments.files)
         copy_partition(made, arguments.partitions)
         print(f"{arguments.partitions} partitions of {arguments.files} files")
         for variant, extension in {"stock": False, "extension": True}.items():
-            for name, planned in _in_subprocess(measure, folder, common, made.folder / "tmp", extension).items():
+            for name, planned in in_new_process(measure, folder, common, made.folder / "tmp", extension).items():
                 asked = ", ".join(f"{call} {number}" for call, number in planned.calls.most_common())
                 first, second = planned.seconds
                 print(

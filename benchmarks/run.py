@@ -40,7 +40,6 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="folder for data, tables and results")
     options = parser.parse_args()
     folder = options.folder.absolute() / f"scale-{options.scale:g}"
-    folder.mkdir(parents=True, exist_ok=True)
     generate(folder, options.scale)
     spark = session(folder, dict(pair.split("=", 1) for pair in options.conf))
     create(spark, folder)

@@ -32,10 +32,11 @@ def generate(folder: Path, scale: float, names: Sequence[str] = ("orders", "line
     """Write TPC-H tables as Parquet files, except tables whose files already exist.
 
     Args:
-        folder: target folder, with one file per table.
+        folder: target folder, which may not exist yet, with one file per table.
         scale: TPC-H scale factor. At scale 1, lineitem has 6 million rows.
         names: names of the tables, including lineitem.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "lineitem.parquet").exists():
         command = [str(Path(sys.executable).parent / "tpchgen-cli"), "parquet", "--scale-factor", str(scale)]
         subprocess.run([*command, "--tables", ",".join(names), "--output-dir", str(folder)], check=True)

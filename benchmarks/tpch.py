@@ -55,7 +55,6 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="folder for data, tables and results")
     options = parser.parse_args()
     folder = options.folder.absolute() / f"tpch-{options.scale:g}"
-    folder.mkdir(parents=True, exist_ok=True)
     described = yaml.safe_load((CASES / "tables.yml").read_text())
     generate(folder, options.scale, list(described["tables"]))
     spark = session(folder, {"spark.sql.autoBroadcastJoinThreshold": "10485760"})
