@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from local_spark import session
+from local_spark import temporary_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,11 +88,7 @@ def main() -> int:
     arguments = parser.parse_args()
     ratios = []
     print(f"{arguments.rows:,} keys, {BUCKETS} buckets, medians of {arguments.runs} runs, 2 cores")
-    with tempfile.TemporaryDirectory() as folder:
-        settings = {
-            "spark.master": "local[2]", "spark.driver.memory": "6g", "spark.sql.autoBroadcastJoinThreshold": "-1",
-        }  # fmt: skip
-        spark = session(Path(folder), settings)
+    with temporary_session("6g", {"spark.sql.autoBroadcastJoinThreshold": "-1"}, durable=True) as (spark, _):
         for name, (sql_type, key) in KEYS.items():
             make(spark, sql_type, key, arguments.rows)
             for statement, run in STATEMENTS.items():
@@ -102,7 +96,6 @@ def main() -> int:
                 ratios.append(second / first)
                 times = f"version 1 {first:7.3f} s, version 2 {second:7.3f} s, ratio {second / first:.2f}"
                 print(f"{name:24} {statement:20} {times}", flush=True)
-        spark.stop()
     print(f"Largest ratio: {max(ratios):.2f}, goal: at most {GOAL}")
     return int(max(ratios) > GOAL)
 

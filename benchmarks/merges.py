@@ -14,13 +14,12 @@ import argparse
 import re
 import shutil
 import statistics
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_project import location, model, run, write_project
-from local_spark import two_core_session
+from local_spark import temporary_session
 from rich.console import Console
 from rich.table import Table
 
@@ -62,9 +61,7 @@ def main() -> None:
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="variants to run")
     parser.add_argument("--runs", type=int, default=3, help="number of runs of each variant")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        spark = two_core_session(folder, "4g", 16)
+    with temporary_session("4g", {"spark.sql.shuffle.partitions": "16"}) as (spark, folder):
         project = _project(folder / "bench", options)
         spark.sql("create schema bench")
         spark.sql(
@@ -77,7 +74,6 @@ def main() -> None:
         spark.sql("drop view bench.delta")
         for first, delta in enumerate(options.deltas):
             Console(width=120).print(_run_merges(spark, project, options, delta, first * options.runs))
-        spark.stop()
 
 
 def _copy(spark: SparkSession, table: str, copy: str) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_project import location, model, run_all, write_project
-from local_spark import two_core_session
+from local_spark import temporary_session
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -87,9 +86,8 @@ def main() -> None:
     parser.add_argument("--extension", choices=KINDS, help="run only with the extension on or off")
     parser.add_argument("--output", type=Path, help="write the results to this JSON file")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        spark = two_core_session(Path(folder), "2g", 4)
-        figures = _measure(spark, Path(folder), options)
+    with temporary_session("2g", {"spark.sql.shuffle.partitions": "4"}) as (spark, folder):
+        figures = _measure(spark, folder, options)
         console = Console(width=140)
         console.print(_table(figures, options.rows))
         if options.show:
@@ -109,7 +107,6 @@ def main() -> None:
                     indent=2,
                 )
             )
-        spark.stop()
 
 
 def _project(folder: Path, config: Mapping[str, Any], rows: int) -> Path:

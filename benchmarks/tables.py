@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench_project import location
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -79,8 +81,7 @@ def many_partitions(spark: SparkSession, table: str, partitions: int, *buckets: 
         f"create table {table} (k bigint, v bigint) partitioned by (p int)"
         f" {clustered.format(buckets[0])} stored as parquet"
     )
-    location = spark.sql(f"describe extended {table}").where("col_name = 'Location'").collect()[0].data_type
-    root = Path(location.removeprefix("file:"))
+    root = location(spark, table)
     each = partitions // len(buckets)
     for kind, number in enumerate(buckets):
         if kind:
