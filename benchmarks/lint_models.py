@@ -25,8 +25,8 @@ from rich.table import Table
 from sqlfluff.core import FluffConfig, Linter, SQLLintError
 
 from spark_bucketing.check.reasons import EVERY_REASON
-from spark_bucketing.sqlfluff_plugin.model_analysis import examine
 from spark_bucketing.sqlfluff_plugin.project_files import project_of
+from spark_bucketing.sqlfluff_plugin.rules.rule import examine
 
 REPORT = "report.json"
 MANIFEST = "target/spark-bucketing/manifest.json"

@@ -136,32 +136,28 @@ def project_of(path: Path | None, manifest: str | None) -> Project:
         manifest: the value of the setting `manifest`, or None for no manifest. A relative path is relative to the
             directory of dbt_project.yml. Outside a project, it is relative to the current directory.
     """
-    root = _root((path or Path()).resolve() if path is None else path.resolve().parent)
+    root = _root(path.resolve().parent if path else Path.cwd())
     if manifest is None:
-        return _without_manifest(root)
+        return _project(root)
     file = ((root or Path.cwd()) / manifest).resolve()
     try:
-        status = file.stat()
-        return _read(root, file, status.st_mtime_ns)
+        return _project(root, file, file.stat().st_mtime_ns)
     except OSError as error:
         # Do not warn about a file outside a project, which has no manifest.
         if root is not None or manifest != _DEFAULT:
             _warn_once(file, f"Cannot read the manifest {file} ({error.strerror}). Run `dbt parse` to write it.")
-    return _without_manifest(root)
+    return _project(root)
 
 
-@lru_cache(maxsize=4)
-def _read(root: Path | None, file: Path, written: int) -> Project:  # noqa: ARG001  (part of the cache key)
-    try:
-        return Project(root, read_manifest(file))
-    except ProjectError as error:
-        _warn_once(file, " ".join(str(error).split()))
-    return Project(root, None)
-
-
-@lru_cache(maxsize=4)
-def _without_manifest(root: Path | None) -> Project:
-    return Project(root, None)
+@lru_cache(maxsize=8)
+def _project(root: Path | None, file: Path | None = None, written: int = 0) -> Project:  # noqa: ARG001  (a cache key)
+    manifest = None
+    if file:
+        try:
+            manifest = read_manifest(file)
+        except ProjectError as error:
+            _warn_once(file, " ".join(str(error).split()))
+    return Project(root, manifest)
 
 
 @lru_cache(maxsize=512)
