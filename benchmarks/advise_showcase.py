@@ -39,9 +39,10 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "showcase"
-        folder.mkdir()
-        for name in ("macros", "models", "dbt_project.yml", "profiles.yml"):
-            _copy(ROOT / name, folder / name)
+        for name in ("macros", "models"):
+            shutil.copytree(ROOT / name, folder / name)
+        for name in ("dbt_project.yml", "profiles.yml"):
+            shutil.copy(ROOT / name, folder)
         nodes = _remove_buckets(folder)
         partitioned = [node["name"] for node in nodes if node["config"].get("partition_by")]
         read = {name for node in nodes for name in node["depends_on"]["nodes"]}
@@ -55,13 +56,6 @@ def main() -> None:
         report = folder / "advice.json"
         subprocess.run([*command, "--format", "json", "--output", str(report)], check=True)
         Console(width=120).print(_comparison(nodes, json.loads(report.read_text())))
-
-
-def _copy(here: Path, there: Path) -> None:
-    if here.is_dir():
-        shutil.copytree(here, there)
-    else:
-        shutil.copy(here, there)
 
 
 def _remove_buckets(folder: Path) -> list[dict[str, Any]]:

@@ -134,7 +134,7 @@ def _medians(seen: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _stored(folder: Path) -> dict[str, int]:
-    files = _files(folder)
+    files = [file for file in folder.rglob("*") if file.is_file() and not file.name.startswith(("_", "."))]
     return {"files": len(files), "bytes": sum(file.stat().st_size for file in files)}
 
 
@@ -180,10 +180,6 @@ def _shuffled(spans: Mapping[str, tuple[float, float]]) -> dict[str, int]:
                 found[name] += store.lastStageAttempt(number).shuffleWriteBytes()
             seen.add(number)
     return found
-
-
-def _files(folder: Path) -> list[Path]:
-    return [file for file in folder.rglob("*") if file.is_file() and not file.name.startswith(("_", "."))]
 
 
 def _digest(rows: list[Any]) -> str:

@@ -20,41 +20,34 @@ if TYPE_CHECKING:
 JOIN = "join {orders} on l_orderkey = o_orderkey"
 SUMS = "select count(*), sum(l_extendedprice), max(o_orderdate)"
 
-# {name} stands for the table with that name in the tested layout.
-QUERIES: dict[str, str] = {
-    "join": f"{SUMS} from {{lineitem}} {JOIN}",
+# The text of each query, and the tables that it joins with orders. {name} stands for the table with that name in the
+# tested layout.
+QUERIES: dict[str, tuple[str, Sequence[str]]] = {
+    "join": (f"{SUMS} from {{lineitem}} {JOIN}", ["lineitem"]),
     "join, group by the key": (
         "select count(*), sum(total) from (select o_orderkey, sum(l_extendedprice) as total"
-        f" from {{lineitem}} {JOIN} group by o_orderkey)"
+        f" from {{lineitem}} {JOIN} group by o_orderkey)",
+        ["lineitem"],
     ),
     "join, group by a superset of the key": (
         "select count(*), sum(total) from (select o_orderkey, o_orderdate, sum(l_extendedprice) as total"
-        f" from {{lineitem}} {JOIN} group by o_orderkey, o_orderdate)"
+        f" from {{lineitem}} {JOIN} group by o_orderkey, o_orderdate)",
+        ["lineitem"],
     ),
-    "one-to-many: 64 buckets against 16": f"{SUMS} from {{lineitem_fine}} {JOIN}",
+    "one-to-many: 64 buckets against 16": (f"{SUMS} from {{lineitem_fine}} {JOIN}", ["lineitem_fine"]),
     "union of two tables, joined": (
-        f"{SUMS} from (select * from {{lineitem_old}} union all select * from {{lineitem_new}}) {JOIN}"
+        f"{SUMS} from (select * from {{lineitem_old}} union all select * from {{lineitem_new}}) {JOIN}",
+        ["lineitem_old", "lineitem_new"],
     ),
-    "seven partitions, joined": f"{SUMS} from {{lineitem_years}} {JOIN}",
+    "seven partitions, joined": (f"{SUMS} from {{lineitem_years}} {JOIN}", ["lineitem_years"]),
 }
 
 
-def _scan_query(*lineitems: str) -> str:
-    """Return a query that scans and sums the same columns of orders and of these lineitem tables, without a join."""
+def _scan_query(lineitems: Sequence[str]) -> str:
+    """Return the lower bound of a query: it scans and sums the same columns of orders and of these tables."""
     sums = [f"(select count(l_orderkey), sum(l_extendedprice) from {{{name}}})" for name in lineitems]
     orders = "(select count(o_orderkey), max(o_orderdate) from {orders})"
     return f"select * from {' cross join '.join([*sums, orders])}"
-
-
-# Lower bounds: the time to scan the inputs of each query.
-SCANS: dict[str, str] = {
-    "join": _scan_query("lineitem"),
-    "join, group by the key": _scan_query("lineitem"),
-    "join, group by a superset of the key": _scan_query("lineitem"),
-    "one-to-many: 64 buckets against 16": _scan_query("lineitem_fine"),
-    "union of two tables, joined": _scan_query("lineitem_old", "lineitem_new"),
-    "seven partitions, joined": _scan_query("lineitem_years"),
-}
 
 
 @dataclass(frozen=True)
@@ -112,11 +105,11 @@ def measure(spark: SparkSession, repetitions: int) -> dict[str, dict[str, Measur
         WrongRowsError: two variants returned different rows.
     """
     results = {query: {variant.name: Measured() for variant in VARIANTS} for query in QUERIES}
-    for query, text in QUERIES.items():
+    for query, (text, lineitems) in QUERIES.items():
         expected = None
         for repetition in range(repetitions + 1):
             for variant in VARIANTS:
-                sql = _sql(SCANS[query] if variant.scan else text, variant)
+                sql = _sql(_scan_query(lineitems) if variant.scan else text, variant)
                 rows, seconds = _run(spark, variant, sql, results[query][variant.name])
                 expected = expected or rows
                 if rows != expected and not variant.scan:
