@@ -22,7 +22,7 @@ from spark_bucketing.sqlfluff_plugin.grouping_keys import judge_filter, judge_ke
 from spark_bucketing.sqlfluff_plugin.inputs import Inputs, offset_of
 from spark_bucketing.sqlfluff_plugin.joins import JudgedJoin
 from spark_bucketing.sqlfluff_plugin.problems import Problem
-from spark_bucketing.sqlfluff_plugin.project_files import THIS, Project, Table
+from spark_bucketing.sqlfluff_plugin.project_files import THIS, Project
 from spark_bucketing.sqlfluff_plugin.redundant import MOVING_HINTS, needless_casts, redundant_moves
 from spark_bucketing.sqlfluff_plugin.relation_layouts import (
     UNKNOWN_RELATION,
@@ -31,7 +31,6 @@ from spark_bucketing.sqlfluff_plugin.relation_layouts import (
     Place,
     Relation,
     delivered,
-    relation_of_table,
 )
 from spark_bucketing.sqlfluff_plugin.selects import (
     conditions_beside,
@@ -51,7 +50,7 @@ class Query:
     """The analyzed query of a rendered file."""
 
     def __init__(
-        self, sql: str, project: Project, own: Table | None = None, *, bucketed: bool = False, depth: int = 0
+        self, sql: str, project: Project, own: Relation | None = None, *, bucketed: bool = False, depth: int = 0
     ) -> None:
         """Analyze the query; the result is empty if sqlglot cannot parse the text or resolve its names.
 
@@ -138,7 +137,7 @@ class Query:
         if table is None or (table.query is not None and self._depth == _DEPTH):
             return UNKNOWN_RELATION
         if table.query is None:
-            return relation_of_table(table)
+            return table
         # The rules report problems inside a view when sqlfluff lints the view's file.
         inside = Query(table.query, self._project, depth=self._depth + 1).relation
         return replace(inside, layout=None if inside.layout and inside.layout.spoiled else inside.layout)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from spark_bucketing.spec import BucketHash, hash_name
 from spark_bucketing.sqlfluff_plugin.problems import Problem
-from spark_bucketing.sqlfluff_plugin.project_files import Table
 
 Place = tuple[str, str]
 """A column of a SELECT's input: the input's alias and the column's name, both in lower case."""
@@ -61,6 +60,7 @@ class Relation:
     # The columns of a relation without an alias belong to the alias ''.
     layout: Layout | None = None
     small: bool = False  # whether Spark broadcasts the relation instead of shuffling the other side of a join
+    query: str | None = None  # the SQL of a view, which determines the relation; None for a table
 
     def called(self, alias: str) -> Relation:
         """Return the same relation under an alias."""
@@ -71,19 +71,6 @@ class Relation:
 
 
 UNKNOWN_RELATION = Relation()
-
-
-def relation_of_table(table: Table) -> Relation:
-    """Return the relation of a table."""
-    spec = table.spec
-    columns = {name: Column(kind.lower() if kind else None, table.certain) for name, kind in table.columns.items()}
-    if spec is None:
-        return Relation(columns, table.complete, None, table.small)
-    for name in spec.bucket_columns:
-        columns.setdefault(name.lower(), Column())
-    places = tuple(frozenset({("", name.lower())}) for name in spec.bucket_columns)
-    layout = Layout(spec.num_buckets, spec.bucket_hash, places, table.name, tuple(spec.bucket_columns))
-    return Relation(columns, table.complete, layout, table.small)
 
 
 def delivered(layout: Layout | None, places: Mapping[Place, str], computed: Collection[Place | None]) -> Layout | None:
