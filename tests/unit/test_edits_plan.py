@@ -259,20 +259,15 @@ def test_edits_keep_permissions_and_are_idempotent(project: Project) -> None:
     assert sorted(path.name for path in file.parent.iterdir()) == ["crlf.sql", "end.sql", "separator.sql"]
 
 
-def test_changed_file_stops_all_edits(project: Project) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("select 2", "has changed since the command read it. No config has been changed"), (None, "cannot be read")],
+)
+def test_changed_or_missing_file_stops_all_edits(project: Project, text: str | None, message: str) -> None:
     edits = several(project)
-    project.write("models/separator.sql", "select 2")
-    with pytest.raises(
-        ProjectError, match=r"`models/separator.sql` has changed since the command read it. No config has been changed"
-    ):
-        apply(project.folder, edits)
-    assert project.read("models/crlf.sql") == edits[0].before
-
-
-def test_missing_file_stops_all_edits(project: Project) -> None:
-    edits = several(project)
-    (project.folder / "models/separator.sql").unlink()
-    with pytest.raises(ProjectError, match=r"`models/separator.sql` cannot be read"):
+    file = project.folder / "models" / "separator.sql"
+    file.unlink() if text is None else file.write_text(text)
+    with pytest.raises(ProjectError, match=f"`models/separator.sql` {message}"):
         apply(project.folder, edits)
     assert project.read("models/crlf.sql") == edits[0].before
 
