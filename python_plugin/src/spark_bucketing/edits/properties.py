@@ -180,13 +180,7 @@ def _refuse_logic(found: Properties, wanted: Mapping[str, object]) -> None:
 
 
 def _verify(before: str, after: str, model: str, wanted: Mapping[str, object]) -> None:
-    """Verify an edited file.
-
-    The requested keys must have their new values, and everything else must be unchanged.
-
-    Raises:
-        CannotEditError: the verification failed.
-    """
+    """Raise an error unless the requested keys have their new values and everything else is unchanged."""
     data = _loaded(before)
     number = next(number for number, entry in enumerate(_models(data)) if entry.get("name") == model)
     entry = data["models"][number]

@@ -123,13 +123,7 @@ def _with_new_block(text: str, wanted: Mapping[str, object]) -> str:
 
 
 def _verify(before: str, after: str, wanted: Mapping[str, object]) -> None:
-    """Verify an edited file.
-
-    The requested keys must have their new values, and everything else must be unchanged.
-
-    Raises:
-        CannotEditError: the verification failed.
-    """
+    """Raise an error unless the requested keys have their new values and everything else is unchanged."""
     left, right = find_config(before), find_config(after)
     new = right.values if right else {}
     right_values = all(
