@@ -27,14 +27,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KEYS = ["p", "o", "id"]
+MERGE = {"materialized": "organized_incremental", "incremental_strategy": "merge", "unique_key": KEYS}
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
-    "merge": {"materialized": "organized_incremental", "incremental_strategy": "merge", "unique_key": KEYS},
-    "merge, unchecked": {
-        "materialized": "organized_incremental",
-        "incremental_strategy": "merge",
-        "unique_key": KEYS,
-        "merge_checks": False,
-    },
+    "merge": MERGE,
+    "merge, unchecked": {**MERGE, "merge_checks": False},
     "affected partitions": {"materialized": "organized_incremental", "incremental_strategy": "insert_overwrite"},
     "whole table": {"materialized": "organized_table"},
 }

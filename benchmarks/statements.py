@@ -95,18 +95,10 @@ def main() -> None:
                 for kind, seen in kinds.items():
                     console.print(f"\n{name}, extension {kind}")
                     for number, statement in enumerate(seen.statements, 1):
-                        console.print(
-                            Text(f"  {number:2} {statement}"),
-                            overflow="ellipsis",
-                            no_wrap=True,
-                        )
+                        console.print(Text(f"  {number:2} {statement}", overflow="ellipsis", no_wrap=True))
         if options.output:
-            options.output.write_text(
-                json.dumps(
-                    {n: {k: vars(s) for k, s in w.items()} for n, w in figures.items()},
-                    indent=2,
-                )
-            )
+            raw = {name: {kind: vars(seen) for kind, seen in kinds.items()} for name, kinds in figures.items()}
+            options.output.write_text(json.dumps(raw, indent=2))
 
 
 def _project(folder: Path, config: Mapping[str, Any], rows: int) -> Path:
