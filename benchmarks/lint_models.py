@@ -26,7 +26,6 @@ from sqlfluff.core import FluffConfig, Linter, SQLLintError
 
 from spark_bucketing.check.reasons import EVERY_REASON
 from spark_bucketing.sqlfluff_plugin.project_files import project_of
-from spark_bucketing.sqlfluff_plugin.rules.rule import examine
 
 REPORT = "report.json"
 MANIFEST = "target/spark-bucketing/manifest.json"
@@ -125,6 +124,9 @@ def time_rules(project: Path, console: Console) -> None:
 
 def _time_rules_alone(project: Path, file: Path, text: str) -> float:
     """Return the seconds that the rules take, excluding the time that sqlfluff takes to render and parse the SQL."""
+    # Rules must not be imported before sqlfluff has loaded its plugins.
+    from spark_bucketing.sqlfluff_plugin.rules.rule import examine
+
     rendered = linter(project, "spark_bucketing").render_string(text, str(file), FluffConfig(overrides=SPARK), "utf-8")
     known = project_of(file, f"{project}/{MANIFEST}")
     begin = time.perf_counter()
