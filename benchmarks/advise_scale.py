@@ -15,8 +15,8 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +27,15 @@ MIB, GIB = 2**20, 2**30
 _PAUSE_SECONDS = 0.2
 
 
-@dataclass(frozen=True)
-class ProcessUsage:
-    """The exit code, the run time and the memory use of a command."""
-
-    code: int  # exit code
-    seconds: float
-    peaks: dict[str, int]  # peak resident memory in bytes by program name, summed over its processes
-
-
-def run(command: Sequence[str]) -> ProcessUsage:
+def run(command: Sequence[str]) -> tuple[int, Mapping[str, int]]:
     """Run a command, and sample the memory of its processes while it runs.
 
     The last sample of a process contains its peak memory use. The peak can therefore omit memory that the process
     allocated just before it ended.
+
+    Returns:
+        The exit code, and the peak resident memory in bytes by program name, summed over its processes.
     """
-    begin = time.perf_counter()
     running = subprocess.Popen(command)
     peaks: dict[int, tuple[str, int]] = {}
     while running.poll() is None:
@@ -50,10 +43,10 @@ def run(command: Sequence[str]) -> ProcessUsage:
             if found := _peak(process):
                 peaks[process] = found
         time.sleep(_PAUSE_SECONDS)
-    sums: dict[str, int] = {}
+    sums = Counter[str]()
     for name, peak in peaks.values():
-        sums[name] = sums.get(name, 0) + peak
-    return ProcessUsage(running.returncode, time.perf_counter() - begin, sums)
+        sums[name] += peak
+    return running.returncode, sums
 
 
 def _descendants(process: int) -> Iterator[int]:
@@ -91,11 +84,13 @@ def main() -> None:
         write_catalog(folder, options.models, chance)
         report = folder / "advice.json"
         command = [COMMAND, "advise", "--offline", "--extension", *project_options(folder)]
-        taken = run([*command, "--format", "json", "--output", str(report), *options.more])
-        peaks = ", ".join(f"{name} {peak / MIB:,.0f} MiB" for name, peak in sorted(taken.peaks.items()))
-        print(f"{options.models:,} models in {taken.seconds:.0f} s, exit code {taken.code}; peak memory: {peaks}")
+        begin = time.perf_counter()
+        code, used = run([*command, "--format", "json", "--output", str(report), *options.more])
+        seconds = time.perf_counter() - begin
+        peaks = ", ".join(f"{name} {peak / MIB:,.0f} MiB" for name, peak in sorted(used.items()))
+        print(f"{options.models:,} models in {seconds:.0f} s, exit code {code}; peak memory: {peaks}")
         if not report.exists():
-            raise SystemExit(taken.code)
+            raise SystemExit(code)
         print(json.dumps(_top(json.loads(report.read_text()))))
 
 

@@ -57,19 +57,6 @@ def environment() -> Environment:
     return Environment(extensions=["jinja2.ext.do"], keep_trailing_newline=True)  # noqa: S701
 
 
-def parsed(text: str) -> nodes.Template:
-    """Parse the text of a model's file.
-
-    Raises:
-        CannotEditError: Jinja cannot parse the file.
-    """
-    try:
-        return environment().parse(text)
-    except TemplateSyntaxError as error:
-        said = f"{error.message} (line {error.lineno})"
-        raise CannotEditError(f"Jinja cannot parse the model's SQL: {said}.") from error
-
-
 def tokens(text: str) -> Iterator[Token]:
     """Return the tokens of a file with their exact positions in it.
 
@@ -105,9 +92,13 @@ def find_config(text: str) -> ConfigCall | None:
     """Return the config() call of a model's file, or None if there is no call.
 
     Raises:
-        CannotEditError: the call cannot be edited.
+        CannotEditError: Jinja cannot parse the file, or the call cannot be edited.
     """
-    template = parsed(text)
+    try:
+        template = environment().parse(text)
+    except TemplateSyntaxError as error:
+        said = f"{error.message} (line {error.lineno})"
+        raise CannotEditError(f"Jinja cannot parse the model's SQL: {said}.") from error
     count = config_calls(template)
     if count == 0:
         return None
@@ -210,18 +201,18 @@ def split(inner: Iterable[Token]) -> Iterator[list[Token]]:
         yield part
 
 
-def literal(value: nodes.Expr) -> object:
-    """Return the value of an expression that is a literal.
+def literal(key: str, value: nodes.Expr) -> object:
+    """Return the value of an argument that is a literal.
 
     Raises:
-        CannotEditError: the expression is not a literal.
+        CannotEditError: the value is another expression.
     """
     if isinstance(value, nodes.Const):
         return value.value
     if isinstance(value, (nodes.List, nodes.Tuple)):
-        return [literal(item) for item in value.items]
+        return [literal(key, item) for item in value.items]
     if isinstance(value, nodes.Dict):
-        return {literal(pair.key): literal(pair.value) for pair in value.items}
+        return {literal(key, pair.key): literal(key, pair.value) for pair in value.items}
     if isinstance(value, nodes.Neg) and isinstance(value.node, nodes.Const):
         return value.as_const()
-    raise CannotEditError("not a literal")
+    raise CannotEditError(f"The model's config() call sets {key} with a Jinja expression.")

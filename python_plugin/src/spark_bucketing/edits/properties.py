@@ -39,7 +39,7 @@ def read_properties(text: str, model: str) -> Properties | None:
     Raises:
         CannotEditError: the file cannot be read, or has two entries for the model.
     """
-    data, tree = _loaded(text), _tree(text)
+    data, tree = _loaded(text), yaml.compose(text, Loader=yaml.SafeLoader)
     found = [number for number, entry in enumerate(_models(data)) if entry.get("name") == model]
     if not found:
         return None
@@ -199,10 +199,6 @@ def _loaded(text: str) -> Any:
     except (yaml.YAMLError, ValueError) as error:
         said = _first_line(error)
         raise CannotEditError(f"The model's properties file is not valid YAML: {said}") from error
-
-
-def _tree(text: str) -> yaml.Node | None:
-    return yaml.compose(text, Loader=yaml.SafeLoader)
 
 
 def _first_line(error: Exception) -> str:

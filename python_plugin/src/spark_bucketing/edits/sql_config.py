@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from jinja2 import nodes
-
 from spark_bucketing.edits.config_changes import CannotEditError
 from spark_bucketing.edits.jinja import ConfigCall, find_config, literal
 from spark_bucketing.edits.literals import in_jinja, line_end, same
@@ -51,7 +49,7 @@ def _with_arguments(call: ConfigCall, wanted: Mapping[str, object]) -> str:
     The text between two arguments that remain does not change. New arguments are appended, with the same separator as
     between the last two arguments.
     """
-    found = {key: _literal(key, call.values[key]) for key in wanted if key in call.values}
+    found = {key: literal(key, call.values[key]) for key in wanted if key in call.values}
     style = _Style(call)
     parts: list[tuple[str, str]] = []  # the text before an argument, and the argument
     before = call.start
@@ -106,13 +104,6 @@ class _Style:
         return f"{name}{self._assignment}{in_jinja(value, self._quote, self._capital)}"
 
 
-def _literal(key: str, value: nodes.Expr) -> object:
-    try:
-        return literal(value)
-    except CannotEditError as error:
-        raise CannotEditError(f"The model's config() call sets {key} with a Jinja expression.") from error
-
-
 def _with_new_block(text: str, wanted: Mapping[str, object]) -> str:
     if all(value is None for value in wanted.values()):
         return text
@@ -127,7 +118,7 @@ def _verify(before: str, after: str, wanted: Mapping[str, object]) -> None:
     left, right = find_config(before), find_config(after)
     new = right.values if right else {}
     right_values = all(
-        key in new and same(literal(new[key]), value) for key, value in wanted.items() if value is not None
+        key in new and same(literal(key, new[key]), value) for key, value in wanted.items() if value is not None
     )
     old, others = (
         {key: value for key, value in call.values.items() if key not in wanted} if call else {}
