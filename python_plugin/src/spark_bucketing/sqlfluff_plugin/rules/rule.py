@@ -131,18 +131,12 @@ def _config_fixes(model: Model, keys: list[tuple[str, str]], root: BaseSegment) 
     if not renamed or len(wanted) < len(keys):
         return []
     first = renamed[0][0].start
-    segment = next(
-        (raw for raw in root.raw_segments if raw.pos_marker and _holds(raw.pos_marker.source_slice, first)), None
-    )
-    if segment is None or segment.pos_marker is None or segment.source_fixes:
-        return []
-    at = segment.pos_marker.templated_slice
-    edits = [SourceFix(meant, place, at) for place, meant in renamed]
-    return [LintFix.replace(segment, [segment.edit(source_fixes=edits)])]
-
-
-def _holds(place: slice, index: int) -> bool:
-    return bool(place.start <= index < place.stop)
+    for segment in root.raw_segments:
+        at = segment.pos_marker
+        if at and at.source_slice.start <= first < at.source_slice.stop:
+            edits = [SourceFix(meant, place, at.templated_slice) for place, meant in renamed]
+            return [] if segment.source_fixes else [LintFix.replace(segment, [segment.edit(source_fixes=edits)])]
+    return []
 
 
 def _segment_at(root: BaseSegment, offset: int) -> RawSegment:
