@@ -13,7 +13,7 @@ from spark_bucketing.edits.config_changes import CannotEditError, ConfigChange, 
 from spark_bucketing.edits.file_edits import read
 from spark_bucketing.edits.jinja import config_calls, environment, find_config
 from spark_bucketing.edits.literals import in_yaml
-from spark_bucketing.edits.properties import edit_properties, read_properties, version_keys
+from spark_bucketing.edits.properties import edit_properties, read_properties
 from spark_bucketing.edits.sql_config import config_block, edit_sql
 
 # dbt merges the values of these keys from all places, so a single edit does not determine the result.
@@ -206,9 +206,8 @@ def _of_version(files: _Files, node: _Node, rest: Mapping[str, object]) -> Mappi
     Each version has its own SQL, but all versions share the YAML properties.
     """
     if node.properties is not None:
-        text = files.text(node.properties)
-        properties = read_properties(text, node.name)
-        shared = version_keys(text, node.name) | (properties.values.keys() if properties else frozenset())
+        properties = read_properties(files.text(node.properties), node.name)
+        shared = properties.values.keys() | properties.version_keys if properties else frozenset()
         if both := sorted(shared & rest.keys()):
             raise CannotEditError(f"The model has several versions, which share {', '.join(both)} in their properties.")
     return {key: value for key, value in rest.items() if value is not None}
