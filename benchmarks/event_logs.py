@@ -21,7 +21,7 @@ from bench_project import COMMAND, in_new_process, project_options, run_dbt
 from rich.console import Console
 from rich.table import Table
 from tables import generate
-from tpch_project import make_project, table_names
+from tpch_project import VARIANTS, make_project, table_names
 
 # The shuffles of large tables: without this, all joins of small tables are broadcast.
 SETTINGS = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.eventLog.enabled": "true"}
@@ -43,25 +43,15 @@ def main() -> None:
     folder = options.folder.absolute() / f"event-logs-{options.scale:g}"
     data = options.folder.absolute() / f"tpch-{options.scale:g}"
     generate(data, options.scale, table_names())
-    _make(folder, data)
+    logs = {"spark.eventLog.dir": f"{(folder / 'events').as_uri()}/{{variant}}"}
+    make_project(folder, data, {**SETTINGS, **logs}, COMMENT)
+    for variant in VARIANTS:
+        (folder / "events" / variant).mkdir(parents=True)
     before = in_new_process(_total, folder, "before", options.runs)
     shutil.copytree(folder / "before", folder / "after", symlinks=True)
     _advise(folder)
     after = in_new_process(_total, folder, "after", options.runs)
     _compare((before, after), _report(folder))
-
-
-def _make(folder: Path, data: Path) -> None:
-    make_project(folder, data, SETTINGS)
-    project = folder / "before" / "dbt_project.yml"
-    project.write_text(json.dumps({**json.loads(project.read_text()), "query-comment": COMMENT}))
-    for variant in ("before", "after"):
-        (folder / "events" / variant).mkdir(parents=True)
-        profiles = folder / f"profile-{variant}" / "profiles.yml"
-        profile = json.loads(profiles.read_text())
-        settings = profile["tpch"]["outputs"]["t"]["server_side_parameters"]
-        settings["spark.eventLog.dir"] = (folder / "events" / variant).as_uri()
-        profiles.write_text(json.dumps(profile))
 
 
 def _total(folder: Path, variant: str, runs: int) -> float:

@@ -56,13 +56,14 @@ def layouts() -> dict[str, dict[str, dict[str, object]]]:
     }
 
 
-def make_project(folder: Path, data: Path, more: Mapping[str, str]) -> None:
+def make_project(folder: Path, data: Path, more: Mapping[str, str], comment: str = "") -> None:
     """Write the project without buckets to before/, and write its profiles next to that directory.
 
     Args:
         folder: absolute path of the directory for the tables and the metastore; the function deletes its contents.
         data: directory with a Parquet file for each table.
-        more: Spark settings that override the default settings.
+        more: Spark settings that override the default settings. `{variant}` stands for the name of the variant.
+        comment: the project's query comment, or an empty text for dbt's own comment.
     """
     shutil.rmtree(folder, ignore_errors=True)
     names = table_names()
@@ -71,6 +72,7 @@ def make_project(folder: Path, data: Path, more: Mapping[str, str]) -> None:
         "profile": "tpch",
         "on-run-start": "{{ raw_tables() }}",
         "models": {"tpch": {"+materialized": "table", "+file_format": "parquet"}},
+        **({"query-comment": comment} if comment else {}),
     }
     files = {
         "dbt_project.yml": json.dumps(project),
@@ -83,8 +85,8 @@ def make_project(folder: Path, data: Path, more: Mapping[str, str]) -> None:
     files |= {f"models/queries/{name}.sql": _with_refs(text, names) for name, text in queries().items()}
     write_files(folder / "before", files)
     use_package(folder / "before")
-    settings = {**_settings(folder), **more}
     for variant, schema in VARIANTS.items():
+        settings = _settings(folder) | {key: value.replace("{variant}", variant) for key, value in more.items()}
         write_files(folder / f"profile-{variant}", {"profiles.yml": profile("tpch", schema, settings)})
     (folder / "local").mkdir()
 
