@@ -11,15 +11,62 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import sys
+import re
+import subprocess
 import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench_project import COMMAND, project_options
 from check_scale import COLUMNS, make_project
-from process_usage import run
 
 MIB, GIB = 2**20, 2**30
+_PAUSE_SECONDS = 0.2
+
+
+def run(command: Sequence[str]) -> tuple[int, Mapping[str, int]]:
+    """Run a command, and sample the memory of its processes while it runs.
+
+    The last sample of a process contains its peak memory use. The peak can therefore omit memory that the process
+    allocated just before it ended.
+
+    Returns:
+        The exit code, and the peak resident memory in bytes by program name, summed over its processes.
+    """
+    running = subprocess.Popen(command)
+    peaks: dict[int, tuple[str, int]] = {}
+    while running.poll() is None:
+        for process in (running.pid, *_descendants(running.pid)):
+            if found := _peak(process):
+                peaks[process] = found
+        time.sleep(_PAUSE_SECONDS)
+    sums = Counter[str]()
+    for name, peak in peaks.values():
+        sums[name] += peak
+    return running.returncode, sums
+
+
+def _descendants(process: int) -> Iterator[int]:
+    try:
+        found = [task.read_text().split() for task in Path(f"/proc/{process}/task").glob("*/children")]
+    except OSError:
+        return
+    for child in (int(word) for words in found for word in words):
+        yield child
+        yield from _descendants(child)
+
+
+def _peak(process: int) -> tuple[str, int] | None:
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return None
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    name = re.search(r"Name:\s+(\S+)", status)
+    return (name[1], int(found[1]) * 1024) if found and name else None
 
 
 def main() -> None:
@@ -36,13 +83,14 @@ def main() -> None:
         make_project(folder, options.models, chance, is_bucketed=False)
         write_catalog(folder, options.models, chance)
         report = folder / "advice.json"
-        command = [str(Path(sys.executable).with_name("spark-bucketing")), "advise", "--offline", "--extension"]
-        place = ["--project-dir", str(folder), "--profiles-dir", str(folder)]
-        taken = run([*command, *place, "--format", "json", "--output", str(report), *options.more])
-        peaks = ", ".join(f"{name} {peak / MIB:,.0f} MiB" for name, peak in sorted(taken.peaks.items()))
-        print(f"{options.models:,} models in {taken.seconds:.0f} s, exit code {taken.code}; peak memory: {peaks}")
+        command = [COMMAND, "advise", "--offline", "--extension", *project_options(folder)]
+        begin = time.perf_counter()
+        code, used = run([*command, "--format", "json", "--output", str(report), *options.more])
+        seconds = time.perf_counter() - begin
+        peaks = ", ".join(f"{name} {peak / MIB:,.0f} MiB" for name, peak in sorted(used.items()))
+        print(f"{options.models:,} models in {seconds:.0f} s, exit code {code}; peak memory: {peaks}")
         if not report.exists():
-            raise SystemExit(taken.code)
+            raise SystemExit(code)
         print(json.dumps(_top(json.loads(report.read_text()))))
 
 

@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bench_project import COMMAND, ROOT, change_configs, project_options
 from rich.console import Console
 from rich.table import Table
 
-from spark_bucketing.edits import ConfigChange, apply, plan_edits
+from spark_bucketing.edits import ConfigChange
 
-ROOT = Path(__file__).parents[1]
 _STOCK = {"bucketed_table": "table", "bucketed_incremental": "incremental"}
 _OURS = ("clustered_by", "buckets", "sorted_by", "bucket_hash", "on_bucket_change", "write_tasks")
 
@@ -39,9 +39,10 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "showcase"
-        folder.mkdir()
-        for name in ("macros", "models", "dbt_project.yml", "profiles.yml"):
-            _copy(ROOT / name, folder / name)
+        for name in ("macros", "models"):
+            shutil.copytree(ROOT / name, folder / name)
+        for name in ("dbt_project.yml", "profiles.yml"):
+            shutil.copy(ROOT / name, folder)
         nodes = _remove_buckets(folder)
         partitioned = [node["name"] for node in nodes if node["config"].get("partition_by")]
         read = {name for node in nodes for name in node["depends_on"]["nodes"]}
@@ -49,32 +50,17 @@ def main() -> None:
         (folder / "sizes.json").write_text(json.dumps({name: {"partitions": 12} for name in partitioned}))
         (folder / "runs.json").write_text(json.dumps(runs))
         given = ["--sizes", str(folder / "sizes.json"), "--runs", str(folder / "runs.json")]
-        more = ["--offline", "--assume-size", options.assume_size, *given, *options.more]
-        subprocess.run([*_command("spark-bucketing"), "advise", *_place(folder), *more], check=True)
+        command = [COMMAND, "advise", *project_options(folder), "--offline", "--assume-size", options.assume_size]
+        command += [*given, *options.more]
+        subprocess.run(command, check=True)
         report = folder / "advice.json"
-        output = ["--format", "json", "--output", str(report)]
-        subprocess.run([*_command("spark-bucketing"), "advise", *_place(folder), *more, *output], check=True)
+        subprocess.run([*command, "--format", "json", "--output", str(report)], check=True)
         Console(width=120).print(_comparison(nodes, json.loads(report.read_text())))
-
-
-def _copy(here: Path, there: Path) -> None:
-    if here.is_dir():
-        shutil.copytree(here, there)
-    else:
-        shutil.copy(here, there)
-
-
-def _command(name: str) -> list[str]:
-    return [str(Path(sys.executable).with_name(name))]
-
-
-def _place(folder: Path) -> list[str]:
-    return ["--project-dir", str(folder), "--profiles-dir", str(folder)]
 
 
 def _remove_buckets(folder: Path) -> list[dict[str, Any]]:
     """Remove the bucket keys from all configs, and return the manifest's models with their original configs."""
-    subprocess.run([*_command("dbt"), "--quiet", "parse", *_place(folder)], check=True)
+    subprocess.run([Path(sys.executable).with_name("dbt"), "--quiet", "parse", *project_options(folder)], check=True)
     manifest = json.loads((folder / "target" / "manifest.json").read_text())
     nodes = [node for node in manifest["nodes"].values() if node["resource_type"] == "model"]
     changes = [
@@ -86,10 +72,7 @@ def _remove_buckets(folder: Path) -> list[dict[str, Any]]:
         for node in nodes
         if node["config"]["materialized"] in _STOCK
     ]
-    edits, refusals = plan_edits(folder, manifest, changes)
-    if refusals:
-        raise SystemExit("\n".join(f"{refusal.model}: {refusal.reason}" for refusal in refusals))
-    apply(folder, edits)
+    change_configs(folder, manifest, changes)
     return nodes
 
 

@@ -14,13 +14,13 @@ import json
 import shutil
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from bench_project import COMMAND, change_configs, in_new_process, project_options, run_dbt
 from measurement import WrongRowsError
 from rich.console import Console
 from rich.table import Table
@@ -28,7 +28,7 @@ from tables import generate
 from tpch import all_jobs
 from tpch_project import VARIANTS, layouts, make_project, queries, table_names
 
-from spark_bucketing.edits import ConfigChange, apply, plan_edits
+from spark_bucketing.edits import ConfigChange
 
 MIB = 2**20
 
@@ -49,20 +49,13 @@ def main() -> None:
     )
     parser.add_argument("--smallest", default="4MiB", help="minimum table size for `advise`")
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="folder for data, tables and results")
-    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--variants", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.measure:
-        seen = measure_models(options.measure, options.variants, options.repetitions)
-        (options.measure / "measured.json").write_text(json.dumps(seen))
-        return
     data = options.folder.absolute() / f"tpch-{options.scale:g}"
-    data.mkdir(parents=True, exist_ok=True)
     generate(data, options.scale, table_names())
     folder = options.folder.absolute() / f"advise-{options.scale:g}"
     make_project(folder, data, dict(pair.split("=", 1) for pair in options.conf))
     # The tables must exist, because `advise` reads their sizes.
-    _measure_in_subprocess(folder, ["before"], 0)
+    in_new_process(measure_models, folder, ["before"], 0)
     shutil.copytree(folder / "before", folder / "after", symlinks=True)
     begin = time.perf_counter()
     advice = (
@@ -71,7 +64,7 @@ def main() -> None:
         else _apply_advice(folder, options.target_file_size, options.smallest)
     )
     seconds = time.perf_counter() - begin
-    seen = _measure_in_subprocess(folder, list(VARIANTS), options.repetitions)
+    seen = in_new_process(measure_models, folder, list(VARIANTS), options.repetitions)
     figures = {"scale": options.scale, "seen": seen, "advice": advice, "advise_seconds": seconds}
     (data / "advise.json").write_text(json.dumps(figures, indent=2))
     console = Console(width=150)
@@ -82,30 +75,12 @@ def main() -> None:
         raise WrongRowsError(f"These queries return different rows after the advice: {', '.join(wrong)}")
 
 
-def _measure_in_subprocess(folder: Path, variants: Sequence[str], repetitions: int) -> dict[str, Any]:
-    # The embedded metastore accepts only one process.
-    command = [
-        sys.executable,
-        __file__,
-        "--measure",
-        str(folder),
-        "--repetitions",
-        str(repetitions),
-        "--variants",
-        *variants,
-    ]
-    subprocess.run(command, check=True, cwd=folder)
-    found: dict[str, Any] = json.loads((folder / "measured.json").read_text())
-    return found
-
-
 def _apply_advice(folder: Path, target_file_size: str, smallest: str) -> dict[str, Any]:
     """Run `advise --apply` on the copy, and return its report."""
-    more = ["--target-file-size", target_file_size, "--smallest", smallest]
-    command = [str(Path(sys.executable).with_name("spark-bucketing")), "advise", "--apply"]
-    place = ["--project-dir", str(folder / "after"), "--profiles-dir", str(folder / "profile-before")]
+    command = [COMMAND, "advise", "--apply", *project_options(folder / "after", folder / "profile-before")]
+    command += ["--target-file-size", target_file_size, "--smallest", smallest]
     report = folder / "advice.json"
-    done = subprocess.run([*command, *place, "--format", "json", "--output", str(report), *more], check=False)
+    done = subprocess.run([*command, "--format", "json", "--output", str(report)], check=False)
     if not report.exists():
         raise SystemExit(done.returncode)
     found: dict[str, Any] = json.loads(report.read_text())
@@ -116,10 +91,7 @@ def _apply_layout(folder: Path, layout: str) -> dict[str, Any]:
     """Apply one of the hand-written TPC-H layouts."""
     manifest = json.loads((folder / "before" / "target" / "manifest.json").read_text())
     changes = [ConfigChange(f"model.tpch.{table}", config) for table, config in layouts()[layout].items()]
-    edits, refusals = plan_edits(folder / "after", manifest, changes)
-    if refusals:
-        raise SystemExit("\n".join(f"{refusal.model}: {refusal.reason}" for refusal in refusals))
-    apply(folder / "after", edits)
+    change_configs(folder / "after", manifest, changes)
     return {}
 
 
@@ -162,21 +134,13 @@ def _medians(seen: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _stored(folder: Path) -> dict[str, int]:
-    files = _files(folder)
+    files = [file for file in folder.rglob("*") if file.is_file() and not file.name.startswith(("_", "."))]
     return {"files": len(files), "bytes": sum(file.stat().st_size for file in files)}
 
 
 def _run(folder: Path, variant: str, *select: str) -> dict[str, dict[str, float]]:
     """Run dbt, and return the seconds and the shuffle bytes of each model."""
-    from dbt.cli.main import dbtRunner
-
-    place = ["--project-dir", str(folder / variant), "--profiles-dir", str(folder / f"profile-{variant}")]
-    outcome = dbtRunner().invoke(["--quiet", "run", *place, *select])
-    # The results include hooks.
-    results = [one for one in getattr(outcome.result, "results", []) if one.node.resource_type == "model"]
-    if not outcome.success:
-        failed = [str(result.message) for result in results if result.status != "success"]
-        raise SystemExit("\n".join(failed) or str(outcome.exception))
+    results = run_dbt(*project_options(folder / variant, folder / f"profile-{variant}"), *select)
     shuffled = _shuffled({result.node.name: _span(result) for result in results})
     return {
         result.node.name: {"seconds": result.execution_time, "shuffled": shuffled[result.node.name]}
@@ -216,10 +180,6 @@ def _shuffled(spans: Mapping[str, tuple[float, float]]) -> dict[str, int]:
                 found[name] += store.lastStageAttempt(number).shuffleWriteBytes()
             seen.add(number)
     return found
-
-
-def _files(folder: Path) -> list[Path]:
-    return [file for file in folder.rglob("*") if file.is_file() and not file.name.startswith(("_", "."))]
 
 
 def _digest(rows: list[Any]) -> str:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from local_spark import extended_session
+from local_spark import temporary_session
 from rich.console import Console
 from rich.table import Table
 
@@ -35,12 +34,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000, help="number of rows per partition")
     parser.add_argument("--runs", type=int, default=5, help="number of runs after the first one, which does not count")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        spark = extended_session(folder, "4g", 8)
+    with temporary_session("4g", {"spark.sql.shuffle.partitions": "8"}) as (spark, folder):
         spark.sql("create schema bench")
         Console(width=120).print(compare(spark, folder, options))
-        spark.stop()
 
 
 def compare(spark: SparkSession, folder: Path, options: argparse.Namespace) -> Table:

@@ -11,13 +11,12 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_project import model, run_all, write_project
-from local_spark import extended_session
+from local_spark import temporary_session
 from rich.console import Console
 from rich.table import Table
 
@@ -80,13 +79,10 @@ def main() -> None:
     parser.add_argument("--increments", type=int, default=5, help="number of days that get their own run")
     parser.add_argument("--runs", type=int, default=3, help="number of repetitions")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        spark = extended_session(folder, "4g", 8)
+    with temporary_session("4g", {"spark.sql.shuffle.partitions": "8"}) as (spark, folder):
         small = argparse.Namespace(**{**vars(options), "orders": 3000, "clicks": 3000, "days": 3, "increments": 1})
         _measure(spark, folder / "small", small)
         Console(width=120).print(_table([_measure(spark, folder / str(n), options) for n in range(options.runs)]))
-        spark.stop()
 
 
 def _measure(spark: SparkSession, folder: Path, options: argparse.Namespace) -> dict[str, list[dict[str, float]]]:

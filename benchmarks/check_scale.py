@@ -12,11 +12,12 @@ import argparse
 import json
 import random
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+
+from bench_project import COMMAND, model, profile, project_options, write_files
 
 COLUMNS = {"k": "bigint", "j": "bigint", "ds": "date", "v": "string"}
 SHAPES = (
@@ -39,9 +40,8 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         make_project(Path(folder), options.models, random.Random(options.seed))  # noqa: S311
-        place = ["--project-dir", folder, "--profiles-dir", folder]
         report = Path(folder) / "report.json"
-        command = [str(Path(sys.executable).with_name("spark-bucketing")), "check", "--offline", "--extension", *place]
+        command = [COMMAND, "check", "--offline", "--extension", *project_options(Path(folder))]
         begin = time.perf_counter()
         done = subprocess.run([*command, "--format", "json", "--output", str(report)], check=False)
         seconds = time.perf_counter() - begin
@@ -64,12 +64,11 @@ def make_project(folder: Path, models: int, chance: random.Random, is_bucketed: 
         chance: random number generator that chooses the queries.
         is_bucketed: whether the first tenth of the models are bucketed tables.
     """
-    profile = {"type": "spark", "method": "session", "host": "NA", "schema": "shop"}
     columns = [{"name": name, "data_type": kind} for name, kind in COLUMNS.items()]
     sources = [f"s{number}" for number in range(10)]
     files = {
         "dbt_project.yml": json.dumps({"name": "many", "profile": "many"}),
-        "profiles.yml": json.dumps({"many": {"target": "t", "outputs": {"t": profile}}}),
+        "profiles.yml": profile("many", "shop"),
         "models/sources.yml": json.dumps(
             {"sources": [{"name": "raw", "tables": [{"name": name, "columns": columns} for name in sources]}]}
         ),
@@ -88,13 +87,9 @@ def make_project(folder: Path, models: int, chance: random.Random, is_bucketed: 
             # Most inputs are bucketed tables. Some inputs are models that read bucketed tables.
             known = relations[:10] + relations[10 : 10 + bucketed] * 3 + relations[10 + bucketed :][-20:]
             sql = chance.choice(SHAPES).format(a=chance.choice(known), b=chance.choice(known))
-        files[f"models/m{number}.sql"] = (
-            f"{{{{ config({', '.join(f'{key}={value!r}' for key, value in config.items())}) }}}}\n{sql}\n"
-        )
+        files[f"models/m{number}.sql"] = model(sql, **config)
         relations.append(f"{{{{ ref('m{number}') }}}}")
-    (folder / "models").mkdir()
-    for name, text in files.items():
-        (folder / name).write_text(text)
+    write_files(folder, files)
 
 
 if __name__ == "__main__":

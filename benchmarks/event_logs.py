@@ -13,17 +13,16 @@ import json
 import shutil
 import statistics
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bench_project import COMMAND, in_new_process, project_options, run_dbt
 from rich.console import Console
 from rich.table import Table
 from tables import generate
-from tpch_project import make_project, table_names
+from tpch_project import VARIANTS, make_project, table_names
 
-COMMAND = str(Path(sys.executable).with_name("spark-bucketing"))
 # The shuffles of large tables: without this, all joins of small tables are broadcast.
 SETTINGS = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.eventLog.enabled": "true"}
 COMMENT = (
@@ -40,61 +39,35 @@ def main() -> None:
         "--runs", type=int, default=5, help="number of runs of the project, before and after the advice"
     )
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="folder for data, tables and results")
-    parser.add_argument("--measure", choices=["before", "after"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     folder = options.folder.absolute() / f"event-logs-{options.scale:g}"
-    if options.measure:
-        seen = [_run(folder, options.measure) for _ in range(options.runs)]
-        (folder / f"{options.measure}.json").write_text(json.dumps(seen))
-        return
     data = options.folder.absolute() / f"tpch-{options.scale:g}"
-    data.mkdir(parents=True, exist_ok=True)
     generate(data, options.scale, table_names())
-    _make(folder, data)
-    _measure("before", options)
+    logs = {"spark.eventLog.dir": f"{(folder / 'events').as_uri()}/{{variant}}"}
+    make_project(folder, data, {**SETTINGS, **logs}, COMMENT)
+    for variant in VARIANTS:
+        (folder / "events" / variant).mkdir(parents=True)
+    before = in_new_process(_total, folder, "before", options.runs)
     shutil.copytree(folder / "before", folder / "after", symlinks=True)
     _advise(folder)
-    _measure("after", options)
-    _compare(folder, _report(folder))
+    after = in_new_process(_total, folder, "after", options.runs)
+    _compare((before, after), _report(folder))
 
 
-def _make(folder: Path, data: Path) -> None:
-    make_project(folder, data, SETTINGS)
-    project = folder / "before" / "dbt_project.yml"
-    project.write_text(json.dumps({**json.loads(project.read_text()), "query-comment": COMMENT}))
-    for variant in ("before", "after"):
-        (folder / "events" / variant).mkdir(parents=True)
-        profiles = folder / f"profile-{variant}" / "profiles.yml"
-        profile = json.loads(profiles.read_text())
-        settings = profile["tpch"]["outputs"]["t"]["server_side_parameters"]
-        settings["spark.eventLog.dir"] = (folder / "events" / variant).as_uri()
-        profiles.write_text(json.dumps(profile))
-
-
-def _measure(variant: str, options: argparse.Namespace) -> None:
-    # The embedded metastore accepts only one process.
-    command = [sys.executable, __file__, "--measure", variant, "--runs", str(options.runs)]
-    command += ["--scale", str(options.scale), "--folder", str(options.folder.absolute())]
-    subprocess.run(command, check=True)
-
-
-def _run(folder: Path, variant: str) -> dict[str, float]:
-    """Run dbt, and return the seconds of each model, as dbt measured them."""
-    from dbt.cli.main import dbtRunner
-
-    place = ["--project-dir", str(folder / variant), "--profiles-dir", str(folder / f"profile-{variant}")]
-    outcome = dbtRunner().invoke(["--quiet", "run", *place])
-    results = getattr(outcome.result, "results", [])
-    if not outcome.success:
-        raise SystemExit("\n".join(str(one.message) for one in results if one.status != "success"))
-    return {one.node.unique_id: one.execution_time for one in results if one.node.resource_type == "model"}
+def _total(folder: Path, variant: str, runs: int) -> float:
+    """Run dbt several times, and return the sum of all models' median seconds, as dbt measured them."""
+    seconds: dict[str, list[float]] = {}
+    for _ in range(runs):
+        for one in run_dbt(*project_options(folder / variant, folder / f"profile-{variant}")):
+            seconds.setdefault(one.node.unique_id, []).append(one.execution_time)
+    return sum(map(statistics.median, seconds.values()))
 
 
 def _advise(folder: Path) -> None:
-    place = ["--project-dir", str(folder / "after"), "--profiles-dir", str(folder / "profile-before")]
+    project = project_options(folder / "after", folder / "profile-before")
     small = ["--smallest", "1MiB", "--target-file-size", "4MiB"]
     logs = ["--event-log", str(folder / "events" / "before")]
-    subprocess.run([COMMAND, "advise", "--apply", *place, *small, *logs], check=True)
+    subprocess.run([COMMAND, "advise", "--apply", *project, *small, *logs], check=True)
 
 
 def _report(folder: Path) -> dict[str, Any]:
@@ -106,13 +79,14 @@ def _report(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _compare(folder: Path, report: Mapping[str, Any]) -> None:
+def _compare(measured: tuple[float, float], report: Mapping[str, Any]) -> None:
     """Print the sum of all models' median times, once as measured by dbt and once from the report.
 
     Raises:
         SystemExit: the saved times differ by more than 10 percent.
     """
-    clocks = {"stopwatch": _medians(folder), "report": _reported(report)}
+    reported = [sum(model["seconds"][when] for model in report["models"]) for when in ("before", "after")]
+    clocks = {"stopwatch": measured, "report": reported}
     table = Table("clock", "s before", "s after", "s saved", "after / before", title="Sum of the models' median times")
     for name, (before, after) in clocks.items():
         table.add_row(name, f"{before:.1f}", f"{after:.1f}", f"{before - after:.1f}", f"{after / before:.3f}")
@@ -122,17 +96,6 @@ def _compare(folder: Path, report: Mapping[str, Any]) -> None:
         raise SystemExit(
             "The time saved in the report differs by more than 10 percent from the time saved in dbt's results."
         )
-
-
-def _medians(folder: Path) -> tuple[float, float]:
-    runs = {variant: json.loads((folder / f"{variant}.json").read_text()) for variant in ("before", "after")}
-    before, after = (sum(statistics.median(run[name] for run in seen) for name in seen[0]) for seen in runs.values())
-    return before, after
-
-
-def _reported(report: Mapping[str, Any]) -> tuple[float, float]:
-    before, after = (sum(model["seconds"][when] for model in report["models"]) for when in ("before", "after"))
-    return before, after
 
 
 if __name__ == "__main__":

@@ -10,14 +10,13 @@ from __future__ import annotations
 import argparse
 import re
 import statistics
-import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bench_project import location, model, run, write_project
-from local_spark import session
+from local_spark import temporary_session
 from rich.console import Console
 from rich.table import Table
 
@@ -51,11 +50,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=5, help="mean number of files per partition")
     parser.add_argument("--runs", type=int, default=3, help="number of runs of each variant")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        small = {"spark.master": "local[2]", "spark.driver.memory": "3g", "spark.sql.shuffle.partitions": "40"}
-        derby = f"-Dderby.system.home={folder} -Dderby.system.durability=test"
-        spark = session(folder, {**small, "spark.driver.extraJavaOptions": derby})
+    with temporary_session("3g", {"spark.sql.shuffle.partitions": "40"}, extension=False) as (spark, folder):
         project = _project(folder / "bench", options)
         seconds: dict[str, list[float]] = {}
         for _ in range(options.runs):
@@ -68,7 +63,6 @@ def main() -> None:
             cells = _cells(location(spark, f"bench.m{number}"))
             table.add_row(variant, f"{statistics.median(seconds[variant]):.1f}", *cells)
         Console(width=120).print(table)
-        spark.stop()
 
 
 def _project(folder: Path, options: argparse.Namespace) -> Path:

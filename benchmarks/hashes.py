@@ -8,16 +8,10 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from local_spark import session
-
-from spark_bucketing.extension.build import build_jar
-from spark_bucketing.extension.settings import extension_settings
+from local_spark import temporary_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,29 +28,14 @@ VERSIONS = {"hive": "1", "hive2": "2"}
 GOAL = 1.3
 
 
-def read_keys(spark: SparkSession, _: str) -> None:
-    """Read every key without hashing it, to measure the read time that the benchmark subtracts."""
-    spark.sql("select sum(length(cast(k as string))) from keys").collect()
-
-
-def hash_keys(spark: SparkSession, bucket_hash: str) -> None:
-    """Compute the bucket of every key."""
-    spark.sql(f"select sum({bucket_hash}_bucket({BUCKETS}, k)) from keys").collect()
-
-
-def shuffle(spark: SparkSession, bucket_hash: str) -> None:
-    """Join the keys with a small bucketed table, which makes Spark shuffle the keys by bucket."""
-    spark.sql(f"select count(*) from keys join small_{bucket_hash} using (k)").collect()
-
-
-def write(spark: SparkSession, bucket_hash: str) -> None:
-    """Overwrite a bucketed table with the keys."""
-    spark.sql(f"insert overwrite table big_{bucket_hash} select k from keys")
-
-
-STATEMENTS: dict[str, Callable[[SparkSession, str], None]] = {
-    "no hash": read_keys, "bucket of each key": hash_keys, "shuffle of one side": shuffle, "write of a table": write,
-}  # fmt: skip
+# The first statement only reads the keys. Its time is the part of the other times that is not due to the hash.
+STATEMENTS = {
+    "no hash": "select sum(length(cast(k as string))) from keys",
+    "bucket of each key": "select sum({bucket_hash}_bucket({buckets}, k)) from keys",
+    # For the join with a small bucketed table, Spark shuffles the keys by bucket.
+    "shuffle of one side": "select count(*) from keys join small_{bucket_hash} using (k)",
+    "write of a table": "insert overwrite table big_{bucket_hash} select k from keys",
+}
 
 
 def make(spark: SparkSession, sql_type: str, key: str, rows: int) -> None:
@@ -74,13 +53,13 @@ def make(spark: SparkSession, sql_type: str, key: str, rows: int) -> None:
         spark.sql(f"insert into small_{bucket_hash} select k from keys limit 10000")
 
 
-def medians(spark: SparkSession, run: Callable[[SparkSession, str], None], runs: int) -> list[float]:
-    """Return the median seconds for each version, excluding one warm-up run."""
+def medians(spark: SparkSession, statement: str, runs: int) -> list[float]:
+    """Return the median seconds of a statement for each version, excluding one warm-up run."""
     seconds: dict[str, list[float]] = {bucket_hash: [] for bucket_hash in VERSIONS}
     for _ in range(runs + 1):
         for bucket_hash, times in seconds.items():
             start = time.perf_counter()
-            run(spark, bucket_hash)
+            spark.sql(statement.format(bucket_hash=bucket_hash, buckets=BUCKETS)).collect()
             times.append(time.perf_counter() - start)
     return [statistics.median(times[1:]) for times in seconds.values()]
 
@@ -93,20 +72,14 @@ def main() -> int:
     arguments = parser.parse_args()
     ratios = []
     print(f"{arguments.rows:,} keys, {BUCKETS} buckets, medians of {arguments.runs} runs, 2 cores")
-    with tempfile.TemporaryDirectory() as folder:
-        settings = {
-            "spark.master": "local[2]", "spark.driver.memory": "6g", "spark.sql.autoBroadcastJoinThreshold": "-1",
-            **extension_settings(build_jar()),
-        }  # fmt: skip
-        spark = session(Path(folder), settings)
+    with temporary_session("6g", {"spark.sql.autoBroadcastJoinThreshold": "-1"}, durable=True) as (spark, _):
         for name, (sql_type, key) in KEYS.items():
             make(spark, sql_type, key, arguments.rows)
-            for statement, run in STATEMENTS.items():
-                first, second = medians(spark, run, arguments.runs)
+            for title, statement in STATEMENTS.items():
+                first, second = medians(spark, statement, arguments.runs)
                 ratios.append(second / first)
                 times = f"version 1 {first:7.3f} s, version 2 {second:7.3f} s, ratio {second / first:.2f}"
-                print(f"{name:24} {statement:20} {times}", flush=True)
-        spark.stop()
+                print(f"{name:24} {title:20} {times}", flush=True)
     print(f"Largest ratio: {max(ratios):.2f}, goal: at most {GOAL}")
     return int(max(ratios) > GOAL)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -19,20 +18,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bench_project import COMMAND, project_options
 from lint_project import write_project
 from rich.console import Console
 from rich.table import Table
 from sqlfluff.core import FluffConfig, Linter, SQLLintError
 
 from spark_bucketing.check.reasons import EVERY_REASON
-from spark_bucketing.sqlfluff_plugin.model_analysis import examine
 from spark_bucketing.sqlfluff_plugin.project_files import project_of
 
-ROOT = Path(__file__).parents[1]
 REPORT = "report.json"
 MANIFEST = "target/spark-bucketing/manifest.json"
 SPARK: Any = {"dialect": "sparksql"}
-CHECK = "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')"
 Verdicts = Mapping[str, frozenset[str]]
 """The names of reasons or violated rules, by model name."""
 
@@ -42,19 +39,9 @@ def check_models(project: Path) -> Verdicts:
     report = project / REPORT
     if report.is_file():
         return read(report)
-    options = [
-        "--offline",
-        "--extension",
-        "--compile",
-        "--format",
-        "json",
-        "--output",
-        str(report),
-        "--fail-on",
-        "never",
-    ]
-    folders = ["--project-dir", str(project), "--profiles-dir", str(project)]
-    subprocess.run([sys.executable, "-c", CHECK, "check", *options, *folders], check=True, cwd=project)
+    command = [COMMAND, "check", *project_options(project), "--offline", "--extension", "--compile"]
+    command += ["--fail-on", "never", "--format", "json", "--output", str(report)]
+    subprocess.run(command, check=True, cwd=project)
     return read(report)
 
 
@@ -93,18 +80,15 @@ def compare(checked: Verdicts, said: Verdicts) -> Table:
     """Return a table with the precision and recall of each rule that has a reason of the same name in `check`."""
     table = Table("rule", "models with the reason", "violations", "correct", "precision", "recall", "groundless")
     slugs = sorted({reason.slug for reason in EVERY_REASON} & {slug for slugs in said.values() for slug in slugs})
-    totals = [0, 0, 0, 0]
-    for slug in [*slugs, "all of these"]:
-        if slug in slugs:
-            there = {name for name, reasons in checked.items() if slug in reasons}
-            alarms = {name for name in checked if slug in said[name]}
-            numbers = [len(there), len(alarms), len(there & alarms), sum(not checked[name] for name in alarms)]
-            totals = [total + number for total, number in zip(totals, numbers, strict=True)]
-        else:
-            numbers = totals
-        there_, alarms_, right, groundless = numbers
-        shares = [f"{right / alarms_:.2f}" if alarms_ else "", f"{right / there_:.2f}" if there_ else ""]
-        table.add_row(slug, str(there_), str(alarms_), str(right), *shares, str(groundless))
+    rows = {}
+    for slug in slugs:
+        there = {name for name, reasons in checked.items() if slug in reasons}
+        alarms = {name for name in checked if slug in said[name]}
+        rows[slug] = [len(there), len(alarms), len(there & alarms), sum(not checked[name] for name in alarms)]
+    rows["all of these"] = [sum(row[place] for row in rows.values()) for place in range(4)]
+    for slug, (reasons, violations, right, groundless) in rows.items():
+        shares = [f"{right / number:.2f}" if number else "" for number in (violations, reasons)]
+        table.add_row(slug, str(reasons), str(violations), str(right), *shares, str(groundless))
     return table
 
 
@@ -112,15 +96,11 @@ def time_rules(project: Path, console: Console) -> None:
     """Measure how long it takes to lint all models, and to lint one model of 200 lines."""
     files = sorted((project / "models").glob("m*.sql"))
     texts = [file.read_text() for file in files]
-    rows = [
-        ("one sqlfluff rule", "LT15"),
-        ("the rules of this package", "spark_bucketing"),
-        ("all rules", "all"),
-    ]
+    rows = {"one sqlfluff rule": "LT15", "the rules of this package": "spark_bucketing", "all rules": ""}
     table = Table("rules", f"{len(texts)} models, one process", "one model of 200 lines")
     long = _long(texts[0])
-    for name, rules in rows:
-        one = linter(project, rules) if rules != "all" else linter(project, "")
+    for name, rules in rows.items():
+        one = linter(project, rules)
         one.lint_string(texts[0], fname=str(files[0]))
         begin = time.perf_counter()
         for file, text in zip(files, texts, strict=True):
@@ -137,6 +117,9 @@ def time_rules(project: Path, console: Console) -> None:
 
 def _time_rules_alone(project: Path, file: Path, text: str) -> float:
     """Return the seconds that the rules take, excluding the time that sqlfluff takes to render and parse the SQL."""
+    # Rules must not be imported before sqlfluff has loaded its plugins.
+    from spark_bucketing.sqlfluff_plugin.rules.rule import examine
+
     rendered = linter(project, "spark_bucketing").render_string(text, str(file), FluffConfig(overrides=SPARK), "utf-8")
     known = project_of(file, f"{project}/{MANIFEST}")
     begin = time.perf_counter()

@@ -12,6 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from bench_project import model, profile, write_files
+
 _SHUFFLING = ("limit", "repartition", "distribute")
 COLUMNS = ("k", "g", "d", "v", "w")
 
@@ -44,31 +46,22 @@ def write_project(folder: Path, models: int, seed: int) -> None:
     """Write a project for an embedded Spark, with the given number of models and with the views that they read."""
     random = Random(seed)  # noqa: S311  (no secret)
     sources = _sources()
-    (folder / "models").mkdir(parents=True)
-    (folder / "dbt_project.yml").write_text(json.dumps({"name": "shop", "profile": "shop"}))
-    target = {"type": "spark", "method": "session", "host": "NA", "schema": "shop", "threads": 1}
-    (folder / "profiles.yml").write_text(json.dumps({"shop": {"target": "t", "outputs": {"t": target}}}))
     tables = [source.entry for source in sources]
     described = {"version": 2, "sources": [{"name": "raw", "schema": "raw", "tables": tables}]}
-    (folder / "models" / "sources.yml").write_text(json.dumps(described))
+    files = {
+        "dbt_project.yml": json.dumps({"name": "shop", "profile": "shop"}),
+        "profiles.yml": profile("shop", "shop"),
+        "models/sources.yml": json.dumps(described),
+    }
     for source in sources:
-        _write(
-            folder, f"view_{source.name}", "view", f"select k, g, d, v, w\nfrom {_read(source)}\nwhere w is not null"
-        )
+        view = f"\nselect k, g, d, v, w\nfrom {_read(source)}\nwhere w is not null"
+        files[f"models/view_{source.name}.sql"] = model(view, materialized="view")
     for number in range(models):
         # Every second model follows the best practices, so few rules should report violations in it.
         tidy = number % 2 == 1
-        _write(
-            folder,
-            f"m{number:04}",
-            "table",
-            _model(random, _compatible_sources(sources) if tidy else sources, tidy=tidy),
-        )
-
-
-def _write(folder: Path, name: str, materialized: str, sql: str) -> None:
-    text = f"{{{{ config(materialized='{materialized}') }}}}\n\n{sql}\n"
-    (folder / "models" / f"{name}.sql").write_text(text)
+        query = _query(random, _compatible_sources(sources) if tidy else sources, tidy=tidy)
+        files[f"models/m{number:04}.sql"] = model(f"\n{query}", materialized="table")
+    write_files(folder, files)
 
 
 def _sources() -> list[Source]:
@@ -136,7 +129,7 @@ def _condition(random: Random, left: str, right: str) -> str:
     return random.choices(list(choices), list(choices.values()))[0]
 
 
-def _model(random: Random, sources: Sequence[Source], *, tidy: bool) -> str:
+def _query(random: Random, sources: Sequence[Source], *, tidy: bool) -> str:
     """Return a query over up to three inputs: a join, an aggregate, a window or a projection, with or without CTEs.
 
     With `tidy`, the keys of all joins and groupings include k, and the query contains no other shuffle.

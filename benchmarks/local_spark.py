@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +16,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
-    """Start an embedded Spark session with its warehouse and metastore in this directory."""
+def session(folder: Path, settings: Mapping[str, str], *, extension: bool = True) -> SparkSession:
+    """Start an embedded Spark session with its warehouse and metastore in this directory.
+
+    Args:
+        folder: directory for the warehouse and the metastore.
+        settings: settings that override the default settings.
+        extension: whether the session has the session extension.
+    """
     spark = open_session(
         {
             "spark.ui.enabled": "false",
@@ -25,6 +33,7 @@ def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
             "spark.hadoop.hive.downloaded.resources.dir": str(folder / "resources"),
             "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
             "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder}",
+            **(extension_settings(build_jar()) if extension else {}),
             **settings,
         }
     )
@@ -32,21 +41,25 @@ def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
     return spark
 
 
-def extended_session(folder: Path, memory: str, shuffle_partitions: int) -> SparkSession:
-    """Start a session with the extension on two cores, whose metastore does not wait for the disk.
+@contextmanager
+def temporary_session(
+    memory: str, settings: Mapping[str, str], *, extension: bool = True, durable: bool = False
+) -> Iterator[tuple[SparkSession, Path]]:
+    """Start a session on two cores, and yield it with the directory of its warehouse, which is deleted afterwards.
 
     Args:
-        folder: directory for the warehouse and the metastore.
         memory: heap of the driver, e.g. `4g`.
-        shuffle_partitions: number of tasks after a shuffle.
+        settings: further settings.
+        extension: whether the session has the session extension.
+        durable: whether the metastore waits for the disk.
     """
-    return session(
-        folder,
-        {
-            **extension_settings(build_jar()),
+    with tempfile.TemporaryDirectory() as name:
+        options = f"-Dderby.system.home={name} -Djava.io.tmpdir={name}"
+        two_cores = {
             "spark.master": "local[2]",
             "spark.driver.memory": memory,
-            "spark.sql.shuffle.partitions": str(shuffle_partitions),
-            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Dderby.system.durability=test",
-        },
-    )
+            "spark.driver.extraJavaOptions": options if durable else f"{options} -Dderby.system.durability=test",
+        }
+        spark = session(Path(name), {**two_cores, **settings}, extension=extension)
+        yield spark, Path(name)
+        spark.stop()

@@ -1,4 +1,4 @@
-"""Measure the run time, Exchanges, Sorts and memory use of queries.
+"""Measure the run time, Exchanges, Sorts and memory use of the queries of the join benchmark.
 
 The variants of a query run alternately, so that other load on the machine affects all of them equally.
 """
@@ -12,11 +12,64 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from join_queries import QUERIES, SCANS, VARIANTS, Variant
 from tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
+
+JOIN = "join {orders} on l_orderkey = o_orderkey"
+SUMS = "select count(*), sum(l_extendedprice), max(o_orderdate)"
+
+# The text of each query, and the tables that it joins with orders. {name} stands for the table with that name in the
+# tested layout.
+QUERIES: dict[str, tuple[str, Sequence[str]]] = {
+    "join": (f"{SUMS} from {{lineitem}} {JOIN}", ["lineitem"]),
+    "join, group by the key": (
+        "select count(*), sum(total) from (select o_orderkey, sum(l_extendedprice) as total"
+        f" from {{lineitem}} {JOIN} group by o_orderkey)",
+        ["lineitem"],
+    ),
+    "join, group by a superset of the key": (
+        "select count(*), sum(total) from (select o_orderkey, o_orderdate, sum(l_extendedprice) as total"
+        f" from {{lineitem}} {JOIN} group by o_orderkey, o_orderdate)",
+        ["lineitem"],
+    ),
+    "one-to-many: 64 buckets against 16": (f"{SUMS} from {{lineitem_fine}} {JOIN}", ["lineitem_fine"]),
+    "union of two tables, joined": (
+        f"{SUMS} from (select * from {{lineitem_old}} union all select * from {{lineitem_new}}) {JOIN}",
+        ["lineitem_old", "lineitem_new"],
+    ),
+    "seven partitions, joined": (f"{SUMS} from {{lineitem_years}} {JOIN}", ["lineitem_years"]),
+}
+
+
+def _scan_query(lineitems: Sequence[str]) -> str:
+    """Return the lower bound of a query: it scans and sums the same columns of orders and of these tables."""
+    sums = [f"(select count(l_orderkey), sum(l_extendedprice) from {{{name}}})" for name in lineitems]
+    orders = "(select count(o_orderkey), max(o_orderdate) from {orders})"
+    return f"select * from {' cross join '.join([*sums, orders])}"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A variant of the benchmark: the layout of the tables, with or without the extension, or a scan of the inputs."""
+
+    name: str
+    layout: str
+    extension: bool = False
+    scan: bool = False
+
+
+VARIANTS = (
+    Variant("unbucketed tables", "plain"),
+    Variant("Spark layout, stock", "spark"),
+    Variant("Spark layout, extension", "spark", extension=True),
+    Variant("Hive layout, stock", "hive"),
+    Variant("Hive layout, extension", "hive", extension=True),
+    Variant("Hive layout, scan only", "hive", scan=True),
+)
+BASELINE = VARIANTS[0]
+SCANNED = VARIANTS[-1].name
 
 
 class WrongRowsError(Exception):
@@ -52,11 +105,11 @@ def measure(spark: SparkSession, repetitions: int) -> dict[str, dict[str, Measur
         WrongRowsError: two variants returned different rows.
     """
     results = {query: {variant.name: Measured() for variant in VARIANTS} for query in QUERIES}
-    for query, text in QUERIES.items():
+    for query, (text, lineitems) in QUERIES.items():
         expected = None
         for repetition in range(repetitions + 1):
             for variant in VARIANTS:
-                sql = _sql(SCANS[query] if variant.scan else text, variant)
+                sql = _sql(_scan_query(lineitems) if variant.scan else text, variant)
                 rows, seconds = _run(spark, variant, sql, results[query][variant.name])
                 expected = expected or rows
                 if rows != expected and not variant.scan:

@@ -14,13 +14,12 @@ import argparse
 import re
 import shutil
 import statistics
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_project import location, model, run, write_project
-from local_spark import extended_session
+from local_spark import temporary_session
 from rich.console import Console
 from rich.table import Table
 
@@ -28,14 +27,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KEYS = ["p", "o", "id"]
+MERGE = {"materialized": "organized_incremental", "incremental_strategy": "merge", "unique_key": KEYS}
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
-    "merge": {"materialized": "organized_incremental", "incremental_strategy": "merge", "unique_key": KEYS},
-    "merge, unchecked": {
-        "materialized": "organized_incremental",
-        "incremental_strategy": "merge",
-        "unique_key": KEYS,
-        "merge_checks": False,
-    },
+    "merge": MERGE,
+    "merge, unchecked": {**MERGE, "merge_checks": False},
     "affected partitions": {"materialized": "organized_incremental", "incremental_strategy": "insert_overwrite"},
     "whole table": {"materialized": "organized_table"},
 }
@@ -62,9 +57,7 @@ def main() -> None:
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="variants to run")
     parser.add_argument("--runs", type=int, default=3, help="number of runs of each variant")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        spark = extended_session(folder, "4g", 16)
+    with temporary_session("4g", {"spark.sql.shuffle.partitions": "16"}) as (spark, folder):
         project = _project(folder / "bench", options)
         spark.sql("create schema bench")
         spark.sql(
@@ -77,7 +70,6 @@ def main() -> None:
         spark.sql("drop view bench.delta")
         for first, delta in enumerate(options.deltas):
             Console(width=120).print(_run_merges(spark, project, options, delta, first * options.runs))
-        spark.stop()
 
 
 def _copy(spark: SparkSession, table: str, copy: str) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import statistics
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -23,12 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_project import location, model, run, write_project
-from local_spark import session
+from local_spark import temporary_session
 from rich.console import Console
 from rich.table import Table
-
-from spark_bucketing.extension.build import build_jar
-from spark_bucketing.extension.settings import extension_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -216,10 +212,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000, help="number of rows per partition")
     parser.add_argument("--repetitions", type=int, default=5, help="number of changes for each number of partitions")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        small = {"spark.master": "local[2]", "spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "4"}
-        spark = session(folder, {**small, **extension_settings(build_jar())})
+    with temporary_session("2g", {"spark.sql.shuffle.partitions": "4"}, durable=True) as (spark, folder):
         spark.sql("create schema bench")
         table = Table(*TITLES, title="Milliseconds (medians; maximum for one directory) and results of readers")
         variants: dict[str, Callable[[SparkSession, Path, int, argparse.Namespace], Observations]] = {
@@ -231,7 +224,6 @@ def main() -> None:
             for partitions in options.partitions:
                 table.add_row(variant, f"{partitions}", *_cells(replaced(spark, folder, partitions, options)))
         Console(width=150).print(table)
-        spark.stop()
 
 
 TITLES = ("", "partitions", "statement", "commit", "one folder", "files missing", "files twice", *READERS)

@@ -9,22 +9,19 @@ Therefore, every partition is sealed, and listing a link takes as long as listin
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import re
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_project import in_new_process
 from local_spark import session
-
-from spark_bucketing.extension.build import build_jar
-from spark_bucketing.extension.settings import extension_settings
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from cluster import HOST, Cluster, cluster, missing
@@ -158,9 +155,9 @@ def _plan(spark: SparkSession, sql: str) -> tuple[float, str]:
     return time.perf_counter() - start, plan
 
 
-def measure(folder: Path, settings: Mapping[str, str], service: Path) -> dict[str, Planned]:
+def measure(folder: Path, settings: Mapping[str, str], service: Path, extension: bool) -> dict[str, Planned]:
     """Plan each query twice in a new Spark session with these settings."""
-    spark = session(folder, settings)
+    spark = session(folder, settings, extension=extension)
     _plan(spark, "select count(*) from big.u")
     measured = {}
     for name, condition in QUERIES.items():
@@ -173,12 +170,6 @@ def measure(folder: Path, settings: Mapping[str, str], service: Path) -> dict[st
     return measured
 
 
-def _in_subprocess(function: Callable[..., Any], *arguments: object) -> Any:
-    """Call a function in a new process, which starts its own Spark."""
-    with multiprocessing.get_context("spawn").Pool(1) as processes:
-        return processes.apply(function, arguments)
-
-
 def main() -> None:
     """Print one line for each query and variant."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -187,14 +178,13 @@ def main() -> None:
     arguments = parser.parse_args()
     if lacking := missing():
         sys.exit(lacking)
-    extension = extension_settings(build_jar())
     with cluster(names=("postgres", "metastore")) as made:
         folder, common = made.folder / "planning", settings(made)
-        _in_subprocess(make_tables, folder, common | extension, arguments.files)
+        in_new_process(make_tables, folder, common, arguments.files)
         copy_partition(made, arguments.partitions)
         print(f"{arguments.partitions} partitions of {arguments.files} files")
-        for variant, own in {"stock": {}, "extension": extension}.items():
-            for name, planned in _in_subprocess(measure, folder, common | own, made.folder / "tmp").items():
+        for variant, extension in {"stock": False, "extension": True}.items():
+            for name, planned in in_new_process(measure, folder, common, made.folder / "tmp", extension).items():
                 asked = ", ".join(f"{call} {number}" for call, number in planned.calls.most_common())
                 first, second = planned.seconds
                 print(

@@ -9,17 +9,14 @@ from __future__ import annotations
 import argparse
 import shutil
 import statistics
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from local_spark import session
+from local_spark import temporary_session
 from rich.console import Console
 from rich.table import Table
 
-from spark_bucketing.extension.build import build_jar
-from spark_bucketing.extension.settings import extension_settings
 from spark_bucketing.session import SessionStatements
 from spark_bucketing.table.file_statistics import organized_table, repair_file_statistics
 from spark_bucketing.table.warehouse import Warehouse
@@ -68,15 +65,8 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=20_000, help="number of files")
     parser.add_argument("--runs", type=int, default=5, help="number of timed runs of each query")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        settings = {
-            "spark.master": "local[2]",
-            **extension_settings(build_jar()),
-            "spark.sql.adaptive.enabled": "false",
-            "spark.driver.memory": "3g",
-        }
-        spark = session(Path(folder), settings)
-        mapped = make(spark, Path(folder), arguments.files)
+    with temporary_session("3g", {"spark.sql.adaptive.enabled": "false"}, durable=True) as (spark, folder):
+        mapped = make(spark, folder, arguments.files)
         least = arguments.files // PARTITIONS * ROWS_OF_FILE // 2
         select = "select count(*), max(v), sum(o) from t"
         queries = {

@@ -12,17 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import local_spark
-from join_queries import BASELINE, SCANNED, VARIANTS
-from measurement import Measured, measure, measure_planning
-from rewrites import time_rewrites
+from measurement import BASELINE, SCANNED, VARIANTS, Measured, measure, measure_planning
 from rich.bar import Bar
 from rich.console import Console
 from rich.table import Table
 from tables import create, generate, many_partitions
-from writes import time_writes
-
-from spark_bucketing.extension.build import build_jar
-from spark_bucketing.extension.settings import extension_settings
+from writes import time_rewrites, time_writes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +40,6 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="folder for data, tables and results")
     options = parser.parse_args()
     folder = options.folder.absolute() / f"scale-{options.scale:g}"
-    folder.mkdir(parents=True, exist_ok=True)
     generate(folder, options.scale)
     spark = session(folder, dict(pair.split("=", 1) for pair in options.conf))
     create(spark, folder)
@@ -75,7 +69,7 @@ def session(folder: Path, settings: dict[str, str]) -> SparkSession:
         "spark.sql.shuffle.partitions": "16",
         "spark.sql.autoBroadcastJoinThreshold": "-1",
     }
-    return local_spark.session(folder, {**extension_settings(build_jar()), **large, **settings})
+    return local_spark.session(folder, {**large, **settings})
 
 
 def _table(results: dict[str, dict[str, Measured]], options: argparse.Namespace) -> Table:

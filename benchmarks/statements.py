@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_project import location, model, run_all, write_project
-from local_spark import extended_session
+from local_spark import temporary_session
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -87,9 +86,8 @@ def main() -> None:
     parser.add_argument("--extension", choices=KINDS, help="run only with the extension on or off")
     parser.add_argument("--output", type=Path, help="write the results to this JSON file")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        spark = extended_session(Path(folder), "2g", 4)
-        figures = _measure(spark, Path(folder), options)
+    with temporary_session("2g", {"spark.sql.shuffle.partitions": "4"}) as (spark, folder):
+        figures = _measure(spark, folder, options)
         console = Console(width=140)
         console.print(_table(figures, options.rows))
         if options.show:
@@ -97,19 +95,10 @@ def main() -> None:
                 for kind, seen in kinds.items():
                     console.print(f"\n{name}, extension {kind}")
                     for number, statement in enumerate(seen.statements, 1):
-                        console.print(
-                            Text(f"  {number:2} {statement}"),
-                            overflow="ellipsis",
-                            no_wrap=True,
-                        )
+                        console.print(Text(f"  {number:2} {statement}", overflow="ellipsis", no_wrap=True))
         if options.output:
-            options.output.write_text(
-                json.dumps(
-                    {n: {k: vars(s) for k, s in w.items()} for n, w in figures.items()},
-                    indent=2,
-                )
-            )
-        spark.stop()
+            raw = {name: {kind: vars(seen) for kind, seen in kinds.items()} for name, kinds in figures.items()}
+            options.output.write_text(json.dumps(raw, indent=2))
 
 
 def _project(folder: Path, config: Mapping[str, Any], rows: int) -> Path:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench_project import location
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -32,10 +34,11 @@ def generate(folder: Path, scale: float, names: Sequence[str] = ("orders", "line
     """Write TPC-H tables as Parquet files, except tables whose files already exist.
 
     Args:
-        folder: target folder, with one file per table.
+        folder: target folder, which may not exist yet, with one file per table.
         scale: TPC-H scale factor. At scale 1, lineitem has 6 million rows.
         names: names of the tables, including lineitem.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "lineitem.parquet").exists():
         command = [str(Path(sys.executable).parent / "tpchgen-cli"), "parquet", "--scale-factor", str(scale)]
         subprocess.run([*command, "--tables", ",".join(names), "--output-dir", str(folder)], check=True)
@@ -78,8 +81,7 @@ def many_partitions(spark: SparkSession, table: str, partitions: int, *buckets: 
         f"create table {table} (k bigint, v bigint) partitioned by (p int)"
         f" {clustered.format(buckets[0])} stored as parquet"
     )
-    location = spark.sql(f"describe extended {table}").where("col_name = 'Location'").collect()[0].data_type
-    root = Path(location.removeprefix("file:"))
+    root = location(spark, table)
     each = partitions // len(buckets)
     for kind, number in enumerate(buckets):
         if kind:

@@ -19,11 +19,11 @@ from rich.console import Console
 from rich.table import Table
 from run import session
 from tables import generate
+from tpch_project import CASES, queries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CASES = Path(__file__).parents[1] / "tests" / "cases" / "tpch"
 DATABASE = "tpch"
 INPUTS: dict[str, dict[str, str]] = {
     "whole": {},
@@ -55,13 +55,12 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="folder for data, tables and results")
     options = parser.parse_args()
     folder = options.folder.absolute() / f"tpch-{options.scale:g}"
-    folder.mkdir(parents=True, exist_ok=True)
     described = yaml.safe_load((CASES / "tables.yml").read_text())
     generate(folder, options.scale, list(described["tables"]))
     spark = session(folder, {"spark.sql.autoBroadcastJoinThreshold": "10485760"})
     _create(spark, folder, described, options.layout)
-    queries = {path.stem: path.read_text() for path in sorted(CASES.glob("q*.sql"))}
-    chosen = {name: queries[name] for name in options.queries or queries}
+    texts = queries()
+    chosen = {name: texts[name] for name in options.queries or texts}
     console = Console(width=150)
     results = {}
     for name in options.inputs:

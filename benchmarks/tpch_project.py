@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
+from bench_project import ROOT, profile, use_package, write_files
 from sqlglot import exp, parse_one
 
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
 
-ROOT = Path(__file__).parents[1]
 CASES = ROOT / "tests" / "cases" / "tpch"
 # Schemas of the tables before and after the advice.
 VARIANTS = {"before": "tpch", "after": "tpch_advised"}
@@ -56,13 +56,14 @@ def layouts() -> dict[str, dict[str, dict[str, object]]]:
     }
 
 
-def make_project(folder: Path, data: Path, more: Mapping[str, str]) -> None:
+def make_project(folder: Path, data: Path, more: Mapping[str, str], comment: str = "") -> None:
     """Write the project without buckets to before/, and write its profiles next to that directory.
 
     Args:
         folder: absolute path of the directory for the tables and the metastore; the function deletes its contents.
         data: directory with a Parquet file for each table.
-        more: Spark settings that override the default settings.
+        more: Spark settings that override the default settings. `{variant}` stands for the name of the variant.
+        comment: the project's query comment, or an empty text for dbt's own comment.
     """
     shutil.rmtree(folder, ignore_errors=True)
     names = table_names()
@@ -71,10 +72,10 @@ def make_project(folder: Path, data: Path, more: Mapping[str, str]) -> None:
         "profile": "tpch",
         "on-run-start": "{{ raw_tables() }}",
         "models": {"tpch": {"+materialized": "table", "+file_format": "parquet"}},
+        **({"query-comment": comment} if comment else {}),
     }
     files = {
         "dbt_project.yml": json.dumps(project),
-        "packages.yml": json.dumps({"packages": [{"local": str(ROOT)}]}),
         "macros/raw_tables.sql": _RAW.replace("TABLES", repr(names)).replace("FOLDER", str(data)),
         "models/sources.yml": json.dumps(
             {"sources": [{"name": "raw", "schema": "default", "tables": [{"name": name} for name in names]}]}
@@ -82,24 +83,12 @@ def make_project(folder: Path, data: Path, more: Mapping[str, str]) -> None:
     }
     files |= {f"models/tables/{name}.sql": f"select * from {{{{ source('raw', '{name}') }}}}\n" for name in names}
     files |= {f"models/queries/{name}.sql": _with_refs(text, names) for name, text in queries().items()}
-    files = {f"before/{name}": text for name, text in files.items()}
-    settings = {**_settings(folder), **more}
-    files |= {
-        f"profile-{variant}/profiles.yml": json.dumps(_profile(schema, settings))
-        for variant, schema in VARIANTS.items()
-    }
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+    write_files(folder / "before", files)
+    use_package(folder / "before")
+    for variant, schema in VARIANTS.items():
+        settings = _settings(folder) | {key: value.replace("{variant}", variant) for key, value in more.items()}
+        write_files(folder / f"profile-{variant}", {"profiles.yml": profile("tpch", schema, settings)})
     (folder / "local").mkdir()
-    packages = folder / "before" / "dbt_packages"
-    packages.mkdir()
-    (packages / "spark_bucketing").symlink_to(ROOT)
-
-
-def _profile(schema: str, settings: Mapping[str, str]) -> dict[str, object]:
-    output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
-    return {"tpch": {"target": "t", "outputs": {"t": {**output, "server_side_parameters": settings}}}}
 
 
 def _settings(folder: Path) -> dict[str, str]:

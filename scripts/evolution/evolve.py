@@ -15,8 +15,7 @@ import os
 import subprocess
 import sys
 
-from answers import plan_lines
-from showcase import ROOT, Showcase, WrongRowsError
+from showcase import ROOT, Showcase, WrongRowsError, plan_lines
 from steps import OTHERS, QUERIES, STEPS, Step, month_name
 
 from spark_bucketing.errors import BucketingError

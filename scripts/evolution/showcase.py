@@ -1,4 +1,4 @@
-"""Copy the showcase, edit the model in the copy, and run it."""
+"""Copy the showcase, edit the model in the copy, run it, and query its table."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from answers import Answer, ask, difference
 from steps import KEYS, Step, month_name
 
 from spark_bucketing.errors import ProjectError, TableError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
+from spark_bucketing.plan import PhysicalPlan, PlanNode, parse_plan
 from spark_bucketing.plan.planner import PLAN_SETTINGS
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.report.output import console_on
 from spark_bucketing.report.table_specs import print_specs
-from spark_bucketing.session import SessionStatements, open_session
+from spark_bucketing.session import SessionStatements, open_session, setting, spark_call
 from spark_bucketing.table.metadata import merging_of, read_table
 from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.units import count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,10 +40,67 @@ MODEL = Path("models", "marts", f"{NAME}.sql")
 TABLE = f"{SCHEMA}.{NAME}"
 # This condition replaces the model's own condition. The command line names the months to write.
 CONDITION = """where flight_month in ('{{ var("months") | join("', '") }}')"""
+Rows = Counter[tuple[Any, ...]]
 
 
 class WrongRowsError(Exception):
     """A query over the table returned different rows from the same query over the CSV files."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The distinct rows of a query's result, with the number of times that each occurs, and its plan."""
+
+    rows: Rows
+    plan: PhysicalPlan
+
+    @property
+    def shuffles_and_sorts(self) -> str:
+        """Return the numbers of Exchanges and Sorts as text."""
+        operators = Counter(node.operator for node in self.plan.walk())
+        return f"{operators['Exchange']} Exchange, {operators['Sort']} Sort"
+
+
+def ask(spark: SparkSession, query: str, extension: bool) -> Answer:
+    """Run a query, either with the extension or on stock Spark.
+
+    Raises:
+        SparkError: the query fails.
+    """
+    with setting(spark, "spark.bucketing.enabled", str(extension).lower()), spark_call(""):
+        frame = spark.sql(query)
+        rows = Counter(map(tuple, frame.collect()))
+        jvm: Any = spark.sparkContext._jvm
+        formatted = jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")
+        # All rows have been collected, so adaptive execution has its final plan.
+        return Answer(rows, parse_plan(frame._jdf.queryExecution().explainString(formatted)))
+
+
+def difference(found: Rows, expected: Rows) -> str:
+    """Describe how many rows are extra or missing, and show an example of each."""
+    parts = ((found - expected, "too many"), (expected - found, "missing"))
+    return "; ".join(f"{count(rows.total(), 'row')} {what}, such as {next(iter(rows))}" for rows, what in parts if rows)
+
+
+def plan_lines(node: PlanNode) -> Iterator[str]:
+    """Yield the joins, aggregates, Exchanges, Sorts and scans of a plan, one per line.
+
+    The line of a scan includes what EXPLAIN says about its buckets.
+    """
+    line = None
+    if node.operator == "Scan":
+        said = node.details.get("Bucketed")
+        line = f"Scan {node.table}" + (f", Bucketed: {said}" if said else "")
+    elif node.operator == "Exchange":
+        how = re.sub("#[0-9]+L?", "", node.details["Arguments"])
+        line = f"Exchange {how[: how.index(', ENSURE_REQUIREMENTS')]}"
+    elif re.search("^Sort$|Join|Aggregate", node.operator):
+        line = node.operator
+    if line:
+        yield line
+    for child in node.children:
+        for below in plan_lines(child):
+            yield f"  {below}" if line else below
 
 
 def copy_showcase(folder: Path) -> Path:

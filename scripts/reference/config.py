@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
@@ -109,19 +109,9 @@ def _described(materialized: str) -> str:
 
     The text has no links, because relative links would not work in dbt's docs.
     """
-    rows = (
-        [
-            f"`{name}`",
-            _type(name, key, materialized),
-            _default_of(key),
-            re.sub(r" See \[.*?\]\(.*?\)\.", "", _meaning(key)),
-        ]
-        for name, key in schema.KEYS.items()
-        if materialized in key.taken_by
-    )
-    return re.sub(r"\[(.*?)\]\(.*?\)", r"\1", table(["key", "type", "default", "meaning"], rows)).replace(
-        "see below", "computed"
-    )
+    names = [name for name, key in schema.KEYS.items() if materialized in key.taken_by]
+    text = re.sub(r" See \[.*?\]\(.*?\)\.", "", _rows(names, materialized))
+    return re.sub(r"\[(.*?)\]\(.*?\)", r"\1", text).replace("see below", "computed")
 
 
 def page() -> str:
@@ -133,18 +123,23 @@ def page() -> str:
 
 
 def _table(place: re.Match[str]) -> str:
-    rows = table(["key", "type", "default", "meaning"], _rows(place[2]))
-    return f"{place[1]}\n{rows}\n{place[3]}"
+    return f"{place[1]}\n{_rows(_names(place[2]), place[2])}\n{place[3]}"
 
 
-def _rows(materialized: str) -> Iterator[tuple[str, str, str, str]]:
+def _names(materialized: str) -> Iterator[str]:
+    """Yield the keys of a materialization, without the keys that its base materialization accepts in the same way."""
     base, incremental = (materialized.replace("incremental", "table"), materialized.replace("table", "incremental"))
     for name, key in schema.KEYS.items():
-        kind = _type(name, key, materialized)
         # A key with more choices in the incremental materialization belongs in the table of that materialization.
         of_both = base in key.taken_by and _type(name, key, base) == _type(name, key, incremental)
         if materialized in key.taken_by and of_both == (materialized == base):
-            yield f"`{name}`", kind, _default_of(key), _meaning(key)
+            yield name
+
+
+def _rows(names: Iterable[str], materialized: str) -> str:
+    keys = ((name, schema.KEYS[name]) for name in names)
+    rows = ([f"`{name}`", _type(name, key, materialized), _default_of(key), _meaning(key)] for name, key in keys)
+    return table(["key", "type", "default", "meaning"], rows)
 
 
 def _default_of(key: schema.Key) -> str:

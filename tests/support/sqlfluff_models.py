@@ -29,16 +29,14 @@ def lint(sql: str, manifest: str | None = DEFAULT, path: str = NOWHERE) -> list[
     return [one for one in violations if isinstance(one, SQLLintError)]
 
 
-def slugs(sql: str, manifest: str = DEFAULT, path: str = NOWHERE) -> list[str]:
+def slugs(sql: str) -> list[str]:
     """Return the names of the violated rules without duplicates, in the order of the text."""
-    return list(
-        dict.fromkeys(one.rule_name().rpartition(".")[2].replace("_", "-") for one in lint(sql, manifest, path))
-    )
+    return list(dict.fromkeys(one.rule_name().rpartition(".")[2].replace("_", "-") for one in lint(sql)))
 
 
-def fixed(sql: str, manifest: str = DEFAULT, path: str = NOWHERE) -> str:
+def fixed(sql: str, manifest: str) -> str:
     """Return a text after `sqlfluff fix` has changed it."""
-    return str(linter(manifest).lint_string(sql, fname=path, fix=True).fix_string()[0])
+    return str(linter(manifest).lint_string(sql, fname=NOWHERE, fix=True).fix_string()[0])
 
 
 def model(sql: str, config: Mapping[str, Any]) -> str:

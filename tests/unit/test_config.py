@@ -1,4 +1,4 @@
-"""Tests that the macros, Python and the sqlfluff rules give the same results for all config cases."""
+"""Tests that the macros, Python and the sqlfluff rules give the same results for all config cases and bucket columns."""
 
 from __future__ import annotations
 
@@ -14,15 +14,22 @@ from sqlfluff_models import model, slugs
 from conftest import REPOSITORY
 from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.config.rules import RULES
-from spark_bucketing.config.schema import KEYS, MATERIALIZATIONS
+from spark_bucketing.config.schema import BUCKET_TYPES, KEYS, MATERIALIZATIONS, base_type
 from spark_bucketing.config.validation import Config, validate, validated
 from spark_bucketing.config.values import UNKNOWN, nearest_name
 from spark_bucketing.errors import ProjectError
+from spark_bucketing.spec import VERSION_OF_HASH, are_compatible
 from spark_bucketing.units import SIZE_PATTERN, parse_size
 
 SHARED = REPOSITORY / "tests" / "cases" / "shared"
 CASES: dict[str, dict[str, Any]] = yaml.safe_load((SHARED / "config.yml").read_text())
-COLUMNS = "select 1 as k, 'a' as v, 2 as ds"
+QUERY_CASES: dict[str, dict[str, Any]] = yaml.safe_load((SHARED / "query_config.yml").read_text())
+TYPES = yaml.safe_load((SHARED / "bucket_types.yml").read_text())
+# Types that every layout refuses, each for a different reason.
+PLAIN_REFUSED = ("float", "double", "void")
+SQL = (
+    "select 1 as k, 'a' as v, 2 as ds, timestamp'2024-01-01 00:00:00' as ts, map('a', 1) as m, cast('x' as binary) as b"
+)
 
 
 def of_macros(config: dict[str, Any]) -> dict[str, Any] | str:
@@ -59,7 +66,13 @@ def test_macros_and_python_agree_with_the_case(name: str) -> None:
 def test_lint_agrees_with_the_case(name: str) -> None:
     case = CASES[name]
     expected = case.get("rules", [] if "values" in case else ["invalid-config"])
-    assert slugs(model(COLUMNS, case["config"])) == expected
+    assert slugs(model(SQL, case["config"])) == expected
+
+
+@pytest.mark.parametrize("name", QUERY_CASES)
+def test_contradictions_between_query_and_config_are_reported_before_the_run(name: str) -> None:
+    case = QUERY_CASES[name]
+    assert slugs(model(case.get("sql", SQL), case["config"])) == case["rules"]
 
 
 VALUES = st.one_of(
@@ -133,3 +146,61 @@ def test_check_rejects_the_same_configs_as_a_run(wrong: dict[str, Any]) -> None:
 def test_check_reads_the_tables_of_dbt_spark() -> None:
     spec = configured_layout({"clustered_by": "k", "buckets": "8"}, "table", "m").spec
     assert spec and (spec.num_buckets, spec.sort_columns, spec.bucket_hash) == (8, (), "spark")
+
+
+@pytest.mark.parametrize("case", TYPES, ids=lambda case: case["type"])
+def test_macros_and_python_accept_the_same_types_of_bucket_columns(case: dict[str, Any]) -> None:
+    of_macros = {name: each["types"] for name, each in Macros({}).config_schema()["hashes"].items()}
+    assert set(of_macros) == {*VERSION_OF_HASH, "spark"}
+    for bucket_hash, types in BUCKET_TYPES.items():
+        expected = case["spark" if bucket_hash == "spark" else "hive"]
+        assert (base_type(case["type"]) in types) == (base_type(case["type"]) in of_macros[bucket_hash]) == expected
+
+
+@pytest.mark.parametrize("bucket_hash", BUCKET_TYPES)
+@pytest.mark.parametrize("case", TYPES, ids=lambda case: case["type"])
+def test_run_refuses_other_types_of_bucket_columns(case: dict[str, Any], bucket_hash: str) -> None:
+    validate = Macros({"name": "m", "config": {}}).validate_bucket_type
+    column = {"name": "k", "type": case["type"]}
+    if case["spark" if bucket_hash == "spark" else "hive"]:
+        validate(column, bucket_hash)
+        return
+    with pytest.raises(CompilerError, match=r"Model `m` has an invalid `clustered_by`\.\n  found:    k ") as error:
+        validate(column, bucket_hash)
+    # The Spark layout is a remedy only where it accepts the type.
+    assert ("or bucket_hash='spark'" in str(error.value)) == case["spark"]
+    assert ("with bucket_hash='" in str(error.value)) == (bucket_hash != "spark" and case["type"] not in PLAIN_REFUSED)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "compatible"), [(8, 8, True), (8, 16, True), (24, 8, True), (8, 12, False), (1, 7, True)]
+)
+def test_numbers_of_buckets_are_compatible_if_one_is_a_multiple(one: int, other: int, compatible: bool) -> None:
+    assert are_compatible(one, other) == are_compatible(other, one) == compatible
+
+
+def expected_hash(config: dict[str, Any]) -> Any:
+    """Return the hash that the generic test bucket_spec_matches_config expects for a model with this config."""
+    node = {"name": "m", "config": {"clustered_by": ["k"], "buckets": 8, **config}}
+    macros = Macros({"attached_node": "m"})
+    macros._context["graph"] = {"nodes": {"m": node}}
+    return macros.configured_layout(None)["bucket_hash"]
+
+
+@pytest.mark.parametrize(
+    ("config", "bucket_hash"),
+    [
+        ({"materialized": "bucketed_table"}, "hive"),
+        ({"materialized": "bucketed_table", "bucket_hash": "hive2"}, "hive2"),
+        ({"materialized": "table"}, "spark"),
+        ({"materialized": "table", "bucket_hash": "hive"}, "hive"),
+    ],
+)
+def test_expected_hash_is_the_configured_hash(config: dict[str, Any], bucket_hash: str) -> None:
+    assert expected_hash(config) == bucket_hash
+
+
+@pytest.mark.parametrize("materialized", ["bucketed_table", "table"])
+def test_unknown_hash_is_an_error_and_never_the_spark_hash(materialized: str) -> None:
+    with pytest.raises(CompilerError, match="found:    murmur3"):
+        expected_hash({"materialized": materialized, "bucket_hash": "murmur3"})

@@ -110,24 +110,17 @@ def test_removed_key_is_removed_everywhere(project: Project) -> None:
 
 
 def test_models_can_share_a_properties_file(project: Project) -> None:
-    one = with_properties(project, "models:\n- name: m\n  config: {buckets: 1}\n- name: n\n  config: {buckets: 2}\n")
-    two = project.model("n", "select 2", patch_path="shop://models/shop.yml")
-    changes = [
-        ConfigChange(one, {"buckets": 8}),
-        ConfigChange("model.shop.gone", {}),
-        ConfigChange(two, {"buckets": 16}),
-    ]
+    entry = "- name: {}\n  config: {{buckets: {}}}\n"
+    before = "models:\n" + entry.format("m", 1) + entry.format("same", 4) + entry.format("n", 2)
+    one = with_properties(project, before)
+    same, two = (project.model(name, "select 2", patch_path="shop://models/shop.yml") for name in ("same", "n"))
+    wanted = {one: 8, same: 4, "model.shop.gone": 0, two: 16}
+    changes = [ConfigChange(model, {"buckets": buckets}) for model, buckets in wanted.items()]
     (edit,), (refusal,) = plan_edits(project.folder, project.manifest, changes)
-    assert edit.after == "models:\n- name: m\n  config: {buckets: 8}\n- name: n\n  config: {buckets: 16}\n"
+    assert edit.after == before.replace("buckets: 1", "buckets: 8").replace("buckets: 2", "buckets: 16")
+    # The edit names only the models whose configs it changes.
     assert edit.models == (one, two)
     assert refusal.reason == "The manifest does not contain this model."
-
-
-def test_edit_names_only_the_models_that_it_changes(project: Project) -> None:
-    one = with_properties(project, "models:\n- name: m\n  config: {buckets: 8}\n- name: n\n  config: {buckets: 2}\n")
-    two = project.model("n", "select 2", patch_path="shop://models/shop.yml")
-    changes = [ConfigChange(two, {"buckets": 8}), ConfigChange(one, {"buckets": 8})]
-    assert [edit.models for edit in plan_edits(project.folder, project.manifest, changes)[0]] == [(two,)]
 
 
 def test_refused_model_changes_none_of_its_files(project: Project) -> None:
@@ -259,20 +252,15 @@ def test_edits_keep_permissions_and_are_idempotent(project: Project) -> None:
     assert sorted(path.name for path in file.parent.iterdir()) == ["crlf.sql", "end.sql", "separator.sql"]
 
 
-def test_changed_file_stops_all_edits(project: Project) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("select 2", "has changed since the command read it. No config has been changed"), (None, "cannot be read")],
+)
+def test_changed_or_missing_file_stops_all_edits(project: Project, text: str | None, message: str) -> None:
     edits = several(project)
-    project.write("models/separator.sql", "select 2")
-    with pytest.raises(
-        ProjectError, match=r"`models/separator.sql` has changed since the command read it. No config has been changed"
-    ):
-        apply(project.folder, edits)
-    assert project.read("models/crlf.sql") == edits[0].before
-
-
-def test_missing_file_stops_all_edits(project: Project) -> None:
-    edits = several(project)
-    (project.folder / "models/separator.sql").unlink()
-    with pytest.raises(ProjectError, match=r"`models/separator.sql` cannot be read"):
+    file = project.folder / "models" / "separator.sql"
+    file.unlink() if text is None else file.write_text(text)
+    with pytest.raises(ProjectError, match=f"`models/separator.sql` {message}"):
         apply(project.folder, edits)
     assert project.read("models/crlf.sql") == edits[0].before
 

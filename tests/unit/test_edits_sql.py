@@ -2,8 +2,8 @@
 
 import pytest
 
+from spark_bucketing.edits import sql_config
 from spark_bucketing.edits.config_changes import CannotEditError
-from spark_bucketing.edits.entries import Entries
 from spark_bucketing.edits.sql_config import edit_sql
 
 BUCKETED = {"materialized": "bucketed_table", "clustered_by": ["user_id"], "buckets": 16}
@@ -176,6 +176,6 @@ def test_value_without_a_literal_in_jinja_is_a_type_error() -> None:
     ],
 )
 def test_edit_with_an_unexpected_result_is_refused(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Entries, "edited", lambda *_: wrong)
+    monkeypatch.setattr(sql_config, "_with_arguments", lambda *_: wrong)
     with pytest.raises(CannotEditError):
         edit_sql("{{ config(a=1, c=1) }}x", {"buckets": 8, "c": None})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -47,9 +48,9 @@ def files(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.rglob("*.*") if path.suffix in (".yml", ".sql")}
 
 
-def run(shop: Path, *arguments: str) -> Result:
+def run(shop: Path, *arguments: str, package: Sequence[str] = ("--package", ADDRESS)) -> Result:
     folders = ("--project-dir", str(shop), "--profiles-dir", str(shop))
-    return CliRunner().invoke(main, ["init", *folders, "--package", ADDRESS, *arguments])
+    return CliRunner().invoke(main, ["init", *folders, *package, *arguments])
 
 
 def test_project_is_set_up_and_a_second_run_changes_nothing(shop: Path) -> None:
@@ -121,9 +122,7 @@ def test_existing_package_requires_no_source(shop: Path, entry: str, monkeypatch
         (folder / "dbt_project.yml").write_text("name: spark_bucketing\n")
     packages = f"packages:\n  - {entry}\n"
     (shop / "packages.yml").write_text(packages)
-    folders = ("--project-dir", str(shop), "--profiles-dir", str(shop))
-    asked = ("--model", "orders", "--clustered-by", "customer_id", "--yes")
-    result = CliRunner().invoke(main, ["init", *folders, *asked])
+    result = run(shop, "--model", "orders", "--clustered-by", "customer_id", "--yes", package=())
     assert result.exit_code == 0, result.output
     assert (shop / "packages.yml").read_text() == packages and "bucketed_table" in files(shop)["orders.sql"]
 

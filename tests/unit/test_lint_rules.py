@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -73,53 +74,45 @@ def test_rule_names_match_the_reasons_of_check() -> None:
     assert slugs - {reason.slug for reason in EVERY_REASON} == OWN
 
 
-TPCH = REPOSITORY / "tests" / "cases" / "tpch"
-DESCRIBED: dict[str, Any] = yaml.safe_load((TPCH / "tables.yml").read_text())
+def node(name: str, columns: str, **spec: Any) -> dict[str, Any]:
+    """Return the entry of a table for the manifest; the table is bucketed if the spec has bucket columns."""
+    types = dict(part.strip().split(None, 1) for part in columns.split(";"))
+    config = {"materialized": "bucketed_table", **spec} if spec["clustered_by"] else {"materialized": "table"}
+    return {"name": name, "columns": types, "config": config}
 
 
-def _tpch_manifest(file: Path, layout: str) -> str:
-    how = DESCRIBED["layouts"][layout]
-    nodes = []
-    for name, table in DESCRIBED["tables"].items():
-        columns = dict(part.split() for part in table["columns"].split(";"))
-        column, buckets = how["buckets"].get(name, (None, None))
-        config = {
-            "materialized": "bucketed_table",
-            "clustered_by": [column],
-            "buckets": buckets,
-            "bucket_hash": how["hash"],
-        }
-        nodes.append({"name": name, "columns": columns, "config": config if column else {"materialized": "table"}})
-    write_manifest(file, nodes)
-    return str(file)
+def findings(files: Iterable[Path], manifest: str) -> dict[str, list[str]]:
+    """Return the descriptions of the violations in each file that has any."""
+    found = {file.stem: [one.desc() for one in lint(file.read_text(), manifest)] for file in sorted(files)}
+    return {name: said for name, said in found.items() if said}
 
 
 @pytest.mark.parametrize(
     "layout", ["spark", "mixed_hive", *(pytest.param(name, marks=pytest.mark.long) for name in ("hive", "mixed"))]
 )
 def test_no_findings_in_tpch(tmp_path: Path, layout: str) -> None:
-    manifest = _tpch_manifest(tmp_path / "manifest.json", layout)
-    found = {
-        path.stem: [one.desc() for one in lint(path.read_text(), manifest)] for path in sorted(TPCH.glob("q*.sql"))
-    }
-    assert {name: said for name, said in found.items() if said} == {}
+    tpch = REPOSITORY / "tests" / "cases" / "tpch"
+    described = yaml.safe_load((tpch / "tables.yml").read_text())
+    how = described["layouts"][layout]
+    nodes = []
+    for name, table in described["tables"].items():
+        column, buckets = how["buckets"].get(name, (None, None))
+        spec = {"clustered_by": column and [column], "buckets": buckets, "bucket_hash": how["hash"]}
+        nodes.append(node(name, table["columns"], **spec))
+    write_manifest(tmp_path / "manifest.json", nodes)
+    assert findings(tpch.glob("q*.sql"), str(tmp_path / "manifest.json")) == {}
 
 
 def test_no_findings_in_the_showcase(tmp_path: Path) -> None:
     """Lint the showcase models with the configs in their files."""
-    models = sorted((REPOSITORY / "models").rglob("*.sql"))
+    models = list((REPOSITORY / "models").rglob("*.sql"))
     nodes: list[dict[str, Any]] = []
     for file in models:
-        calls = config_calls(file.read_text())
         kind = "view" if file.parent.name == "staging" else "table"
-        nodes.append(
-            {"name": file.stem, "raw_code": file.read_text(), "config": {"materialized": kind, **calls.values}}
-        )
+        config = {"materialized": kind, **config_calls(file.read_text()).values}
+        nodes.append({"name": file.stem, "raw_code": file.read_text(), "config": config})
     write_manifest(tmp_path / "manifest.json", nodes)
-    found = {
-        file.stem: [one.desc() for one in lint(file.read_text(), str(tmp_path / "manifest.json"))] for file in models
-    }
-    assert {name: said for name, said in found.items() if said} == {}
+    assert findings(models, str(tmp_path / "manifest.json")) == {}
     assert sum("bucketed" in str(node["config"]["materialized"]) for node in nodes) > 5
 
 
@@ -128,14 +121,8 @@ def test_no_findings_where_check_finds_nothing(tmp_path: Path) -> None:
     folder = REPOSITORY / "tests" / "cases"
     nodes = []
     for name, table in yaml.safe_load((folder / "tables.yml").read_text()).items():
-        columns = dict(part.strip().split(None, 1) for part in table["columns"].split(";"))
-        spec = {
-            "clustered_by": table.get("by"),
-            "buckets": table.get("buckets"),
-            "bucket_hash": table.get("hash", "spark"),
-        }
-        config = {"materialized": "bucketed_table", **spec} if table.get("by") else {"materialized": "table"}
-        nodes.append({"name": name, "columns": columns, "config": config})
+        by, buckets, bucket_hash = table.get("by"), table.get("buckets"), table.get("hash", "spark")
+        nodes.append(node(name, table["columns"], clustered_by=by, buckets=buckets, bucket_hash=bucket_hash))
     write_manifest(tmp_path / "manifest.json", nodes)
     cases = [case for file in sorted(folder.glob("*-*.yml")) for case in yaml.safe_load(file.read_text())]
     clean = {case["sql"] for case in cases if not any(": " in str(operator) for operator in case.get("operators", []))}
@@ -148,56 +135,57 @@ def test_no_findings_where_check_finds_nothing(tmp_path: Path) -> None:
     assert {sql: said for sql, said in found.items() if said} == {}
 
 
-@pytest.mark.parametrize("text", ["{", '{"metadata": {}}', None])
-def test_unreadable_manifest_causes_one_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str | None
-) -> None:
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """Create a dbt project without models."""
+    (tmp_path / "models").mkdir()
     (tmp_path / "dbt_project.yml").write_text("name: shop")
+    return tmp_path
+
+
+def lint_in(shop: Path, text: str, *, manifest: bool = True) -> list[SQLLintError]:
+    """Lint the text of the model `m` with the project's manifest."""
+    return lint(text, str(shop / "manifest.json") if manifest else None, str(shop / "models" / "m.sql"))
+
+
+UNCOUNTED = "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\nselect 1 as k\n"
+
+
+@pytest.mark.parametrize("text", ["{", '{"metadata": {}}', None])
+def test_unreadable_manifest_causes_one_warning(shop: Path, caplog: pytest.LogCaptureFixture, text: str | None) -> None:
     if text is not None:
-        (tmp_path / "manifest.json").write_text(text)
-    model = "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\nselect 1 as k\n"
+        (shop / "manifest.json").write_text(text)
     with caplog.at_level("WARNING", "sqlfluff.rules"):
         for _ in range(2):
-            found = lint(model, str(tmp_path / "manifest.json"), str(tmp_path / "models" / "m.sql"))
-            assert [one.rule_name() for one in found] == ["spark_bucketing.missing_buckets"]
+            assert [one.rule_name() for one in lint_in(shop, UNCOUNTED)] == ["spark_bucketing.missing_buckets"]
     assert len([one for one in caplog.messages if "manifest.json" in one]) == 1
 
 
-def test_manifest_can_be_disabled(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "dbt_project.yml").write_text("name: shop")
-    model = "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\nselect 1 as k\n"
+def test_manifest_can_be_disabled(shop: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("WARNING", "sqlfluff.rules"):
-        found = lint(model, None, str(tmp_path / "models" / "m.sql"))
+        found = lint_in(shop, UNCOUNTED, manifest=False)
     assert [one.rule_name() for one in found] == ["spark_bucketing.missing_buckets"]
     assert caplog.messages == []
 
 
-def test_file_overrides_the_config_of_the_manifest(tmp_path: Path) -> None:
-    (tmp_path / "models").mkdir()
-    (tmp_path / "dbt_project.yml").write_text("name: shop")
+def test_file_overrides_the_config_of_the_manifest(shop: Path) -> None:
     old = "{{ config(buckets=4) }}\nselect 1 as k"
     config = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 4}
-    write_manifest(tmp_path / "manifest.json", [{"name": "m", "config": config, "raw_code": old}])
-    path, manifest = str(tmp_path / "models" / "m.sql"), str(tmp_path / "manifest.json")
-    assert lint(old + "\n", manifest, path) == []
-    assert [one.rule_name() for one in lint("select 1 as k\n", manifest, path)] == ["spark_bucketing.missing_buckets"]
+    write_manifest(shop / "manifest.json", [{"name": "m", "config": config, "raw_code": old}])
+    assert lint_in(shop, old + "\n") == []
+    assert [one.rule_name() for one in lint_in(shop, "select 1 as k\n")] == ["spark_bucketing.missing_buckets"]
 
 
-def test_violation_in_yaml_names_its_place(tmp_path: Path) -> None:
-    (tmp_path / "models").mkdir()
-    (tmp_path / "dbt_project.yml").write_text("name: shop")
+def test_violation_in_yaml_names_its_place(shop: Path) -> None:
     config = {"materialized": "bucketed_table", "cluster_by": ["k"], "buckets": 4}
-    write_manifest(tmp_path / "manifest.json", [{"name": "m", "config": config, "raw_code": "select 1 as k"}])
-    path, manifest = str(tmp_path / "models" / "m.sql"), str(tmp_path / "manifest.json")
-    [found] = lint("select 1 as k\n", manifest, path)
+    write_manifest(shop / "manifest.json", [{"name": "m", "config": config, "raw_code": "select 1 as k"}])
+    [found] = lint_in(shop, "select 1 as k\n")
     assert found.desc().endswith("The YAML sets this key.")
 
 
-def test_new_model_may_be_configured_in_yaml(tmp_path: Path) -> None:
-    (tmp_path / "models").mkdir()
-    (tmp_path / "dbt_project.yml").write_text("name: shop\nmodels: {shop: {+buckets: 64}}")
-    text = "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\nselect 1 as k\n"
-    assert lint(text, "none.json", str(tmp_path / "models" / "new.sql")) == []
+def test_new_model_may_be_configured_in_yaml(shop: Path) -> None:
+    (shop / "dbt_project.yml").write_text("name: shop\nmodels: {shop: {+buckets: 64}}")
+    assert lint_in(shop, UNCOUNTED) == []
 
 
 def test_query_with_thousands_of_inputs_has_no_findings(manifest: str) -> None:

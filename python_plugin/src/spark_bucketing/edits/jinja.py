@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
 
 from spark_bucketing.edits.config_changes import CannotEditError
-from spark_bucketing.edits.entries import Entries, Entry
 
 _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
 
@@ -29,31 +29,32 @@ class Token:
 
 
 @dataclass(frozen=True)
+class Argument:
+    """A key and its value, given by their positions in the file."""
+
+    key: str
+    start: int  # position of the key
+    value_start: int
+    end: int  # position after the value
+
+
+@dataclass(frozen=True)
 class ConfigCall:
     """The only config() call in a file."""
 
-    entries: Entries
+    text: str  # text of the whole file
+    start: int  # position after the opening bracket
+    end: int  # position of the closing bracket
+    arguments: Sequence[Argument]
     tokens: Sequence[Token]  # tokens of the arguments
     is_mapping: bool  # config({...}) instead of config(key=value)
     values: Mapping[str, nodes.Expr]  # the arguments as Jinja parsed them
 
 
+@cache
 def environment() -> Environment:
     """Return a Jinja environment that can parse all files that dbt can render."""
     return Environment(extensions=["jinja2.ext.do"], keep_trailing_newline=True)  # noqa: S701
-
-
-def parsed(text: str) -> nodes.Template:
-    """Parse the text of a model's file.
-
-    Raises:
-        CannotEditError: Jinja cannot parse the file.
-    """
-    try:
-        return environment().parse(text)
-    except TemplateSyntaxError as error:
-        said = f"{error.message} (line {error.lineno})"
-        raise CannotEditError(f"Jinja cannot parse the model's SQL: {said}.") from error
 
 
 def tokens(text: str) -> Iterator[Token]:
@@ -91,9 +92,13 @@ def find_config(text: str) -> ConfigCall | None:
     """Return the config() call of a model's file, or None if there is no call.
 
     Raises:
-        CannotEditError: the call cannot be edited.
+        CannotEditError: Jinja cannot parse the file, or the call cannot be edited.
     """
-    template = parsed(text)
+    try:
+        template = environment().parse(text)
+    except TemplateSyntaxError as error:
+        said = f"{error.message} (line {error.lineno})"
+        raise CannotEditError(f"Jinja cannot parse the model's SQL: {said}.") from error
     count = config_calls(template)
     if count == 0:
         return None
@@ -109,14 +114,18 @@ def find_config(text: str) -> ConfigCall | None:
     is_mapping = not call.kwargs and len(call.args) == 1 and isinstance(call.args[0], nodes.Dict)
     if call.args and not is_mapping:
         raise CannotEditError("The model's config() call has positional arguments.")
-    inner = _arguments([token for token in tokens(text) if token.kind != "whitespace"])
+    found = [token for token in tokens(text) if token.kind != "whitespace"]
+    place = next((place for place in range(len(found)) if is_config_call(found, place)), None)
+    if place is None:
+        raise CannotEditError("The model's config() call cannot be located in the file.")
+    inner = within(found[place + 1 :])
     if is_mapping:
-        inner = _within(inner[1:])
+        inner = within(inner[1:])
         values = _mapping_values(call.args[0])
     else:
         values = [(keyword.key, keyword.value) for keyword in call.kwargs]
-    entries = Entries(text, inner[0].start + 1, inner[-1].start, tuple(_entries(inner[1:-1], values)))
-    return ConfigCall(entries, inner[1:-1], is_mapping, dict(values))
+    arguments = tuple(_arguments(inner[1:-1], values))
+    return ConfigCall(text, inner[0].end, inner[-1].start, arguments, inner[1:-1], is_mapping, dict(values))
 
 
 def _plain_calls(template: nodes.Template) -> Iterator[nodes.Call]:
@@ -128,24 +137,25 @@ def _plain_calls(template: nodes.Template) -> Iterator[nodes.Call]:
             yield statement.node
 
 
-def _arguments(found: Sequence[Token]) -> Sequence[Token]:
-    """Return the tokens of the arguments of config(), including the parentheses."""
-    for number, token in enumerate(found[:-1]):
-        is_called = found[number + 1].text == "(" and found[number + 1].kind == "operator"
-        is_attribute = number > 0 and found[number - 1].text == "."
-        if token.kind == "name" and token.text == "config" and is_called and not is_attribute:
-            return _within(found[number + 1 :])
-    raise CannotEditError("The model's config() call cannot be located in the file.")
+def is_config_call(found: Sequence[Token], place: int) -> bool:
+    """Return whether the token at this place is the name in a call of `config`.
+
+    A method call such as `model.config(` does not count.
+    """
+    if (found[place].kind, found[place].text) != ("name", "config") or place + 1 == len(found):
+        return False
+    is_called = (found[place + 1].kind, found[place + 1].text) == ("operator", "(")
+    return is_called and not (place and found[place - 1].text == ".")
 
 
-def _within(found: Sequence[Token]) -> Sequence[Token]:
-    """Return the tokens from an opening bracket to its closing bracket."""
+def within(found: Sequence[Token]) -> Sequence[Token]:
+    """Return the tokens from an opening bracket to its closing bracket, or no tokens if there is no closing bracket."""
     depth = 0
     for number, token in enumerate(found):
         depth += _step(token)
         if depth == 0:
             return found[: number + 1]
-    raise CannotEditError("The model's config() call has no closing bracket.")
+    return ()
 
 
 def _step(token: Token) -> int:
@@ -161,22 +171,23 @@ def _mapping_values(mapping: Any) -> list[tuple[str, nodes.Expr]]:
     return [(key.value, value) for key, value in pairs]
 
 
-def _entries(inner: Sequence[Token], values: Sequence[tuple[str, nodes.Expr]]) -> Iterator[Entry]:
-    """Split the arguments at their commas.
+def _arguments(inner: Sequence[Token], values: Sequence[tuple[str, nodes.Expr]]) -> Iterator[Argument]:
+    """Locate the arguments.
 
     The keys and values from the syntax tree are in the same order.
     """
     keys = [key for key, _ in values]
     if len(set(keys)) < len(keys):
         raise CannotEditError("The model's config() call sets a key twice.")
-    parts = list(_split(inner))
+    parts = list(split(inner))
     if len(parts) != len(keys) or any(len(part) < 3 for part in parts):
         raise CannotEditError("The arguments of the model's config() call cannot be separated.")
     for key, part in zip(keys, parts, strict=True):
-        yield Entry(key, part[0].start, part[2].start, part[-1].end)
+        yield Argument(key, part[0].start, part[2].start, part[-1].end)
 
 
-def _split(inner: Iterable[Token]) -> Iterator[list[Token]]:
+def split(inner: Iterable[Token]) -> Iterator[list[Token]]:
+    """Split the tokens of arguments at the commas that are not inside brackets."""
     part: list[Token] = []
     depth = 0
     for token in inner:
@@ -190,18 +201,18 @@ def _split(inner: Iterable[Token]) -> Iterator[list[Token]]:
         yield part
 
 
-def literal(value: nodes.Expr) -> object:
-    """Return the value of an expression that is a literal.
+def literal(key: str, value: nodes.Expr) -> object:
+    """Return the value of an argument that is a literal.
 
     Raises:
-        CannotEditError: the expression is not a literal.
+        CannotEditError: the value is another expression.
     """
     if isinstance(value, nodes.Const):
         return value.value
     if isinstance(value, (nodes.List, nodes.Tuple)):
-        return [literal(item) for item in value.items]
+        return [literal(key, item) for item in value.items]
     if isinstance(value, nodes.Dict):
-        return {literal(pair.key): literal(pair.value) for pair in value.items}
+        return {literal(key, pair.key): literal(key, pair.value) for pair in value.items}
     if isinstance(value, nodes.Neg) and isinstance(value.node, nodes.Const):
         return value.as_const()
-    raise CannotEditError("not a literal")
+    raise CannotEditError(f"The model's config() call sets {key} with a Jinja expression.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,10 @@ from jinja2 import TemplateSyntaxError
 
 from spark_bucketing.edits.config_changes import CannotEditError, ConfigChange, FileEdit, Refusal
 from spark_bucketing.edits.file_edits import read
-from spark_bucketing.edits.jinja import config_calls, environment
+from spark_bucketing.edits.jinja import config_calls, environment, find_config
 from spark_bucketing.edits.literals import in_yaml
-from spark_bucketing.edits.properties import edit_properties, read_properties, version_keys
-from spark_bucketing.edits.sql_config import config_block, edit_sql, has_config, set_keys
+from spark_bucketing.edits.properties import edit_properties, read_properties
+from spark_bucketing.edits.sql_config import config_block, edit_sql
 
 # dbt merges the values of these keys from all places, so a single edit does not determine the result.
 _ADDED_UP = frozenset({"tags", "meta", "grants", "docs", "packages", "pre-hook", "post-hook", "pre_hook", "post_hook"})
@@ -51,37 +50,31 @@ def plan_edits(
     return files.edits(), refusals
 
 
-@dataclass
 class _Files:
-    """The files of the project, before and after the edits."""
+    """The edits of the project's files."""
 
-    project_dir: Path
-    before: dict[Path, str] = field(default_factory=dict)
-    after: dict[Path, str] = field(default_factory=dict)
-    models: dict[Path, dict[str, None]] = field(default_factory=dict)
-    notes: dict[Path, list[str]] = field(default_factory=dict)
+    def __init__(self, project_dir: Path) -> None:
+        self.project_dir = project_dir
+        self._edits: dict[Path, FileEdit] = {}
 
     def text(self, path: Path) -> str:
         """Return the text of a file with all edits that have been recorded so far."""
-        if path not in self.after:
-            self.before[path] = self.after[path] = _read(self.project_dir, path)
-        return self.after[path]
+        if path not in self._edits:
+            text = _read(self.project_dir, path)
+            self._edits[path] = FileEdit(path, text, text, ())
+        return self._edits[path].after
 
     def take(self, model: str, edited: Mapping[Path, str], notes: Sequence[str]) -> None:
         """Record the edits that one model requires."""
         for path, text in edited.items():
-            if text != self.after[path]:
-                self.after[path] = text
-                self.models.setdefault(path, {})[model] = None
-                self.notes.setdefault(path, []).extend(notes)
+            edit = self._edits[path]
+            if text != edit.after:
+                models = tuple(dict.fromkeys((*edit.models, model)))
+                self._edits[path] = FileEdit(path, edit.before, text, models, (*edit.notes, *notes))
 
     def edits(self) -> list[FileEdit]:
         """Return the recorded edits of all models."""
-        return [
-            FileEdit(path, self.before[path], text, tuple(self.models[path]), tuple(self.notes[path]))
-            for path, text in sorted(self.after.items())
-            if text != self.before[path]
-        ]
+        return [edit for _, edit in sorted(self._edits.items()) if edit.after != edit.before]
 
 
 class _Node:
@@ -187,7 +180,8 @@ def _places(
     files: _Files, node: _Node, config: Mapping[str, object], sql: str
 ) -> tuple[dict[str, object], dict[str, object]]:
     """Divide the keys into those to set in the SQL and those to set in the YAML properties."""
-    in_sql = set_keys(sql)
+    call = find_config(sql)
+    in_sql = call.values.keys() if call else frozenset()
     rest = {key: value for key, value in config.items() if key not in in_sql or value is None}
     of_sql = {key: value for key, value in config.items() if key in in_sql}
     if not rest:
@@ -196,7 +190,7 @@ def _places(
         return {**of_sql, **_of_version(files, node, rest)}, {}
     properties = read_properties(files.text(node.properties), node.name) if node.properties else None
     in_yaml_file = properties.values.keys() if properties else frozenset()
-    new_into_yaml = not has_config(sql) and properties is not None and properties.config is not None
+    new_into_yaml = call is None and properties is not None and properties.config is not None
     of_yaml = {}
     for key, value in rest.items():
         if key in in_yaml_file or (new_into_yaml and key not in in_sql):
@@ -212,9 +206,8 @@ def _of_version(files: _Files, node: _Node, rest: Mapping[str, object]) -> Mappi
     Each version has its own SQL, but all versions share the YAML properties.
     """
     if node.properties is not None:
-        text = files.text(node.properties)
-        properties = read_properties(text, node.name)
-        shared = version_keys(text, node.name) | (properties.values.keys() if properties else frozenset())
+        properties = read_properties(files.text(node.properties), node.name)
+        shared = properties.values.keys() | properties.version_keys if properties else frozenset()
         if both := sorted(shared & rest.keys()):
             raise CannotEditError(f"The model has several versions, which share {', '.join(both)} in their properties.")
     return {key: value for key, value in rest.items() if value is not None}

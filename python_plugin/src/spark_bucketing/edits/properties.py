@@ -31,6 +31,7 @@ class Properties:
     tree: yaml.MappingNode  # the node of the model
     config: yaml.MappingNode | None  # the node of its config; None if it has no config
     values: Mapping[str, object]  # the config
+    version_keys: frozenset[str]  # the keys that the config of any version of the model sets
 
 
 def read_properties(text: str, model: str) -> Properties | None:
@@ -39,7 +40,7 @@ def read_properties(text: str, model: str) -> Properties | None:
     Raises:
         CannotEditError: the file cannot be read, or has two entries for the model.
     """
-    data, tree = _loaded(text), _tree(text)
+    data, tree = _loaded(text), yaml.compose(text, Loader=yaml.SafeLoader)
     found = [number for number, entry in enumerate(_models(data)) if entry.get("name") == model]
     if not found:
         return None
@@ -50,21 +51,13 @@ def read_properties(text: str, model: str) -> Properties | None:
     if not isinstance(node, yaml.MappingNode):
         raise CannotEditError("The model cannot be located in its properties file.")
     config = _child(node, "config")
-    values = _models(data)[found[0]].get("config") or {}
+    entry = _models(data)[found[0]]
+    values = entry.get("config") or {}
     if not isinstance(values, dict):
         raise CannotEditError("The config in the model's YAML properties is not a mapping.")
-    return Properties(text, node, config if isinstance(config, yaml.MappingNode) else None, values)
-
-
-def version_keys(text: str, model: str) -> frozenset[str]:
-    """Return the keys that are set in the config of any version of a model.
-
-    Raises:
-        CannotEditError: the file cannot be read.
-    """
-    entries = [entry for entry in _models(_loaded(text)) if entry.get("name") == model]
-    versions = [one for entry in entries for one in entry.get("versions") or () if isinstance(one, dict)]
-    return frozenset(key for one in versions for key in (one.get("config") or {}))
+    versions = [one for one in entry.get("versions") or () if isinstance(one, dict)]
+    of_versions = frozenset(key for one in versions for key in one.get("config") or {})
+    return Properties(text, node, config if isinstance(config, yaml.MappingNode) else None, values, of_versions)
 
 
 def edit_properties(text: str, model: str, wanted: Mapping[str, object]) -> str:
@@ -180,13 +173,7 @@ def _refuse_logic(found: Properties, wanted: Mapping[str, object]) -> None:
 
 
 def _verify(before: str, after: str, model: str, wanted: Mapping[str, object]) -> None:
-    """Verify an edited file.
-
-    The requested keys must have their new values, and everything else must be unchanged.
-
-    Raises:
-        CannotEditError: the verification failed.
-    """
+    """Raise an error unless the requested keys have their new values and everything else is unchanged."""
     data = _loaded(before)
     number = next(number for number, entry in enumerate(_models(data)) if entry.get("name") == model)
     entry = data["models"][number]
@@ -205,10 +192,6 @@ def _loaded(text: str) -> Any:
     except (yaml.YAMLError, ValueError) as error:
         said = _first_line(error)
         raise CannotEditError(f"The model's properties file is not valid YAML: {said}") from error
-
-
-def _tree(text: str) -> yaml.Node | None:
-    return yaml.compose(text, Loader=yaml.SafeLoader)
 
 
 def _first_line(error: Exception) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from jinja2 import nodes
-
 from spark_bucketing.edits.config_changes import CannotEditError
 from spark_bucketing.edits.jinja import ConfigCall, find_config, literal
 from spark_bucketing.edits.literals import in_jinja, line_end, same
@@ -29,25 +27,6 @@ def config_block(config: Mapping[str, object], line_end: str = "\n") -> str:
     return "\n".join(lines).replace("\n", line_end)
 
 
-def set_keys(text: str) -> frozenset[str]:
-    """Return the keys that the config() call in a model's SQL sets.
-
-    Raises:
-        CannotEditError: the config() call cannot be edited.
-    """
-    call = find_config(text)
-    return frozenset(call.values) if call else frozenset()
-
-
-def has_config(text: str) -> bool:
-    """Return whether a model's SQL has a config() call, even an empty one.
-
-    Raises:
-        CannotEditError: the config() call cannot be edited.
-    """
-    return find_config(text) is not None
-
-
 def edit_sql(text: str, wanted: Mapping[str, object]) -> str:
     """Return a model's SQL after setting these keys in its config() call, or in a new call at the top of the file.
 
@@ -59,14 +38,47 @@ def edit_sql(text: str, wanted: Mapping[str, object]) -> str:
         CannotEditError: the edit is not safe.
     """
     call = find_config(text)
-    if call is None:
-        after = _with_new_block(text, wanted)
-    else:
-        found = {key: _literal(key, call.values[key]) for key in wanted if key in call.values}
-        style = _Style(call)
-        after = call.entries.edited(wanted, found, style.value, style.entry)
+    after = _with_arguments(call, wanted) if call else _with_new_block(text, wanted)
     _verify(text, after, wanted)
     return after
+
+
+def _with_arguments(call: ConfigCall, wanted: Mapping[str, object]) -> str:
+    """Return the text of the whole file after setting these keys in the call.
+
+    The text between two arguments that remain does not change. New arguments are appended, with the same separator as
+    between the last two arguments.
+    """
+    found = {key: literal(key, call.values[key]) for key in wanted if key in call.values}
+    style = _Style(call)
+    parts: list[tuple[str, str]] = []  # the text before an argument, and the argument
+    before = call.start
+    for one in call.arguments:
+        separator = call.text[before : one.start]
+        before = one.end
+        if one.key in wanted and wanted[one.key] is None:
+            continue
+        text = call.text[one.start : one.end]
+        if one.key in wanted and not same(wanted[one.key], found[one.key]):
+            old = call.text[one.value_start : one.end]
+            text = call.text[one.start : one.value_start] + style.value(wanted[one.key], old)
+        parts.append((separator, text))
+    new = {key: value for key, value in wanted.items() if value is not None and key not in call.values}
+    parts += [(_separator(call), style.argument(key, value)) for key, value in new.items()]
+    if not parts:
+        return call.text[: call.start] + call.text[call.end :]
+    first = call.arguments[0].start if call.arguments else call.end
+    body = "".join(part if number == 0 else separator + part for number, (separator, part) in enumerate(parts))
+    tail = call.text[before : call.end] if call.arguments else ""
+    return call.text[:first] + body + tail + call.text[call.end :]
+
+
+def _separator(call: ConfigCall) -> str:
+    """Return the text between two arguments: the comma, and the spaces or the line ending next to it."""
+    if len(call.arguments) > 1:
+        return call.text[call.arguments[-2].end : call.arguments[-1].start]
+    before = call.text[call.start : call.arguments[0].start] if call.arguments else ""
+    return "," + before if "\n" in before else ", "
 
 
 class _Style:
@@ -79,25 +91,17 @@ class _Style:
         self._quote = '"' if first.count('"') > first.count("'") else "'"
         self._capital = any(token.kind == "name" and token.text in ("True", "False", "None") for token in call.tokens)
         self._assignment = ": " if self._is_mapping else "="
-        text = call.entries.text
-        for entry in call.entries.all[:1]:
-            sign = _ASSIGNMENT.search(text[entry.start : entry.value_start])
+        for first_argument in call.arguments[:1]:
+            sign = _ASSIGNMENT.search(call.text[first_argument.start : first_argument.value_start])
             self._assignment = sign[0] if sign else self._assignment
 
     def value(self, value: object, old: str) -> str:
         quotes = [sign for sign in old if sign in "'\""]
         return in_jinja(value, quotes[0] if quotes else self._quote, self._capital)
 
-    def entry(self, key: str, value: object) -> str:
+    def argument(self, key: str, value: object) -> str:
         name = in_jinja(key, self._quote) if self._is_mapping else key
         return f"{name}{self._assignment}{in_jinja(value, self._quote, self._capital)}"
-
-
-def _literal(key: str, value: nodes.Expr) -> object:
-    try:
-        return literal(value)
-    except CannotEditError as error:
-        raise CannotEditError(f"The model's config() call sets {key} with a Jinja expression.") from error
 
 
 def _with_new_block(text: str, wanted: Mapping[str, object]) -> str:
@@ -110,36 +114,26 @@ def _with_new_block(text: str, wanted: Mapping[str, object]) -> str:
 
 
 def _verify(before: str, after: str, wanted: Mapping[str, object]) -> None:
-    """Verify an edited file.
-
-    The requested keys must have their new values, and everything else must be unchanged.
-
-    Raises:
-        CannotEditError: the verification failed.
-    """
+    """Raise an error unless the requested keys have their new values and everything else is unchanged."""
     left, right = find_config(before), find_config(after)
-    old = dict(left.values) if left else {}
-    new = dict(right.values) if right else {}
-    expected = {key: value for key, value in wanted.items() if value is not None}
-    right_values = all(key in new and same(literal(new[key]), value) for key, value in expected.items())
-    others = {key: value for key, value in new.items() if key not in wanted}
-    untouched = others == {key: value for key, value in old.items() if key not in wanted}
-    if not (right_values and untouched and new.keys() >= expected.keys() and _outside(before, after)):
+    new = right.values if right else {}
+    right_values = all(
+        key in new and same(literal(key, new[key]), value) for key, value in wanted.items() if value is not None
+    )
+    old, others = (
+        {key: value for key, value in call.values.items() if key not in wanted} if call else {}
+        for call in (left, right)
+    )
+    if not (right_values and old == others and _outside(before, after, left, right)):
         raise CannotEditError("The model's config() call would have unexpected content after the edit.")
     if any(key in new for key, value in wanted.items() if value is None):
         raise CannotEditError("The model's config() call would still set a key that the edit removes.")
 
 
-def _outside(before: str, after: str) -> bool:
+def _outside(before: str, after: str, left: ConfigCall | None, right: ConfigCall | None) -> bool:
     """Return whether two versions of a file differ in nothing except the arguments of config()."""
-    left, right = find_config(before), find_config(after)
-    if left is None and right is not None:
+    if left and right:
+        return (before[: left.start], before[left.end :]) == (after[: right.start], after[right.end :])
+    if right:
         return after.endswith(before.removeprefix(_BOM)) and after.startswith(_BOM) == before.startswith(_BOM)
-    if left is None or right is None:
-        return before == after
-    return _without(left) == _without(right)
-
-
-def _without(call: ConfigCall) -> tuple[str, str]:
-    text = call.entries.text
-    return text[: call.entries.start], text[call.entries.end :]
+    return before == after

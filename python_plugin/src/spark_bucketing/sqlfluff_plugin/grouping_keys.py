@@ -31,15 +31,19 @@ def judge_keys(
     places = {inputs.place(inputs.bare(key)) for key in keys}
     missing = [n for n, one in enumerate(layout.columns) if not any(place in one for place in places)]
     if not missing and layout.spoiled:
-        yield Problem(layout.spoiled.rule, layout.spoiled.text, layout.spoiled.offset)
+        yield layout.spoiled
     elif 0 < len(missing) < len(layout.columns) and not layout.spoiled and None not in places:
-        names = ", ".join(layout.name(n) for n in missing)
-        yield Problem(
-            "keys-miss-bucket-column",
-            f"{layout.table} is bucketed by {layout.called()}, but this {what} leaves out {names}, so Spark shuffles "
-            "the table. The keys must include all bucket columns.",
-            offset,
-        )
+        yield keys_miss_columns(layout, missing, what, offset)
+
+
+def keys_miss_columns(layout: Layout, missing: Sequence[int], what: str, offset: int) -> Problem:
+    """Return the problem that the keys of a join, grouping or window do not include these bucket columns."""
+    names = ", ".join(layout.name(number) for number in missing)
+    text = (
+        f"{layout.table} is bucketed by {layout.called()}, but this {what} leaves out {names}, so Spark shuffles "
+        "the table. The keys must include all bucket columns."
+    )
+    return Problem("keys-miss-bucket-column", text, offset)
 
 
 def judge_filter(condition: exp.Expr, inputs: Inputs) -> Iterator[Problem]:

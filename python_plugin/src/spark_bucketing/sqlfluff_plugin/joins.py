@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from spark_bucketing.config.schema import HIVE_TYPES, base_type
 from spark_bucketing.spec import are_compatible, hash_name
+from spark_bucketing.sqlfluff_plugin.grouping_keys import keys_miss_columns
 from spark_bucketing.sqlfluff_plugin.inputs import Inputs, conjuncts, offset_of, type_of
 from spark_bucketing.sqlfluff_plugin.problems import Problem
 from spark_bucketing.sqlfluff_plugin.relation_layouts import Layout, Place
@@ -62,7 +63,7 @@ class JudgedJoin:
         self._keys, certain = self._equalities(others)
         here, there = [key.left for key in self._keys], [key.right for key in self._keys]
         self._left, self._right = self._side(left, here, there), self._side(right, there, here)
-        self.problems = list(self._problems(certain))
+        self.problems = self._problems(certain)
         self.layout = None if self.problems else self._layout_after()
 
     def _equalities(self, others: Sequence[exp.Expr]) -> tuple[list[_Key], bool]:
@@ -105,20 +106,15 @@ class JudgedJoin:
         wrapped = [self._inputs.wrapped(key) for key in keys]
         return _Side(layout, keys, others, _among(layout, plain), _among(layout, wrapped))
 
-    def _problems(self, certain: bool) -> Iterator[Problem]:
+    def _problems(self, certain: bool) -> list[Problem]:
         sides = [side for side in (self._left, self._right) if side]
-        found = False
-        for side in sides:
-            if side.covered and side.layout.spoiled:
-                found = True
-                yield Problem(side.layout.spoiled.rule, side.layout.spoiled.text, side.layout.spoiled.offset)
-        for side in sides:
-            if certain and not side.layout.spoiled and not side.covered and (problem := self._uncovered(side)):
-                found = True
-                yield problem
+        found = [side.layout.spoiled for side in sides if side.covered and side.layout.spoiled]
+        uncovered = [side for side in sides if certain and not side.covered and not side.layout.spoiled]
+        found += filter(None, map(self._uncovered, uncovered))
         if self._left and self._right and not found and all(one.covered and not one.layout.spoiled for one in sides):
             unlike = self._types_differ(self._left) or self._specs_differ(self._left, self._right)
-            yield from [unlike] if unlike else []
+            found += [unlike] if unlike else []
+        return found
 
     def _uncovered(self, side: _Side) -> Problem | None:
         layout = side.layout
@@ -136,13 +132,7 @@ class JudgedJoin:
             )
         if len(missing) == len(side.plain) and not any(key is not None for key in hidden):
             return None
-        names = ", ".join(layout.name(number) for number in missing)
-        return Problem(
-            "keys-miss-bucket-column",
-            f"{layout.table} is bucketed by {layout.called()}, but this join leaves out {names}, so Spark shuffles "
-            "the table. The keys must include all bucket columns.",
-            offset_of(side.keys[0] if side.keys else self._join),
-        )
+        return keys_miss_columns(layout, missing, "join", offset_of(side.keys[0] if side.keys else self._join))
 
     def _types_differ(self, left: _Side) -> Problem | None:
         for key in [self._keys[number or 0] for number in left.plain]:

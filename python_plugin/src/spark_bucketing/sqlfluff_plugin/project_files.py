@@ -9,7 +9,6 @@ import logging
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.manifest import Manifest, Node, read_manifest, relation_parts
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.sqlfluff_plugin.config_calls import ConfigCalls, config_calls
+from spark_bucketing.sqlfluff_plugin.relation_layouts import Column, Layout, Relation
 
 # sqlfluff shows the warnings of this logger.
 _LOGGER = logging.getLogger("sqlfluff.rules")
@@ -27,20 +27,6 @@ _SOURCE = re.compile(r"\{\{-?\s*source\(\s*['\"](\w+)['\"]\s*,\s*['\"](\w+)['\"]
 #: The name to which sqlfluff's substitute for dbt renders {{ this }}.
 THIS = "this_model"
 _DEFAULT = "target/manifest.json"
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table or view that a query may read."""
-
-    name: str
-    # Column names in lower case, with their types if known.
-    columns: Mapping[str, str | None]
-    complete: bool  # whether the table has no other columns
-    certain: bool  # whether the types describe the files and do not just come from the YAML
-    spec: BucketSpec | None = None
-    query: str | None = None  # the view's SQL; None for a table
-    small: bool = False  # whether Spark broadcasts the table instead of shuffling the other side of a join
 
 
 class Project:
@@ -52,7 +38,7 @@ class Project:
         The argument `root` is the directory of dbt_project.yml, or None outside a project. The manifest is optional.
         """
         self.root, self._manifest = root, manifest
-        self._tables: dict[str, Table | None] = {}
+        self._tables: dict[str, Relation | None] = {}
 
     def config(self, path: Path | None, source: str) -> tuple[Config, ConfigCalls]:
         """Return a model's config.
@@ -71,20 +57,20 @@ class Project:
         others = {key: value for key, value in node.config.items() if key not in before.settings}
         return Config({**others, **calls.values}, lambda _: not calls.open and not before.open), calls
 
-    def own_table(self, path: Path | None) -> Table | None:
+    def own_table(self, path: Path | None) -> Relation | None:
         """Return the table that a model builds, according to the manifest.
 
         The path is the model's file.
         """
         node = self._node(path)
-        return _table(node) if node else None
+        return _relation(node) if node else None
 
-    def table(self, parts: tuple[str, ...]) -> Table | None:
+    def table(self, parts: tuple[str, ...]) -> Relation | None:
         """Return the table to which a name in a query refers, or None if the name is unknown or ambiguous."""
         name = ".".join(part.lower() for part in parts).removeprefix("spark_catalog.")
         if name not in self._tables:
             nodes = self._named.get(name, [])
-            self._tables[name] = _table(nodes[0]) if len(nodes) == 1 else None
+            self._tables[name] = _relation(nodes[0]) if len(nodes) == 1 else None
         return self._tables[name]
 
     @cached_property
@@ -136,32 +122,28 @@ def project_of(path: Path | None, manifest: str | None) -> Project:
         manifest: the value of the setting `manifest`, or None for no manifest. A relative path is relative to the
             directory of dbt_project.yml. Outside a project, it is relative to the current directory.
     """
-    root = _root((path or Path()).resolve() if path is None else path.resolve().parent)
+    root = _root(path.resolve().parent if path else Path.cwd())
     if manifest is None:
-        return _without_manifest(root)
+        return _project(root)
     file = ((root or Path.cwd()) / manifest).resolve()
     try:
-        status = file.stat()
-        return _read(root, file, status.st_mtime_ns)
+        return _project(root, file, file.stat().st_mtime_ns)
     except OSError as error:
         # Do not warn about a file outside a project, which has no manifest.
         if root is not None or manifest != _DEFAULT:
             _warn_once(file, f"Cannot read the manifest {file} ({error.strerror}). Run `dbt parse` to write it.")
-    return _without_manifest(root)
+    return _project(root)
 
 
-@lru_cache(maxsize=4)
-def _read(root: Path | None, file: Path, written: int) -> Project:  # noqa: ARG001  (part of the cache key)
-    try:
-        return Project(root, read_manifest(file))
-    except ProjectError as error:
-        _warn_once(file, " ".join(str(error).split()))
-    return Project(root, None)
-
-
-@lru_cache(maxsize=4)
-def _without_manifest(root: Path | None) -> Project:
-    return Project(root, None)
+@lru_cache(maxsize=8)
+def _project(root: Path | None, file: Path | None = None, written: int = 0) -> Project:  # noqa: ARG001  (a cache key)
+    manifest = None
+    if file:
+        try:
+            manifest = read_manifest(file)
+        except ProjectError as error:
+            _warn_once(file, " ".join(str(error).split()))
+    return Project(root, manifest)
 
 
 @lru_cache(maxsize=512)
@@ -180,16 +162,24 @@ def _warn_once(file: Path, text: str) -> None:
         )
 
 
-def _table(node: Node) -> Table:
-    columns = {name.lower(): kind for name, kind in node.columns.items()}
-    if node.resource_type == "source":
-        layout = node.meta.get("bucketing")
-        config = layout if isinstance(layout, Mapping) else {}
-        return Table(node.name, columns, complete=False, certain=True, spec=_spec(config, node))
-    if node.materialized in ("view", "ephemeral"):
-        return Table(node.name, columns, complete=False, certain=False, query=_query(node))
-    small = node.resource_type == "seed"
-    return Table(node.name, columns, node.contracted, node.contracted, _spec(node.config, node), small=small)
+def _relation(node: Node) -> Relation:
+    is_source, is_view = node.resource_type == "source", node.materialized in ("view", "ephemeral")
+    contracted = node.contracted and not is_source and not is_view
+    columns = {
+        name.lower(): Column(kind.lower() if kind else None, certain=is_source or contracted)
+        for name, kind in node.columns.items()
+    }
+    if is_view:
+        return Relation(columns, query=_query(node))
+    config = node.meta.get("bucketing") if is_source else node.config
+    spec = _spec(config if isinstance(config, Mapping) else {}, node)
+    layout = None
+    if spec:
+        places = tuple(frozenset({("", name.lower())}) for name in spec.bucket_columns)
+        layout = Layout(spec.num_buckets, spec.bucket_hash, places, node.name, tuple(spec.bucket_columns))
+        for name in spec.bucket_columns:
+            columns.setdefault(name.lower(), Column())
+    return Relation(columns, contracted, layout, small=node.resource_type == "seed")
 
 
 def _spec(config: Mapping[str, object], node: Node) -> BucketSpec | None:

@@ -22,17 +22,15 @@ from spark_bucketing.sqlfluff_plugin.grouping_keys import judge_filter, judge_ke
 from spark_bucketing.sqlfluff_plugin.inputs import Inputs, offset_of
 from spark_bucketing.sqlfluff_plugin.joins import JudgedJoin
 from spark_bucketing.sqlfluff_plugin.problems import Problem
-from spark_bucketing.sqlfluff_plugin.project_files import THIS, Project, Table
+from spark_bucketing.sqlfluff_plugin.project_files import THIS, Project
 from spark_bucketing.sqlfluff_plugin.redundant import MOVING_HINTS, needless_casts, redundant_moves
 from spark_bucketing.sqlfluff_plugin.relation_layouts import (
     UNKNOWN_RELATION,
     Column,
     Layout,
-    LostLayout,
     Place,
     Relation,
     delivered,
-    relation_of_table,
 )
 from spark_bucketing.sqlfluff_plugin.selects import (
     conditions_beside,
@@ -52,7 +50,7 @@ class Query:
     """The analyzed query of a rendered file."""
 
     def __init__(
-        self, sql: str, project: Project, own: Table | None = None, *, bucketed: bool = False, depth: int = 0
+        self, sql: str, project: Project, own: Relation | None = None, *, bucketed: bool = False, depth: int = 0
     ) -> None:
         """Analyze the query; the result is empty if sqlglot cannot parse the text or resolve its names.
 
@@ -139,7 +137,7 @@ class Query:
         if table is None or (table.query is not None and self._depth == _DEPTH):
             return UNKNOWN_RELATION
         if table.query is None:
-            return relation_of_table(table)
+            return table
         # The rules report problems inside a view when sqlfluff lints the view's file.
         inside = Query(table.query, self._project, depth=self._depth + 1).relation
         return replace(inside, layout=None if inside.layout and inside.layout.spoiled else inside.layout)
@@ -260,7 +258,7 @@ def _united(left: Relation, right: Relation, query: exp.SetOperation) -> Layout 
     inputs = f"{one.table} ({one.described()}) and {other.table} ({other.described()})"
     how = "as different columns of the union" if same else "with different specs"
     text = f"UNION ALL loses the buckets of {inputs}, which are bucketed {how}. Give them the same spec."
-    return one.lose_layout(LostLayout("union", text, offset_of(query.expression)))
+    return one.lose_layout(Problem("union", text, offset_of(query.expression)))
 
 
 def _positions(layout: Layout, relation: Relation) -> tuple[int, ...] | None:
@@ -279,7 +277,7 @@ def _moved(select: exp.Select, layout: Layout | None) -> Layout | None:
     if cause is None:
         return layout
     text = f"{cause} shuffles the rows of {layout.table}, which is already bucketed by {layout.called()}. Remove it."
-    return layout.lose_layout(LostLayout("repartition", text, offset_of(select)))
+    return layout.lose_layout(Problem("repartition", text, offset_of(select)))
 
 
 def _projected(select: exp.Select, inputs: Inputs, layout: Layout | None) -> Relation:

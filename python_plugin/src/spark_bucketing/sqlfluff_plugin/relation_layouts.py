@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.spec import BucketHash, hash_name
-from spark_bucketing.sqlfluff_plugin.project_files import Table
+from spark_bucketing.sqlfluff_plugin.problems import Problem
 
 Place = tuple[str, str]
 """A column of a SELECT's input: the input's alias and the column's name, both in lower case."""
@@ -21,15 +21,6 @@ class Column:
 
 
 @dataclass(frozen=True)
-class LostLayout:
-    """The reason why rows of a bucketed table are no longer partitioned by its buckets."""
-
-    rule: str
-    text: str
-    offset: int
-
-
-@dataclass(frozen=True)
 class Layout:
     """The buckets of rows: their number, their hash, and the current names of the bucket columns."""
 
@@ -38,7 +29,7 @@ class Layout:
     columns: tuple[frozenset[Place], ...]  # current names of each bucket column; empty if a SELECT dropped it
     table: str  # name of the table, for messages
     names: tuple[str, ...]  # names of the bucket columns in the table, for messages
-    spoiled: LostLayout | None = None
+    spoiled: Problem | None = None  # why the rows are no longer partitioned by these buckets
 
     def called(self) -> str:
         """Return the names of the bucket columns, as used in a message."""
@@ -52,12 +43,12 @@ class Layout:
         """Describe the layout in a short phrase."""
         return f"{self.num_buckets} buckets by {self.called()}, {hash_name(self.bucket_hash)}"
 
-    def lose_layout(self, by: LostLayout) -> Layout:
+    def lose_layout(self, problem: Problem) -> Layout:
         """Return the same layout, but marked as lost because of an operation.
 
         If several operations lose it, only the first one counts.
         """
-        return self if self.spoiled else replace(self, spoiled=by)
+        return self if self.spoiled else replace(self, spoiled=problem)
 
 
 @dataclass(frozen=True)
@@ -69,6 +60,7 @@ class Relation:
     # The columns of a relation without an alias belong to the alias ''.
     layout: Layout | None = None
     small: bool = False  # whether Spark broadcasts the relation instead of shuffling the other side of a join
+    query: str | None = None  # the SQL of a view, which determines the relation; None for a table
 
     def called(self, alias: str) -> Relation:
         """Return the same relation under an alias."""
@@ -79,19 +71,6 @@ class Relation:
 
 
 UNKNOWN_RELATION = Relation()
-
-
-def relation_of_table(table: Table) -> Relation:
-    """Return the relation of a table."""
-    spec = table.spec
-    columns = {name: Column(kind.lower() if kind else None, table.certain) for name, kind in table.columns.items()}
-    if spec is None:
-        return Relation(columns, table.complete, None, table.small)
-    for name in spec.bucket_columns:
-        columns.setdefault(name.lower(), Column())
-    places = tuple(frozenset({("", name.lower())}) for name in spec.bucket_columns)
-    layout = Layout(spec.num_buckets, spec.bucket_hash, places, table.name, tuple(spec.bucket_columns))
-    return Relation(columns, table.complete, layout, table.small)
 
 
 def delivered(layout: Layout | None, places: Mapping[Place, str], computed: Collection[Place | None]) -> Layout | None:

@@ -3,7 +3,10 @@
 Each rule has a class, whose docstring is its user documentation, and a file of cases in tests/cases/lint.
 """
 
-from spark_bucketing.sqlfluff_plugin.rules.config_rules import CONFIG_RULES
-from spark_bucketing.sqlfluff_plugin.rules.query_rules import QUERY_RULES
+from sqlfluff.core.rules import BaseRule
 
-RULES = (*CONFIG_RULES, *QUERY_RULES)
+from spark_bucketing.sqlfluff_plugin.rules import config_rules, query_rules
+
+RULES: tuple[type[BaseRule], ...] = tuple(
+    rule for module in (config_rules, query_rules) for name, rule in vars(module).items() if name.startswith("Rule_")
+)

@@ -28,7 +28,6 @@ class Rule_SparkBucketing_SB01(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.missing_buckets"
-    aliases = ("missing-buckets",)
 
 
 class Rule_SparkBucketing_SB02(BucketRule, BaseRule):
@@ -52,7 +51,6 @@ class Rule_SparkBucketing_SB02(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.misspelled_key"
-    aliases = ("misspelled-key",)
     is_fix_compatible = True
 
 
@@ -79,7 +77,6 @@ class Rule_SparkBucketing_SB03(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.partition_column_in_buckets"
-    aliases = ("partition-column-in-buckets",)
 
 
 class Rule_SparkBucketing_SB04(BucketRule, BaseRule):
@@ -104,7 +101,6 @@ class Rule_SparkBucketing_SB04(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.unsupported_bucket_column"
-    aliases = ("unsupported-bucket-column",)
 
 
 class Rule_SparkBucketing_SB05(BucketRule, BaseRule):
@@ -133,7 +129,6 @@ class Rule_SparkBucketing_SB05(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.sort_columns_mismatch"
-    aliases = ("sort-columns-mismatch",)
 
 
 class Rule_SparkBucketing_SB06(BucketRule, BaseRule):
@@ -160,7 +155,6 @@ class Rule_SparkBucketing_SB06(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.merge_without_unique_key"
-    aliases = ("merge-without-unique-key",)
 
 
 class Rule_SparkBucketing_SB07(BucketRule, BaseRule):
@@ -182,15 +176,3 @@ class Rule_SparkBucketing_SB07(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.invalid_config"
-    aliases = ("invalid-config",)
-
-
-CONFIG_RULES: tuple[type[BaseRule], ...] = (
-    Rule_SparkBucketing_SB01,
-    Rule_SparkBucketing_SB02,
-    Rule_SparkBucketing_SB03,
-    Rule_SparkBucketing_SB04,
-    Rule_SparkBucketing_SB05,
-    Rule_SparkBucketing_SB06,
-    Rule_SparkBucketing_SB07,
-)

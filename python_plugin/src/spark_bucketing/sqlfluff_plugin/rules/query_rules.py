@@ -29,7 +29,6 @@ class Rule_SparkBucketing_SB08(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.expression_over_key"
-    aliases = ("expression-over-key",)
 
 
 class Rule_SparkBucketing_SB09(BucketRule, BaseRule):
@@ -54,7 +53,6 @@ class Rule_SparkBucketing_SB09(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.keys_miss_bucket_column"
-    aliases = ("keys-miss-bucket-column",)
 
 
 class Rule_SparkBucketing_SB10(BucketRule, BaseRule):
@@ -78,7 +76,6 @@ class Rule_SparkBucketing_SB10(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.bucket_count_mismatch"
-    aliases = ("bucket-count-mismatch",)
 
 
 class Rule_SparkBucketing_SB11(BucketRule, BaseRule):
@@ -102,7 +99,6 @@ class Rule_SparkBucketing_SB11(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.hash_mismatch"
-    aliases = ("hash-mismatch",)
 
 
 class Rule_SparkBucketing_SB12(BucketRule, BaseRule):
@@ -125,7 +121,6 @@ class Rule_SparkBucketing_SB12(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.key_types_differ"
-    aliases = ("key-types-differ",)
 
 
 class Rule_SparkBucketing_SB13(BucketRule, BaseRule):
@@ -149,7 +144,6 @@ class Rule_SparkBucketing_SB13(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.bucket_columns_differ"
-    aliases = ("bucket-columns-differ",)
 
 
 class Rule_SparkBucketing_SB14(BucketRule, BaseRule):
@@ -175,7 +169,6 @@ class Rule_SparkBucketing_SB14(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.repartition"
-    aliases = ("repartition",)
 
 
 class Rule_SparkBucketing_SB15(BucketRule, BaseRule):
@@ -201,7 +194,6 @@ class Rule_SparkBucketing_SB15(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.global_sort"
-    aliases = ("global-sort",)
 
 
 class Rule_SparkBucketing_SB16(BucketRule, BaseRule):
@@ -229,7 +221,6 @@ class Rule_SparkBucketing_SB16(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.union"
-    aliases = ("union",)
 
 
 class Rule_SparkBucketing_SB17(BucketRule, BaseRule):
@@ -253,7 +244,6 @@ class Rule_SparkBucketing_SB17(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.redundant_repartition"
-    aliases = ("redundant-repartition",)
     is_fix_compatible = True
 
 
@@ -284,8 +274,4 @@ class Rule_SparkBucketing_SB18(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.needless_cast"
-    aliases = ("needless-cast",)
     is_fix_compatible = True
-
-
-QUERY_RULES: tuple[type[BaseRule], ...] = tuple(one for name, one in globals().items() if name.startswith("Rule_"))

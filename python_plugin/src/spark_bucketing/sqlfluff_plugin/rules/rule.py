@@ -5,19 +5,53 @@ Each rule examines a whole file, and reports the problems that have its name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlfluff.core.parser import BaseSegment, PositionMarker, RawSegment, SourceFix
 from sqlfluff.core.rules import LintFix, LintResult, RuleContext
 from sqlfluff.core.rules.crawlers import BaseCrawler, RootOnlyCrawler
 
-from spark_bucketing.sqlfluff_plugin.model_analysis import Model, examine
-from spark_bucketing.sqlfluff_plugin.problems import Fix
-from spark_bucketing.sqlfluff_plugin.project_files import project_of
+from spark_bucketing.config.schema import BUCKETED
+from spark_bucketing.config.validation import Config
+from spark_bucketing.config.values import Violation
+from spark_bucketing.sqlfluff_plugin.config_calls import ConfigCalls
+from spark_bucketing.sqlfluff_plugin.problems import Fix, Problem
+from spark_bucketing.sqlfluff_plugin.project_files import Project, project_of
+from spark_bucketing.sqlfluff_plugin.query_analysis import Query
+from spark_bucketing.sqlfluff_plugin.violations import violations
 
 if TYPE_CHECKING:
     from sqlfluff.core.templaters import TemplatedFile
+
+
+@dataclass(frozen=True)
+class Model:
+    """The config in one file, and all problems in this file."""
+
+    config: Config
+    calls: ConfigCalls
+    violations: Sequence[Violation]
+    problems: Sequence[Problem]
+
+
+# sqlfluff runs one rule after another on the same file.
+@lru_cache(maxsize=4)
+def examine(project: Project, path: Path | None, source: str, sql: str) -> Model:
+    """Examine a file once for all rules.
+
+    Args:
+        project: the project to which the file belongs.
+        path: the file's path, or None for text that is not in a file.
+        source: the file's text before rendering.
+        sql: the rendered text, including the fixes that sqlfluff has applied so far.
+    """
+    config, calls = project.config(path, source)
+    query = Query(sql, project, project.own_table(path), bucketed=config["materialized"] in BUCKETED)
+    return Model(config, calls, tuple(violations(config, query.columns)), tuple(query.problems))
 
 
 class BucketRule:
@@ -27,6 +61,7 @@ class BucketRule:
     """
 
     name: str
+    aliases: tuple[str, ...]
     manifest: str
     groups: tuple[str, ...] = ("all", "spark_bucketing")
     config_keywords: list[str] = ["manifest"]  # noqa: RUF012  (sqlfluff's type)
@@ -34,6 +69,11 @@ class BucketRule:
     # Users write this code by hand, so report problems in templated code too. config() renders to nothing.
     targets_templated = True
     template_safe_fixes = True
+
+    def __init_subclass__(cls) -> None:
+        """Let users select a rule by its slug, too."""
+        super().__init_subclass__()
+        cls.aliases = (cls.slug(),)
 
     @classmethod
     def get_config_ref(cls) -> str:
@@ -91,18 +131,12 @@ def _config_fixes(model: Model, keys: list[tuple[str, str]], root: BaseSegment) 
     if not renamed or len(wanted) < len(keys):
         return []
     first = renamed[0][0].start
-    segment = next(
-        (raw for raw in root.raw_segments if raw.pos_marker and _holds(raw.pos_marker.source_slice, first)), None
-    )
-    if segment is None or segment.pos_marker is None or segment.source_fixes:
-        return []
-    at = segment.pos_marker.templated_slice
-    edits = [SourceFix(meant, place, at) for place, meant in renamed]
-    return [LintFix.replace(segment, [segment.edit(source_fixes=edits)])]
-
-
-def _holds(place: slice, index: int) -> bool:
-    return bool(place.start <= index < place.stop)
+    for segment in root.raw_segments:
+        at = segment.pos_marker
+        if at and at.source_slice.start <= first < at.source_slice.stop:
+            edits = [SourceFix(meant, place, at.templated_slice) for place, meant in renamed]
+            return [] if segment.source_fixes else [LintFix.replace(segment, [segment.edit(source_fixes=edits)])]
+    return []
 
 
 def _segment_at(root: BaseSegment, offset: int) -> RawSegment:
