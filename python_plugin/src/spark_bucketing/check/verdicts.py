@@ -76,8 +76,9 @@ def _bytes(query: Query, node: PlanNode) -> int | None:
     total = 0
     for scan in node.scans:
         facts = query.tables.get(scan.table or "")
-        reads = (query.statistics.reads.get(column.id) for column in scan.output or ())
-        size = next((size for _, size in filter(None, reads)), facts.size_bytes if facts else None)
+        reads = query.statistics.reads
+        known = (reads[column.id] for column in scan.output or () if column.id in reads)
+        size = next(known, facts.size_bytes if facts else None)
         if size is None:
             return None
         total += size

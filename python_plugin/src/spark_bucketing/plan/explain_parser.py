@@ -66,9 +66,8 @@ def parse_plan(text: str) -> PhysicalPlan:
     details = _details(lines, {number: line.label for number, line in by_number.items()})
     built: dict[int, PlanNode] = {}
     # Build the tree of a reused exchange before the nodes that refer to the exchange.
-    roots = [_build(tree, details, built, by_number) for tree in trees]
-    first, *others = {root.number: root for root in roots}.values()
-    return PhysicalPlan(first, tuple(others), tuple(built.values()))
+    roots = {tree.number: _build(tree, details, built, by_number) for tree in trees}
+    return PhysicalPlan(tuple(roots.values()), tuple(built.values()))
 
 
 def _all(line: _Line) -> Iterable[_Line]:

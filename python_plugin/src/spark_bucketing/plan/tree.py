@@ -207,14 +207,8 @@ class PlanCounts:
 class PhysicalPlan:
     """The plan of a query: its tree, the trees of its subqueries, and all operators, with children before parents."""
 
-    root: PlanNode
-    subqueries: tuple[PlanNode, ...] = ()
-    nodes: tuple[PlanNode, ...] = field(default=(), repr=False)
-
-    @property
-    def roots(self) -> tuple[PlanNode, ...]:
-        """Return all trees; the first is the tree of the query itself."""
-        return (self.root, *self.subqueries)
+    roots: tuple[PlanNode, ...]  # the query's own tree, and then the trees of its subqueries
+    nodes: tuple[PlanNode, ...]
 
     def walk(self) -> Iterator[PlanNode]:
         """Yield all operators of the query and its subqueries."""
