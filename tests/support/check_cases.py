@@ -23,7 +23,7 @@ from spark_bucketing.check.session_settings import SETTINGS, Settings
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.verdicts import judge
 from spark_bucketing.plan import parse_plan, parse_statistics
-from spark_bucketing.plan.session_planner import SessionPlanner
+from spark_bucketing.plan.planner import SessionPlanner
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.session import SessionStatements, setting

@@ -22,8 +22,8 @@ from spark_bucketing.check.table_facts import described, files_per_bucket
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.whatif import HypotheticalTable
+from spark_bucketing.plan.whatif.catalog_relations import write_files
 from spark_bucketing.plan.whatif.hypothetical_table import UNKNOWN_SIZE
-from spark_bucketing.plan.whatif.placeholder_files import write_files
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec

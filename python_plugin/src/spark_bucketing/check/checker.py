@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from spark_bucketing.check.checked_query import Query
 from spark_bucketing.check.fixes import HypotheticalQuery, has_changes, untested, with_fixes
 from spark_bucketing.check.hypothetical_queries import Hypothesize
+from spark_bucketing.check.query_lines import source_line
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, map_findings
 from spark_bucketing.check.scans import TableFacts, note_of
 from spark_bucketing.check.session_settings import Settings
-from spark_bucketing.check.source_lines import source_line
 from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.time_limit import TimeLimit
