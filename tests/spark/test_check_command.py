@@ -26,7 +26,7 @@ LARGE = "set spark.sql.autoBroadcastJoinThreshold=-1"
 
 
 def run(planner: Planner, subjects: list[Subject], report: Callable[[str], None] = lambda _: None) -> Report:
-    return Checker(planner, Settings(), Facts(planner)).run(subjects, report)
+    return Checker(planner, Settings(), Facts(planner), lambda _: None).run(subjects, report)
 
 
 def check(project: Project, *arguments: str) -> Result:

@@ -14,15 +14,14 @@ from bucketed_tables import Tables, settled
 from pyspark.sql import SparkSession
 
 from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.checker import planned_query
 from spark_bucketing.check.fixes import HypotheticalQuery, with_fixes
 from spark_bucketing.check.hypothetical_queries import LiveHypotheticalTables
 from spark_bucketing.check.offline import whatif_beside
 from spark_bucketing.check.results import Finding, Fix, OperatorResult
-from spark_bucketing.check.scans import note_of
-from spark_bucketing.check.session_settings import SETTINGS, Settings
+from spark_bucketing.check.session_settings import DEFAULTS, Settings
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.verdicts import judge
-from spark_bucketing.plan import parse_plan, parse_statistics
 from spark_bucketing.plan.planner import SessionPlanner
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import WhatIf
@@ -141,14 +140,9 @@ class Checked:
         with settled(self.spark, {**PLANNING, **settings}):
             self.spark.sql(f"use {self.database}")
             planner = SessionPlanner("", self.spark)
+            known = Settings({name: str(self.spark.conf.get(name, "<undefined>")) for name in DEFAULTS})
             with planner.printing_in_full():
-                explained = planner.explain(sql)
-            plan = parse_plan(explained.formatted)
-            ordinary = {node.table for node in plan.walk() if node.table and note_of(node).objection}
-            facts = self.facts.of(plan.tables)
-            facts |= {name: self.facts.with_partitions(facts[name]) for name in ordinary}
-            values = {name: str(self.spark.conf.get(name, "<undefined>")) for name in SETTINGS}
-            query = Query(plan, facts, Settings(values), sql, parse_statistics(explained.cost))
+                query = planned_query(planner, self.facts, known, sql)
             live = LiveHypotheticalTables(planner, self.facts, lambda: self.beside({**PLANNING, **settings}))
             with closing(live):
                 asked = live.query(query)

@@ -21,9 +21,9 @@ from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.table_facts import described, files_per_bucket
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.plan.explain_cost import NO_SIZE
 from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.plan.whatif.catalog_relations import write_files
-from spark_bucketing.plan.whatif.hypothetical_table import UNKNOWN_SIZE
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec
@@ -55,14 +55,14 @@ def test_stub_table_is_stored_as_configured(
 
 
 def test_table_of_unknown_size_counts_as_large() -> None:
-    assert HypotheticalTable("s.t", {}).size == UNKNOWN_SIZE
+    assert HypotheticalTable("s.t", {}).size == NO_SIZE
     assert HypotheticalTable("s.t", {}, size_bytes=0).size == 1
     listed = HypotheticalTable("s.t", {}, size_bytes=9, knows_size=False)
-    assert (listed.size, listed.file_bytes) == (UNKNOWN_SIZE, 9)
+    assert (listed.size, listed.file_bytes) == (NO_SIZE, 9)
 
 
 def test_placeholder_files_of_unknown_size_fit_into_a_file_system(tmp_path: Path) -> None:
-    files = write_files(tmp_path / "t", 2, UNKNOWN_SIZE, hive=True)
+    files = write_files(tmp_path / "t", 2, NO_SIZE, hive=True)
     assert [(tmp_path / "t" / name).stat().st_size for name, _ in files] == [size for _, size in files] == [1 << 39] * 2
 
 

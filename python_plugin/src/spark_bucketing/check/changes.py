@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_bucketing.check.results import Change
-from spark_bucketing.check.scans import MERGING, BucketedScan, TableFacts, selected_partitions
+from spark_bucketing.check.scans import BucketedScan, TableFacts, selected_partitions
 from spark_bucketing.check.session_settings import ENABLED, EXTENSIONS, MERGE_FILES, SPARK_LAYOUT, Settings
 from spark_bucketing.check.sql_text import without_repartitions
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.table.compatibility import smallest_rewrite
+from spark_bucketing.table.compatibility import Merging, smallest_rewrite
 from spark_bucketing.table.model import Partition, Table, words
 from spark_bucketing.table.partition_predicates import covering, rewrite_command
 
@@ -91,7 +91,8 @@ def rewrite_files(scan: BucketedScan) -> Change:
     facts = scan.facts
     if facts.partitions is not None and facts.partitions.spec is not None:
         selected = selected_partitions(scan.node, facts.partitions, scan.folders)
-        if chosen := smallest_rewrite(facts.partitions, selected, MERGING):
+        # The default settings for merging; the extension's note in EXPLAIN takes precedence.
+        if chosen := smallest_rewrite(facts.partitions, selected, Merging()):
             return rewrite_partitions(facts.partitions, chosen)
     text = f"Run `dbt run --full-refresh` to rewrite {facts.name} with one sorted file per bucket."
     return Change("rewrite_files", text, table=facts.name)
