@@ -100,17 +100,19 @@ class PlanNode:
 
         The result is empty if the scan is not below this node.
         """
-        seen: set[int] = set()
-        # Store each node with its path to the top. Do not recurse, because plans may be deep and have reused parts.
-        waiting: list[tuple[PlanNode, Any]] = [(self, None)]
-        while waiting:
-            node, above = way = waiting.pop()
-            if node.number == scan.number:
-                return tuple(_unchained(above))
-            if node.number not in seen:
-                seen.add(node.number)
-                waiting += ((child, way) for child in reversed(node.children))
-        return ()
+        above: dict[int, PlanNode | None] = {}
+        # Do not recurse, because plans may be deep and have reused parts.
+        waiting: list[tuple[PlanNode, PlanNode | None]] = [(self, None)]
+        while waiting and scan.number not in above:
+            node, parent = waiting.pop()
+            if node.number not in above:
+                above[node.number] = parent
+                waiting += ((child, node) for child in reversed(node.children))
+        way, found = [], above.get(scan.number)
+        while found:
+            way.append(found)
+            found = above[found.number]
+        return tuple(way)
 
     @cached_property
     def table(self) -> str | None:
@@ -228,12 +230,6 @@ class PhysicalPlan:
         """Return the numbers of Exchanges and Sorts in the plan."""
         operators = [node.operator for node in self.walk()]
         return PlanCounts(operators.count("Exchange"), operators.count("Sort"))
-
-
-def _unchained(way: tuple[PlanNode, Any] | None) -> Iterator[PlanNode]:
-    while way:
-        node, way = way
-        yield node
 
 
 def _shuffle(text: str) -> Shuffle:
