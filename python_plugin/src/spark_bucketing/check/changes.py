@@ -39,10 +39,7 @@ def switch_extension_on(settings: Settings) -> Change:
 
 
 def let_extension_read(scan: BucketedScan) -> Changes:
-    """Propose reading a table with the extension instead of stock Spark.
-
-    The result is empty if the extension already reads the table.
-    """
+    """Propose reading a table with the extension, or nothing if the extension already reads the table."""
     if not scan.settings.extension:
         return (switch_extension_on(scan.settings),)
     if not scan.settings.on(SPARK_LAYOUT):
@@ -135,10 +132,7 @@ def match_other(exchange_or_sort: ExchangeOrSort) -> Changes:
 
 
 def match_either(exchange_or_sort: ExchangeOrSort) -> Changes:
-    """Propose giving one side's table the other side's bucket spec.
-
-    The first proposal changes the smaller table.
-    """
+    """Propose giving one side's table the other side's bucket spec, first the smaller table."""
     sides = [exchange_or_sort, *([exchange_or_sort.other] if exchange_or_sort.other else [])]
     sides.sort(key=lambda side: (side.table.facts.size_bytes if side.table else None) or 0)
     return tuple(change for side in sides for change in match_other(side))

@@ -128,10 +128,7 @@ def about(target: Target) -> Mapping[str, str]:
 
 
 def _folder_from(start: Path, project_dir: Path) -> str:
-    """Return the project directory's path relative to the starting directory.
-
-    The path is empty if the two are the same directory.
-    """
+    """Return the project directory's path relative to the starting directory, or an empty path if they are the same."""
     if project_dir == start:
         return ""
     try:

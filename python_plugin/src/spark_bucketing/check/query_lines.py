@@ -101,18 +101,12 @@ def _column_names(op: Operator) -> frozenset[str]:
 
 
 def _meaning(op: Operator) -> tuple[object, ...]:
-    """Return the operator's properties besides its keys.
-
-    Operators with the same keys but different properties come from different clauses.
-    """
+    """Return the operator's properties besides its keys, which distinguish operators of different clauses."""
     return op.node.join_type, tuple(tuple(scan.table for scan in side.entry.scans) for side in op.sides)
 
 
 def _words(sql: str) -> list[Token]:
-    """Split a query into tokens, without comments and literals.
-
-    The result is empty if sqlglot cannot tokenize the query.
-    """
+    """Return a query's tokens without comments and literals, or nothing if sqlglot cannot tokenize the query."""
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import SqlglotError
 
@@ -174,10 +168,7 @@ def source_line(compiled: str, line: int, raw: str) -> int | None:
 
 
 def _fit(raw: str, compiled: str) -> int:
-    """Return how many characters of a compiled line are literal text in this line of the file.
-
-    Return 0 if the line cannot be the origin.
-    """
+    """Return how many characters of a compiled line are literal text in this line, or 0 if it cannot be the origin."""
     literal = _JINJA.split(raw)
     # A line with only Jinja could produce any text.
     if not any(re.search(r"\w", part) for part in literal):

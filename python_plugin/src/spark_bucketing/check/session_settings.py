@@ -47,10 +47,7 @@ _UNDEFINED = "<undefined>"
 
 @dataclass(frozen=True)
 class Settings:
-    """The values of settings by name.
-
-    A setting that is not set has Spark's default value.
-    """
+    """The values of settings by name, with Spark's default value for a setting that is not set."""
 
     values: Mapping[str, str] = field(default_factory=dict)
 

@@ -52,10 +52,7 @@ class Statistics:
 
 
 def parse_statistics(text: str) -> Statistics:
-    """Parse how many bytes Spark expects to read.
-
-    The result is empty if Spark prints no sizes.
-    """
+    """Parse how many bytes Spark expects to read; the result is empty if Spark prints no sizes."""
     tables: dict[str, int] = {}
     reads: dict[int, int] = {}
     above: list[tuple[int, str, int]] = []

@@ -57,10 +57,7 @@ class Planner(ABC):
         """
 
     def data_files(self, table: str) -> Sequence[str] | None:  # noqa: ARG002
-        """Return the paths of a table's files.
-
-        Return None if only a query that reads the files could list them.
-        """
+        """Return the paths of a table's files, or None if only a query that reads the files could list them."""
         return None
 
     def size_of(self, table: str) -> int | None:  # noqa: ARG002

@@ -63,19 +63,13 @@ class PlanNode:
 
     @property
     def inputs(self) -> tuple[PlanNode, ...]:
-        """Return the node's children.
-
-        A ReusedExchange is replaced by the Exchange that it reuses.
-        """
+        """Return the node's children, with the reused Exchange in place of a ReusedExchange."""
         return tuple(
             child.children[0] if child.operator == REUSED and child.children else child for child in self.children
         )
 
     def walk(self) -> Iterator[PlanNode]:
-        """Yield this operator and all operators below it, depth first.
-
-        A reused operator is yielded only once.
-        """
+        """Yield this operator and all operators below it, depth first, and a reused operator only once."""
         seen: set[int] = set()
         waiting: list[PlanNode] = [self]
         while waiting:
@@ -96,10 +90,7 @@ class PlanNode:
         return tuple(dict.fromkeys(node.table for node in self.scans if node.table))
 
     def way_from(self, scan: PlanNode) -> tuple[PlanNode, ...]:
-        """Return the nodes from a scan up to this one.
-
-        The result is empty if the scan is not below this node.
-        """
+        """Return the nodes from a scan up to this one, or nothing if the scan is not below this node."""
         above: dict[int, PlanNode | None] = {}
         # Do not recurse, because plans may be deep and have reused parts.
         waiting: list[tuple[PlanNode, PlanNode | None]] = [(self, None)]
@@ -219,10 +210,7 @@ class PhysicalPlan:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Return the distinct tables that the query reads, in the order of the plan.
-
-        Table names consist of schema and table.
-        """
+        """Return the distinct tables that the query reads, as `schema.table`, in the order of the plan."""
         return tuple(dict.fromkeys(table for root in self.roots for table in root.tables))
 
     @property

@@ -140,10 +140,7 @@ class ExchangeOrSort:
 
     @cached_property
     def uncovered(self) -> tuple[str, ...]:
-        """Return the table's bucket columns that are missing from the keys.
-
-        A column inside an expression counts as present.
-        """
+        """Return the table's bucket columns that are missing from the keys, even inside expressions."""
         if self.table is None:
             return ()
         known = self._names_of(self.table.node)
@@ -224,10 +221,7 @@ class ExchangeOrSort:
         )
 
     def _upwards(self, scan: PlanNode) -> Iterator[tuple[PlanNode, PlanNode]]:
-        """Yield the nodes from a scan up to the operator, each with the node below it.
-
-        The Exchange that the operator requires is not among them.
-        """
+        """Yield the nodes from a scan up to the operator, without its required Exchange, each with the one below it."""
         below = scan
         for node in self.side.entry.way_from(scan):
             if node is not self.side.needed:

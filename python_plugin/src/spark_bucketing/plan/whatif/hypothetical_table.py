@@ -76,10 +76,7 @@ class HypotheticalTable:
         return dict(found)
 
     def retyped(self, types: Mapping[str, str]) -> HypotheticalTable:
-        """Return a copy in which some columns have other types.
-
-        The keys are column names in lower case.
-        """
+        """Return a copy in which some columns have other types; the keys are column names in lower case."""
         return replace(self, columns={name: types.get(name.lower(), kind) for name, kind in self.columns.items()})
 
     @property

@@ -75,10 +75,7 @@ class WhatIf(SessionPlanner):
     def plan(
         self, sql: str, tables: Iterable[HypotheticalTable] = (), settings: Mapping[str, str] | None = None
     ) -> PhysicalPlan:
-        """Plan a query.
-
-        The given tables and settings apply to this query only.
-        """
+        """Plan a query, with tables and settings that apply to this query only."""
         return parse_plan(self.explain(sql, tables, settings, cost=False).formatted)
 
     def explain(
