@@ -228,12 +228,6 @@ def test_only_whole_names_are_replaced() -> None:
     )
 
 
-@pytest.mark.parametrize("config", [{"clustered_by": "k"}, {"buckets": 4}])
-def test_incomplete_layout_is_an_error_that_names_the_model(config: dict[str, Any]) -> None:
-    with pytest.raises(ProjectError, match=r"`orders`[\s\S]*expected"):
-        configured_layout(config, "bucketed_table", "orders")
-
-
 @pytest.mark.parametrize(
     "config",
     [{"partition_by": 5}, {"clustered_by": {"k": 1}, "buckets": 8}, {"clustered_by": ["k"], "buckets": "²"},

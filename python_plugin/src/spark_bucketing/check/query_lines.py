@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -33,50 +33,37 @@ class _Clause:
     relation: frozenset[str]
 
 
-class _Alike:
-    """Operators of the same kind with the same key columns, whose clauses could be confused with each other."""
-
-    def __init__(self, operators: Sequence[Operator]) -> None:
-        self._right_tables = Counter(table for op in operators for table in _right_tables(op))
-        self.meanings = len({_meaning(op) for op in operators})
-
-    def only_right_table(self, op: Operator) -> frozenset[str]:
-        """Return the tables that only this join has on its right side.
-
-        The result is empty if the right side of another join in this group contains one of them.
-        """
-        own = _right_tables(op)
-        return own if all(self._right_tables[table] == 1 for table in own) else frozenset()
-
-
 class Clauses:
     """The clauses of a query."""
 
     def __init__(self, sql: str, operators: Sequence[Operator]) -> None:
         self._clauses = tuple(_clauses(_words(sql)))
-        self._names = {id(op): _column_names(op) for op in operators} if self._clauses else {}
+        self._names = {op: _column_names(op) for op in operators} if self._clauses else {}
         self._numbers = Counter(op.kind for op in operators)
-        alike: dict[tuple[str, frozenset[str]], list[Operator]] = {}
-        for op in operators if self._clauses else ():
-            alike.setdefault((op.kind, self._names[id(op)]), []).append(op)
-        self._alike = {key: _Alike(found) for key, found in alike.items()}
+        # For operators of the same kind with the same key columns, whose clauses could be confused with each other.
+        self._meanings: defaultdict[tuple[str, frozenset[str]], set[object]] = defaultdict(set)
+        self._right_tables: Counter[tuple[str, frozenset[str], str]] = Counter()
+        for op, names in self._names.items():
+            self._meanings[op.kind, names].add(_meaning(op))
+            self._right_tables.update((op.kind, names, table) for table in _right_tables(op))
 
     def line_of(self, op: Operator) -> int | None:
         """Return the line of an operator's clause, starting at 1, or None if it is uncertain."""
-        names = self._names.get(id(op))
+        names = self._names.get(op)
         if not names:
             return None
         candidates = [clause for clause in self._clauses if clause.keyword in _KINDS[op.kind]]
         fitting = [clause for clause in candidates if names <= clause.words]
-        alike = self._alike[op.kind, names]
         # One clause occurs several times in a plan if the query uses a subquery twice. IN and EXISTS become joins
         # without a clause.
-        if alike.meanings > len(fitting) > 0:
+        if len(self._meanings[op.kind, names]) > len(fitting) > 0:
             return None
         lines = {clause.line for clause in fitting}
         if len(lines) > 1 and op.kind == "join":
-            own = alike.only_right_table(op)
-            lines = {clause.line for clause in fitting if own & clause.relation}
+            own = _right_tables(op)
+            # No other join with the same keys may have one of these tables on its right side.
+            is_only = all(self._right_tables[op.kind, names, table] == 1 for table in own)
+            lines = {clause.line for clause in fitting if is_only and own & clause.relation}
         if not fitting and len(candidates) == self._numbers[op.kind] == 1 and "USING" in candidates[0].words:
             lines = {candidates[0].line}
         return lines.pop() if len(lines) == 1 else None
