@@ -170,6 +170,13 @@ def test_join_without_a_clause_does_not_get_another_join_s_line() -> None:
     assert findings and {finding.line for finding in findings} == {None}
 
 
+def test_scan_of_another_engine_does_not_affect_the_lines_of_other_operators() -> None:
+    moved = join("k#1", "k#11", exchange("k#1", scan("plain", 1)), scan("s8b", 11))
+    sql = "select * from plain\njoin s8b on plain.k = s8b.k union all select * from s8"
+    found, _ = judged(plan(Op("Union", inputs=(moved, LEFT))), sql)
+    assert [finding.line for finding in found.findings] == [2]
+
+
 def test_nested_reused_exchanges_are_visited_once() -> None:
     levels = 40
     node = scan("s8", 1)

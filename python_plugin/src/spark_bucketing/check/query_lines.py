@@ -71,7 +71,7 @@ class Clauses:
 
 def _right_tables(op: Operator) -> frozenset[str]:
     """Return the names of the tables below a join's right side, without their schemas."""
-    return frozenset(table.lower().rpartition(".")[2] for table in op.sides[-1].entry.tables)
+    return frozenset(table.lower().rpartition(".")[2] for side in op.sides[-1:] for table in side.entry.tables)
 
 
 def _column_names(op: Operator) -> frozenset[str]:
