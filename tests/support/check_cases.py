@@ -37,27 +37,17 @@ PLANNING = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.debug.maxTo
 
 @dataclass(frozen=True)
 class CaseTable:
-    """A table of a case.
+    """A table of a case."""
 
-    Args:
-        columns: names and types.
-        spec: bucket spec, or None.
-        partitioned: partition columns, which come last in columns.
-        size: size in bytes, which the table's statistics state.
-        rows: queries whose rows to insert one after another.
-        files: number of tasks that write each query; 0 writes one file per bucket.
-        rename: a pattern in file names and its replacement, to violate the bucket spec.
-        earlier: partitions to write before the table gets its spec: the number of buckets by the value of ds, or 0 for
-            a partition without buckets.
-    """
-
-    columns: Mapping[str, str]
+    columns: Mapping[str, str]  # names and types
     spec: BucketSpec | None = None
-    partitioned: Sequence[str] = ()
-    size: int | None = None
-    rows: Sequence[str] = ()
-    files: int = 0
-    rename: Sequence[str] | None = None
+    partitioned: Sequence[str] = ()  # partition columns, which come last in columns
+    size: int | None = None  # size in bytes, which the table's statistics state
+    rows: Sequence[str] = ()  # queries whose rows to insert one after another
+    files: int = 0  # number of tasks that write each query; 0 writes one file per bucket
+    rename: Sequence[str] | None = None  # a pattern in file names and its replacement, to violate the bucket spec
+    # Partitions to write before the table gets its spec: the number of buckets by the value of ds, or 0 for a partition
+    # without buckets.
     earlier: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -23,10 +23,8 @@ from spark_bucketing.plan import Statistics, parse_plan
 from spark_bucketing.spec import BucketSpec
 
 NOTHING = ("", "")
-PLANS = Path(__file__).parent / "plans"
+COUNTS = (Path(__file__).parent / "plans" / "bucket_counts.txt").read_text()
 COLUMNS = {"k": "int", "v": "bigint", "t": "string", "w": "bigint", "u": "bigint"}
-
-
 BUCKETS = {"d.s8": 8, "d.s8b": 8, "d.s16": 16, "d.plain": 0, "ice.d.s8": 0}
 TABLES = {
     name: TableFacts(name, COLUMNS, BucketSpec(number, ("k",), ("k",), "spark") if number else None, (), 1000 * number)
@@ -34,17 +32,17 @@ TABLES = {
 }
 
 
-def join_of(
-    name: str, tables: dict[str, TableFacts] = TABLES, sql: str = "", changed: tuple[str, str] = NOTHING
+def join_of_counts(
+    tables: dict[str, TableFacts] = TABLES, sql: str = "", changed: tuple[str, str] = NOTHING
 ) -> OperatorResult:
-    """Return the only operator of a plan, after replacing a pattern in the plan's text."""
-    text = re.sub(*changed, (PLANS / f"{name}.txt").read_text(), flags=re.M)
+    """Return the join of tables with different bucket counts, after replacing a pattern in the plan's text."""
+    text = re.sub(*changed, COUNTS, flags=re.M)
     (join,) = judge(Query(parse_plan(text), tables, Settings({"spark.sql.shuffle.partitions": "6"}), sql))
     return join
 
 
 def test_multiples_of_bucket_counts_depend_on_settings() -> None:
-    join = join_of("bucket_counts")
+    join = join_of_counts()
     assert (join.verdict, join.exchanges, join.sorts) == (Verdict.ONE_SIDED, 1, 2)
     assert join.tables == ("d.s8", "d.s16")
     finding = join.findings[0]
@@ -59,7 +57,7 @@ def test_multiples_of_bucket_counts_depend_on_settings() -> None:
 
 
 def test_bytes_count_only_the_columns_that_the_query_reads() -> None:
-    plan = parse_plan((PLANS / "bucket_counts.txt").read_text())
+    plan = parse_plan(COUNTS)
     column = next(node for node in plan.walk() if node.table == "d.s8").output or ()
     sizes = Statistics({"d.s8": 8000, "d.s16": 16000}, {column[0].id: 300})
     (join,) = judge(Query(plan, TABLES, Settings(), "", sizes))
@@ -76,7 +74,7 @@ def test_bytes_count_only_the_columns_that_the_query_reads() -> None:
     ],
 )
 def test_unrecognized_operator_is_unknown(tables: dict[str, TableFacts], changed: tuple[str, str], why: str) -> None:
-    result = join_of("bucket_counts", tables, "", changed)
+    result = join_of_counts(tables, "", changed)
     assert (result.verdict, result.findings) == (Verdict.UNKNOWN, ())
     assert result.description.endswith(f"({why})")
 
@@ -93,7 +91,7 @@ def test_unrecognized_operator_is_unknown(tables: dict[str, TableFacts], changed
     ],
 )
 def test_finding_has_the_line_of_the_clause_with_its_columns_and_table(sql: str, line: int | None) -> None:
-    assert {finding.line for finding in join_of("bucket_counts", TABLES, sql).findings} == {line}
+    assert {finding.line for finding in join_of_counts(TABLES, sql).findings} == {line}
 
 
 def judged(text: str, sql: str = "") -> list[OperatorResult]:
