@@ -67,10 +67,7 @@ class HypotheticalQuery:
         return self._planned[key]
 
     def planned_like(self, judged: Sequence[OperatorResult], *changes: Change) -> PlannedQuery | None:
-        """Plan the query with these changes.
-
-        Return None if Spark rejects the changed query, or if its plan has different operators.
-        """
+        """Plan the query with these changes; None if Spark rejects it, or if its plan has different operators."""
         planned = self.planned(changes)
         return planned.like(judged) if planned else None
 

@@ -30,10 +30,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class NamedExpression:
-    """An element of a select list: its name, and its value.
-
-    The value is the key of an attribute, or an expression.
-    """
+    """An element of a select list: its name, and its value, which is the key of an attribute, or an expression."""
 
     attribute: Attribute
     expression: str

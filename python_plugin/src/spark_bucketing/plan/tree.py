@@ -184,10 +184,7 @@ class PlanNode:
 
 @dataclass(frozen=True, order=True)
 class PlanCounts:
-    """The numbers of Exchanges and Sorts in a plan.
-
-    To compare two plans, compare the Exchanges first, and then the Sorts.
-    """
+    """The numbers of Exchanges and Sorts in a plan. A comparison compares the Exchanges first, and then the Sorts."""
 
     exchanges: int = 0
     sorts: int = 0

@@ -56,10 +56,7 @@ class Relations:
         session.sql(f"create schema if not exists {WHATIF_SCHEMA} location '{folder.as_uri()}'")
 
     def entry(self, schema: str, table: str) -> None:
-        """Add a table's name to the catalog.
-
-        The table's relation is added to Spark's cache later.
-        """
+        """Add a table's name to the catalog; the table's relation is added to Spark's cache later."""
         entry, _ = self._prototype("parquet")
         self._external.createTable(self._copied(entry, identifier=self._identifier(schema, table)), True)
 

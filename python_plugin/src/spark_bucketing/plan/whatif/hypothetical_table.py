@@ -81,10 +81,7 @@ class HypotheticalTable:
 
     @property
     def content(self) -> str:
-        """Return a name that identifies these columns, this layout and this size.
-
-        The name is no longer than the metastore allows.
-        """
+        """Return a name that identifies these columns, this layout and this size, and that the metastore allows."""
         schema, _, table = self.name.lower().rpartition(".")
         readable = "".join(letter if letter.isalnum() else "_" for letter in f"{schema}_{table}")[:60]
         size = (self.size_bytes, self.knows_size)
