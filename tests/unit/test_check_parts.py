@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -22,6 +23,7 @@ from spark_bucketing.check.table_facts import described, files_per_bucket
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.explain_cost import NO_SIZE
+from spark_bucketing.plan.planner import SqlPlanner
 from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.plan.whatif.catalog_relations import write_files
 from spark_bucketing.project.catalog import CatalogTable
@@ -156,17 +158,6 @@ def test_offline_uses_the_target_s_number_of_cores() -> None:
     assert cores(master="yarn") is None and cores() is None
 
 
-class Answers:
-    """A fake session with settings and functions, which does not interpret statements."""
-
-    def __init__(self, functions: list[tuple[Any, ...]], **settings: str) -> None:
-        self.functions, self.settings = functions, {"spark.sql.extensions": "<undefined>", **settings}
-
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        name = sql.partition("set ")[2]
-        return [(name, self.settings.get(name, "x"))] if name else self.functions
-
-
 @pytest.mark.parametrize(
     ("functions", "named", "read"),
     [
@@ -179,26 +170,20 @@ class Answers:
 def test_extension_that_failed_to_load_counts_as_absent(
     functions: list[tuple[Any, ...]], named: str, read: str
 ) -> None:
-    settings = read_settings(Answers(functions, **{"spark.sql.extensions": named}))  # type: ignore[arg-type]
+    def answer(sql: str) -> list[tuple[Any, ...]]:
+        name = sql.partition("set ")[2]
+        return [(name, named if name == "spark.sql.extensions" else "x")] if name else functions
+
+    settings = read_settings(SqlPlanner("", answer))
     assert settings.get("spark.sql.extensions") == read and settings.loaded == (EXTENSION_CLASS in read)
     assert settings.get("spark.sql.shuffle.partitions") == "x"
 
 
-class Definitions:
-    """Records table definitions without interpreting them."""
-
-    def __init__(self) -> None:
-        self.tables: dict[str, HypotheticalTable] = {}
-
-    def define(self, table: HypotheticalTable) -> None:
-        self.tables[table.name] = table
-
-
-def stub_of(*nodes: Node) -> tuple[StubTables, Definitions]:
-    whatif = Definitions()
+def stub_of(*nodes: Node) -> tuple[StubTables, Mock]:
+    whatif = Mock()
     catalog = {node.unique_id: CatalogTable({"k": "int"}) for node in nodes}
     manifest = Manifest({node.unique_id: node for node in nodes})
-    return StubTables(whatif, manifest, catalog, Path()), whatif  # type: ignore[arg-type]
+    return StubTables(whatif, manifest, catalog, Path()), whatif
 
 
 def source(unique_id: str, relation: str, **meta: Any) -> Node:
@@ -213,7 +198,7 @@ def test_nodes_with_the_same_name_have_separate_stub_tables() -> None:
     assert stub.rewritten("select * from lake.q.other") == "select * from `raw__offline`.`other`"
     for node in nodes:
         stub.create(node)
-    assert stub.missing == {} and len(whatif.tables) == 2
+    assert stub.missing == {} and len({call.args[0].name for call in whatif.define.call_args_list}) == 2
 
 
 def test_only_whole_names_are_replaced() -> None:
@@ -245,7 +230,7 @@ def test_invalid_config_affects_only_its_own_table(config: dict[str, Any]) -> No
 def test_unexpected_error_does_not_affect_other_stub_tables() -> None:
     node = source("source.p.a", "s.a")
     stub, whatif = stub_of(node)
-    whatif.tables = None  # type: ignore[assignment]
+    whatif.define.side_effect = TypeError
     stub.create(node)
     assert "TypeError" in stub.missing["s.a"]
 
