@@ -98,9 +98,8 @@ class ExchangeOrSort:
         """
         scans = (*(source.scan for source in self.columns), *self.side.entry.scans)
         found = [table for scan in scans if (table := self.query.bucketed(scan))]
-        return next((table for table in found if set(table.columns) & self._names_of(table.node)), None) or next(
-            iter(found), None
-        )
+        matching = [table for table in found if set(table.columns) & self.names_of(table.node)]
+        return next(iter(matching or found), None)
 
     @property
     def read(self) -> BucketedScan | None:
@@ -138,14 +137,6 @@ class ExchangeOrSort:
                 return here, there
         return None
 
-    @cached_property
-    def uncovered(self) -> tuple[str, ...]:
-        """Return the table's bucket columns that are missing from the keys, even inside expressions."""
-        if self.table is None:
-            return ()
-        known = self._names_of(self.table.node)
-        return tuple(name for name in self.table.columns if name not in known)
-
     @property
     def key_texts(self) -> tuple[str, ...]:
         """Return the keys in the form that messages show."""
@@ -172,7 +163,7 @@ class ExchangeOrSort:
             return None
         return table, tuple(source.column.name.lower() for source in plain)
 
-    def _names_of(self, scan: PlanNode) -> set[str]:
+    def names_of(self, scan: PlanNode) -> set[str]:
         """Return the names of those columns of this scan from which Spark computes the keys."""
         return {source.column.name.lower() for source in self.columns if source.scan.number == scan.number}
 

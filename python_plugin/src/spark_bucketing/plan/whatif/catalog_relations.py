@@ -73,8 +73,8 @@ class Relations:
         hive = table.spec is not None and table.spec.in_hive_layout
         spec = self._option(self._spec(table.spec, table.columns) if table.spec else None)
         changes: dict[str, Any] = {"provider": self._option("hive")} if hive else {}
-        if table.has_files:
-            changes |= self._with_files(table, prototype)
+        if table.spec and table.has_files:
+            changes |= self._with_files(table, table.spec, prototype)
         entry = self._copied(
             prototype,
             identifier=self._identifier(WHATIF_SCHEMA, table.content),
@@ -95,18 +95,16 @@ class Relations:
         )
         return getattr(self._classes["LogicalRelation$"], "MODULE$").apply(changed, entry)
 
-    def _with_files(self, table: HypotheticalTable, prototype: Any) -> dict[str, Any]:
+    def _with_files(self, table: HypotheticalTable, spec: BucketSpec, prototype: Any) -> dict[str, Any]:
         """Return the fields of a catalog entry for a table with files: its location, and the seal of the files."""
-        if table.spec is None:
-            return {}
         folder = self._folder / table.content
-        files = write_files(folder, table.files_per_bucket, table.file_bytes, table.spec.in_hive_layout)
+        files = write_files(folder, table.files_per_bucket, table.file_bytes, spec.in_hive_layout)
         fields = _iterated(self._schema(table.data_columns()).iterator())
         schema = {str(f.name()).lower(): (i, str(f.dataType().catalogString())) for i, f in enumerate(fields)}
         location = self._option(self._uri(folder.as_uri()))
         return {
             "storage": self._copied(prototype.storage(), locationUri=location),
-            "properties": self._utils.toScalaMap(seal_of(table.spec, schema, files)),
+            "properties": self._utils.toScalaMap(seal_of(spec, schema, files)),
         }
 
     @property
