@@ -38,7 +38,7 @@ def show_plans(showcase: Showcase, step: Step) -> None:
         for name, query in QUERIES.items():
             answer, stock = showcase.compare(f"{name}, {months}", query, selected)
             print(f"\n{name}, {months}: {answer.shuffles_and_sorts} (stock Spark: {stock.shuffles_and_sorts})")
-            print(*(f"    {line}" for line in plan_lines(answer.plan.root)), sep="\n")
+            print(*(f"    {line}" for line in plan_lines(answer.plan.roots[0])), sep="\n")
     others = OTHERS if step.others else {}
     for name, query in others.items():
         showcase.compare(name, query, "true")

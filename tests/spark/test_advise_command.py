@@ -17,7 +17,7 @@ from conftest import REPOSITORY, Project
 from spark_bucketing.advise.catalogs import column_facts
 from spark_bucketing.advise.layout_options import Subject
 from spark_bucketing.advise.table_sizes import ColumnStatistics, TableSize
-from spark_bucketing.plan.session_planner import SessionPlanner
+from spark_bucketing.plan.planner import SessionPlanner
 from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.session import setting
 

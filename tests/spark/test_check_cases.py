@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from conftest import all_long_but
 from spark_bucketing.check.reasons import REASONS
 from spark_bucketing.plan import parse_plan
-from spark_bucketing.plan.session_planner import SessionPlanner
+from spark_bucketing.plan.planner import SessionPlanner
 
 FOLDER = Path(__file__).parents[1] / "cases"
 

@@ -20,14 +20,13 @@ from spark_bucketing.check.results import Report
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.errors import SparkError
-from spark_bucketing.plan.planner import Planner, SqlPlanner
-from spark_bucketing.plan.session_planner import SessionPlanner
+from spark_bucketing.plan.planner import Planner, SessionPlanner, SqlPlanner
 
 LARGE = "set spark.sql.autoBroadcastJoinThreshold=-1"
 
 
 def run(planner: Planner, subjects: list[Subject], report: Callable[[str], None] = lambda _: None) -> Report:
-    return Checker(planner, Settings(), Facts(planner)).run(subjects, report)
+    return Checker(planner, Settings(), Facts(planner), lambda _: None).run(subjects, report)
 
 
 def check(project: Project, *arguments: str) -> Result:

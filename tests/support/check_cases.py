@@ -14,16 +14,15 @@ from bucketed_tables import Tables, settled
 from pyspark.sql import SparkSession
 
 from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.checker import planned_query
 from spark_bucketing.check.fixes import HypotheticalQuery, with_fixes
 from spark_bucketing.check.hypothetical_queries import LiveHypotheticalTables
 from spark_bucketing.check.offline import whatif_beside
 from spark_bucketing.check.results import Finding, Fix, OperatorResult
-from spark_bucketing.check.scans import note_of
-from spark_bucketing.check.session_settings import SETTINGS, Settings
+from spark_bucketing.check.session_settings import DEFAULTS, Settings
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.verdicts import judge
-from spark_bucketing.plan import parse_plan, parse_statistics
-from spark_bucketing.plan.session_planner import SessionPlanner
+from spark_bucketing.plan.planner import SessionPlanner
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.session import SessionStatements, setting
@@ -38,27 +37,17 @@ PLANNING = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.debug.maxTo
 
 @dataclass(frozen=True)
 class CaseTable:
-    """A table of a case.
+    """A table of a case."""
 
-    Args:
-        columns: names and types.
-        spec: bucket spec, or None.
-        partitioned: partition columns, which come last in columns.
-        size: size in bytes, which the table's statistics state.
-        rows: queries whose rows to insert one after another.
-        files: number of tasks that write each query; 0 writes one file per bucket.
-        rename: a pattern in file names and its replacement, to violate the bucket spec.
-        earlier: partitions to write before the table gets its spec: the number of buckets by the value of ds, or 0 for
-            a partition without buckets.
-    """
-
-    columns: Mapping[str, str]
+    columns: Mapping[str, str]  # names and types
     spec: BucketSpec | None = None
-    partitioned: Sequence[str] = ()
-    size: int | None = None
-    rows: Sequence[str] = ()
-    files: int = 0
-    rename: Sequence[str] | None = None
+    partitioned: Sequence[str] = ()  # partition columns, which come last in columns
+    size: int | None = None  # size in bytes, which the table's statistics state
+    rows: Sequence[str] = ()  # queries whose rows to insert one after another
+    files: int = 0  # number of tasks that write each query; 0 writes one file per bucket
+    rename: Sequence[str] | None = None  # a pattern in file names and its replacement, to violate the bucket spec
+    # Partitions to write before the table gets its spec: the number of buckets by the value of ds, or 0 for a partition
+    # without buckets.
     earlier: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -141,14 +130,9 @@ class Checked:
         with settled(self.spark, {**PLANNING, **settings}):
             self.spark.sql(f"use {self.database}")
             planner = SessionPlanner("", self.spark)
+            known = Settings({name: str(self.spark.conf.get(name, "<undefined>")) for name in DEFAULTS})
             with planner.printing_in_full():
-                explained = planner.explain(sql)
-            plan = parse_plan(explained.formatted)
-            ordinary = {node.table for node in plan.walk() if node.table and note_of(node).objection}
-            facts = self.facts.of(plan.tables)
-            facts |= {name: self.facts.with_partitions(facts[name]) for name in ordinary}
-            values = {name: str(self.spark.conf.get(name, "<undefined>")) for name in SETTINGS}
-            query = Query(plan, facts, Settings(values), sql, parse_statistics(explained.cost))
+                query = planned_query(planner, self.facts, known, sql)
             live = LiveHypotheticalTables(planner, self.facts, lambda: self.beside({**PLANNING, **settings}))
             with closing(live):
                 asked = live.query(query)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Parent, Report, Verdict
 from spark_bucketing.spec import BucketSpec
 
@@ -63,3 +65,9 @@ BROKEN = ModelResult(
 ODD = ModelResult("odd.sql", "queries/odd.sql", (OperatorResult("distinct", "DISTINCT a", Verdict.UNKNOWN),))
 REPORT = Report((USERS, JOINED, LATER, BROKEN, ODD), (TOO_OLD,), "offline, Spark 4.3.0", ("last",))
 CLEAN = Report((USERS,), (), "live (session), Spark 4.3.0")
+
+
+def joined(*findings: Finding, verdict: Verdict = Verdict.SHUFFLED, **changes: str) -> Report:
+    """Return a report of one model whose join has these findings."""
+    operator = replace(JOINED.operators[0], verdict=verdict, findings=findings, **changes)  # type: ignore[arg-type]
+    return Report((replace(JOINED, operators=(operator,)),))

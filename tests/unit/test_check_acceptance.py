@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sample_report import BROKEN, CAST, CLEAN, JOINED, MISMATCH, REPORT, TOO_OLD, WIDE
+from sample_report import BROKEN, CAST, CLEAN, JOINED, MISMATCH, REPORT, TOO_OLD, WIDE, joined
 
 from spark_bucketing.check.acceptance import accept, allowed_reasons, fingerprint, read_baseline, write_baseline
 from spark_bucketing.check.outcome import FailOn, exit_code, open_findings, unknown_models
@@ -25,12 +25,6 @@ def baseline(tmp_path: Path) -> Path:
     return tmp_path / "baseline.json"
 
 
-def joined(*findings: Finding, verdict: Verdict = Verdict.SHUFFLED, **changes: str) -> Report:
-    """Return a report of one model whose join has these findings."""
-    operator = replace(JOINED.operators[0], verdict=verdict, findings=findings, **changes)  # type: ignore[arg-type]
-    return Report((replace(JOINED, operators=(operator,)),))
-
-
 def test_baseline_accepts_all_findings_of_the_report_that_it_was_written_from(tmp_path: Path) -> None:
     assert exit_code(RAW, "note") == 1
     whole = replace(RAW, unfinished=(), models=RAW.models[:4])
@@ -42,9 +36,9 @@ def test_baseline_accepts_all_findings_of_the_report_that_it_was_written_from(tm
 
 def test_baseline_ignores_changed_lines_and_numbers_but_accepts_no_second_finding(baseline: Path) -> None:
     moved = replace(MISMATCH, line=99, bytes_shuffled=1, message="64 against 25.")
-    found = joined(moved, verdict=JOINED.operators[0].verdict, description="inner join on user_id#7L = user_id")
+    found = joined(moved, description="inner join on user_id#7L = user_id")
     assert open_findings(accept(found, {}, read_baseline(baseline))) == []
-    report = accept(joined(MISMATCH, MISMATCH, verdict=JOINED.operators[0].verdict), {}, read_baseline(baseline))
+    report = accept(joined(MISMATCH, MISMATCH), {}, read_baseline(baseline))
     assert [found.finding.accepted for found in open_findings(report)] == [None]
     assert exit_code(report, "warning") == 1
 

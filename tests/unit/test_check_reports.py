@@ -14,7 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from report_pages import Page
 from rich.console import Console
-from sample_report import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT
+from sample_report import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT, joined
 
 from conftest import REPOSITORY
 from spark_bucketing.check.outcome import FailOn, unknown_models
@@ -187,8 +187,8 @@ def alike_and_hurting() -> Report:
     others = (OtherQuery("better", *counts), OtherQuery("hurt", *reversed(counts)), OtherQuery("lost", counts[0], None))
     fix = replace(JOINED.operators[0].findings[0].fixes[0], before=counts[0], after=counts[1], others=others)
     sides = tuple(Finding("union", f"Side {name}.", fixes=(fix,)) for name in "ab")
-    operator = replace(JOINED.operators[0], findings=(*sides, Finding("union", "Known.", accepted="baseline")))
-    return Report((replace(JOINED, operators=(operator,)), LATER, BROKEN), REPORT.project)
+    report = joined(*sides, Finding("union", "Known.", accepted="baseline"))
+    return Report((*report.models, LATER, BROKEN), REPORT.project)
 
 
 @pytest.mark.parametrize("report", [REPORT, alike_and_hurting(), CLEAN], ids=["all kinds", "alike", "none"])
@@ -240,9 +240,7 @@ def test_unrecognized_operator_is_an_error_regardless_of_its_findings() -> None:
 
 
 def test_text_does_not_convert_emoji_codes() -> None:
-    finding = replace(CAST, message="the column :key: of a")
-    report = Report((replace(JOINED, operators=(replace(JOINED.operators[0], findings=(finding,)),)),))
-    assert "the column :key: of a" in written("text", report)
+    assert "the column :key: of a" in written("text", joined(replace(CAST, message="the column :key: of a")))
 
 
 def test_html_shows_versioned_models_by_name() -> None:

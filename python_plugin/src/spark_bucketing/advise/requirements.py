@@ -110,7 +110,7 @@ def _sizes(plan: PhysicalPlan, statistics: Statistics) -> Mapping[int, float]:
     for node in plan.nodes:
         below = [found.get(child.number, 0.0) for child in node.children]
         if node.table:
-            known = [statistics.reads[column.id][1] for column in node.output or () if column.id in statistics.reads]
+            known = [statistics.reads[column.id] for column in node.output or () if column.id in statistics.reads]
             size = float(max(known, default=0))
         elif node.operator in JOINS and _SEMI.search(node.join_type):
             size = below[0]

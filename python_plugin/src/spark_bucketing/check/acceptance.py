@@ -76,10 +76,7 @@ def fingerprint(model: str, operator: OperatorResult | None, finding: Finding) -
 
 
 def badness(operator: OperatorResult | None, finding: Finding) -> Badness:
-    """Return how severe a finding is, as a tuple of numbers.
-
-    A greater tuple means a worse finding.
-    """
+    """Return how severe a finding is, as a tuple of numbers that is greater for a worse finding."""
     level = LEVELS.index(finding.level)
     return -level, _BADNESS.get(operator.verdict, 0) if operator else 0
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_bucketing.check.results import Change
-from spark_bucketing.check.scans import MERGING, BucketedScan, TableFacts, selected_partitions
+from spark_bucketing.check.scans import BucketedScan, TableFacts, selected_partitions
 from spark_bucketing.check.session_settings import ENABLED, EXTENSIONS, MERGE_FILES, SPARK_LAYOUT, Settings
 from spark_bucketing.check.sql_text import without_repartitions
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.table.compatibility import smallest_rewrite
+from spark_bucketing.table.compatibility import Merging, smallest_rewrite
 from spark_bucketing.table.model import Partition, Table, words
 from spark_bucketing.table.partition_predicates import covering, rewrite_command
 
@@ -39,10 +39,7 @@ def switch_extension_on(settings: Settings) -> Change:
 
 
 def let_extension_read(scan: BucketedScan) -> Changes:
-    """Propose reading a table with the extension instead of stock Spark.
-
-    The result is empty if the extension already reads the table.
-    """
+    """Propose reading a table with the extension, or nothing if the extension already reads the table."""
     if not scan.settings.extension:
         return (switch_extension_on(scan.settings),)
     if not scan.settings.on(SPARK_LAYOUT):
@@ -91,7 +88,8 @@ def rewrite_files(scan: BucketedScan) -> Change:
     facts = scan.facts
     if facts.partitions is not None and facts.partitions.spec is not None:
         selected = selected_partitions(scan.node, facts.partitions, scan.folders)
-        if chosen := smallest_rewrite(facts.partitions, selected, MERGING):
+        # The default settings for merging; the extension's note in EXPLAIN takes precedence.
+        if chosen := smallest_rewrite(facts.partitions, selected, Merging()):
             return rewrite_partitions(facts.partitions, chosen)
     text = f"Run `dbt run --full-refresh` to rewrite {facts.name} with one sorted file per bucket."
     return Change("rewrite_files", text, table=facts.name)
@@ -134,10 +132,7 @@ def match_other(exchange_or_sort: ExchangeOrSort) -> Changes:
 
 
 def match_either(exchange_or_sort: ExchangeOrSort) -> Changes:
-    """Propose giving one side's table the other side's bucket spec.
-
-    The first proposal changes the smaller table.
-    """
+    """Propose giving one side's table the other side's bucket spec, first the smaller table."""
     sides = [exchange_or_sort, *([exchange_or_sort.other] if exchange_or_sort.other else [])]
     sides.sort(key=lambda side: (side.table.facts.size_bytes if side.table else None) or 0)
     return tuple(change for side in sides for change in match_other(side))

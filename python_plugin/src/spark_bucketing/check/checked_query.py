@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from spark_bucketing.check.clauses import Clauses
+from spark_bucketing.check.query_lines import Clauses
 from spark_bucketing.check.scans import BucketedScan, TableFacts
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.plan import PhysicalPlan, PlanNode, Statistics

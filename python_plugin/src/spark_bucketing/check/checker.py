@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.check.checked_query import Query
 from spark_bucketing.check.fixes import HypotheticalQuery, has_changes, untested, with_fixes
 from spark_bucketing.check.hypothetical_queries import Hypothesize
+from spark_bucketing.check.query_lines import source_line
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, map_findings
-from spark_bucketing.check.scans import TableFacts, note_of
+from spark_bucketing.check.scans import note_of
 from spark_bucketing.check.session_settings import Settings
-from spark_bucketing.check.source_lines import source_line
 from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.check.verdicts import judge
 from spark_bucketing.errors import BucketingError
-from spark_bucketing.plan import PhysicalPlan, parse_plan, parse_statistics
+from spark_bucketing.plan import parse_plan, parse_statistics
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.manifest import Node
 
 _UNCOMPILED = (
     "This manifest has no compiled SQL for the model. Create the manifest with `dbt compile`, `run` or `build`, or "
-    "omit "
-    "--manifest."
+    "omit --manifest."
 )
 
 
@@ -51,7 +50,7 @@ class Checker:
     planner: Planner  # plans the queries
     settings: Settings  # the session's settings, which the reasons use
     facts: Facts  # facts about the session's tables
-    hypotheses: Hypothesize | None = None  # builds the query that tests fixes; None to propose no fixes
+    hypotheses: Hypothesize  # builds the query that tests fixes
     stub: StubTables | None = None  # the project's stub tables for an offline check; None for a live check
     limit: TimeLimit = field(default_factory=lambda: TimeLimit(None))  # time limit per query
     queries: list[tuple[ModelResult, HypotheticalQuery]] = field(default_factory=list)
@@ -99,33 +98,36 @@ class Checker:
             self.queries.append((result, query))
         return result
 
-    def _described(self, plan: PhysicalPlan, sizes: Mapping[str, int]) -> Mapping[str, TableFacts]:
-        """Return facts about the tables in a plan.
-
-        The facts include the table sizes that Spark reports, and the partitions of each table that has an ordinary
-        scan.
-        """
-        ordinary = {node.table for node in plan.walk() if node.table and note_of(node).objection}
-        found = self.facts.of(plan.tables)
-        found |= {name: self.facts.with_partitions(found[name]) for name in ordinary & found.keys()}
-        unknown = {name: facts for name, facts in found.items() if facts.size_bytes is None}
-        return found | {name: replace(facts, size_bytes=sizes.get(name)) for name, facts in unknown.items()}
-
     def _judged(
         self, sql: str, is_late: Callable[[], bool]
     ) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery | None]:
-        explained = self.planner.explain(sql)
-        plan = parse_plan(explained.formatted)
-        statistics = parse_statistics(explained.cost)
-        query = Query(plan, self._described(plan, statistics.tables), self.settings, sql, statistics)
+        query = planned_query(self.planner, self.facts, self.settings, sql)
         judged = judge(query)
-        wanted = has_changes(judged) or self.stub
-        asked = self.hypotheses(query) if self.hypotheses and wanted else None
+        asked = self.hypotheses(query) if has_changes(judged) or self.stub else None
         if asked is None:
-            return tuple(map(untested, judged)) if self.hypotheses else judged, None
+            return tuple(map(untested, judged)), None
         if self.stub:
-            asked.known(judged, plan.counts)
+            asked.known(judged, query.plan.counts)
         return tuple(with_fixes(asked, judged, is_late)), asked
+
+
+def planned_query(planner: Planner, facts: Facts, settings: Settings, sql: str) -> Query:
+    """Plan a query, and collect the facts about its tables.
+
+    The facts include the table sizes that Spark reports, and the partitions of each table that has an ordinary scan.
+
+    Raises:
+        SparkError: Spark cannot plan the query.
+        PlanError: the plan cannot be parsed.
+    """
+    explained = planner.explain(sql)
+    plan, statistics = parse_plan(explained.formatted), parse_statistics(explained.cost)
+    ordinary = {node.table for node in plan.walk() if node.table and note_of(node).objection}
+    found = facts.of(plan.tables)
+    found |= {name: facts.with_partitions(found[name]) for name in ordinary & found.keys()}
+    unknown = {name: table for name, table in found.items() if table.size_bytes is None}
+    found |= {name: replace(table, size_bytes=statistics.tables.get(name)) for name, table in unknown.items()}
+    return Query(plan, found, settings, sql, statistics)
 
 
 def _with_source(found: Finding, sql: str, raw: str) -> Finding:

@@ -31,11 +31,6 @@ class PlannedQuery:
 
     operators: tuple[OperatorResult, ...]
     counts: PlanCounts
-    query: Query | None = None
-
-    def explained(self) -> PlannedQuery:
-        """Return the plan with a reason for each remaining Exchange and Sort."""
-        return replace(self, operators=judge(self.query), query=None) if self.query else self
 
     def like(self, other: Sequence[OperatorResult]) -> PlannedQuery | None:
         """Return the plan with its operators in the same order as in another plan, or None if the operators differ."""
@@ -72,10 +67,7 @@ class HypotheticalQuery:
         return self._planned[key]
 
     def planned_like(self, judged: Sequence[OperatorResult], *changes: Change) -> PlannedQuery | None:
-        """Plan the query with these changes.
-
-        Return None if Spark rejects the changed query, or if its plan has different operators.
-        """
+        """Plan the query with these changes; None if Spark rejects it, or if its plan has different operators."""
         planned = self.planned(changes)
         return planned.like(judged) if planned else None
 
@@ -107,7 +99,7 @@ class HypotheticalQuery:
                 )
         plan = self.whatif.plan(sql, tables.values(), session)
         query = Query(plan, {name: facts[name] for name in plan.tables if name in facts}, settings)
-        return PlannedQuery(judge(query, with_reasons=False), plan.counts, query)
+        return PlannedQuery(judge(query), plan.counts)
 
 
 def with_fixes(
@@ -187,8 +179,7 @@ class _Tests:
 
         Combine the changes only if neither helps by itself. A change that helps by itself is a fix for another finding.
         """
-        planned = self.query.planned((change,))
-        left = planned.explained().like(self.judged) if planned else None
+        left = self.query.planned_like(self.judged, change)
         due = [other for finding in left.operators[self.place].findings for other in finding.changes] if left else []
         for other in {other.text: other for other in reversed(due)}.values():
             if other.text != change.text and not self._fix(other) and (both := self._fix(change, other)):

@@ -37,10 +37,7 @@ def offline_query(whatif: WhatIf, query: Query) -> HypotheticalQuery:
 
 
 class LiveHypotheticalTables:
-    """Hypothetical tables that copy the warehouse's tables.
-
-    The Spark session of these tables starts when it is first needed.
-    """
+    """Hypothetical copies of the warehouse's tables, whose Spark session starts when it is first needed."""
 
     def __init__(self, planner: Planner, facts: Facts, start: Callable[[], AbstractContextManager[WhatIf]]) -> None:
         self._planner, self._facts, self._start = planner, facts, start
@@ -118,10 +115,7 @@ class LiveHypotheticalTables:
 
 
 def _with_planned_size(facts: TableFacts, query: Query) -> TableFacts:
-    """Return the facts with the size of only the partitions that the query selects.
-
-    Spark plans with this size.
-    """
+    """Return the facts with the size of the selected partitions, which is the size with which Spark plans the query."""
     if not facts.partition_columns:
         return facts
     size = query.statistics.tables.get(facts.name)

@@ -47,10 +47,7 @@ def planner_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a setting with the number of cores of the target's Spark.
-
-    The result is empty if the target's settings do not determine this number.
-    """
+    """Return a setting with the number of cores of the target's Spark, if the target's settings determine it."""
     local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", settings.get("spark.master", "").strip())
     given = settings.get(_PARALLELISM)
     if given is None and local:

@@ -32,10 +32,7 @@ def all_findings(report: Report) -> Iterator[Found]:
 
 
 def open_findings(report: Report) -> list[Found]:
-    """Return the findings that are not accepted.
-
-    The findings are sorted by bytes (most first), level (worst first) and model.
-    """
+    """Return the findings that are not accepted, sorted by bytes (most first), level (worst first) and model."""
 
     def order(found: Found) -> tuple[int, int, str, int]:
         finding, name = found.finding, found.model.name if found.model else ""

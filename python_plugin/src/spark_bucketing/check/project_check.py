@@ -32,8 +32,7 @@ from spark_bucketing.check.table_facts import Facts, OfflineFacts
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
 from spark_bucketing.event_log.reader import read_measured
-from spark_bucketing.plan.planner import Planner, SqlPlanner
-from spark_bucketing.plan.session_planner import SessionPlanner
+from spark_bucketing.plan.planner import Planner, SessionPlanner, SqlPlanner
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.connection import Connection
 from spark_bucketing.project.freshness import read_project
@@ -129,10 +128,7 @@ def about(target: Target) -> Mapping[str, str]:
 
 
 def _folder_from(start: Path, project_dir: Path) -> str:
-    """Return the project directory's path relative to the starting directory.
-
-    The path is empty if the two are the same directory.
-    """
+    """Return the project directory's path relative to the starting directory, or an empty path if they are the same."""
     if project_dir == start:
         return ""
     try:

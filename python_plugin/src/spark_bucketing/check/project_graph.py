@@ -87,10 +87,7 @@ def _names(tables: Iterable[str]) -> Iterator[str]:
 
 
 def _tables_behind(manifest: Manifest, relation: Callable[[Node], str | None]) -> Mapping[str, frozenset[str]]:
-    """Return the tables that stand for each node in plans.
-
-    For a table, it is the table itself. For a view or an ephemeral model, these are the tables that it reads.
-    """
+    """Return the tables that stand for each node in plans: its own, or those that a view or ephemeral model reads."""
     tables: dict[str, frozenset[str]] = {}
     for unique_id in manifest.order:
         node = manifest.nodes[unique_id]

@@ -156,10 +156,7 @@ class Report:
 
 
 def map_findings(result: ModelResult, change: Callable[[OperatorResult, Finding], Finding]) -> ModelResult:
-    """Return a copy of a result in which a function replaces each finding.
-
-    The function takes the finding's operator and the finding.
-    """
+    """Return a copy of a result in which a function of the operator and the finding replaces each finding."""
     operators = (
         replace(operator, findings=tuple(change(operator, found) for found in operator.findings))
         for operator in result.operators

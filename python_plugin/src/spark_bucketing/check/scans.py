@@ -12,7 +12,6 @@ from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.explain_cost import Folders, scan_key
 from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.spec import HASHES, BucketSpec
-from spark_bucketing.table.compatibility import Merging
 from spark_bucketing.table.model import Partition, Table, one_spelling
 
 # Bucketed: true (8 Hive buckets, sorted)     Bucketed: false [not-sealed] (no seal in the metastore)
@@ -26,8 +25,6 @@ COLUMN_CODES = (
     "unsupported-column", "ambiguous-column",
     "positional-columns", "field-ids", "unsupported-reader",
 )  # fmt: skip
-# Assume default settings for merging; the extension's note in EXPLAIN takes precedence.
-MERGING = Merging()
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,6 @@ DEFAULTS: Mapping[str, str] = {
     SPARK_LAYOUT: "true",
     ALIGNMENT: "auto",
 }
-SETTINGS: tuple[str, ...] = tuple(DEFAULTS)
 
 # Spark's answer to SET for a setting without a value.
 _UNDEFINED = "<undefined>"
@@ -48,10 +47,7 @@ _UNDEFINED = "<undefined>"
 
 @dataclass(frozen=True)
 class Settings:
-    """The values of settings by name.
-
-    A setting that is not set has Spark's default value.
-    """
+    """The values of settings by name, with Spark's default value for a setting that is not set."""
 
     values: Mapping[str, str] = field(default_factory=dict)
 
@@ -90,7 +86,7 @@ def read_settings(planner: Planner) -> Settings:
     If Spark cannot load an extension, for example because its jar is missing, it logs a warning and starts without it.
     """
     # One row with the key and its value or default.
-    settings = Settings({name: str(planner.rows(f"set {name}")[0][1]) for name in SETTINGS})
+    settings = Settings({name: str(planner.rows(f"set {name}")[0][1]) for name in DEFAULTS})
     if not settings.loaded or planner.rows("show functions like 'hive_bucket'"):
         return settings
     others = [name for name in settings.get(EXTENSIONS).split(",") if name.strip() != EXTENSION_CLASS]

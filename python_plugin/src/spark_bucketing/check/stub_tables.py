@@ -119,10 +119,7 @@ class StubTables:
 
     @cached_property
     def _renamed(self) -> Mapping[str, str]:
-        """Map relations that this Spark cannot resolve to stub names.
-
-        Spark cannot resolve paths, and tables in other catalogs.
-        """
+        """Map relations that this Spark cannot resolve to stub names: paths, and tables in other catalogs."""
         wanted = {
             node.relation: (_identifier(f"{node.source_name or node.resource_type}__offline"), _identifier(node.name))
             for node in self._manifest.nodes.values()

@@ -26,20 +26,20 @@ _JOIN_WORDS = {
 }  # fmt: skip
 
 
-def judge(query: Query, with_reasons: bool = True) -> tuple[OperatorResult, ...]:
+def judge(query: Query) -> tuple[OperatorResult, ...]:
     """Determine how Spark brings together the rows of each join, aggregate, distinct and window, and why."""
     for node in query.plan.nodes:
         # Bottom up, because each node uses results of its children, and plans may be deeper than Python's stack.
         origins(node)
-    ends = dict(_ends(query)) if with_reasons else {}
-    return tuple(_judged(query, op, ends.get(number), with_reasons) for number, op in query.operators.items())
+    ends = dict(_ends(query))
+    return tuple(_judged(query, op, ends.get(number)) for number, op in query.operators.items())
 
 
-def _judged(query: Query, op: Operator, end: ExchangeOrSort | None, with_reasons: bool) -> OperatorResult:
+def _judged(query: Query, op: Operator, end: ExchangeOrSort | None) -> OperatorResult:
     tables = query.tables
     exchanges_and_sorts: list[ExchangeOrSort] = []
     # Reasons are unreliable if an operator is not recognized or a table is unknown.
-    if with_reasons and op.understood and not undescribed(op, tables) and reads_buckets(op, tables):
+    if op.understood and not undescribed(op, tables) and reads_buckets(op, tables):
         exchanges_and_sorts = [*_exchanges_and_sorts(query, op), *([end] if end else [])]
     found = verdict(op, tables)
     unknown = f" ({cause_of_unknown(op, tables)})" if found is Verdict.UNKNOWN else ""
@@ -76,8 +76,9 @@ def _bytes(query: Query, node: PlanNode) -> int | None:
     total = 0
     for scan in node.scans:
         facts = query.tables.get(scan.table or "")
-        reads = (query.statistics.reads.get(column.id) for column in scan.output or ())
-        size = next((size for _, size in filter(None, reads)), facts.size_bytes if facts else None)
+        reads = query.statistics.reads
+        known = (reads[column.id] for column in scan.output or () if column.id in reads)
+        size = next(known, facts.size_bytes if facts else None)
         if size is None:
             return None
         total += size

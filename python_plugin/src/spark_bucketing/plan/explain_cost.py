@@ -46,19 +46,15 @@ class Statistics:
     """Spark's size estimates in bytes, and the directories that the query reads."""
 
     tables: Mapping[str, int] = field(default_factory=dict)  # size of each table, by schema and name
-    # By the id of any column of a scan: the table's name, and the size of the rows and columns that reach the first
-    # operator above the scan.
-    reads: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    # By the id of any column of a scan: the size of the rows and columns that reach the first operator above the scan.
+    reads: Mapping[int, int] = field(default_factory=dict)
     folders: Folders = field(default_factory=dict)  # directories of the partitions that scans select
 
 
 def parse_statistics(text: str) -> Statistics:
-    """Parse how many bytes Spark expects to read.
-
-    The result is empty if Spark prints no sizes.
-    """
+    """Parse how many bytes Spark expects to read; the result is empty if Spark prints no sizes."""
     tables: dict[str, int] = {}
-    reads: dict[int, tuple[str, int]] = {}
+    reads: dict[int, int] = {}
     above: list[tuple[int, str, int]] = []
     for depth, operator, line in _operators(text.partition("== Physical Plan ==")[0]):
         above = [entry for entry in above if entry[0] < depth]
@@ -68,8 +64,7 @@ def parse_statistics(text: str) -> Statistics:
             name = relation["table"].removeprefix(SESSION_CATALOG)
             # Several scans may read different partitions of one table.
             tables[name] = max(size, tables.get(name, 0))
-            read = _read(size, above)
-            reads |= {int(column): (name, read) for column in _IDS.findall(relation["columns"])}
+            reads |= dict.fromkeys(map(int, _IDS.findall(relation["columns"])), _read(size, above))
         above.append((depth, operator, size if size is not None else -1))
     return Statistics(tables, reads, parse_folders(text))
 

@@ -39,13 +39,8 @@ class _Line:
     number: int
     label: str
     below: list[_Line] = field(default_factory=list)
-
-
-@dataclass
-class _Details:
-    values: dict[str, str] = field(default_factory=dict)
+    details: dict[str, str] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    reuses: int | None = None
 
 
 def parse_plan(text: str) -> PhysicalPlan:
@@ -63,12 +58,10 @@ def parse_plan(text: str) -> PhysicalPlan:
     if not trees:
         raise PlanError("Cannot parse any operator in Spark's physical plan.")
     by_number = {line.number: line for tree in trees for line in _all(tree)}
-    details = _details(lines, {number: line.label for number, line in by_number.items()})
+    _add_details(by_number, lines)
     built: dict[int, PlanNode] = {}
-    # Build the tree of a reused exchange before the nodes that refer to the exchange.
-    roots = [_build(tree, details, built, by_number) for tree in trees]
-    first, *others = {root.number: root for root in roots}.values()
-    return PhysicalPlan(first, tuple(others), tuple(built.values()))
+    roots = {tree.number: _build(tree.number, by_number, built) for tree in trees}
+    return PhysicalPlan(tuple(roots.values()), tuple(built.values()))
 
 
 def _all(line: _Line) -> Iterable[_Line]:
@@ -115,58 +108,49 @@ def _trees(lines: Sequence[str]) -> list[_Line]:
     return roots[:1] + [root for root in roots[1:] if root.number not in known]
 
 
-def _details(lines: Sequence[str], labels: Mapping[int, str]) -> dict[int, _Details]:
-    found: dict[int, _Details] = {}
-    current: _Details | None = None
+def _add_details(by_number: Mapping[int, _Line], lines: Sequence[str]) -> None:
+    current: _Line | None = None
     key: str | None = None
     for line in lines:
         head = _HEAD.match(line)
-        if head and labels.get(int(head["number"])) and _same(head["label"], labels[int(head["number"])]):
-            current, key = found.setdefault(int(head["number"]), _Details()), None
-            if reused := _REUSED.match(head["label"]):
-                current.reuses = int(reused[1])
+        named = by_number.get(int(head["number"])) if head else None
+        if head and named and _same(head["label"], named.label):
+            current, key = named, None
+            if (reused := _REUSED.match(head["label"])) and int(reused[1]) in by_number:
+                current.below = [by_number[int(reused[1])]]
         elif current is None:
             continue
         elif detail := _DETAIL.match(line):
             key = detail["key"].strip()
-            current.values.setdefault(key, detail["value"] or "")
+            current.details.setdefault(key, detail["value"] or "")
             if detail["count"]:
                 current.counts.setdefault(key, int(detail["count"]))
         elif not line.strip():
             key = None
         elif key:
             # A literal may contain a line break.
-            current.values[key] += "\n" + line
-    return found
+            current.details[key] += "\n" + line
 
 
 def _same(head: str, label: str) -> bool:
-    """Return whether a heading belongs to an operator.
-
-    One of the two names may have a suffix that the other lacks.
-    """
+    """Return whether a heading belongs to an operator, although one of the two names may have a longer suffix."""
     return label.startswith(head) or head.startswith(label.split(" ", 1)[0])
 
 
-def _build(
-    top: _Line, details: Mapping[int, _Details], built: dict[int, PlanNode], lines: Mapping[int, _Line]
-) -> PlanNode:
-    """Build the node for a line after all nodes below it.
-
-    The function is not recursive, because a deep plan would exceed Python's recursion limit.
-    """
+def _build(top: int, lines: Mapping[int, _Line], built: dict[int, PlanNode]) -> PlanNode:
+    """Build the node with a number after all nodes below it, which include a reused exchange."""
+    # Do not recurse, because a deep plan would exceed Python's recursion limit.
     waiting = [(top, False)]
     while waiting:
-        line, is_ready = waiting.pop()
-        if line.number in built:
+        number, is_ready = waiting.pop()
+        if number in built:
             continue
-        about = details.get(line.number, _Details())
-        below = [lines[about.reuses]] if about.reuses is not None and about.reuses in lines else line.below
+        line = lines[number]
         if not is_ready:
-            waiting += [(line, True), *((other, False) for other in below)]
+            waiting += [(number, True), *((other.number, False) for other in line.below)]
             continue
-        children = tuple(built[other.number] for other in below if other.number in built)
+        children = tuple(built[other.number] for other in line.below if other.number in built)
         name, _, title = line.label.partition(" ")
         name = name.removesuffix(_SKEWED)
-        built[line.number] = PlanNode(line.number, name, title, about.values, about.counts, children)
-    return built[top.number]
+        built[number] = PlanNode(number, name, title, line.details, line.counts, children)
+    return built[top]

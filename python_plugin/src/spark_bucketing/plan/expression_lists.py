@@ -30,10 +30,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class NamedExpression:
-    """An element of a select list: its name, and its value.
-
-    The value is the key of an attribute, or an expression.
-    """
+    """An element of a select list: its name, and its value, which is the key of an attribute, or an expression."""
 
     attribute: Attribute
     expression: str
@@ -65,19 +62,13 @@ def ids_in(expression: str) -> tuple[int, ...]:
 
 
 def attributes(text: str, number: int | None) -> tuple[Attribute, ...] | None:
-    """Parse a list of attributes, or return None if this fails.
-
-    The names of the attributes may contain any characters.
-    """
+    """Parse a list of attributes, whose names may contain any characters, or return None if this fails."""
     found = tuple(map(_attribute, _ATTRIBUTES.finditer(text.strip()[1:-1])))
     return found if number is None or len(found) == number else None
 
 
 def elements(text: str, number: int | None) -> tuple[str, ...] | None:
-    """Parse a list of expressions.
-
-    Return None if it has another number of elements than Spark prints.
-    """
+    """Parse a list of expressions, or return None if it has another number of elements than Spark prints."""
     inner = text.strip()
     if not (inner.startswith("[") and inner.endswith("]") and is_balanced(inner)):
         return None

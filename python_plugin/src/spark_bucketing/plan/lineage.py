@@ -54,10 +54,7 @@ def _origins(node: PlanNode) -> Mapping[int, Sources]:
 
 
 def _computed(expression: str, known: Mapping[int, Sources]) -> Sources:
-    """Return the table columns from which an expression is computed.
-
-    The result is empty if any column cannot be traced.
-    """
+    """Return the table columns from which an expression is computed, or nothing if any column cannot be traced."""
     ids = ids_in(expression)
     if not all(column in known for column in ids):
         return ()
@@ -72,18 +69,12 @@ def _computed(expression: str, known: Mapping[int, Sources]) -> Sources:
 
 
 def sources_of(key: str, node: PlanNode) -> Sources:
-    """Return all table columns from which Spark computes a key.
-
-    The result is empty if any of them cannot be traced.
-    """
+    """Return all table columns from which Spark computes a key, or nothing if any of them cannot be traced."""
     return _computed(key, origins(node))
 
 
 def source_of(key: str, node: PlanNode) -> Source | None:
-    """Return the table column from which a key of an operator's input comes.
-
-    Return None unless there is exactly one such column.
-    """
+    """Return the only table column from which a key of an operator's input comes, or None without such a column."""
     found = sources_of(key, node)
     return found[0] if len(found) == 1 else None
 

@@ -41,10 +41,7 @@ class Side:
 
     @cached_property
     def exchanges(self) -> tuple[PlanNode, ...]:
-        """Return the nodes on the path that redistribute rows.
-
-        Such nodes are Exchanges, and limits that collect all rows in one task.
-        """
+        """Return the Exchanges on the path, and the limits that collect all rows in one task."""
         return tuple(node for node in self.way if node.operator in ("Exchange", *GATHERING))
 
     @cached_property
@@ -59,10 +56,7 @@ class Side:
 
     @cached_property
     def needed(self) -> PlanNode | None:
-        """Return the Exchange that the operator itself requires.
-
-        The required Exchange is the uppermost Exchange by the operator's keys.
-        """
+        """Return the Exchange that the operator itself requires: the uppermost Exchange by the operator's keys."""
         for node in self.exchanges:
             if node.operator in GATHERING:
                 continue
@@ -219,12 +213,8 @@ def _chain(top: PlanNode) -> list[PlanNode]:
 def _is_part(below: PlanNode, above: PlanNode, ids: Mapping[int, int]) -> bool:
     """Return whether the lower node is the partial aggregate of the upper node.
 
-    A partial aggregate has the same keys as the final aggregate, and partial versions of its functions.
-
-    Args:
-        below: the lower node.
-        above: the upper node.
-        ids: map from column ids at the upper node to the ids of the same columns at the lower node, if the two differ.
+    A partial aggregate has the same keys as the final aggregate, and partial versions of its functions. `ids` maps
+    column ids at the upper node to the ids of the same columns at the lower node, if the two differ.
     """
     lower, upper = below.expressions("Functions"), above.expressions("Functions")
     keys, upper_keys = (named_expressions(node.expressions("Keys") or ()) for node in (below, above))

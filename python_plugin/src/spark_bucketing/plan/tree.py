@@ -63,19 +63,13 @@ class PlanNode:
 
     @property
     def inputs(self) -> tuple[PlanNode, ...]:
-        """Return the node's children.
-
-        A ReusedExchange is replaced by the Exchange that it reuses.
-        """
+        """Return the node's children, with the reused Exchange in place of a ReusedExchange."""
         return tuple(
             child.children[0] if child.operator == REUSED and child.children else child for child in self.children
         )
 
     def walk(self) -> Iterator[PlanNode]:
-        """Yield this operator and all operators below it, depth first.
-
-        A reused operator is yielded only once.
-        """
+        """Yield this operator and all operators below it, depth first, and a reused operator only once."""
         seen: set[int] = set()
         waiting: list[PlanNode] = [self]
         while waiting:
@@ -96,21 +90,20 @@ class PlanNode:
         return tuple(dict.fromkeys(node.table for node in self.scans if node.table))
 
     def way_from(self, scan: PlanNode) -> tuple[PlanNode, ...]:
-        """Return the nodes from a scan up to this one.
-
-        The result is empty if the scan is not below this node.
-        """
-        seen: set[int] = set()
-        # Store each node with its path to the top. Do not recurse, because plans may be deep and have reused parts.
-        waiting: list[tuple[PlanNode, Any]] = [(self, None)]
-        while waiting:
-            node, above = way = waiting.pop()
-            if node.number == scan.number:
-                return tuple(_unchained(above))
-            if node.number not in seen:
-                seen.add(node.number)
-                waiting += ((child, way) for child in reversed(node.children))
-        return ()
+        """Return the nodes from a scan up to this one, or nothing if the scan is not below this node."""
+        above: dict[int, PlanNode | None] = {}
+        # Do not recurse, because plans may be deep and have reused parts.
+        waiting: list[tuple[PlanNode, PlanNode | None]] = [(self, None)]
+        while waiting and scan.number not in above:
+            node, parent = waiting.pop()
+            if node.number not in above:
+                above[node.number] = parent
+                waiting += ((child, node) for child in reversed(node.children))
+        way, found = [], above.get(scan.number)
+        while found:
+            way.append(found)
+            found = above[found.number]
+        return tuple(way)
 
     @cached_property
     def table(self) -> str | None:
@@ -191,10 +184,7 @@ class PlanNode:
 
 @dataclass(frozen=True, order=True)
 class PlanCounts:
-    """The numbers of Exchanges and Sorts in a plan.
-
-    To compare two plans, compare the Exchanges first, and then the Sorts.
-    """
+    """The numbers of Exchanges and Sorts in a plan. A comparison compares the Exchanges first, and then the Sorts."""
 
     exchanges: int = 0
     sorts: int = 0
@@ -207,14 +197,8 @@ class PlanCounts:
 class PhysicalPlan:
     """The plan of a query: its tree, the trees of its subqueries, and all operators, with children before parents."""
 
-    root: PlanNode
-    subqueries: tuple[PlanNode, ...] = ()
-    nodes: tuple[PlanNode, ...] = field(default=(), repr=False)
-
-    @property
-    def roots(self) -> tuple[PlanNode, ...]:
-        """Return all trees; the first is the tree of the query itself."""
-        return (self.root, *self.subqueries)
+    roots: tuple[PlanNode, ...]  # the query's own tree, and then the trees of its subqueries
+    nodes: tuple[PlanNode, ...]
 
     def walk(self) -> Iterator[PlanNode]:
         """Yield all operators of the query and its subqueries."""
@@ -223,10 +207,7 @@ class PhysicalPlan:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Return the distinct tables that the query reads, in the order of the plan.
-
-        Table names consist of schema and table.
-        """
+        """Return the distinct tables that the query reads, as `schema.table`, in the order of the plan."""
         return tuple(dict.fromkeys(table for root in self.roots for table in root.tables))
 
     @property
@@ -234,12 +215,6 @@ class PhysicalPlan:
         """Return the numbers of Exchanges and Sorts in the plan."""
         operators = [node.operator for node in self.walk()]
         return PlanCounts(operators.count("Exchange"), operators.count("Sort"))
-
-
-def _unchained(way: tuple[PlanNode, Any] | None) -> Iterator[PlanNode]:
-    while way:
-        node, way = way
-        yield node
 
 
 def _shuffle(text: str) -> Shuffle:

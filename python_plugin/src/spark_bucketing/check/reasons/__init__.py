@@ -18,9 +18,9 @@ from spark_bucketing.check.reasons.session_and_versions import ProjectFacts
 from spark_bucketing.check.results import Finding, Fix
 
 
-def _of(module: ModuleType) -> list[Reason]:
-    """Return the reasons that a module defines, in the order of their definitions."""
-    return [found for found in vars(module).values() if isinstance(found, Reason)]
+def _of(*modules: ModuleType) -> tuple[Reason, ...]:
+    """Return the reasons that modules define, in the order of their definitions."""
+    return tuple(found for module in modules for found in vars(module).values() if isinstance(found, Reason))
 
 
 @reason("check does not know the reason, which is a gap in check itself", EXCHANGE, EXCHANGE_BELOW, SORT, JOIN)
@@ -42,15 +42,8 @@ def unexplained(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
 # The order of evaluation: causes other than buckets; whether Spark can read the table as bucketed; whether its buckets
 # match the keys, reach the operator and match the other side; finally, sorts.
-REASONS: tuple[Reason, ...] = (
-    *(
-        found
-        for module in (query_shapes, fallback_scans, key_mismatches, join_sides, orderings)
-        for found in _of(module)
-    ),
-    unexplained,
-)
-PROJECT_REASONS: tuple[Reason, ...] = tuple(_of(session_and_versions))
+REASONS = (*_of(query_shapes, fallback_scans, key_mismatches, join_sides, orderings), unexplained)
+PROJECT_REASONS = _of(session_and_versions)
 EVERY_REASON = (*REASONS, *PROJECT_REASONS)
 
 

@@ -98,9 +98,8 @@ class ExchangeOrSort:
         """
         scans = (*(source.scan for source in self.columns), *self.side.entry.scans)
         found = [table for scan in scans if (table := self.query.bucketed(scan))]
-        return next((table for table in found if set(table.columns) & self._names_of(table.node)), None) or next(
-            iter(found), None
-        )
+        matching = [table for table in found if set(table.columns) & self.names_of(table.node)]
+        return next(iter(matching or found), None)
 
     @property
     def read(self) -> BucketedScan | None:
@@ -138,17 +137,6 @@ class ExchangeOrSort:
                 return here, there
         return None
 
-    @cached_property
-    def uncovered(self) -> tuple[str, ...]:
-        """Return the table's bucket columns that are missing from the keys.
-
-        A column inside an expression counts as present.
-        """
-        if self.table is None:
-            return ()
-        known = self._names_of(self.table.node)
-        return tuple(name for name in self.table.columns if name not in known)
-
     @property
     def key_texts(self) -> tuple[str, ...]:
         """Return the keys in the form that messages show."""
@@ -156,10 +144,7 @@ class ExchangeOrSort:
         return tuple(key_text(key, text.rpartition(" AS ")[0] or text, self.side.entry) for key, text in pairs)
 
     def order_columns(self) -> tuple[str, ...] | None:
-        """Return the table columns that the operator requires its rows to be sorted by.
-
-        Return None if files cannot have this order.
-        """
+        """Return the columns by which the operator requires sorted rows, or None if files cannot have this order."""
         orders = [_canonical_order(text) for text in self.op.order]
         if self.table is None or not all(order.endswith(_ASCENDING) for order in orders):
             return None
@@ -178,7 +163,7 @@ class ExchangeOrSort:
             return None
         return table, tuple(source.column.name.lower() for source in plain)
 
-    def _names_of(self, scan: PlanNode) -> set[str]:
+    def names_of(self, scan: PlanNode) -> set[str]:
         """Return the names of those columns of this scan from which Spark computes the keys."""
         return {source.column.name.lower() for source in self.columns if source.scan.number == scan.number}
 
@@ -224,10 +209,7 @@ class ExchangeOrSort:
         )
 
     def _upwards(self, scan: PlanNode) -> Iterator[tuple[PlanNode, PlanNode]]:
-        """Yield the nodes from a scan up to the operator, each with the node below it.
-
-        The Exchange that the operator requires is not among them.
-        """
+        """Yield the nodes from a scan up to the operator, without its required Exchange, each with the one below it."""
         below = scan
         for node in self.side.entry.way_from(scan):
             if node is not self.side.needed:

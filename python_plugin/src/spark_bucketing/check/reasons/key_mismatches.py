@@ -114,14 +114,16 @@ def keys_miss_bucket_column(exchange_or_sort: ExchangeOrSort, table: BucketedSca
     Choose bucket columns that are keys of all expensive joins and aggregations. The joins and aggregations may have
     additional keys.
     """
-    if not exchange_or_sort.uncovered:
+    names = exchange_or_sort.names_of(table.node)
+    missing = [name for name in table.columns if name not in names]
+    if not missing:
         return None
     lost = exchange_or_sort.lost_at if table.readable else None
     if lost is not None and lost.operator == "Expand":
         return None
     return Explanation(
         f"{table.name} has {buckets(table.spec)} but is {purpose(exchange_or_sort)}; the keys do not include "
-        f"{series(exchange_or_sort.uncovered)}.",
+        f"{series(missing)}.",
         changes=(*match_other(exchange_or_sort), *bucket_by_keys(exchange_or_sort)),
     )
 

@@ -1,18 +1,23 @@
-"""Create Spark's objects for a hypothetical table: its catalog entry, and the relation that a scan reads.
+"""Create what Spark needs of a hypothetical table: its catalog entry, its files, and the relation that a scan reads.
 
 For a bucketed Hive table, stock Spark creates a relation without a bucket spec; only the table's catalog entry has
 the spec. This module does the same without a Hive metastore. Py4J cannot use default arguments in Scala. Therefore,
 this module lets Spark create instances of case classes, and then copies them.
+
+The files are sparse files of the right size, with a seal. During planning, Spark reads the names, lengths and
+modification times of files, but does not open the files.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_bucketing.plan.whatif.hypothetical_table import HypotheticalTable
-from spark_bucketing.plan.whatif.placeholder_files import seal_of, write_files
 from spark_bucketing.spec import BucketSpec
 
 if TYPE_CHECKING:
@@ -20,6 +25,13 @@ if TYPE_CHECKING:
 
 WHATIF_SCHEMA = "spark_bucketing_whatif"
 _SQL = "org.apache.spark.sql"
+# Modification time of the files.
+_TIME = 1_600_000_000
+# File names for bucket 0; in the Hive layout, a file name starts with a number.
+_NAME = "part-00000-{:08x}-0000-0000-0000-000000000000_00000.c000.snappy.parquet"
+_WORD = 1 << 64
+# Common file systems do not support larger files.
+_MOST_BYTES = 1 << 40
 
 
 class Relations:
@@ -44,10 +56,7 @@ class Relations:
         session.sql(f"create schema if not exists {WHATIF_SCHEMA} location '{folder.as_uri()}'")
 
     def entry(self, schema: str, table: str) -> None:
-        """Add a table's name to the catalog.
-
-        The table's relation is added to Spark's cache later.
-        """
+        """Add a table's name to the catalog; the table's relation is added to Spark's cache later."""
         entry, _ = self._prototype("parquet")
         self._external.createTable(self._copied(entry, identifier=self._identifier(schema, table)), True)
 
@@ -64,8 +73,8 @@ class Relations:
         hive = table.spec is not None and table.spec.in_hive_layout
         spec = self._option(self._spec(table.spec, table.columns) if table.spec else None)
         changes: dict[str, Any] = {"provider": self._option("hive")} if hive else {}
-        if table.has_files:
-            changes |= self._with_files(table, prototype)
+        if table.spec and table.has_files:
+            changes |= self._with_files(table, table.spec, prototype)
         entry = self._copied(
             prototype,
             identifier=self._identifier(WHATIF_SCHEMA, table.content),
@@ -86,18 +95,16 @@ class Relations:
         )
         return getattr(self._classes["LogicalRelation$"], "MODULE$").apply(changed, entry)
 
-    def _with_files(self, table: HypotheticalTable, prototype: Any) -> dict[str, Any]:
+    def _with_files(self, table: HypotheticalTable, spec: BucketSpec, prototype: Any) -> dict[str, Any]:
         """Return the fields of a catalog entry for a table with files: its location, and the seal of the files."""
-        if table.spec is None:
-            return {}
         folder = self._folder / table.content
-        files = write_files(folder, table.files_per_bucket, table.file_bytes, table.spec.in_hive_layout)
+        files = write_files(folder, table.files_per_bucket, table.file_bytes, spec.in_hive_layout)
         fields = _iterated(self._schema(table.data_columns()).iterator())
         schema = {str(f.name()).lower(): (i, str(f.dataType().catalogString())) for i, f in enumerate(fields)}
         location = self._option(self._uri(folder.as_uri()))
         return {
             "storage": self._copied(prototype.storage(), locationUri=location),
-            "properties": self._utils.toScalaMap(seal_of(table.spec, schema, files)),
+            "properties": self._utils.toScalaMap(seal_of(spec, schema, files)),
         }
 
     @property
@@ -153,3 +160,59 @@ def _iterated(iterator: Any) -> list[Any]:
     while iterator.hasNext():
         found.append(iterator.next())
     return found
+
+
+def write_files(folder: Path, number: int, size: int, hive: bool) -> tuple[tuple[str, int], ...]:
+    """Write sparse files.
+
+    Args:
+        folder: directory to create.
+        number: number of files, which all belong to bucket 0.
+        size: total size in bytes.
+        hive: whether the file names follow the Hive layout.
+
+    Returns: the name and the length of each file.
+    """
+    folder.mkdir()
+    prefix = "00000_0_" if hive else ""
+    found = tuple((prefix + _NAME.format(i), max(1, min(size, _MOST_BYTES) // number)) for i in range(number))
+    for name, length in found:
+        path = folder / name
+        with path.open("wb") as file:
+            file.truncate(length)
+        os.utime(path, (_TIME, _TIME))
+    return found
+
+
+def seal_of(
+    spec: BucketSpec, schema: Mapping[str, tuple[int, str]], files: tuple[tuple[str, int], ...]
+) -> dict[str, str]:
+    """Return the seal of these files as table properties (docs/reference/seal-format.md).
+
+    Args:
+        spec: bucket spec of the table.
+        schema: for each column, by lowercase name, its index among the data columns and its type.
+        files: the name and the length of each file.
+    """
+    columns, sorts = ([name.lower() for name in names] for names in (spec.bucket_columns, spec.sort_columns))
+    described = [
+        {"name": name, "position": schema[name][0], "type": schema[name][1]} for name in dict.fromkeys(columns + sorts)
+    ]
+    of_spec = {
+        "bucketing.num_buckets": str(spec.num_buckets),
+        "bucketing.columns": json.dumps(columns),
+        "bucketing.sort_columns": json.dumps(sorts),
+        "bucketing.hash": spec.bucket_hash,
+        "bucketing.schema": json.dumps(described),
+    }
+    high = low = 0
+    for text in ("\n".join(of_spec.values()), *(f"{name}\n{length}\n{_TIME * 1000}" for name, length in files)):
+        digest = sha256(text.encode()).digest()
+        high, low = high + int.from_bytes(digest[:8], "big"), low + int.from_bytes(digest[8:16], "big")
+    return {
+        "bucketing.spec_version": "2",
+        **of_spec,
+        "bucketing.files": str(len(files)),
+        "bucketing.bytes": str(sum(length for _, length in files)),
+        "bucketing.digest": f"{high % _WORD:016x}{low % _WORD:016x}",
+    }

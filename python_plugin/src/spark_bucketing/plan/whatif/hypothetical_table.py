@@ -9,8 +9,6 @@ from hashlib import sha256
 from spark_bucketing.plan.explain_cost import NO_SIZE
 from spark_bucketing.spec import BucketSpec
 
-# Spark must not broadcast a table of unknown size just because it is empty here, so such a table counts as large.
-UNKNOWN_SIZE = NO_SIZE
 PLANNED_FORMATS = ("parquet", "orc", "csv", "json", "text")
 
 
@@ -41,12 +39,13 @@ class HypotheticalTable:
     @property
     def size(self) -> int:
         """Return the size in bytes that is used for planning."""
-        return self.file_bytes if self.knows_size else UNKNOWN_SIZE
+        return self.file_bytes if self.knows_size else NO_SIZE
 
     @property
     def file_bytes(self) -> int:
         """Return the total size of the files in bytes."""
-        return UNKNOWN_SIZE if self.size_bytes is None else max(self.size_bytes, 1)
+        # Spark must not broadcast a table of unknown size just because it is empty here, so it counts as large.
+        return NO_SIZE if self.size_bytes is None else max(self.size_bytes, 1)
 
     @property
     def has_files(self) -> bool:
@@ -77,18 +76,12 @@ class HypotheticalTable:
         return dict(found)
 
     def retyped(self, types: Mapping[str, str]) -> HypotheticalTable:
-        """Return a copy in which some columns have other types.
-
-        The keys are column names in lower case.
-        """
+        """Return a copy in which some columns have other types; the keys are column names in lower case."""
         return replace(self, columns={name: types.get(name.lower(), kind) for name, kind in self.columns.items()})
 
     @property
     def content(self) -> str:
-        """Return a name that identifies these columns, this layout and this size.
-
-        The name is no longer than the metastore allows.
-        """
+        """Return a name that identifies these columns, this layout and this size, and that the metastore allows."""
         schema, _, table = self.name.lower().rpartition(".")
         readable = "".join(letter if letter.isalnum() else "_" for letter in f"{schema}_{table}")[:60]
         size = (self.size_bytes, self.knows_size)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_bucketing.plan.explain_parser import parse_plan
-from spark_bucketing.plan.planner import PLAN_SETTINGS, Explained
-from spark_bucketing.plan.session_planner import SessionPlanner
+from spark_bucketing.plan.planner import PLAN_SETTINGS, Explained, SessionPlanner
 from spark_bucketing.plan.tree import PhysicalPlan
 from spark_bucketing.plan.whatif.catalog_relations import WHATIF_SCHEMA, Relations
 from spark_bucketing.plan.whatif.hypothetical_table import HypotheticalTable
@@ -76,10 +75,7 @@ class WhatIf(SessionPlanner):
     def plan(
         self, sql: str, tables: Iterable[HypotheticalTable] = (), settings: Mapping[str, str] | None = None
     ) -> PhysicalPlan:
-        """Plan a query.
-
-        The given tables and settings apply to this query only.
-        """
+        """Plan a query, with tables and settings that apply to this query only."""
         return parse_plan(self.explain(sql, tables, settings, cost=False).formatted)
 
     def explain(
