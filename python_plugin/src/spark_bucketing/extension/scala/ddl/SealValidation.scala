@@ -5,7 +5,7 @@ import org.apache.hadoop.fs.FileStatus
 
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.metadata._
-import org.apache.spark.sql.bucketing.read.{BucketFileValidator, FileValidation}
+import org.apache.spark.sql.bucketing.read.BucketFileValidator
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 

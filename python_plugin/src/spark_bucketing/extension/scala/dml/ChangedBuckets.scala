@@ -4,7 +4,7 @@ package dml
 import org.apache.hadoop.fs.FileStatus
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.metadata.{PartitionFiles, SealedSpec}
+import org.apache.spark.sql.bucketing.metadata.PartitionFiles
 import org.apache.spark.sql.bucketing.write._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UpdateAction}
 import org.apache.spark.sql.types.{DateType, StructField}

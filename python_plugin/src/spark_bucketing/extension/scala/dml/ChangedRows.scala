@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.plans.{ExistenceJoin, Inner, LeftAnti, Left
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.datasources.{FileIndex, HadoopFsRelation, LogicalRelation, PartitionDirectory}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{BooleanType, IntegerType, MapType, StringType, StructType}
+import org.apache.spark.sql.types.{BooleanType, IntegerType, StringType, StructType}
 
 /**
  * The row-level plans of a statement: the rows of the target, joined with the source, and the action for each row. The first action whose

@@ -5,8 +5,6 @@ import java.util.BitSet
 
 import scala.collection.mutable
 
-import org.apache.spark.TaskContext
-import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.ddl.MergeChecks

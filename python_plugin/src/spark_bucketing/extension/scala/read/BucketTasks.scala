@@ -2,7 +2,6 @@ package org.apache.spark.sql.bucketing
 package read
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.ClusteredDistribution
 import org.apache.spark.sql.execution.SparkPlan
