@@ -95,13 +95,17 @@ private object BucketStatement extends SparkSqlParser {
     private def alter(): Option[LogicalPlan] = if (!take(ALTER, TABLE)) None else {
       val name = parser.identifierReference()
       val partition = if (next(PARTITION)) Some(visitNonOptionalPartitionSpec(parser.partitionSpec())) else None
-      def table(clause: String): LogicalPlan =
-        withIdentClause(name, SparkVersion.unresolvedTable(_, s"ALTER TABLE ... $clause"))
+      def ddl(clause: String)(command: TableIdentifier => LogicalPlan): Option[LogicalPlan] =
+        Some(BucketDdl(withIdentClause(name, SparkVersion.unresolvedTable(_, s"ALTER TABLE ... $clause")))(command))
       val found =
-        if (next(CLUSTERED)) Some(AlterBuckets(table("CLUSTERED BY"), partition, Some(bucketSpec())))
-        else if (take(NOT, CLUSTERED)) Some(AlterBuckets(table("NOT CLUSTERED"), partition, None))
-        else if (word("SEAL") && take(BUCKETS)) Some(SealBuckets(table("SEAL BUCKETS"), partition, seal()))
-        else if (partition.isEmpty && word("RECOVER") && word("FILES")) Some(RecoverFiles(table("RECOVER FILES")))
+        if (next(CLUSTERED)) {
+          val spec = bucketSpec()
+          ddl("CLUSTERED BY")(AlterBucketsCommand(_, partition, Some(spec)))
+        } else if (take(NOT, CLUSTERED)) ddl("NOT CLUSTERED")(AlterBucketsCommand(_, partition, None))
+        else if (word("SEAL") && take(BUCKETS)) {
+          val options = seal()
+          ddl("SEAL BUCKETS")(SealBucketsCommand(_, partition, options))
+        } else if (partition.isEmpty && word("RECOVER") && word("FILES")) ddl("RECOVER FILES")(RecoverFilesCommand(_))
         else None
       if (found.isDefined) {
         while (take(SEMICOLON)) ()

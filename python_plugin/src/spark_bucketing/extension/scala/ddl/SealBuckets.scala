@@ -9,28 +9,13 @@ import org.apache.spark.sql.bucketing.write.FileReplacement
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, UnaryCommand}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, SubqueryExpression}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
-
-/** The parsed statement ALTER TABLE ... SEAL BUCKETS. */
-case class SealBuckets(child: LogicalPlan, partition: Option[TablePartitionSpec], asked: SealOptions) extends UnaryCommand {
-  override def output: Seq[Attribute] = SealBuckets.columns
-  override protected def withNewChildInternal(changed: LogicalPlan): LogicalPlan = copy(child = changed)
-}
-
-object SealBuckets {
-  import PartitionSpecs.{attributes, Names}
-
-  val columns: Seq[Attribute] = attributes(
-    ("partition", StringType, false), ("status", StringType, false), ("num_buckets", IntegerType, true),
-    ("bucket_columns", Names, true), ("sort_columns", Names, true), ("hash", StringType, true), ("files", LongType, false), ("bytes", LongType, false),
-    ("files_read", LongType, false), ("problem", StringType, true))
-}
 
 /**
  * Seals existing files. Spark reads their bucket and sort columns once. The command reports for each partition whether its
@@ -39,7 +24,10 @@ object SealBuckets {
 case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePartitionSpec], asked: SealOptions)
     extends LeafRunnableCommand {
 
-  override val output: Seq[Attribute] = SealBuckets.columns
+  override val output: Seq[Attribute] = PartitionSpecs.attributes(
+    ("partition", StringType, false), ("status", StringType, false), ("num_buckets", IntegerType, true), ("bucket_columns", PartitionSpecs.Names, true),
+    ("sort_columns", PartitionSpecs.Names, true), ("hash", StringType, true), ("files", LongType, false), ("bytes", LongType, false),
+    ("files_read", LongType, false), ("problem", StringType, true))
 
   override def run(session: SparkSession): Seq[Row] = {
     Compat.refresh(session, name)
@@ -48,7 +36,7 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
     if (!asked.dryRun) new FileReplacement(session, table).awaitOthers()
     val relation = SealBucketsCommand.checked(session, table)
     val stored = if (table.partitionColumnNames.isEmpty) Nil else PartitionStore.of(session).list(table)
-    val (selected, others) = stored.partition(SealPartitions.selected(session, table, partition, asked.where))
+    val (selected, others) = stored.partition(SealBucketsCommand.selected(session, table, partition, asked.where))
     val hashesOfOthers = others.flatMap(_.seal.flatMap(_.toOption)).map(_.spec.hash)
     val evidence = new SealValidation(table, relation, PartitionFiles.hashesOf(table))
       .of(PartitionFiles.list(session, table, selected), hashesOfOthers)
@@ -80,7 +68,6 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
 }
 
 private object SealBucketsCommand {
-  import SealPartitions.refused
 
   /** Returns the files of a table, or throws an error if they cannot be sealed. */
   def checked(session: SparkSession, table: CatalogTable): HadoopFsRelation = {
@@ -99,11 +86,8 @@ private object SealBucketsCommand {
     }
     relation
   }
-}
 
-/** Selects the partitions that a statement names by their values or by a predicate. */
-object SealPartitions {
-
+  /** Selects the partitions that a statement names by their values or by a predicate. */
   def selected(
       session: SparkSession, table: CatalogTable, partition: Option[TablePartitionSpec],
       where: Option[Expression]): StoredPartition => Boolean = {
@@ -124,7 +108,7 @@ object SealPartitions {
   private def predicate(session: SparkSession, table: CatalogTable, asked: Expression): Expression = {
     val columns = LocalRelation(toAttributes(table.partitionSchema))
     try Compat.analyzed(session, Filter(asked, columns)) match {
-      case Filter(resolved, _) if resolved.deterministic && !resolved.exists(_.isInstanceOf[org.apache.spark.sql.catalyst.expressions.SubqueryExpression]) => resolved
+      case Filter(resolved, _) if resolved.deterministic && !SubqueryExpression.hasSubquery(resolved) => resolved
       case _ => throw refused(table, s"the predicate ${asked.sql}", "a deterministic predicate on the partition columns, without subqueries",
         s"use only the columns ${table.partitionColumnNames.mkString(", ")}")
     } catch { case error: AnalysisException if !Compat.isRefusal(error) =>
@@ -133,6 +117,6 @@ object SealPartitions {
     }
   }
 
-  def refused(table: CatalogTable, found: String, expected: String, instead: String): AnalysisException =
-    Compat.refusal(s"Cannot seal ${table.identifier.quotedString}.", found, expected, instead)
+  private def refused(table: CatalogTable, found: String, expected: String, instead: String): AnalysisException =
+    BucketValidation.refused(table, found, expected, instead, "seal")
 }
