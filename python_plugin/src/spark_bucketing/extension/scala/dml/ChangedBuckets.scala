@@ -17,6 +17,10 @@ class ChangedBuckets(
     session: SparkSession, statement: ChangeRows, snapshot: BucketedSnapshot, changed: ChangedRows, touched: Touched)
     extends ChangedFiles(session, statement, snapshot, changed, touched) {
 
+  private val BytesPerBucket: Long = 1L << 30
+  // A shuffle writes many small buckets in fewer tasks.
+  private val BucketsPerTask = 10
+
   private val spec = snapshot.spec
   private val cells: Set[Cell] = touched.changes.removed.keySet.map(snapshot.files(_).cell).toSet ++ touched.changes.added.keySet
   private val partitions: Set[Seq[Any]] = cells.map(_.group.take(depth))
@@ -58,7 +62,7 @@ class ChangedBuckets(
     val keys = spec.columns.map(name => at(column(name)))
     val staysInBucket = statement.actions.forall { case update: UpdateAction => keys.forall(statement.keeps(update, _)); case _ => true }
     val bytes = slots.groupBy(_.bucket).map { case (_, of) => of.map(_.bytes).sum }
-    val isFast = bytes.size >= math.min(cores, slots.size) && bytes.max <= ChangedBuckets.BytesPerBucket && spec.numBuckets <= ChangedBuckets.BucketsPerTask * preferredTasks
+    val isFast = bytes.size >= math.min(cores, slots.size) && bytes.max <= BytesPerBucket && spec.numBuckets <= BucketsPerTask * preferredTasks
     if (mixed.isEmpty && staysInBucket && isFast) Some(rows => BucketedRows(Nil, keys.map(rows.output(_)), spec.hash, spec.numBuckets, wanted = 0, rows)) else None
   }
 
@@ -100,10 +104,4 @@ class ChangedBuckets(
       specOf(partition) -> (if (coming(partition).exists(_._1.hasOldDates)) None else Some(digest))
     }.toMap)
   }
-}
-
-private object ChangedBuckets {
-  val BytesPerBucket: Long = 1L << 30
-  // A shuffle writes many small buckets in fewer tasks.
-  val BucketsPerTask = 10
 }

@@ -12,6 +12,8 @@ class ChangedRanges(
     session: SparkSession, statement: ChangeRows, snapshot: OrganizedSnapshot, changed: ChangedRows, touched: Touched)
     extends ChangedFiles(session, statement, snapshot, changed, touched) {
 
+  private val FilesPerTask = 8
+
   private val organized = snapshot.columns
   private val ranges = snapshot.places.ranges
   private val bins: Seq[CompactionBin] = CompactionBins.of(touchedRanges(touched.changes), snapshot.rowsPerFile)
@@ -46,7 +48,7 @@ class ChangedRanges(
 
   /** Returns values that split a bin of many files, so that several tasks write it. */
   private def boundariesOf(bin: CompactionBin): Array[Any] = {
-    val parts = (bin.numFiles / ChangedRanges.FilesPerTask).toInt
+    val parts = (bin.numFiles / FilesPerTask).toInt
     if (parts < 2 || bin.samples.size < parts) Array.empty else ranges.order.quantiles(bin.samples, parts)
   }
 
@@ -87,8 +89,4 @@ class ChangedRanges(
     val name = snapshot.table.identifier.unquotedString
     refuse(s"check the file statistics with `spark-bucketing table verify --deep $name`, and rebuild them with `spark-bucketing table stats --repair $name`", problems: _*)
   }
-}
-
-private object ChangedRanges {
-  val FilesPerTask = 8
 }

@@ -28,7 +28,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
   private val layout: Seq[Int] = snapshot.places.columns.map(column => target.indexWhere(_.name.equalsIgnoreCase(column.name)))
   private val paths: Set[Int] = snapshot.partition.map(column => target.indexWhere(_.name.equalsIgnoreCase(column.name))).toSet
 
-  val file: AttributeReference = AttributeReference(ChangedRows.File, IntegerType, nullable = false)()
+  val file: AttributeReference = AttributeReference("__spark_bucketing_file", IntegerType, nullable = false)()
   private val row = Alias(MonotonicallyIncreasingID(), "__spark_bucketing_row")()
 
   /** Whether each action updates or inserts a row, by number. The others delete it. */
@@ -214,10 +214,6 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
         output = relation.output :+ file, catalogTable = None)
     case project: Project => project.copy(projectList = project.projectList :+ file)
   }
-}
-
-object ChangedRows {
-  val File: String = "__spark_bucketing_file"
 }
 
 /** Selected files of a table. The id of a file is an additional partition value. */

@@ -67,16 +67,14 @@ case class FileStatisticsRelation(table: TableIdentifier, output: Seq[Attribute]
   override def computeStats(): Statistics = Statistics(conf.defaultSizeInBytes)
 }
 
-object PlanFileStatistics {
+case class PlanFileStatistics(session: SparkSession) extends SparkStrategy {
   // Stores the rows in the logical plan, from which adaptive execution plans again.
   private val Rows = TreeNodeTag[Seq[InternalRow]]("bucketing.listed_files")
-}
 
-case class PlanFileStatistics(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case of: FileStatisticsRelation =>
-      val found = of.getTagValue(PlanFileStatistics.Rows).getOrElse(rows(Compat.catalog(session).getTableMetadata(of.table)))
-      of.setTagValue(PlanFileStatistics.Rows, found)
+      val found = of.getTagValue(Rows).getOrElse(rows(Compat.catalog(session).getTableMetadata(of.table)))
+      of.setTagValue(Rows, found)
       SparkVersion.knownRows(of.output, found) :: Nil
     case _ => Nil
   }

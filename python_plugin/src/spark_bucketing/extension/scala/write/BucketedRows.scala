@@ -106,19 +106,17 @@ case class BucketedRowsExec(
 
 /** Plans the shuffle as an explicit repartition, so that adaptive execution neither coalesces nor splits its partitions. */
 case class PlanBucketedRows(session: SparkSession) extends SparkStrategy {
+
+  /** The maximum number of rows that a single task writes to all buckets. For so few rows, one task per bucket would be slower. */
+  private val Few = 100L
+
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case rows: BucketedRows =>
-      val partitioning = if (rows.maxRows.exists(_ <= PlanBucketedRows.Few)) SinglePartition else rows.partitioning
+      val partitioning = if (rows.maxRows.exists(_ <= Few)) SinglePartition else rows.partitioning
       val shuffle = ShuffleExchangeExec(partitioning, planLater(rows.child), REPARTITION_BY_NUM)
       BucketedRowsExec(rows.keys, rows.hash, rows.buckets, rows.partitioning, shuffle) :: Nil
     case _ => Nil
   }
-}
-
-object PlanBucketedRows {
-
-  /** The maximum number of rows that a single task writes to all buckets. For so few rows, one task per bucket would be slower. */
-  private val Few = 100L
 }
 
 /**

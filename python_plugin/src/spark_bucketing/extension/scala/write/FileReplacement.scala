@@ -18,6 +18,7 @@ import org.apache.spark.util.ThreadUtils
 /** Replaces files of a table. See docs/explanation/recovery.md. */
 class FileReplacement(session: SparkSession, table: CatalogTable) extends Logging {
 
+  private val PauseMillis = 50L
   private val conf = Compat.hadoopConf(session)
   private val location = new Path(table.location)
   private val fs = location.getFileSystem(conf)
@@ -148,7 +149,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       if (others.exists(hasCrashed)) recover()
       else if (others.nonEmpty) {
         if (isFirst) logInfo(s"Waiting for another statement that replaces files of ${table.identifier.quotedString}.")
-        Thread.sleep(FileReplacement.PauseMillis)
+        Thread.sleep(PauseMillis)
         await(isFirst = false)
       }
     }
@@ -293,8 +294,4 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private def children(folder: Path): Seq[FileStatus] =
     BucketFiles.children(folder, fs).filterNot(file => BucketFiles.isHidden(file.getPath.getName))
-}
-
-private object FileReplacement {
-  val PauseMillis = 50L
 }

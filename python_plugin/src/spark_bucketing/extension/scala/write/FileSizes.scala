@@ -35,6 +35,7 @@ object FileSizes {
  */
 class FileCounts(table: CatalogTable, groups: Map[InsertedGroup, Long], bytesPerRow: () => Double) {
 
+  private val Maximum = 100000
   private val sizes = new FileSizes(table)
   // Rows with NULL have their own file.
   private lazy val all = groups.collect { case (group, rows) if !group.isNull => rows }.sum
@@ -50,12 +51,8 @@ class FileCounts(table: CatalogTable, groups: Map[InsertedGroup, Long], bytesPer
 
   def check(): Unit = {
     val files = groups.keysIterator.map(of(_).toLong).sum
-    if (files > FileCounts.Maximum) throw Compat.refusal(s"Cannot write into ${table.identifier.quotedString}.",
-      f"$files%,d files for ${groups.values.sum}%,d rows in ${groups.size}%,d groups", f"at most ${FileCounts.Maximum}%,d files in one statement",
+    if (files > Maximum) throw Compat.refusal(s"Cannot write into ${table.identifier.quotedString}.",
+      f"$files%,d files for ${groups.values.sum}%,d rows in ${groups.size}%,d groups", f"at most $Maximum%,d files in one statement",
       "write larger files, or use a coarser `partition_by`; nothing has been inserted")
   }
-}
-
-private object FileCounts {
-  val Maximum = 100000
 }

@@ -26,6 +26,8 @@ import org.apache.spark.sql.types.{StringType, StructField, StructType}
  */
 class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: InsertIntoHadoopFsRelationCommand) {
 
+  private val SampledRows = 1000000
+
   private val columns = FileStatisticsColumns(table)
   private val group: Seq[Int] = (columns.partition ++ columns.implicitPartition).map(at)
   private val range: Option[Int] = columns.organized.headOption.map(at)
@@ -117,7 +119,7 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
   private def bytesPerRow(rows: LogicalPlan, folder: Path, stored: Stored): Double =
     FileStatistics.read(session, new Path(table.location), table.partitionColumnNames.size).flatMap(_.bytesPerRow).getOrElse {
       val plan = stored.rows(Project(data.map(rows.output), rows))
-      val perTask = math.max(OrganizedInsert.SampledRows / math.max(1, plan.getNumPartitions), 1)
+      val perTask = math.max(SampledRows / math.max(1, plan.getNumPartitions), 1)
       val sampler = opener
       val (path, number) = session.sparkContext.runJob(plan.mapPartitions(_.take(perTask)).coalesce(1), (task: TaskContext, rows: Iterator[InternalRow]) => {
         val path = new Path(folder, s"_sample-${task.taskAttemptId()}")
@@ -128,8 +130,4 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
       }).head
       path.getFileSystem(Compat.hadoopConf(session)).getFileStatus(path).getLen.toDouble / math.max(1, number)
     }
-}
-
-private object OrganizedInsert {
-  val SampledRows = 1000000
 }

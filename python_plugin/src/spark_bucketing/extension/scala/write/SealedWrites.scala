@@ -53,8 +53,10 @@ private case class WrittenStats(of: WriteTaskStats, files: Seq[(InternalRow, Str
 private class WrittenFilesTaskTracker(hadoopConf: Configuration, commitTime: Option[SQLMetric], dates: Array[Int])
     extends BasicWriteTaskStatsTracker(hadoopConf, commitTime) {
 
-  private var asRead = true
+  // In a partition with a custom location, file names start with an id until Spark commits the write.
+  private val finalName = """(?:\d+_\d+_)?part-\d+-.*$""".r
 
+  private var asRead = true
   private var partition: InternalRow = InternalRow.empty
   private val files = mutable.ArrayBuffer.empty[(InternalRow, String)]
 
@@ -64,7 +66,8 @@ private class WrittenFilesTaskTracker(hadoopConf: Configuration, commitTime: Opt
   }
 
   override def newFile(path: String): Unit = {
-    files += partition -> WrittenFiles.finalName(BucketFiles.nameOf(path))
+    val name = BucketFiles.nameOf(path)
+    files += partition -> finalName.findFirstIn(name).getOrElse(name)
     super.newFile(path)
   }
 
@@ -75,14 +78,6 @@ private class WrittenFilesTaskTracker(hadoopConf: Configuration, commitTime: Opt
 
   override def getFinalStats(commitTime: Long): WriteTaskStats =
     WrittenStats(super.getFinalStats(commitTime), files.toSeq, asRead)
-}
-
-private object WrittenFiles {
-
-  // In a partition with a custom location, file names start with an id until Spark commits the write.
-  private val Final = """(?:\d+_\d+_)?part-\d+-.*$""".r
-
-  def finalName(name: String): String = Final.findFirstIn(name).getOrElse(name)
 }
 
 /** Collects Spark's statistics about a write, and the files that its tasks report after they commit. */
