@@ -69,17 +69,13 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
     val (places, isUpdate, sampleStep) = (snapshot.places, rows.isUpdate, snapshot.sampleStep)
     // The columns of the place follow the row's file, its action and the number of its source rows.
     val columns = plan.output.map(_.dataType).zipWithIndex.drop(3)
-    val counted = stored.rows(plan).mapPartitions { found =>
-      val changes = new Changes(isUpdate)
-      found.foreach { row =>
-        if (changes.change(row.getInt(0), row.getInt(1), row.getLong(2))) {
-          val values = columns.map { case (dataType, i) => row.get(i, dataType) }
-          changes.addTo(places.cellOf(values), values.lastOption.orNull, sampleStep)
-        }
+    stored.rows(plan).aggregate(new Changes(isUpdate))((changes, row) => {
+      if (changes.change(row.getInt(0), row.getInt(1), row.getLong(2))) {
+        val values = columns.map { case (dataType, i) => row.get(i, dataType) }
+        changes.addTo(places.cellOf(values), values.lastOption.orNull, sampleStep)
       }
-      Iterator(changes)
-    }.collect()
-    counted.foldLeft(new Changes(isUpdate)) { (all, some) => all.add(some); all }
+      changes
+    }, _ add _)
   }
 
   /** The files that neither the conditions on the target nor the keys of the source rule out. */
@@ -109,17 +105,13 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
       val output = source.get.plan.output
       val keys = (groups ++ range).map(BindReferences.bindReference(_, AttributeSeq(output)))
       val number = groups.size
-      val found = stored.rows(source.get.plan).mapPartitions { rows =>
-        val files = new BitSet
-        rows.foreach { row =>
-          val values = keys.map(_.eval(row))
-          if (!values.contains(null)) lookup.add(GroupKey.of(values.take(number)), values.drop(number).headOption.orNull, files)
-        }
-        Iterator(files)
-      }.collect()
-      val all = found.foldLeft(new BitSet) { (all, some) => all.or(some); all }
-      lookup.always.foreach(all.set(_))
-      files.filter(file => all.get(file.id))
+      val found = stored.rows(source.get.plan).aggregate(new BitSet)((some, row) => {
+        val values = keys.map(_.eval(row))
+        if (!values.contains(null)) lookup.add(GroupKey.of(values.take(number)), values.drop(number).headOption.orNull, some)
+        some
+      }, (all, some) => { all.or(some); all })
+      lookup.always.foreach(found.set(_))
+      files.filter(file => found.get(file.id))
     }
   }
 }
@@ -181,7 +173,7 @@ class Changes(isUpdate: IndexedSeq[Boolean]) extends Serializable {
     if (value != null && step.exists(of.rows % _ == 0)) of.samples += InternalRow.copyValue(value)
   }
 
-  def add(other: Changes): Unit = {
+  def add(other: Changes): Changes = {
     updated += other.updated
     deleted += other.deleted
     inserted += other.inserted
@@ -193,5 +185,6 @@ class Changes(isUpdate: IndexedSeq[Boolean]) extends Serializable {
       all.rows += of.rows
       all.samples ++= of.samples
     }
+    this
   }
 }
