@@ -80,7 +80,7 @@ class ChangedBuckets(
     refuse(Again, written.groupBy(file => (specs(slots(file.slot).partition), slots(file.slot).bucket)).count(_._2.size > 1) -> "bucket(s) with several files")
     if (read.nonEmpty) {
       val expected = stored.rows(changed.filesOfRows(read)).count() - touched.changes.removed.values.sum
-      refuse(Again, math.abs(written.map(_.kept).sum - expected).min(Int.MaxValue).toInt -> "row(s) too many or too few")
+      refuse(Again, math.abs(written.map(_.sums.kept).sum - expected).min(Int.MaxValue).toInt -> "row(s) too many or too few")
     }
   }
 
@@ -88,8 +88,8 @@ class ChangedBuckets(
     val kept = sums(read, stored)
     val found = written.groupBy(file => slots(file.slot).partition).withDefaultValue(Nil)
     val wrong = partitions.count { partition =>
-      val expected = read.filter(_.cell.group.take(depth) == partition).map(file => kept(file.id)).foldLeft(FileSums(0, 0, 0, 0))(_ + _)
-      found(partition).map(_.kept).sum != expected.kept || found(partition).map(_.keptHashes).sum != expected.keptHashes
+      val expected = FileSums.total(read.filter(_.cell.group.take(depth) == partition).map(file => kept(file.id)))
+      !FileSums.total(found(partition).map(_.sums)).hasSameKept(expected)
     }
     refuse(Again, wrong -> "partition(s) whose row count or checksum is wrong")
   }

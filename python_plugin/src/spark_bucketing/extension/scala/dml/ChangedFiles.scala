@@ -57,7 +57,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
       val (rows, place) = content.output.splitAt(target.size)
       new WriteJob(session, opener, columns, order.map(at), routing, slots, folders).run(stored, content, rows, place, byBucket)
     }
-    val (written, expected) = (files.map(file => file.rows - file.kept).sum, touched.counts.updated + touched.counts.inserted)
+    val (written, expected) = (files.map(file => file.sums.rows - file.sums.kept).sum, touched.counts.updated + touched.counts.inserted)
     if (written != expected) throw refused(s"$written changed rows", s"$expected changed rows, as counted before the write",
       "use subqueries that always return the same rows, e.g. without TABLESAMPLE, and run it again")
     checkWritten(files, stored)
@@ -96,7 +96,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
       rows.foreach(row => sums.getOrElseUpdate(row.getInt(0), new FileSum).add(row.getLong(2), isKept(row.getInt(1))))
       Iterator(sums.map { case (file, sum) => file -> sum.value })
     }.collect().toSeq.flatten.groupBy(_._1).map { case (file, of) => file -> of.map(_._2).reduce(_ + _) }
-    counted.withDefaultValue(FileSums(0, 0, 0, 0))
+    counted.withDefaultValue(FileSums.Zero)
   }
 
   /** Throws an error for problems, which have numbers. */
@@ -114,25 +114,4 @@ object ChangedFiles {
     case organized: OrganizedSnapshot => new ChangedRanges(session, statement, organized, changed, touched)
     case bucketed: BucketedSnapshot => new ChangedBuckets(session, statement, bucketed, changed, touched)
   }
-}
-
-/** Row counts and sums of hashes of a file; `kept` counts the rows that the statement keeps. */
-case class FileSums(rows: Long, hashes: BigInt, kept: Long, keptHashes: BigInt) {
-  def +(other: FileSums): FileSums = FileSums(rows + other.rows, hashes + other.hashes, kept + other.kept, keptHashes + other.keptHashes)
-}
-
-private class FileSum {
-  private var (rows, kept) = (0L, 0L)
-  private val (hashes, keptHashes) = (new HashSum, new HashSum)
-
-  def add(hash: Long, isKept: Boolean): Unit = {
-    rows += 1
-    hashes.add(hash)
-    if (isKept) {
-      kept += 1
-      keptHashes.add(hash)
-    }
-  }
-
-  def value: FileSums = FileSums(rows, hashes.value, kept, keptHashes.value)
 }

@@ -62,7 +62,7 @@ class ChangedRanges(
   override protected def columns: FileColumns = FileColumns(data, organized.implicitPartition.map(at), organized.organized.headOption.map(at))
 
   override protected def checkWritten(files: Seq[NewFile], stored: Stored): Unit = {
-    val written = files.groupBy(file => binOfSlot(file.slot)).map { case (bin, of) => bin -> of.map(_.rows).sum }
+    val written = files.groupBy(file => binOfSlot(file.slot)).map { case (bin, of) => bin -> of.map(_.sums.rows).sum }
     refuse(bins.indices.count(i => bins(i).rows.exists(_ != written.getOrElse(i, 0L))) -> "range(s) whose row count is wrong")
   }
 
@@ -78,9 +78,8 @@ class ChangedRanges(
     }
     val written = files.groupBy(file => binOfSlot(file.slot))
     val wrong = bins.zipWithIndex.count { case (bin, i) =>
-      val kept = bin.files.map(file => counted(file.id)).foldLeft(FileSums(0, 0, 0, 0))(_ + _)
-      val found = written.getOrElse(i, Nil)
-      bin.rows.nonEmpty && (found.map(_.kept).sum != kept.kept || found.map(_.keptHashes).sum != kept.keptHashes)
+      val found = FileSums.total(written.getOrElse(i, Nil).map(_.sums))
+      bin.rows.nonEmpty && !found.hasSameKept(FileSums.total(bin.files.map(file => counted(file.id))))
     }
     refuse(damaged -> "old file(s) that differ from their file statistics", wrong -> "range(s) whose row count or checksum is wrong")
   }

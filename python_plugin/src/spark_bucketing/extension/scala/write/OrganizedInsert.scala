@@ -37,7 +37,7 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
   private var bytes = 0L
 
   /** The metrics of Spark's command. */
-  def written: Map[String, Long] = Map("numFiles" -> files.size.toLong, "numOutputRows" -> files.values.map(_._1.rows).sum,
+  def written: Map[String, Long] = Map("numFiles" -> files.size.toLong, "numOutputRows" -> files.values.map(_._1.sums.rows).sum,
     "numOutputBytes" -> bytes, "numParts" -> (if (columns.partition.isEmpty) 0L else files.values.map(_._2).toSet.size.toLong))
 
   private def at(of: StructField): Int = insert.outputColumnNames.indexWhere(_.equalsIgnoreCase(of.name))
@@ -57,7 +57,7 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
         if (shared.isEmpty) counts.check()
         val plan = InsertedGroups.plan(groups, counts.of, shared, places, order, depth, table.schema.defaultSize)
         val found = run(folder, named, plan, stored)
-        val (expected, number) = (groups.values.sum, found.map(_.rows).sum)
+        val (expected, number) = (groups.values.sum, found.map(_.sums.rows).sum)
         if (number != expected) throw Compat.refusal(s"Cannot write into ${table.identifier.quotedString}.", s"$number written rows", s"$expected rows, as counted before",
           "run it again; nothing has been inserted")
         files = found.map(file => new Path(file.path) -> (file -> plan.slots(file.slot).partition)).toMap
