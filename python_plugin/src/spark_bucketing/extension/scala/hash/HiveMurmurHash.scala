@@ -2,7 +2,8 @@ package org.apache.spark.sql.bucketing
 package hash
 
 import java.math.{BigDecimal => JavaDecimal}
-import java.nio.ByteOrder
+
+import org.apache.hive.common.util.Murmur3
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Expression
@@ -70,55 +71,27 @@ private object HiveMurmurHash {
   }
 }
 
-/**
- * Hashes single values in the same way as `org.apache.hive.common.util.Murmur3.hash32` with Hive's seed. Hive hashes numbers as
- * big-endian bytes. Unlike standard Murmur3, Hive sign-extends the bytes after the last block of four.
- */
+/** Hashes single values as Hive does. Hive hashes numbers as big-endian bytes. Unlike standard Murmur3, its class sign-extends the bytes after the last block of four. */
 object HiveMurmur3 {
 
   private val Seed = 104729
-  private val IsBigEndian = ByteOrder.nativeOrder == ByteOrder.BIG_ENDIAN
 
   def hashBoolean(value: Boolean): Int = if (value) 1 else 0
   def hashByte(value: Byte): Int = value
-  def hashShort(value: Short): Int = finished(mixed(Seed, (value >> 8) ^ (value.toByte << 8)), 2)
+  def hashShort(value: Short): Int = hashBytes(Array((value >> 8).toByte, value.toByte))
   def hashInt(value: Int): Int = Murmur3_x86_32.hashInt(Integer.reverseBytes(value), Seed)
   def hashLong(value: Long): Int = Murmur3_x86_32.hashLong(java.lang.Long.reverseBytes(value), Seed)
-  def hashString(value: UTF8String): Int = hashBytes(value.getBaseObject, value.getBaseOffset, value.numBytes)
+
+  def hashString(value: UTF8String): Int = value.getBaseObject match {
+    case bytes: Array[Byte] => Murmur3.hash32(bytes, (value.getBaseOffset - Platform.BYTE_ARRAY_OFFSET).toInt, value.numBytes, Seed)
+    case _ => hashBytes(value.getBytes)
+  }
 
   /** Hashes the unscaled value without trailing fractional zeros, because Hive removes them. */
   def hashDecimal(value: Decimal): Int = {
     val stripped: JavaDecimal = value.toJavaBigDecimal.stripTrailingZeros
-    val bytes = (if (stripped.scale < 0) stripped.setScale(0) else stripped).unscaledValue.toByteArray
-    hashBytes(bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length)
+    hashBytes((if (stripped.scale < 0) stripped.setScale(0) else stripped).unscaledValue.toByteArray)
   }
 
-  private def hashBytes(base: AnyRef, offset: Long, length: Int): Int = {
-    val blocks = length & ~3
-    var hash = Seed
-    var i = 0
-    while (i < blocks) {
-      val block = Platform.getInt(base, offset + i)
-      hash = Integer.rotateLeft(mixed(hash, if (IsBigEndian) Integer.reverseBytes(block) else block), 13) * 5 + 0xe6546b64
-      i += 4
-    }
-    if (i < length) {
-      var tail = 0
-      while (i < length) {
-        tail ^= Platform.getByte(base, offset + i) << (8 * (i & 3))
-        i += 1
-      }
-      hash = mixed(hash, tail)
-    }
-    finished(hash, length)
-  }
-
-  private def mixed(hash: Int, block: Int): Int = hash ^ Integer.rotateLeft(block * 0xcc9e2d51, 15) * 0x1b873593
-
-  private def finished(before: Int, length: Int): Int = {
-    var hash = before ^ length
-    hash = (hash ^ (hash >>> 16)) * 0x85ebca6b
-    hash = (hash ^ (hash >>> 13)) * 0xc2b2ae35
-    hash ^ (hash >>> 16)
-  }
+  private def hashBytes(bytes: Array[Byte]): Int = Murmur3.hash32(bytes, 0, bytes.length, Seed)
 }
