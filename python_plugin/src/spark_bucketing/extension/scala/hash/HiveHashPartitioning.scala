@@ -61,10 +61,7 @@ object HiveHashPartitioning {
 case class HiveHashShuffleSpec(partitioning: HiveHashPartitioning, distribution: ClusteredDistribution)
     extends ShuffleSpec {
 
-  /** For each bucket column, its positions among the join keys. */
-  private lazy val positions: Seq[Set[Int]] = partitioning.expressions.map { column =>
-    distribution.clustering.indices.filter(distribution.clustering(_).semanticEquals(column)).toSet
-  }
+  private val stock = HashShuffleSpec(partitioning, distribution)
 
   override def numPartitions: Int = partitioning.numPartitions
 
@@ -75,19 +72,15 @@ case class HiveHashShuffleSpec(partitioning: HiveHashPartitioning, distribution:
   override def canCreatePartitioning: Boolean = {
     val wantsAllKeys = SQLConf.get.contains(SQLConf.REQUIRE_ALL_CLUSTER_KEYS_FOR_CO_PARTITION.key) &&
       SQLConf.get.getConf(SQLConf.REQUIRE_ALL_CLUSTER_KEYS_FOR_CO_PARTITION)
-    positions.forall(_.nonEmpty) &&
+    stock.hashKeyPositions.forall(_.nonEmpty) &&
       (!wantsAllKeys || distribution.areAllClusterKeysMatched(partitioning.expressions))
   }
 
   override def createPartitioning(clustering: Seq[Expression]): Partitioning =
-    partitioning.copy(positions.map(places => clustering(places.min)), numPartitions)
+    partitioning.copy(stock.hashKeyPositions.map(places => clustering(places.head)), numPartitions)
 
   override def isCompatibleWith(other: ShuffleSpec): Boolean = other match {
-    case that: HiveHashShuffleSpec =>
-      numPartitions == that.numPartitions && partitioning.hash == that.partitioning.hash &&
-        distribution.clustering.length == that.distribution.clustering.length &&
-        positions.length == that.positions.length &&
-        positions.zip(that.positions).forall { case (here, there) => here.intersect(there).nonEmpty }
+    case that: HiveHashShuffleSpec => partitioning.hash == that.partitioning.hash && stock.isCompatibleWith(that.stock)
     case SinglePartitionShuffleSpec => numPartitions == 1
     case ShuffleSpecCollection(specs) => specs.exists(isCompatibleWith)
     case _ => false
