@@ -8,7 +8,7 @@ import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
-import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation, PartitionedFile}
+import org.apache.spark.sql.execution.datasources.{FileFormat, FilePartition, HadoopFsRelation, PartitionedFile}
 import org.apache.spark.sql.types.{DateType, StructType}
 import org.apache.spark.util.SerializableConfiguration
 
@@ -40,31 +40,18 @@ class BucketFileValidator(relation: HadoopFsRelation, table: String, specs: Seq[
       relation.options + (FileFormat.OPTION_RETURNING_BATCH -> batches.toString), conf)
     val asPlanned = new FileChangeGuard(table, session.sparkContext.broadcast(new SerializableConfiguration(conf)))
     val (wanted, read) = (specs, schema)
-    val tasks = grouped(files.zipWithIndex.map { case (file, i) => i -> partitioned(file) })
+    // Small files share a task.
+    val tasks = FilePartition.getFilePartitions(session, files.map(partitioned), session.sessionState.conf.filesMaxPartitionBytes)
     session.sparkContext.setJobDescription(s"Validate the buckets of ${files.length} files of table $table")
-    val found = try session.sparkContext.parallelize(tasks, tasks.length).flatMap(identity).map { case (i, file) =>
+    try session.sparkContext.parallelize(tasks, tasks.length).flatMap(_.files).map { file =>
       asPlanned.check(file)
-      i -> BucketFileValidator.validate(BucketFiles.nameOf(file), BucketScan.rows(open(file)), wanted, read)
-    }.collect() finally session.sparkContext.setJobDescription(null)
-    found.sortBy(_._1).map(_._2).toSeq
+      BucketFileValidator.validate(BucketFiles.nameOf(file), BucketScan.rows(open(file)), wanted, read)
+    }.collect().toSeq finally session.sparkContext.setJobDescription(null)
   }
 
   private def partitioned(file: FileStatus): PartitionedFile =
     PartitionedFile(InternalRow.empty, SparkPath.fromFileStatus(file), 0, file.getLen, Array.empty, file.getModificationTime,
       file.getLen)
-
-  /** Groups files into tasks, so that small files share a task. */
-  private def grouped[T](files: Seq[(T, PartitionedFile)]): Seq[Seq[(T, PartitionedFile)]] = {
-    val conf = relation.sparkSession.sessionState.conf
-    val most = conf.filesMaxPartitionBytes
-    var (task, bytes) = (-1, most)
-    files.map { case entry @ (_, file) =>
-      val cost = file.length + conf.filesOpenCostInBytes
-      if (bytes + cost > most) { task += 1; bytes = 0 }
-      bytes += cost
-      task -> entry
-    }.groupBy(_._1).toSeq.sortBy(_._1).map(_._2.map(_._2))
-  }
 }
 
 private object BucketFileValidator {
