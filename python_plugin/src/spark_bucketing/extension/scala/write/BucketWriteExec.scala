@@ -2,14 +2,15 @@ package org.apache.spark.sql.bucketing
 package write
 
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, Expression, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.physical.SinglePartition
 import org.apache.spark.sql.connector.write.WriterCommitMessage
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.execution.exchange.{REPARTITION_BY_NUM, ShuffleExchangeExec}
 import org.apache.spark.sql.internal.SQLConf
 
 /**
@@ -57,11 +58,22 @@ object BucketWriteExec {
   }
 }
 
-/** Plans the writer for bucket hashes that stock Spark cannot write. */
-case class PlanBucketWrites(session: SparkSession) extends SparkStrategy {
+/** Plans the operators of writes. */
+object PlanWrites extends SparkStrategy {
+
+  /** The maximum number of rows that a single task writes to all buckets. For so few rows, one task per bucket would be slower. */
+  private val Few = 100L
+
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    // A shuffle like that of an explicit repartition, so that adaptive execution neither coalesces nor splits its partitions.
+    case rows: BucketedRows =>
+      val partitioning = if (rows.maxRows.exists(_ <= Few)) SinglePartition else rows.partitioning
+      val shuffle = ShuffleExchangeExec(partitioning, planLater(rows.child), REPARTITION_BY_NUM)
+      BucketedRowsExec(rows.keys, rows.hash, rows.buckets, rows.partitioning, shuffle) :: Nil
+    case rows: RowsBySlot => ShuffleExchangeExec(new SlotPartitioning(rows.slot, rows.tasks), planLater(rows.child), REPARTITION_BY_NUM) :: Nil
     case WriteFiles(child, format, partitions, spec @ Some(_), options, static) if !SealedWrites.hashOf(options).isWrittenByStockSpark =>
       new BucketWriteExec(planLater(child), format, partitions, spec, options, static) :: Nil
+    case query: HintedQuery => throw OverwriteHints.unused(query)
     case _ => Nil
   }
 }

@@ -2,7 +2,6 @@ package org.apache.spark.sql.bucketing
 package write
 
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.read.{BucketRequirements, BucketTasks, RepartitionsByBucket}
 import org.apache.spark.sql.catalyst.InternalRow
@@ -10,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.{Add, Ascending, Attribute, Emp
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.{ENSURE_REQUIREMENTS, REPARTITION_BY_NUM, ShuffleExchangeExec}
 import org.apache.spark.sql.types.StringType
 
@@ -102,21 +101,6 @@ case class BucketedRowsExec(
   override protected def doExecute(): RDD[InternalRow] = child.execute()
   override def simpleString(maxFields: Int): String = s"BucketedRows $buckets $hash buckets"
   override protected def withNewChildInternal(changed: SparkPlan): SparkPlan = copy(child = changed)
-}
-
-/** Plans the shuffle as an explicit repartition, so that adaptive execution neither coalesces nor splits its partitions. */
-case class PlanBucketedRows(session: SparkSession) extends SparkStrategy {
-
-  /** The maximum number of rows that a single task writes to all buckets. For so few rows, one task per bucket would be slower. */
-  private val Few = 100L
-
-  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case rows: BucketedRows =>
-      val partitioning = if (rows.maxRows.exists(_ <= Few)) SinglePartition else rows.partitioning
-      val shuffle = ShuffleExchangeExec(partitioning, planLater(rows.child), REPARTITION_BY_NUM)
-      BucketedRowsExec(rows.keys, rows.hash, rows.buckets, rows.partitioning, shuffle) :: Nil
-    case _ => Nil
-  }
 }
 
 /**

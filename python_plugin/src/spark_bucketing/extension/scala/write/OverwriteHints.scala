@@ -11,7 +11,6 @@ import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.plans.logical.{Command, InsertIntoStatement, LogicalPlan, UnaryNode, UnresolvedHint}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.quoteNameParts
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.execution.datasources.V1WriteCommand
 import org.apache.spark.unsafe.types.UTF8String
@@ -78,17 +77,9 @@ object OverwriteHints {
   def without(write: V1WriteCommand): V1WriteCommand =
     if (of(write).isEmpty) write else write.withNewChildren(Seq(write.query.transform { case query: HintedQuery => query.child })).asInstanceOf[V1WriteCommand]
 
-  /** Rejects hints of a statement that Spark would run without the extension. */
-  object RejectUnused extends SparkStrategy {
-    override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-      case query: HintedQuery => throw unused(query)
-      case _ => Nil
-    }
-  }
-
   /**
    * Rejects hints of statements that cannot apply them. Commands such as the one for JDBC tables remove the old rows before
-   * Spark plans the query, so [[RejectUnused]] would be too late.
+   * Spark plans the query, so [[PlanWrites]] would reject them too late.
    */
   object RejectUnsupported extends (LogicalPlan => Unit) {
     override def apply(plan: LogicalPlan): Unit = plan.foreach {
@@ -101,7 +92,8 @@ object OverwriteHints {
     }
   }
 
-  private def unused(query: HintedQuery): AnalysisException = Compat.refusal(s"Cannot overwrite ${query.table}.",
+  /** Returns the error for hints of a statement that Spark would run without the extension. */
+  def unused(query: HintedQuery): AnalysisException = Compat.refusal(s"Cannot overwrite ${query.table}.",
     s"the hint ${query.hints.name} in an INSERT OVERWRITE that the session extension does not run",
     s"a bucketed Parquet or ORC table in the Hive layout or a table with file statistics, no IF NOT EXISTS, and true for ${BucketingConf.ENABLED.key}, " +
       s"${BucketingConf.ATOMIC_OVERWRITE.key}, spark.sql.hive.convertMetastoreParquet and spark.sql.hive.convertMetastoreOrc",

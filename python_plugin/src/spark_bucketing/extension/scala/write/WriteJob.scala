@@ -12,8 +12,6 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, Sort, UnaryNode}
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.execution.exchange.{REPARTITION_BY_NUM, ShuffleExchangeExec}
 import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType}
 
 /**
@@ -105,12 +103,4 @@ private class SlotPartitioning(slot: Expression, tasks: Seq[Int]) extends HashPa
   override def canEqual(other: Any): Boolean = other.isInstanceOf[SlotPartitioning]
   override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
   override def hashCode: Int = 31 * super.hashCode + 3
-}
-
-/** Plans the shuffle like an explicit repartition, so that adaptive execution neither coalesces nor splits it. */
-case class PlanRowsBySlot(session: SparkSession) extends SparkStrategy {
-  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case rows: RowsBySlot => ShuffleExchangeExec(new SlotPartitioning(rows.slot, rows.tasks), planLater(rows.child), REPARTITION_BY_NUM) :: Nil
-    case _ => Nil
-  }
 }
