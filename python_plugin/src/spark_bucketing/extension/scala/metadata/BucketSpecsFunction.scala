@@ -2,16 +2,16 @@ package org.apache.spark.sql.bucketing
 package metadata
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
+import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.catalyst.{InternalRow, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.expressions.{And, Attribute, AttributeReference, Expression, NamedExpression}
+import org.apache.spark.sql.catalyst.expressions.{And, Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LeafNode, LocalRelation, LogicalPlan, Project, Statistics}
 import org.apache.spark.sql.catalyst.util.GenericArrayData
-import org.apache.spark.sql.execution.{FilterExec, ProjectExec, SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -81,19 +81,10 @@ case class PlanPartitionSpecs(session: SparkSession) extends SparkStrategy {
       val table = Compat.catalog(session).getTableMetadata(name)
       val listed = PartitionSpecs.needFiles((columns ++ conditions).flatMap(_.references))
       val parts = PartitionFiles.list(session, table, PartitionStore.of(session).list(table), listed)
-      selected(LocalRelation(output, parts.map(PartitionSpecs.row(table, _))), columns, conditions) :: Nil
+      val rows = LocalRelation(output, parts.map(PartitionSpecs.row(table, _)))
+      // Selects rows on the driver, because a job would take longer than the selection. Expressions such as subqueries need a job.
+      val filtered = conditions.reduceOption(And).fold[LogicalPlan](rows)(of => ConvertToLocalRelation(Filter(of, rows)))
+      planLater(ConvertToLocalRelation(Project(columns, filtered))) :: Nil
     case _ => Nil
-  }
-
-  /** Selects rows on the driver, because a job would take longer than the selection. Expressions such as subqueries need a job. */
-  private def selected(rows: LocalRelation, columns: Seq[NamedExpression], conditions: Seq[Expression]): SparkPlan = {
-    val condition = conditions.reduceOption(And)
-    val filtered = condition.fold[LogicalPlan](rows)(of => ConvertToLocalRelation(Filter(of, rows)))
-    ConvertToLocalRelation(Project(columns, filtered)) match {
-      case found: LocalRelation => SparkVersion.knownRows(found.output, found.data)
-      case _ =>
-        val all = SparkVersion.knownRows(rows.output, rows.data)
-        ProjectExec(columns, condition.fold(all)(FilterExec(_, all)))
-    }
   }
 }

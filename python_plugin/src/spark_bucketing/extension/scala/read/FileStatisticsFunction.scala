@@ -4,13 +4,13 @@ package read
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
+import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.metadata.{ColumnStats, FileStatistics, FileStats, Replacement, TableNameFunction}
 import org.apache.spark.sql.catalyst.{InternalRow, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
-import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
+import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LocalRelation, LogicalPlan, Statistics}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types._
@@ -75,7 +75,7 @@ case class PlanFileStatistics(session: SparkSession) extends SparkStrategy {
     case of: FileStatisticsRelation =>
       val found = of.getTagValue(Rows).getOrElse(rows(Compat.catalog(session).getTableMetadata(of.table)))
       of.setTagValue(Rows, found)
-      SparkVersion.knownRows(of.output, found) :: Nil
+      planLater(LocalRelation(of.output, found)) :: Nil
     case _ => Nil
   }
 
