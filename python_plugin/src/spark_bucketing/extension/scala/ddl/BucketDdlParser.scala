@@ -146,20 +146,16 @@ private object BucketStatement extends SparkSqlParser {
  */
 object QueryComment {
   private val Json = """/\*\s*(\{"app": "dbt".*?\})\s*\*/"""
-  private val Prepended = s"(?s)^\\s*$Json.*".r
-  private val Appended = s"(?s).*$Json\\s*;?\\s*$$".r
+  // At the start of a statement, or at the end if the project sets `append: true`.
+  private val Commented = s"(?s)\\s*$Json.*|.*$Json\\s*;?\\s*".r
   private val Description = "spark.job.description"
 
   /** Sets the description of this thread's jobs, unless they already have one. A statement inside a view has no comment. */
-  def describe(sql: String): Unit = for (json <- find(sql); context <- SparkContext.getActive) {
-    val before = context.getLocalProperty(Description)
-    if (before == null || before.startsWith("{\"app\": \"dbt\"")) context.setJobDescription(json)
-  }
-
-  /** Returns the comment at the start of a statement, or at the end if the project sets `append: true`. */
-  private def find(sql: String): Option[String] = sql match {
-    case Prepended(json) => Some(json)
-    case Appended(json) => Some(json)
-    case _ => None
+  def describe(sql: String): Unit = sql match {
+    case Commented(first, last) => SparkContext.getActive.foreach { context =>
+      val before = context.getLocalProperty(Description)
+      if (before == null || before.startsWith("{\"app\": \"dbt\"")) context.setJobDescription(Option(first).getOrElse(last))
+    }
+    case _ =>
   }
 }
