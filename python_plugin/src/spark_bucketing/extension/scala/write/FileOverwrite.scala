@@ -194,14 +194,9 @@ object FileOverwrite {
 
   /** Returns the relations in a query that read a table. */
   private def relationsOf(query: LogicalPlan, table: CatalogTable): Seq[HadoopFsRelation] = query.collectWithSubqueries {
-    case LogicalRelationOf(files, of) if of.exists(_.identifier == table.identifier) || files.location.rootPaths.exists(TableFiles(new Path(table.location)).contains) => files
-  }
-
-  private object LogicalRelationOf {
-    def unapply(plan: LogicalPlan): Option[(HadoopFsRelation, Option[CatalogTable])] = plan match {
-      case relation: LogicalRelation => Some(relation.relation).collect { case files: HadoopFsRelation => (files, relation.catalogTable) }
-      case _ => None
-    }
+    case relation: LogicalRelation => relation.relation -> relation.catalogTable
+  }.collect {
+    case (files: HadoopFsRelation, of) if of.exists(_.identifier == table.identifier) || files.location.rootPaths.exists(TableFiles(new Path(table.location)).contains) => files
   }
 
   // The names of Spark's files contain the id of their job.
