@@ -59,7 +59,7 @@ case class ChangeRows(
 
   def isStored(column: Attribute): Boolean = relation.outputSet.contains(column)
 
-  private def partitionColumns: AttributeSet = AttributeSet(target.output.filter(column => files.partitionSchema.exists(_.name.equalsIgnoreCase(column.name))))
+  def partitionColumns: AttributeSet = AttributeSet(target.output.filter(column => files.partitionSchema.exists(_.name.equalsIgnoreCase(column.name))))
 
   /** The conditions that select the partitions whose rows the statement reads or writes. Without conditions, it may use all partitions. */
   def partitionFilters: Seq[Expression] = {

@@ -8,6 +8,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.ddl.MergeChecks
+import org.apache.spark.sql.bucketing.read.FixedFiles
 import org.apache.spark.sql.bucketing.write.{GroupKey, Stored}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -84,19 +85,8 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
   /** The files that the conditions on the target do not rule out. */
   def fitting: Seq[TableFile] = if (statement.notMatchedBySource.nonEmpty) snapshot.files else if (statement.conditions.contains(Literal.FalseLiteral)) Nil else {
     val mayMatch = snapshot.mayMatch(statement.pruning)
-    val partitions = partitionFilter(statement.pruning)
+    val partitions = FixedFiles.predicate(snapshot.partition, statement.pruning.filter(_.references.subsetOf(statement.partitionColumns)))
     snapshot.files.filter(file => partitions(file.partition) && mayMatch(file))
-  }
-
-  private def partitionFilter(conditions: Seq[Expression]): InternalRow => Boolean = {
-    val columns = snapshot.partition
-    def at(column: Expression) = column match { case of: Attribute => columns.indexWhere(_.name.equalsIgnoreCase(of.name)); case _ => -1 }
-    conditions.filter(_.references.forall(at(_) >= 0)).reduceOption(And).fold((_: InternalRow) => true) { condition =>
-      val bound = Predicate.createInterpreted(condition.transform {
-        case of: AttributeReference => BoundReference(at(of), columns(at(of)).dataType, nullable = true)
-      })
-      bound.eval(_)
-    }
   }
 
   private def withKeys(files: Seq[TableFile]): Seq[TableFile] = {

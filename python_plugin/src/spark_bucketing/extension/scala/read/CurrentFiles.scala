@@ -13,8 +13,9 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.metadata.{FileStatistics, Replacement, TableFiles}
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.expressions.{And, AttributeReference, BoundReference, Expression, Predicate}
+import org.apache.spark.sql.catalyst.expressions.{And, AttributeReference, BoundReference, Expression, Literal, Predicate}
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.command.DDLUtils
 import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionDirectory}
@@ -186,16 +187,24 @@ class FixedFiles(override val rootPaths: Seq[Path], override val partitionSchema
 
   private lazy val known = directories
 
-  override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] =
-    partitionFilters.reduceOption(And).fold(known) { condition =>
-      val bound = Predicate.createInterpreted(condition.transform { case column: AttributeReference =>
-        val at = partitionSchema.indexWhere(_.name.equalsIgnoreCase(column.name))
-        BoundReference(at, partitionSchema(at).dataType, nullable = true)
-      })
-      known.filter(directory => bound.eval(directory.values))
-    }
+  override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
+    val isSelected = FixedFiles.predicate(partitionSchema, partitionFilters)
+    known.filter(directory => isSelected(directory.values))
+  }
 
   override def inputFiles: Array[String] = known.flatMap(_.files.map(_.getPath.toString)).toArray
   override def refresh(): Unit = ()
   override def sizeInBytes: Long = known.flatMap(_.files.map(_.getLen)).sum
+}
+
+object FixedFiles {
+
+  /** Returns a predicate on partition values from conditions on partition columns. */
+  def predicate(partition: StructType, conditions: Seq[Expression]): InternalRow => Boolean = {
+    val bound = Predicate.createInterpreted(conditions.reduceOption(And).getOrElse(Literal.TrueLiteral).transform { case column: AttributeReference =>
+      val at = partition.indexWhere(_.name.equalsIgnoreCase(column.name))
+      BoundReference(at, partition(at).dataType, nullable = true)
+    })
+    bound.eval(_)
+  }
 }
