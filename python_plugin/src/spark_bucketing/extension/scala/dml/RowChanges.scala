@@ -67,27 +67,20 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
       record(RowChanges.Listed -> snapshot.files.size, RowChanges.Searched -> touched.searched,
         RowChanges.Updated -> counts.updated, RowChanges.Deleted -> counts.deleted, RowChanges.Inserted -> counts.inserted)
       record(RowChanges.Replaced -> old.size, RowChanges.ReplacedBytes -> old.map(_.getLen).sum)
-      if (!changed.isEmpty) {
-        val folder = replacement.newFolder()
-        try {
-          val files = replacement.before(seen) {
-            val written = SealedWrites.storing(session, Some(table))(changed.write(new Path(folder, Replacement.Staged), stored))
-            if (statement.checks.contains(MergeChecks.Files)) changed.check(written, stored)
-            written
-          }
-          val written = replacement.replace(folder, seen, old, files.map(changed.move(_, replacement))) { written =>
-            changed.record(files, folder, written)
-            rowsId.foreach(id => replacement.writeMerged(folder, mergedId(id, snapshot.files.map(_.status).filterNot(old.contains) ++ written)))
-          }
-          // A later statement seals its own files.
-          if (replacement.last.exists(_.getName == folder.getName)) changed.committed(files, written)
-          record(RowChanges.Written -> files.size, RowChanges.WrittenBytes -> written.map(_.getLen).sum)
-          logInfo(s"Replaced ${old.size} of ${snapshot.files.size} listed files of ${table.identifier.unquotedString} with ${files.size} new files.")
-        } catch {
-          case error: Throwable =>
-            replacement.discard(folder)
-            throw error
+      if (!changed.isEmpty) replacement.inNewFolder { folder =>
+        val files = replacement.before(seen) {
+          val written = SealedWrites.storing(session, Some(table))(changed.write(new Path(folder, Replacement.Staged), stored))
+          if (statement.checks.contains(MergeChecks.Files)) changed.check(written, stored)
+          written
         }
+        val written = replacement.replace(folder, seen, old, files.map(changed.move(_, replacement))) { written =>
+          changed.record(files, folder, written)
+          rowsId.foreach(id => replacement.writeMerged(folder, mergedId(id, snapshot.files.map(_.status).filterNot(old.contains) ++ written)))
+        }
+        // A later statement seals its own files.
+        if (replacement.last.exists(_.getName == folder.getName)) changed.committed(files, written)
+        record(RowChanges.Written -> files.size, RowChanges.WrittenBytes -> written.map(_.getLen).sum)
+        logInfo(s"Replaced ${old.size} of ${snapshot.files.size} listed files of ${table.identifier.unquotedString} with ${files.size} new files.")
       }
       counts
     } finally stored.close()

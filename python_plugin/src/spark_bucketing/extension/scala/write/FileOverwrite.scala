@@ -121,13 +121,8 @@ class FileOverwrite(
     read.foreach(_.check(going, replacement))
     replaceOnly.foreach(only => replacement.before(seen)(only.check(going, replacement.known)))
     val coming = written.map { case (partition, file) => replacement.moveTo(file, partition, named(file.getName)) }
-    if (going.nonEmpty || coming.nonEmpty) {
-      val folder = replacement.newFolder()
-      try replacement.replace(folder, seen, going, coming, overwrites && replaceOnly.isEmpty)(files => record(folder, written.map(_._2).zip(files))) catch {
-        case error: Throwable =>
-          replacement.discard(folder)
-          throw error
-      }
+    if (going.nonEmpty || coming.nonEmpty) replacement.inNewFolder { folder =>
+      replacement.replace(folder, seen, going, coming, overwrites && replaceOnly.isEmpty)(files => record(folder, written.map(_._2).zip(files)))
     }
     if (overwrites && !isDynamic && table.partitionColumnNames.nonEmpty) replacement.dropWithoutFiles(isOverwritten)
     // Spark creates or keeps this partition even if it has no rows.

@@ -26,11 +26,15 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private val files = TableFiles(fs.makeQualified(location))
 
-  /** Returns the directory for the new files and the record of a replacement. A later replacement deletes it after a crash. */
-  def newFolder(): Path = Replacement.newFolder(location, fs)
-
-  /** Deletes the directory of a replacement that has no record. */
-  def discard(folder: Path): Unit = Replacement.discard(folder, fs)
+  /** Runs a replacement with a directory for its new files and its record. A later replacement deletes the directory after a crash. */
+  def inNewFolder[A](run: Path => A): A = {
+    val folder = Replacement.newFolder(location, fs)
+    try run(folder) catch {
+      case error: Throwable =>
+        Replacement.discard(folder, fs)
+        throw error
+    }
+  }
 
   /** Returns the path of a file in a table without partitions. */
   def pathInTable(name: String): Path = fs.makeQualified(new Path(location, name))
