@@ -25,7 +25,7 @@ class BucketingExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => MergeChecks.RejectMisplaced)
     extensions.injectPlannerStrategy(PlanPartitionSpecs(_))
     extensions.injectPlannerStrategy(PlanFileStatistics(_))
-    extensions.injectPostHocResolutionRule(ResolveRowChanges(_))
+    extensions.injectPostHocResolutionRule(_ => ResolveRowChanges)
     extensions.injectPlannerStrategy(PlanRowChanges(_))
     extensions.injectPreCBORule(BucketedWrites(_))
     extensions.injectCheckRule(_ => OverwriteHints.RejectUnsupported)

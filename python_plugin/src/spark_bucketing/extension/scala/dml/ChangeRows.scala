@@ -142,20 +142,27 @@ object ChangeRows {
 }
 
 /** Replaces statements on organized and bucketed tables, which Spark's analyzer has resolved completely and its planner rejects. */
-case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
+object ResolveRowChanges extends Rule[LogicalPlan] {
+
+  private def Counts: Seq[Attribute] = PartitionSpecs.attributes(
+    ("num_affected_rows", LongType, false), ("num_updated_rows", LongType, false), ("num_deleted_rows", LongType, false),
+    ("num_inserted_rows", LongType, false))
+
+  def refusal(table: String, found: String, expected: String, instead: String): AnalysisException =
+    Compat.refusal(s"Cannot change rows of $table.", found, expected, instead)
 
   override def apply(plan: LogicalPlan): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer(resolved(plan))
 
   private def resolved(plan: LogicalPlan): LogicalPlan = plan match {
     case merge: MergeIntoTable if merge.resolved && isSupported(merge.targetTable) =>
-      if (SparkVersion.evolvesSchema(merge)) throw ResolveRowChanges.refusal(named(merge.targetTable), "WITH SCHEMA EVOLUTION",
+      if (SparkVersion.evolvesSchema(merge)) throw refusal(named(merge.targetTable), "WITH SCHEMA EVOLUTION",
         "a statement that keeps the columns of the table", "add the columns with ALTER TABLE ... ADD COLUMNS, and merge without this clause")
       val columns = merge.targetTable.output
       DeferredFunction.deferred(ChangeRows(target(merge.targetTable), merge.sourceTable, merge.mergeCondition,
         merge.matchedActions.map(aligned(columns)), merge.notMatchedActions.map(aligned(columns)),
-        merge.notMatchedBySourceActions.map(aligned(columns)), MergeChecks.of(merge), ResolveRowChanges.Counts))
+        merge.notMatchedBySourceActions.map(aligned(columns)), MergeChecks.of(merge), Counts))
     case update: UpdateTable if update.resolved && isSupported(update.table) =>
-      ofTable(update.table, update.condition, aligned(update.table.output)(Assignments.update(update.assignments)))
+      ofTable(update.table, update.condition, aligned(update.table.output)(UpdateAction(None, update.assignments)))
     case delete: DeleteFromTable if delete.resolved && isSupported(delete.table) =>
       ofTable(delete.table, Some(delete.condition), DeleteAction(None))
     case merge: MergeIntoTable => notOfView(merge, merge.targetTable)
@@ -168,7 +175,7 @@ case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
   private def notOfView(statement: LogicalPlan, target: LogicalPlan): LogicalPlan = {
     val view = target.collectFirst { case view: View if BucketingConf.enabled => view }
     view.flatMap(_.collectFirst { case relation: LogicalRelation if isSupported(relation) => relation.catalogTable.get }).foreach { table =>
-      throw ResolveRowChanges.refusal(named(target), s"a view of ${table.identifier.quotedString}", "an organized or bucketed table",
+      throw refusal(named(target), s"a view of ${table.identifier.quotedString}", "an organized or bucketed table",
         "name the table, and add the conditions of the view")
     }
     statement
@@ -179,7 +186,7 @@ case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
       (name.qualifier :+ name.name).map(part => s"`$part`").mkString(".") }.getOrElse("a query")
 
   private def ofTable(table: LogicalPlan, condition: Option[Expression], action: MergeAction): LogicalPlan = DeferredFunction.deferred(ChangeRows(
-    target(table), OneRowRelation(), condition.getOrElse(Literal.TrueLiteral), Seq(action), Nil, Nil, Set.empty, ResolveRowChanges.Counts.take(1)))
+    target(table), OneRowRelation(), condition.getOrElse(Literal.TrueLiteral), Seq(action), Nil, Nil, Set.empty, Counts.take(1)))
 
   /** Returns the target with its own read options, so that Spark reads its files even if the table is cached. */
   private def target(table: LogicalPlan): LogicalPlan = EliminateSubqueryAliases(table).transform {
@@ -210,15 +217,6 @@ case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
   private def withoutCast(assignment: Assignment): Assignment = assignment.value.collectFirst {
     case cast: Cast if cast.getTagValue(Cast.BY_TABLE_INSERTION).isDefined => assignment.copy(value = cast.child)
   }.getOrElse(assignment)
-}
-
-object ResolveRowChanges {
-  def Counts: Seq[Attribute] = PartitionSpecs.attributes(
-    ("num_affected_rows", LongType, false), ("num_updated_rows", LongType, false), ("num_deleted_rows", LongType, false),
-    ("num_inserted_rows", LongType, false))
-
-  def refusal(table: String, found: String, expected: String, instead: String): AnalysisException =
-    Compat.refusal(s"Cannot change rows of $table.", found, expected, instead)
 }
 
 /** Plans the statements. */
