@@ -6,7 +6,7 @@ import org.apache.spark.sql.bucketing.read.FileStatisticsColumns
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
-import org.apache.spark.sql.catalyst.expressions.{Cast, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Cast, Empty2Null, EqualTo, Expression, If, Literal}
 import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils, TypeUtils}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
@@ -48,6 +48,10 @@ object GroupKey {
       column.name -> Option(text).fold(ExternalCatalogUtils.DEFAULT_PARTITION_NAME)(_.toString)
     }.toMap
   }
+
+  /** Returns a value of a partition column as it is read. Spark writes the empty string, NULL and the name of the directory of NULL into the same directory. */
+  def asRead(value: Expression): Expression = if (value.dataType != StringType) value
+    else If(EqualTo(value, Literal(ExternalCatalogUtils.DEFAULT_PARTITION_NAME)), Literal(null, StringType), Empty2Null(value))
 
   def copied(key: Seq[Any]): Seq[Any] = key.map(InternalRow.copyValue)
 }

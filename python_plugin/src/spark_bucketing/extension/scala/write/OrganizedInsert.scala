@@ -13,12 +13,11 @@ import org.apache.spark.sql.bucketing.metadata.FileStatistics
 import org.apache.spark.sql.bucketing.read.FileStatisticsColumns
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, ExternalCatalogUtils}
-import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.{InsertIntoHadoopFsRelationCommand, WriteFilesExec}
-import org.apache.spark.sql.types.{StringType, StructField, StructType}
+import org.apache.spark.sql.types.{StructField, StructType}
 
 /**
  * Writes the rows of an INSERT into an organized table: it stores the rows, counts the rows of each group, samples the groups of several files, and then
@@ -48,7 +47,7 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
     val stored = new Stored(session)
     try {
       val rows = stored.store(insert.query.output, (query match { case files: WriteFilesExec => files.child; case other => other }).execute())
-      val named = Project(rows.output.zipWithIndex.map { case (column, i) => asStored(column, columns.partition.exists(at(_) == i)) }, rows)
+      val named = Project(rows.output.zipWithIndex.map { case (column, i) => if (columns.partition.exists(at(_) == i)) Alias(GroupKey.asRead(column), column.name)() else column }, rows)
       def places = placesOf(named, stored)
       val groups = InsertedGroups.count(places, range.nonEmpty, depth)
       if (groups.isEmpty) Nil else {
@@ -84,11 +83,6 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
       (file, partition, status)
     })
   }
-
-  // Spark writes the empty string, NULL and the name of the directory of NULL into the same partition directory.
-  private def asStored(of: Attribute, isPartition: Boolean): NamedExpression =
-    if (of.dataType != StringType || !isPartition) of
-    else Alias(If(EqualTo(of, Literal(DEFAULT_PARTITION_NAME)), Literal(null, StringType), Empty2Null(of)), of.name)()
 
   private def placesOf(rows: LogicalPlan, stored: Stored): RDD[Seq[Any]] = {
     val place = (group ++ range).map(rows.output)
