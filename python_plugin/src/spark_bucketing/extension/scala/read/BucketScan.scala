@@ -17,6 +17,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.sources.Filter
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
 
@@ -225,23 +227,12 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
       }
     }
 
-  private def reader: PartitionedFile => Iterator[InternalRow] = {
-    val conf = relation.sparkSession.sessionState.newHadoopConfWithOptions(relation.options)
-    val open = relation.fileFormat.buildReaderWithPartitionValues(
-      sparkSession = relation.sparkSession,
-      dataSchema = relation.dataSchema,
-      partitionSchema = relation.partitionSchema,
-      requiredSchema = requiredSchema,
-      filters = pushedDownFilters,
-      options = relation.options + (FileFormat.OPTION_RETURNING_BATCH -> batches.toString),
-      hadoopConf = conf)
-    val asPlanned = new FileChangeGuard(read.of.table, sparkContext.broadcast(new SerializableConfiguration(conf)))
-    file => { asPlanned.check(file); open(file) }
-  }
+  private def reader: PartitionedFile => Iterator[InternalRow] =
+    BucketScan.reader(relation, read.of.table, relation.partitionSchema, requiredSchema, pushedDownFilters, batches)
 }
 
 /** Checks that a file has not changed since it was listed, because the seal does not cover a new file with the same name. */
-private[bucketing] class FileChangeGuard(table: String, conf: Broadcast[SerializableConfiguration]) extends Serializable {
+private class FileChangeGuard(table: String, conf: Broadcast[SerializableConfiguration]) extends Serializable {
 
   def check(file: PartitionedFile): Unit = {
     val path = file.toPath
@@ -262,6 +253,22 @@ object BucketScan {
 
   /** The default size of a Parquet row group in bytes, which memory estimates use as the upper limit. */
   private val RowGroup = 128L * 1024 * 1024
+
+  /**
+   * Returns a function that reads files, and fails if a file has changed since it was listed.
+   *
+   * @param table the name of the table
+   * @param batches whether the function returns columnar batches
+   */
+  def reader(relation: HadoopFsRelation, table: String, partitionSchema: StructType, schema: StructType, filters: Seq[Filter], batches: Boolean)
+      : PartitionedFile => Iterator[InternalRow] = {
+    val session = relation.sparkSession
+    val conf = session.sessionState.newHadoopConfWithOptions(relation.options)
+    val open = relation.fileFormat.buildReaderWithPartitionValues(session, relation.dataSchema, partitionSchema, schema, filters,
+      relation.options + (FileFormat.OPTION_RETURNING_BATCH -> batches.toString), conf)
+    val asPlanned = new FileChangeGuard(table, session.sparkContext.broadcast(new SerializableConfiguration(conf)))
+    file => { asPlanned.check(file); open(file) }
+  }
 
   /** Converts the output of a file reader, which may be columnar batches, to rows. */
   def rows(found: Iterator[InternalRow]): Iterator[InternalRow] = found.asInstanceOf[Iterator[AnyRef]].flatMap {
