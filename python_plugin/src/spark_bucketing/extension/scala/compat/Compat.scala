@@ -36,8 +36,8 @@ object Compat {
     session.asInstanceOf[ClassicSession].sessionState.columnarRules.map(_.getClass.getName)
       .filterNot(_.startsWith("org.apache.spark.sql.bucketing."))
 
-  def hadoopConf(session: SparkSession): Configuration =
-    session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
+  def hadoopConf(session: SparkSession, options: Map[String, String] = Map.empty): Configuration =
+    session.asInstanceOf[ClassicSession].sessionState.newHadoopConfWithOptions(options)
 
   def catalog(session: SparkSession): SessionCatalog = session.asInstanceOf[ClassicSession].sessionState.catalog
 
@@ -92,9 +92,6 @@ object Compat {
   /** Returns a plan for stored rows of this size. */
   def storedRows(session: SparkSession, output: Seq[Attribute], rows: RDD[InternalRow], bytes: Long): LogicalPlan =
     LogicalRDD(output, rows)(session.asInstanceOf[ClassicSession], Some(Statistics(bytes.max(1))))
-
-  def hadoopConfWith(session: SparkSession, options: Map[String, String]): Configuration =
-    session.asInstanceOf[ClassicSession].sessionState.newHadoopConfWithOptions(options)
 
   /** Invalidates the session's cached metadata and data of a table. Unlike REFRESH TABLE, it reads the metastore only if the session has cached data. */
   def refresh(session: SparkSession, table: TableIdentifier): Unit =

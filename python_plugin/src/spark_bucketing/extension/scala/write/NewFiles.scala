@@ -46,7 +46,7 @@ class FileOpener private (factory: OutputWriterFactory, schema: StructType, conf
 
 object FileOpener {
   def apply(session: SparkSession, format: FileFormat, options: Map[String, String], schema: StructType): FileOpener = {
-    val job = Job.getInstance(Compat.hadoopConfWith(session, options))
+    val job = Job.getInstance(Compat.hadoopConf(session, options))
     job.setOutputKeyClass(classOf[Void])
     job.setOutputValueClass(classOf[InternalRow])
     FileOutputFormat.setOutputPath(job, new Path("unused"))
