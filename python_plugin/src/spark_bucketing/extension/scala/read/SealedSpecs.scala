@@ -7,12 +7,15 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.bucketing.FallbackReason._
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.{BucketCounts, BucketHash}
-import org.apache.spark.sql.bucketing.FallbackReason._
 import org.apache.spark.sql.bucketing.metadata._
-import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, HiveTableRelation}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.command.DDLUtils
 import org.apache.spark.sql.execution.datasources.{FileIndex, HadoopFsRelation, LogicalRelation, PartitioningUtils}
@@ -266,5 +269,22 @@ object SealedSpecs {
     case string: StringType => string == StringType
     case _: NumericType | BooleanType | DateType => true
     case _ => false
+  }
+}
+
+/**
+ * Captures the metadata of tables in the Hive layout during analysis, which avoids a second metastore call. Later, Spark
+ * replaces their relations with cached relations. Cached relations may be older than a seal of another session.
+ */
+object CaptureTables extends Rule[LogicalPlan] {
+
+  val AsAnalyzed: TreeNodeTag[CatalogTable] = TreeNodeTag("bucketing.as_analyzed")
+
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan.foreach {
+      case relation: HiveTableRelation => relation.setTagValue(AsAnalyzed, relation.tableMeta)
+      case _ =>
+    }
+    plan
   }
 }
