@@ -3,17 +3,15 @@ package metadata
 
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.catalyst.{FunctionIdentifier, InternalRow, TableIdentifier}
+import org.apache.spark.sql.catalyst.{CatalystTypeConverters, FunctionIdentifier, InternalRow, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
 import org.apache.spark.sql.catalyst.expressions.{And, Attribute, AttributeReference, Expression, ExpressionInfo}
 import org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LeafNode, LocalRelation, LogicalPlan, Project, Statistics}
-import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, StringType}
-import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * The table function `bucket_specs('db.t')`. For each partition, it returns the bucket spec in its seal and the bucket spec in
@@ -61,18 +59,15 @@ object PartitionSpecs {
     val hash = PartitionFiles.hashesOf(table).head
     val (status, problem) = part.status(hash, table.dataSchema)
     val ofSeal = part.seal.flatMap(_.toOption).fold(Seq.fill[Any](4)(null)) { case Seal(spec, _) =>
-      Seq(spec.numBuckets, names(spec.columns), names(spec.sortColumns), text(spec.hash.name))
+      Seq(spec.numBuckets, spec.columns, spec.sortColumns, spec.hash.name)
     }
     val ofDescriptor = part.described.fold(Seq.fill[Any](3)(null)) { described =>
-      Seq(described.numBuckets, names(described.bucketColumnNames), names(described.sortColumnNames))
+      Seq(described.numBuckets, described.bucketColumnNames, described.sortColumnNames)
     }
-    InternalRow.fromSeq(Seq(text(part.name), text(part.location), text(status)) ++ ofSeal ++ Seq(part.files.length.toLong,
-      part.bytes, part.mostFilesOfBucket(hash).getOrElse(null), problem.fold[Any](null)(text)) ++ ofDescriptor :+
-      table.properties.get(Build).fold[Any](null)(text))
+    val values = Seq(part.name, part.location, status) ++ ofSeal ++ Seq(part.files.length.toLong, part.bytes,
+      part.mostFilesOfBucket(hash).getOrElse(null), problem.orNull) ++ ofDescriptor :+ table.properties.get(Build).orNull
+    InternalRow.fromSeq(values.map(CatalystTypeConverters.convertToCatalyst))
   }
-
-  private def text(value: String): UTF8String = UTF8String.fromString(value)
-  private def names(of: Seq[String]): GenericArrayData = new GenericArrayData(of.map(text).toArray[Any])
 }
 
 case class PlanPartitionSpecs(session: SparkSession) extends SparkStrategy {
