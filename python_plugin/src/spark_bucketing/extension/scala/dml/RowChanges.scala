@@ -64,9 +64,9 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
       val old = changed.old.map(_.status)
       def record(values: (String, Long)*): Unit = values.foreach { case (name, value) => metrics(name).set(value) }
       val counts = touched.counts
-      record(RowChanges.Listed -> snapshot.files.size, RowChanges.Searched -> touched.searched,
-        RowChanges.Updated -> counts.updated, RowChanges.Deleted -> counts.deleted, RowChanges.Inserted -> counts.inserted)
-      record(RowChanges.Replaced -> old.size, RowChanges.ReplacedBytes -> old.map(_.getLen).sum)
+      record("numListedFiles" -> snapshot.files.size, "numSearchedFiles" -> touched.searched,
+        "numUpdatedRows" -> counts.updated, "numDeletedRows" -> counts.deleted, "numInsertedRows" -> counts.inserted)
+      record("numReplacedFiles" -> old.size, "replacedBytes" -> old.map(_.getLen).sum)
       if (!changed.isEmpty) replacement.inNewFolder { folder =>
         val files = replacement.before(seen) {
           val written = SealedWrites.storing(session, Some(table))(changed.write(new Path(folder, Replacement.Staged), stored))
@@ -79,7 +79,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
         }
         // A later statement seals its own files.
         if (replacement.last.exists(_.getName == folder.getName)) changed.committed(files, written)
-        record(RowChanges.Written -> files.size, RowChanges.WrittenBytes -> written.map(_.getLen).sum)
+        record("numNewFiles" -> files.size, "newBytes" -> written.map(_.getLen).sum)
         logInfo(s"Replaced ${old.size} of ${snapshot.files.size} listed files of ${table.identifier.unquotedString} with ${files.size} new files.")
       }
       counts
@@ -106,21 +106,11 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
 object RowChanges {
   private val Attempts = 3
 
-  val Listed = "numListedFiles"
-  val Searched = "numSearchedFiles"
-  val Replaced = "numReplacedFiles"
-  val Written = "numNewFiles"
-  val ReplacedBytes = "replacedBytes"
-  val WrittenBytes = "newBytes"
-  val Updated = "numUpdatedRows"
-  val Deleted = "numDeletedRows"
-  val Inserted = "numInsertedRows"
-
   /** Returns new metrics of a statement, which the SQL tab of Spark's UI shows. */
   def metrics(context: SparkContext): Map[String, SQLMetric] = Map(
-    Listed -> "files listed", Searched -> "files searched for rows", Replaced -> "files replaced", Written -> "files written",
-    Updated -> "rows updated", Deleted -> "rows deleted", Inserted -> "rows inserted"
+    "numListedFiles" -> "files listed", "numSearchedFiles" -> "files searched for rows", "numReplacedFiles" -> "files replaced", "numNewFiles" -> "files written",
+    "numUpdatedRows" -> "rows updated", "numDeletedRows" -> "rows deleted", "numInsertedRows" -> "rows inserted"
   ).map { case (key, name) => key -> SQLMetrics.createMetric(context, name) } ++ Map(
-    ReplacedBytes -> "size of files replaced", WrittenBytes -> "size of files written"
+    "replacedBytes" -> "size of files replaced", "newBytes" -> "size of files written"
   ).map { case (key, name) => key -> SQLMetrics.createSizeMetric(context, name) }
 }
