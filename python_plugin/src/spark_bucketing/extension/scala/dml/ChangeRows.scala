@@ -8,7 +8,8 @@ import scala.util.Try
 import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.{Assignments, Compat, SparkVersion}
 import org.apache.spark.sql.bucketing.ddl.MergeChecks
-import org.apache.spark.sql.bucketing.metadata.{FileStatistics, FilesDigest, PartitionSpecs}
+import org.apache.spark.sql.bucketing.metadata.{FilesDigest, PartitionSpecs}
+import org.apache.spark.sql.bucketing.read.CurrentReads
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions._
@@ -17,7 +18,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, SQLExecution}
-import org.apache.spark.sql.execution.command.{DDLUtils, ExecutedCommandExec, LeafRunnableCommand}
+import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnableCommand}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types._
@@ -203,9 +204,8 @@ object ResolveRowChanges extends Rule[LogicalPlan] {
     case _ => false
   })
 
-  private def isSupported(relation: LogicalRelation): Boolean = relation.relation.isInstanceOf[HadoopFsRelation] && relation.catalogTable.exists { table =>
-    FileStatistics.isKept(table.properties) || DDLUtils.isHiveTable(table) && table.bucketSpec.isDefined
-  }
+  private def isSupported(relation: LogicalRelation): Boolean =
+    relation.relation.isInstanceOf[HadoopFsRelation] && relation.catalogTable.exists(CurrentReads.isChangeable)
 
   private def aligned(columns: Seq[Attribute])(action: MergeAction): MergeAction = action match {
     case update: UpdateAction => update.copy(assignments = Assignments.ofUpdate(columns, update.assignments.map(withoutCast)))
