@@ -82,7 +82,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
 
   def move(file: NewFile, replacement: FileReplacement): Move = {
     val (from, partition) = (new Path(file.path), slots(file.slot).partition)
-    if (depth == 0) Move(from, replacement.pathInTable(from.getName), None, isNewPartition = false)
+    if (depth == 0) replacement.moveTo(from, Map.empty, from.getName)
     else folders.get(partition).fold(replacement.moveTo(from, specOf(partition), from.getName))(folder => Move(from, new Path(folder, from.getName), None, isNewPartition = false))
   }
 

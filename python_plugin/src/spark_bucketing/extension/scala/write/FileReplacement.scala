@@ -36,9 +36,6 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     }
   }
 
-  /** Returns the path of a file in a table without partitions. */
-  def pathInTable(name: String): Path = fs.makeQualified(new Path(location, name))
-
   /** Returns the last committed replacement. */
   def last: Option[Path] = Replacement.records(location, conf).filter(_.isCommitted).lastOption.map(_.folder)
 
@@ -205,11 +202,13 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }
 
   /** Returns the move of a new file into a partition, or into a table without partitions, under a name that no file has had yet. */
-  def moveTo(file: Path, spec: TablePartitionSpec, name: String): Move = if (spec.isEmpty) Move(file, pathInTable(name), None, isNewPartition = false) else {
-    val folder = known.get(spec)
-    checkMovable(folder.toSeq)
-    Move(file, fs.makeQualified(new Path(folder.getOrElse(defaultLocation(spec)), name)), Some(spec), folder.isEmpty)
-  }
+  def moveTo(file: Path, spec: TablePartitionSpec, name: String): Move =
+    if (spec.isEmpty) Move(file, fs.makeQualified(new Path(location, name)), None, isNewPartition = false)
+    else {
+      val folder = known.get(spec)
+      checkMovable(folder.toSeq)
+      Move(file, fs.makeQualified(new Path(folder.getOrElse(defaultLocation(spec)), name)), Some(spec), folder.isEmpty)
+    }
 
   /** Returns the files of the selected partitions, or of a table without partitions. */
   def filesOf(selected: TablePartitionSpec => Boolean): Seq[FileStatus] = if (table.partitionColumnNames.isEmpty) dataFiles(location) else {
