@@ -2,7 +2,7 @@ package org.apache.spark.sql.bucketing
 package dml
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.hadoop.fs.FileStatus
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
@@ -135,7 +135,7 @@ object TableSnapshot {
     val columns = FileStatisticsColumns(table)
     // As for queries, statistics do not count if this session may read other values.
     val isSame = SealedSpecs.otherColumns(relation).isEmpty && columns.organized.forall(column => CurrentFiles.isTheSameForAll(table, column.dataType))
-    val statistics = if (isSame) FileStatistics.read(session, new Path(table.location), table.partitionColumnNames.size) else None
+    val statistics = if (isSame) FileStatistics.read(session, table) else None
     val known = listed.map { case (_, status) =>
       statistics.fold(Seq.empty[FileStats])(_.of(status)) match {
         case Seq(one) if columns.describe(one) => Some(one)

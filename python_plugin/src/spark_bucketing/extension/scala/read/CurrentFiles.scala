@@ -38,7 +38,7 @@ object CurrentReads {
   private def current(scan: FileSourceScanExec, table: CatalogTable): FileSourceScanExec = {
     val session = scan.relation.sparkSession
     val prunes = FileStatistics.isKept(table.properties) && scan.dataFilters.nonEmpty && SealedSpecs.otherColumns(scan.relation).isEmpty
-    val map = if (prunes) FileStatistics.read(session, new Path(table.location), table.partitionColumnNames.size) else None
+    val map = if (prunes) FileStatistics.read(session, table) else None
     val files = CurrentFiles(scan.relation.location)(session, table, map)
     BucketAwareScan.like(scan, scan.copy(relation = scan.relation.copy(location = files)(session)))
   }
@@ -129,7 +129,8 @@ object CurrentFiles {
     older match {
       case None =>
         records.foreach(_.checkRestored(found))
-        without(listed, records.flatMap(_.hidden).toSet, names)
+        val gone = records.flatMap(_.hidden).toSet
+        only(listed)(file => !gone(names.nameOf(file.getPath)))
       case Some(last) if attempts > 0 =>
         // From now on, file listings in this query and in this session reflect this replacement.
         index.refresh()
@@ -167,9 +168,6 @@ object CurrentFiles {
    * session must have listed the files after the replacement.
    */
   private def isShownByFiles(last: Replacement): Boolean = last.added.nonEmpty && !isOld(last)
-
-  private def without(listed: Seq[PartitionDirectory], gone: Set[String], names: TableFiles): Seq[PartitionDirectory] =
-    only(listed)(file => !gone(names.nameOf(file.getPath)))
 
   private def isOld(of: Replacement): Boolean = of.done.exists(time => math.abs(System.currentTimeMillis - time) > Recent)
 

@@ -81,7 +81,7 @@ case class PlanFileStatistics(session: SparkSession) extends SparkStrategy {
 
   private def rows(table: CatalogTable): Seq[InternalRow] = {
     val (columns, depth) = (FileStatisticsColumns(table), table.partitionColumnNames.size)
-    val map = FileStatistics.read(session, new Path(table.location), depth)
+    val map = FileStatistics.read(session, table)
     for {
       directory <- CurrentFiles.now(session, table)
       file <- directory.files.map(_.fileStatus)

@@ -3,8 +3,6 @@ package write
 
 import scala.collection.mutable
 
-import org.apache.hadoop.fs.Path
-
 import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
@@ -159,7 +157,7 @@ object SharedBoundaries {
   /** Returns the group and the minimum of each file of the other table, with the column types of the table. */
   private def lowersOf(session: SparkSession, other: CatalogTable, columns: FileStatisticsColumns): Seq[(Seq[Any], Any)] = {
     val of = FileStatisticsColumns(other)
-    val statistics = FileStatistics.read(session, new Path(other.location), other.partitionColumnNames.size)
+    val statistics = FileStatistics.read(session, other)
     for {
       directory <- CurrentFiles.now(session, other)
       file <- directory.files

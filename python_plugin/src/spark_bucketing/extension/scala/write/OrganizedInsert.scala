@@ -111,7 +111,7 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
 
   /** The size of a row in a file: the average of the table's files or, if it has none, of a sample of the new rows. */
   private def bytesPerRow(rows: LogicalPlan, folder: Path, stored: Stored): Double =
-    FileStatistics.read(session, new Path(table.location), table.partitionColumnNames.size).flatMap(_.bytesPerRow).getOrElse {
+    FileStatistics.read(session, table).flatMap(_.bytesPerRow).getOrElse {
       val plan = stored.rows(Project(data.map(rows.output), rows))
       val perTask = math.max(SampledRows / math.max(1, plan.getNumPartitions), 1)
       val sampler = opener
