@@ -211,8 +211,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   private def mergedFiles(files: IndexedSeq[Seq[PartitionedFile]]): RDD[InternalRow] = {
     val single = scanned(files.flatten.map(Seq(_))).mapPartitions(BucketScan.rows)
     val first = files.scanLeft(0)(_ + _.length)
-    val from = files.indices.map(i => files(i).indices.map(j => (0, first(i) + j)))
-    new CombinedPartitionsRDD(sparkContext, Seq(single), from, outputOrdering, output)
+    new CombinedPartitionsRDD(single, files.indices.map(i => files(i).indices.map(first(i) + _)), outputOrdering, output)
   }
 
   override protected def doExecute(): RDD[InternalRow] =
