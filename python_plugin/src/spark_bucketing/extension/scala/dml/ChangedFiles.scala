@@ -49,7 +49,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
 
   /** Writes the rows into a directory, in one job. */
   def write(folder: Path, stored: Stored): Seq[NewFile] = {
-    val files = if (read.isEmpty && touched.counts.inserted == 0) Nil else {
+    val files = if (read.isEmpty && touched.changes.inserted == 0) Nil else {
       val numbers = slots.map(_.partition).distinct.zipWithIndex.toMap
       val folders = slots.map(slot => new Path(folder, numbers(slot.partition).toString).toString)
       val opener = FileOpener(session, statement.files.fileFormat, statement.files.options, statement.files.dataSchema.asNullable)
@@ -57,7 +57,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
       val (rows, place) = content.output.splitAt(target.size)
       new WriteJob(session, opener, columns, order.map(at), routing, slots, folders).run(stored, content, rows, place, byBucket)
     }
-    val (written, expected) = (files.map(file => file.sums.rows - file.sums.kept).sum, touched.counts.updated + touched.counts.inserted)
+    val (written, expected) = (files.map(file => file.sums.rows - file.sums.kept).sum, touched.changes.updated + touched.changes.inserted)
     if (written != expected) throw refused(s"$written changed rows", s"$expected changed rows, as counted before the write",
       "use subqueries that always return the same rows, e.g. without TABLESAMPLE, and run it again")
     checkWritten(files, stored)

@@ -28,7 +28,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map[String, SQLMetric]) extends Logging {
 
   @tailrec
-  final def run(attempts: Int = RowChanges.Attempts): RowCounts = {
+  final def run(attempts: Int = RowChanges.Attempts): Changes = {
     val result = try Right(once()) catch { case changed: ConcurrentChange => Left(changed) } finally publish()
     result match {
       case Right(counts) => counts
@@ -42,7 +42,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
   private def publish(): Unit = SQLMetrics.postDriverMetricUpdates(
     session.sparkContext, session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
 
-  private def once(): RowCounts = {
+  private def once(): Changes = {
     val table = Compat.current(session, statement.table)
     checkColumns(table)
     val replacement = new FileReplacement(session, table)
@@ -56,14 +56,14 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
       val rowsId = source.filter(_ => statement.checks(MergeChecks.Once) && !statement.hasSubqueries).map(of => s"${statement.id} ${of.hash(stored)}")
       if (rowsId.exists(id => replacement.merged(seen).contains(mergedId(id, snapshot.files.map(_.status))))) {
         logInfo(s"The last change of ${table.identifier.unquotedString} has already merged these rows.")
-        return RowCounts(0, 0, 0)
+        return new Changes(IndexedSeq.empty)
       }
       val touching = new TouchedFiles(session, statement, snapshot, stored, source)
       val touched = replacement.before(seen)(touching.find())
       val changed = ChangedFiles.of(session, statement, snapshot, touching.rows, touched)
       val old = changed.old.map(_.status)
       def record(values: (String, Long)*): Unit = values.foreach { case (name, value) => metrics(name).set(value) }
-      val counts = touched.counts
+      val counts = touched.changes
       record("numListedFiles" -> snapshot.files.size, "numSearchedFiles" -> touched.searched,
         "numUpdatedRows" -> counts.updated, "numDeletedRows" -> counts.deleted, "numInsertedRows" -> counts.inserted)
       record("numReplacedFiles" -> old.size, "replacedBytes" -> old.map(_.getLen).sum)

@@ -16,9 +16,6 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.SparkPlan
 
-/** The numbers of rows that a statement changes. */
-case class RowCounts(updated: Long, deleted: Long, inserted: Long)
-
 /**
  * What a statement touches.
  *
@@ -26,9 +23,7 @@ case class RowCounts(updated: Long, deleted: Long, inserted: Long)
  * @param unmatched the stored source rows that match no row of the target, if the statement inserts rows
  * @param searched the number of files whose rows the statement has compared
  */
-case class Touched(changes: Changes, unmatched: Option[LogicalPlan], searched: Int) {
-  def counts: RowCounts = RowCounts(changes.updated, changes.deleted, changes.inserted)
-}
+case class Touched(changes: Changes, unmatched: Option[LogicalPlan], searched: Int)
 
 /**
  * Finds the files that a statement touches. First it prunes files by their statistics, with the conditions on the target and with the keys of the
