@@ -12,7 +12,8 @@ import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow, QualifiedTableName, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
 import org.apache.spark.sql.catalyst.catalog._
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.parser.ParserInterface
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Statistics}
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.execution._
@@ -20,6 +21,7 @@ import org.apache.spark.sql.execution.command.CommandUtils
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetToSparkSchemaConverter}
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.ThreadUtils
 
@@ -47,6 +49,10 @@ object Compat {
 
   def externalCatalog(session: SparkSession): ExternalCatalog =
     session.asInstanceOf[ClassicSession].sharedState.externalCatalog
+
+  /** Returns the partitions of a table that a filter selects, with one metastore call. */
+  def partitionsBy(session: SparkSession, table: CatalogTable, filters: Seq[Expression]): Seq[CatalogTablePartition] =
+    externalCatalog(session).listPartitionsByFilter(table.database, table.identifier.table, filters, SQLConf.get.sessionLocalTimeZone)
 
   /** Parses the name of a table in the session catalog. */
   def tableNamed(session: SparkSession, name: String): TableIdentifier =
@@ -190,4 +196,20 @@ object KnownBugs {
   lazy val ofUnions: Option[String] = if (!hasWrongUnions(SPARK_VERSION)) None else Some(
     s"Spark $SPARK_VERSION returns duplicate groups over a UNION ALL of bucketed tables (SPARK-59141). Expected a version with the fix. Instead: " +
       "upgrade to a later patch release. Until then, set spark.sql.unionOutputPartitioning=false for tables in the Spark layout (USING parquet).")
+}
+
+/** A parser that replaces Spark's parser, but passes every statement to Spark's parser first. */
+trait BucketParser extends ParserInterface {
+
+  protected def spark: ParserInterface
+
+  /**
+   * Parses a statement with Spark's parser, or as a bucket statement if Spark rejects it.
+   *
+   * @param named values for `:name` parameters
+   * @param positional values for `?` parameters
+   * @param stock a call to Spark's parser
+   */
+  protected def orBuckets(sql: String, named: Map[String, Expression] = Map.empty, positional: Seq[Expression] = Nil)(
+      stock: => LogicalPlan): LogicalPlan
 }

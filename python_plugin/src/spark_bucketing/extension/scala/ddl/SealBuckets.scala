@@ -14,7 +14,6 @@ import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
 /**
@@ -96,10 +95,7 @@ private object SealBucketsCommand {
     val store = PartitionStore.of(session)
     def named = partition.map(given => store.list(table, BucketValidation.stored(table, given)).map(_.name).toSet)
     def filtered = where.map { asked =>
-      Compat.externalCatalog(session)
-        .listPartitionsByFilter(table.database, table.identifier.table, Seq(predicate(session, table, asked)),
-          SQLConf.get.sessionLocalTimeZone)
-        .map(found => store.nameOf(table, found.spec)).toSet
+      Compat.partitionsBy(session, table, Seq(predicate(session, table, asked))).map(found => store.nameOf(table, found.spec)).toSet
     }
     val names = Seq(named, filtered).flatten
     found => names.forall(_.contains(found.name))

@@ -165,8 +165,8 @@ object SealedSpecs {
   /** Returns the seals in the metastore of the selected partitions, by directory. */
   def seals(session: SparkSession, table: CatalogTable, filters: Seq[Expression]): Map[String, Seal] = {
     val conf = Compat.hadoopConf(session)
-    def partitions = Compat.externalCatalog(session).listPartitionsByFilter(table.database, table.identifier.table, filters, SQLConf.get.sessionLocalTimeZone)
-    val stored = if (table.partitionColumnNames.isEmpty) Seq(table.location -> table.properties) else partitions.map(of => of.location -> of.parameters)
+    val stored = if (table.partitionColumnNames.isEmpty) Seq(table.location -> table.properties)
+      else Compat.partitionsBy(session, table, filters).map(of => of.location -> of.parameters)
     stored.flatMap { case (location, properties) =>
       Seal.parse(properties).flatMap(_.toOption).map(BucketFiles.folderOf(new Path(location), conf) -> _)
     }.toMap
@@ -174,7 +174,7 @@ object SealedSpecs {
 
   private def hadoopConf(session: SparkSession): Configuration = PerQueryCache("hadoop conf")(Compat.hadoopConf(session))
 
-  /** Returns the partitions that the query selects, with one metastore call. Dynamic pruning may exclude some of them later. */
+  /** Returns the partitions that the query selects. Dynamic pruning may exclude some of them later. */
   private def partitions(scan: FileSourceScanExec, table: CatalogTable, hashes: Seq[BucketHash]): Seq[Part] = {
     val session = scan.relation.sparkSession
     val filters = PerQueryCache.known(scan.partitionFilters).filter(_.deterministic)
@@ -182,12 +182,10 @@ object SealedSpecs {
       val conf = hadoopConf(session)
       val known = mutable.Map.empty[SealedSpec, Boolean]
       def fits(spec: SealedSpec) = known.getOrElseUpdate(spec, spec.fits(scan.relation.dataSchema))
-      Compat.externalCatalog(session)
-        .listPartitionsByFilter(table.database, table.identifier.table, filters, SQLConf.get.sessionLocalTimeZone)
-        .map { partition =>
-          val name = PartitioningUtils.getPathFragment(partition.spec, table.partitionSchema)
-          Part(name, BucketFiles.folderOf(new Path(partition.location), conf), sealOf(partition.parameters, hashes, fits))
-        }
+      Compat.partitionsBy(session, table, filters).map { partition =>
+        val name = PartitioningUtils.getPathFragment(partition.spec, table.partitionSchema)
+        Part(name, BucketFiles.folderOf(new Path(partition.location), conf), sealOf(partition.parameters, hashes, fits))
+      }
     }
   }
 
