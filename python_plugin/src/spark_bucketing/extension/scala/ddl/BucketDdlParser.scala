@@ -148,12 +148,11 @@ object QueryComment {
   private val Json = """/\*\s*(\{"app": "dbt".*?\})\s*\*/"""
   // At the start of a statement, or at the end if the project sets `append: true`.
   private val Commented = s"(?s)\\s*$Json.*|.*$Json\\s*;?\\s*".r
-  private val Description = "spark.job.description"
 
   /** Sets the description of this thread's jobs, unless they already have one. A statement inside a view has no comment. */
   def describe(sql: String): Unit = sql match {
     case Commented(first, last) => SparkContext.getActive.foreach { context =>
-      val before = context.getLocalProperty(Description)
+      val before = context.getLocalProperty(SparkContext.SPARK_JOB_DESCRIPTION)
       if (before == null || before.startsWith("{\"app\": \"dbt\"")) context.setJobDescription(Option(first).getOrElse(last))
     }
     case _ =>

@@ -49,11 +49,10 @@ object PartitionSpecs {
     ("descriptor_num_buckets", IntegerType, true), ("descriptor_bucket_columns", Names, true),
     ("descriptor_sort_columns", Names, true), ("build", StringType, true))
 
-  /** The columns that need no list of files. */
-  private val OfMetastore = Set("partition", "location", "num_buckets", "bucket_columns", "sort_columns", "hash",
-    "descriptor_num_buckets", "descriptor_bucket_columns", "descriptor_sort_columns", "build")
+  /** The columns that need a list of files. The others come from the metastore alone. */
+  private val OfFiles = Set("status", "files", "bytes", "max_files_per_bucket", "problem")
 
-  def needFiles(columns: Iterable[Attribute]): Boolean = columns.exists(column => !OfMetastore(column.name))
+  def needFiles(columns: Iterable[Attribute]): Boolean = columns.exists(column => OfFiles(column.name))
 
   def row(table: CatalogTable, part: PartitionFiles): InternalRow = {
     val hash = PartitionFiles.hashesOf(table).head
