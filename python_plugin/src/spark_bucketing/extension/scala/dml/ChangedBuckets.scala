@@ -5,6 +5,7 @@ import org.apache.hadoop.fs.FileStatus
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.metadata.PartitionFiles
+import org.apache.spark.sql.bucketing.read.BucketTasks
 import org.apache.spark.sql.bucketing.write._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UpdateAction}
 import org.apache.spark.sql.types.{DateType, StructField}
@@ -61,6 +62,8 @@ class ChangedBuckets(
   override protected lazy val byBucket: Option[LogicalPlan => LogicalPlan] = {
     val keys = spec.columns.map(name => at(column(name)))
     val staysInBucket = statement.actions.forall { case update: UpdateAction => keys.forall(statement.keeps(update, _)); case _ => true }
+    val cores = BucketTasks.cores(session)
+    val preferredTasks = RowsBySlot.preferredTasks(cores, slots.map(_.bytes).sum)
     val bytes = slots.groupBy(_.bucket).map { case (_, of) => of.map(_.bytes).sum }
     val isFast = bytes.size >= math.min(cores, slots.size) && bytes.max <= BytesPerBucket && spec.numBuckets <= BucketsPerTask * preferredTasks
     if (mixed.isEmpty && staysInBucket && isFast) Some(rows => BucketedRows(Nil, keys.map(rows.output(_)), spec.hash, spec.numBuckets, wanted = 0, rows)) else None

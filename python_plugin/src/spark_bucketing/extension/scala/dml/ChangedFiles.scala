@@ -6,7 +6,6 @@ import scala.collection.mutable
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.{AnalysisException, SparkSession}
-import org.apache.spark.sql.bucketing.read.BucketTasks
 import org.apache.spark.sql.bucketing.write._
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.expressions._
@@ -66,11 +65,6 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
 
   /** Distributes rows, whose first columns are those of the target, so that one task has all rows of a bucket. None to distribute them by slot. */
   protected def byBucket: Option[LogicalPlan => LogicalPlan] = None
-
-  protected def cores: Int = BucketTasks.cores(session)
-  protected lazy val total: Double = slots.map(_.bytes).sum
-
-  protected def preferredTasks: Long = RowsBySlot.preferredTasks(cores, total)
 
   protected def at(column: StructField): Int = target.indexWhere(_.name.equalsIgnoreCase(column.name))
 
