@@ -33,9 +33,9 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
     val table = Compat.catalog(session).getTableMetadata(name)
     // A seal must not cover both the old and the new files of a statement that a crash has interrupted.
     if (!asked.dryRun) new FileReplacement(session, table).awaitOthers()
-    val relation = SealBucketsCommand.checked(session, table)
+    val relation = checked(session, table)
     val stored = if (table.partitionColumnNames.isEmpty) Nil else PartitionStore.of(session).list(table)
-    val (selected, others) = stored.partition(SealBucketsCommand.selected(session, table, partition, asked.where))
+    val (selected, others) = stored.partition(selection(session, table))
     val hashesOfOthers = others.flatMap(_.seal.flatMap(_.toOption)).map(_.spec.hash)
     val evidence = new SealValidation(table, relation, PartitionFiles.hashesOf(table))
       .of(PartitionFiles.list(session, table, selected), hashesOfOthers)
@@ -64,12 +64,9 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
     if (ofTable.nonEmpty || ofPartitions.nonEmpty) Compat.refresh(session, table.identifier)
     kept
   }
-}
-
-private object SealBucketsCommand {
 
   /** Returns the files of a table, or throws an error if they cannot be sealed. */
-  def checked(session: SparkSession, table: CatalogTable): HadoopFsRelation = {
+  private def checked(session: SparkSession, table: CatalogTable): HadoopFsRelation = {
     if (table.bucketSpec.isEmpty) throw refused(table, "a table without buckets", "a bucketed table",
       s"declare the bucket spec of its files with ALTER TABLE ${table.identifier.quotedString} CLUSTERED BY (...) INTO n BUCKETS")
     if (table.partitionColumnNames.nonEmpty && !table.tracksPartitionsInCatalog) throw refused(table,
@@ -86,29 +83,27 @@ private object SealBucketsCommand {
     relation
   }
 
-  /** Selects the partitions that a statement names by their values or by a predicate. */
-  def selected(
-      session: SparkSession, table: CatalogTable, partition: Option[TablePartitionSpec],
-      where: Option[Expression]): StoredPartition => Boolean = {
-    if ((partition.isDefined || where.isDefined) && table.partitionColumnNames.isEmpty)
+  /** Selects the partitions that the statement names by their values or by a predicate. */
+  private def selection(session: SparkSession, table: CatalogTable): StoredPartition => Boolean = {
+    if ((partition.isDefined || asked.where.isDefined) && table.partitionColumnNames.isEmpty)
       throw refused(table, "no partitions", "a partitioned table for a PARTITION or WHERE clause", "omit these clauses")
     val store = PartitionStore.of(session)
     def named = partition.map(given => store.list(table, BucketValidation.stored(table, given)).map(_.name).toSet)
-    def filtered = where.map { asked =>
-      Compat.partitionsBy(session, table, Seq(predicate(session, table, asked))).map(found => store.nameOf(table, found.spec)).toSet
+    def filtered = asked.where.map { where =>
+      Compat.partitionsBy(session, table, Seq(predicate(session, table, where))).map(found => store.nameOf(table, found.spec)).toSet
     }
     val names = Seq(named, filtered).flatten
     found => names.forall(_.contains(found.name))
   }
 
-  private def predicate(session: SparkSession, table: CatalogTable, asked: Expression): Expression = {
+  private def predicate(session: SparkSession, table: CatalogTable, where: Expression): Expression = {
     val columns = LocalRelation(toAttributes(table.partitionSchema))
-    try Compat.analyzed(session, Filter(asked, columns)) match {
+    try Compat.analyzed(session, Filter(where, columns)) match {
       case Filter(resolved, _) if resolved.deterministic && !SubqueryExpression.hasSubquery(resolved) => resolved
-      case _ => throw refused(table, s"the predicate ${asked.sql}", "a deterministic predicate on the partition columns, without subqueries",
+      case _ => throw refused(table, s"the predicate ${where.sql}", "a deterministic predicate on the partition columns, without subqueries",
         s"use only the columns ${table.partitionColumnNames.mkString(", ")}")
     } catch { case error: AnalysisException if !Compat.isRefusal(error) =>
-      throw refused(table, s"the predicate ${asked.sql}: ${error.getSimpleMessage.linesIterator.next()}",
+      throw refused(table, s"the predicate ${where.sql}: ${error.getSimpleMessage.linesIterator.next()}",
         s"a predicate on the partition columns ${table.partitionColumnNames.mkString(", ")}", "use only these columns")
     }
   }
