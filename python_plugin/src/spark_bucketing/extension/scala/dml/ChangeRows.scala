@@ -33,7 +33,7 @@ import org.apache.spark.sql.types._
  */
 case class ChangeRows(
     target: LogicalPlan, source: LogicalPlan, condition: Expression, matched: Seq[MergeAction], notMatched: Seq[MergeAction],
-    notMatchedBySource: Seq[MergeAction], checks: Set[String], override val output: Seq[Attribute]) extends BinaryCommand with SupportsSubquery {
+    notMatchedBySource: Seq[MergeAction], checks: Set[String], override val output: Seq[Attribute]) extends BinaryCommand with SupportsSubquery with PredicateHelper {
   override def left: LogicalPlan = target
   override def right: LogicalPlan = source
   override protected def withNewChildrenInternal(newTarget: LogicalPlan, newSource: LogicalPlan): LogicalPlan =
@@ -48,7 +48,7 @@ case class ChangeRows(
   def isMerge: Boolean = !source.isInstanceOf[OneRowRelation]
 
   /** The conditions whose conjunction a matched row meets. */
-  def conditions: Seq[Expression] = ChangeRows.conjuncts(condition)
+  def conditions: Seq[Expression] = splitConjunctivePredicates(condition)
 
   /** The conditions on the target alone that a matched row meets. */
   def onTarget: Seq[Expression] = conditions.filter { condition =>
@@ -56,7 +56,9 @@ case class ChangeRows(
   }
 
   /** Those of these conditions that files can be pruned by. Spark pads the values of CHAR columns after it reads them. */
-  def pruning: Seq[Expression] = onTarget.filter(condition => condition.references.forall(isStored) && !ChangeRows.callsPython(condition))
+  def pruning: Seq[Expression] = onTarget.filter(condition => condition.references.forall(isStored) && !callsPython(condition))
+
+  private def callsPython(of: Expression): Boolean = of.exists(_.isInstanceOf[PythonUDF])
 
   def isStored(column: Attribute): Boolean = relation.outputSet.contains(column)
 
@@ -85,7 +87,7 @@ case class ChangeRows(
 
   /** Those keys that files can be pruned by. Under a collation, equal strings may differ from the values in files and directories. */
   def pruningKeys: Seq[(Attribute, Expression)] = keys.filter { case (column, value) =>
-    isStored(column) && !ChangeRows.callsPython(value) && (!column.dataType.isInstanceOf[StringType] || column.dataType == StringType)
+    isStored(column) && !callsPython(value) && (!column.dataType.isInstanceOf[StringType] || column.dataType == StringType)
   }
 
   /** The keys on partition columns that every written row also takes from the source. */
@@ -131,15 +133,6 @@ case class ChangeRows(
     case Seq() | Seq(DeleteAction(None)) => false
     case _ => true
   }
-}
-
-object ChangeRows {
-  private def conjuncts(condition: Expression): Seq[Expression] = condition match {
-    case And(left, right) => conjuncts(left) ++ conjuncts(right)
-    case other => Seq(other)
-  }
-
-  def callsPython(of: Expression): Boolean = of.exists(_.isInstanceOf[PythonUDF])
 }
 
 /** Replaces statements on organized and bucketed tables, which Spark's analyzer has resolved completely and its planner rejects. */
