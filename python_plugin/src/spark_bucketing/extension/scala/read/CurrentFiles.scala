@@ -167,9 +167,8 @@ object CurrentFiles {
    * none, if later replacements have removed them, or if the query selects other partitions. In these cases, the
    * session must have listed the files after the replacement.
    */
-  private def isShownByFiles(last: Replacement): Boolean = last.added.nonEmpty && !isOld(last)
-
-  private def isOld(of: Replacement): Boolean = of.done.exists(time => math.abs(System.currentTimeMillis - time) > Recent)
+  private def isShownByFiles(last: Replacement): Boolean =
+    last.added.nonEmpty && !last.done.exists(time => math.abs(System.currentTimeMillis - time) > Recent)
 
   def only(listed: Seq[PartitionDirectory])(keep: FileStatus => Boolean): Seq[PartitionDirectory] =
     listed.map(directory => directory.copy(files = directory.files.filter(file => keep(file.fileStatus)))).filter(_.files.nonEmpty)
