@@ -67,7 +67,9 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     checkUnchanged(going)
     val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
     checkSeparate((going.map(_.getPath.getParent) ++ coming.map(_.to.getParent)).toSet)
-    val started = begin(folder, going, coming, created)
+    val started = Replacement(folder, coming.map(move => files.nameOf(move.to)).toSet, going.map(file => files.nameOf(file.getPath)).toSet, created,
+      isCommitted = false, done = None)
+    Replacement.begin(fs, started)
     val written = try {
       checkAlone(started, seen)
       val strays = together(created.map(defaultLocation))(dataFiles)
@@ -108,11 +110,6 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     throw refused(s"files in ${defaultLocation(spec)}, which is not a partition of the table", "an empty directory for the new partition",
       "move the files away, or restore the partition with ALTER TABLE ... ADD PARTITION, and run it again; nothing has been replaced")
   }
-
-  /** Records the replacement before any file moves. */
-  private def begin(folder: Path, going: Seq[FileStatus], coming: Seq[Move], created: Seq[TablePartitionSpec]): Replacement =
-    Replacement.begin(fs, Replacement(folder, coming.map(move => files.nameOf(move.to)).toSet,
-      going.map(file => files.nameOf(file.getPath)).toSet, created, isCommitted = false, done = None))
 
   /**
    * Moves the new files into the table. Readers with the extension still ignore them. Partitions without old files are created after their files exist,
