@@ -5,13 +5,14 @@ import java.time.Instant
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.hadoop.conf.Configuration
+
 import org.apache.spark.SparkException
-import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.bucketing.compat.{Compat, NotByOneTask, ScanFiles, StockScan}
 import org.apache.spark.sql.bucketing.hash.{BucketCounts, BucketHash}
-import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
 import org.apache.spark.sql.bucketing.metadata.BucketFiles
+import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
@@ -230,24 +231,6 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
     BucketScan.reader(relation, read.of.table, relation.partitionSchema, requiredSchema, pushedDownFilters, batches)
 }
 
-/** Checks that a file has not changed since it was listed, because the seal does not cover a new file with the same name. */
-private class FileChangeGuard(table: String, conf: Broadcast[SerializableConfiguration]) extends Serializable {
-
-  def check(file: PartitionedFile): Unit = {
-    val path = file.toPath
-    val found = path.getFileSystem(conf.value.value).getFileStatus(path)
-    if (found.getLen != file.fileSize || !isSameTime(found.getModificationTime, file.modificationTime)) throw new SparkException(
-      Compat.message(s"A file of table $table was replaced while the query ran.",
-        s"$path with ${found.getLen} bytes, modified at ${Instant.ofEpochMilli(found.getModificationTime)}",
-        s"${file.fileSize} bytes, modified at ${Instant.ofEpochMilli(file.modificationTime)}",
-        s"run `REFRESH TABLE $table`, and then the query again"))
-  }
-
-  // Some object stores return milliseconds in a listing, but whole seconds for a single file.
-  private def isSameTime(one: Long, other: Long): Boolean =
-    one == other || (one % 1000 == 0 || other % 1000 == 0) && one / 1000 == other / 1000
-}
-
 object BucketScan {
 
   /** The default size of a Parquet row group in bytes, which memory estimates use as the upper limit. */
@@ -265,9 +248,27 @@ object BucketScan {
     val conf = session.sessionState.newHadoopConfWithOptions(relation.options)
     val open = relation.fileFormat.buildReaderWithPartitionValues(session, relation.dataSchema, partitionSchema, schema, filters,
       relation.options + (FileFormat.OPTION_RETURNING_BATCH -> batches.toString), conf)
-    val asPlanned = new FileChangeGuard(table, session.sparkContext.broadcast(new SerializableConfiguration(conf)))
-    file => { asPlanned.check(file); open(file) }
+    val shared = session.sparkContext.broadcast(new SerializableConfiguration(conf))
+    file => {
+      checkUnchanged(file, table, shared.value.value)
+      open(file)
+    }
   }
+
+  /** Checks that a file has not changed since it was listed, because the seal does not cover a new file with the same name. */
+  private def checkUnchanged(file: PartitionedFile, table: String, conf: Configuration): Unit = {
+    val path = file.toPath
+    val found = path.getFileSystem(conf).getFileStatus(path)
+    if (found.getLen != file.fileSize || !isSameTime(found.getModificationTime, file.modificationTime)) throw new SparkException(
+      Compat.message(s"A file of table $table was replaced while the query ran.",
+        s"$path with ${found.getLen} bytes, modified at ${Instant.ofEpochMilli(found.getModificationTime)}",
+        s"${file.fileSize} bytes, modified at ${Instant.ofEpochMilli(file.modificationTime)}",
+        s"run `REFRESH TABLE $table`, and then the query again"))
+  }
+
+  // Some object stores return milliseconds in a listing, but whole seconds for a single file.
+  private def isSameTime(one: Long, other: Long): Boolean =
+    one == other || (one % 1000 == 0 || other % 1000 == 0) && one / 1000 == other / 1000
 
   /** Converts the output of a file reader, which may be columnar batches, to rows. */
   def rows(found: Iterator[InternalRow]): Iterator[InternalRow] = found.asInstanceOf[Iterator[AnyRef]].flatMap {
