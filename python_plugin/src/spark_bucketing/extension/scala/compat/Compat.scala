@@ -1,6 +1,8 @@
 package org.apache.spark.sql.bucketing
 package compat
 
+import scala.util.Try
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.parquet.hadoop.{Footer, ParquetFileReader}
@@ -85,6 +87,10 @@ object Compat {
       (schema, frame.queryExecution.toRdd.map(_.copy()).collect().toSeq)
     }
   }
+
+  /** Runs an action on all elements in parallel, because storage calls are slow. Waits for all actions to end, even if one fails. */
+  def inParallel[A, B](all: Seq[A])(act: A => B): Seq[B] =
+    if (all.size < 2) all.map(act) else ThreadUtils.parmap(all, "bucketing-storage", 16)(one => Try(act(one))).map(_.get)
 
   def analyzed(session: SparkSession, plan: LogicalPlan): LogicalPlan =
     session.asInstanceOf[ClassicSession].sessionState.executePlan(plan).analyzed

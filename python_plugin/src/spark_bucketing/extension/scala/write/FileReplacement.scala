@@ -13,7 +13,6 @@ import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.metadata.{BucketFiles, Replacement, TableFiles}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
-import org.apache.spark.util.ThreadUtils
 
 /** Replaces files of a table. See docs/explanation/recovery.md. */
 class FileReplacement(session: SparkSession, table: CatalogTable) extends Logging {
@@ -72,11 +71,11 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     Replacement.begin(fs, started)
     val written = try {
       checkAlone(started, seen)
-      val strays = together(created.map(defaultLocation))(dataFiles)
+      val strays = Compat.inParallel(created.map(defaultLocation))(dataFiles)
       if (!overwrites) checkEmpty(created.zip(strays))
-      together(strays.flatten)(file => fs.delete(file.getPath, false))
+      Compat.inParallel(strays.flatten)(file => fs.delete(file.getPath, false))
       moveIn(going, coming)
-      val written = together(coming)(move => fs.getFileStatus(move.to))
+      val written = Compat.inParallel(coming)(move => fs.getFileStatus(move.to))
       record(written)
       checkUnchanged(going)
       if (!Replacement.commit(started, fs)) throw changed("another statement has undone this replacement")
@@ -116,7 +115,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    * because another statement may drop an empty partition.
    */
   private def moveIn(going: Seq[FileStatus], coming: Seq[Move]): Unit = {
-    together(coming)(move => rename(move.from, move.to))
+    Compat.inParallel(coming)(move => rename(move.from, move.to))
     val full = going.map(_.getPath.getParent).toSet
     create(coming.filterNot(move => full(move.to.getParent)).flatMap(_.partition).distinct.map(spec => spec -> folderOf(spec)))
   }
@@ -162,7 +161,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /** Deletes the new files of a replacement, so that the table keeps the old files. Does nothing if it is already committed. */
   private def undo(started: Replacement): Unit = if (Replacement.undo(started, fs)) {
-    together(pathsOf(started.added))(fs.delete(_, false))
+    Compat.inParallel(pathsOf(started.added))(fs.delete(_, false))
     dropEmpty(started.created.map(defaultLocation))
     Replacement.finish(started, fs)
     Compat.refresh(session, table.identifier)
@@ -174,14 +173,14 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    */
   private def complete(committed: Replacement): Unit = {
     val removed = pathsOf(committed.removed)
-    committed.checkRestored(together(removed.map(_.getParent).distinct)(children).flatten.map(file => files.nameOf(file.getPath)).toSet)
-    together(removed)(fs.delete(_, false))
+    committed.checkRestored(Compat.inParallel(removed.map(_.getParent).distinct)(children).flatten.map(file => files.nameOf(file.getPath)).toSet)
+    Compat.inParallel(removed)(fs.delete(_, false))
     dropEmpty(removed.map(_.getParent).distinct)
     Replacement.finish(committed, fs)
     val before = Replacement.records(location, conf).filter(_.folder.getName < committed.folder.getName)
     // Another run may commit its replacement at this moment.
     val undone = before.filterNot(_.isCommitted).filter(Replacement.undo(_, fs))
-    together(pathsOf(undone.flatMap(_.added).toSet))(fs.delete(_, false))
+    Compat.inParallel(pathsOf(undone.flatMap(_.added).toSet))(fs.delete(_, false))
     Replacement.folders(location, fs).filter(_.getName < committed.folder.getName).foreach(fs.delete(_, true))
     Compat.updateStatistics(session, table)
     Compat.refresh(session, table.identifier)
@@ -211,7 +210,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   def filesOf(selected: TablePartitionSpec => Boolean): Seq[FileStatus] = if (table.partitionColumnNames.isEmpty) dataFiles(location) else {
     val folders = known.collect { case (spec, folder) if selected(spec) => folder }.toSeq.distinct
     checkMovable(folders)
-    together(folders)(dataFiles).flatten
+    Compat.inParallel(folders)(dataFiles).flatten
   }
 
   /** Checks that files can be renamed into these directories. */
@@ -236,15 +235,11 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     children(folder).flatMap(file => if (file.isDirectory) dataFiles(file.getPath) else Seq(file))
 
   private def checkUnchanged(files: Seq[FileStatus]): Unit = {
-    val now = together(files.map(_.getPath.getParent).distinct)(children).flatten.map(file => file.getPath.toUri.getPath -> file).toMap
+    val now = Compat.inParallel(files.map(_.getPath.getParent).distinct)(children).flatten.map(file => file.getPath.toUri.getPath -> file).toMap
     files.find { file =>
       !now.get(file.getPath.toUri.getPath).exists(found => found.getLen == file.getLen && found.getModificationTime == file.getModificationTime)
     }.foreach(file => throw changed(s"${file.getPath} was changed or deleted since it was read"))
   }
-
-  /** Runs an action on all elements in parallel, because storage calls are slow. Waits for all actions to end, even if one fails. */
-  private def together[A, B](all: Seq[A])(act: A => B): Seq[B] =
-    if (all.size < 2) all.map(act) else ThreadUtils.parmap(all, "replace-files", 16)(one => Try(act(one))).map(_.get)
 
   def changed(found: String, cause: Throwable = null) = new ConcurrentChange(
     message(found, "no other write to the same files at the same time", "run it again; nothing has been replaced"), cause)
@@ -275,14 +270,14 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    * time. Therefore, a directory is deleted only if it is empty, and a partition with files is created again.
    */
   private def dropEmpty(folders: Seq[Path]): Unit = {
-    val empty = folders.zip(together(folders)(children)).collect { case (folder, Seq()) => folder.toUri.getPath }.toSet
+    val empty = folders.zip(Compat.inParallel(folders)(children)).collect { case (folder, Seq()) => folder.toUri.getPath }.toSet
     val dropped = if (empty.isEmpty) Nil else partitions.filter { partition =>
       val folder = new Path(partition.location)
       empty(folder.toUri.getPath) && children(folder).isEmpty
     }
     if (dropped.nonEmpty) {
       catalog.dropPartitions(table.identifier, dropped.map(_.spec), ignoreIfNotExists = true, purge = false, retainData = true)
-      val used = together(dropped.map(partition => new Path(partition.location)))(folder => !deletesEmpty(folder))
+      val used = Compat.inParallel(dropped.map(partition => new Path(partition.location)))(folder => !deletesEmpty(folder))
       val kept = dropped.zip(used).collect { case (partition, true) => partition }
       if (kept.nonEmpty) catalog.createPartitions(table.identifier, kept, ignoreIfExists = true)
     }
