@@ -58,7 +58,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
         logInfo(s"The last change of ${table.identifier.unquotedString} has already merged these rows.")
         return new Changes(IndexedSeq.empty)
       }
-      val touching = new TouchedFiles(session, statement, snapshot, stored, source)
+      val touching = new TouchedFiles(statement, snapshot, stored, source)
       val touched = replacement.before(seen)(touching.find())
       val changed = ChangedFiles.of(session, statement, snapshot, touching.rows, touched)
       val old = changed.old.map(_.status)

@@ -29,7 +29,7 @@ case class Touched(changes: Changes, unmatched: Option[LogicalPlan], searched: I
  * Finds the files that a statement touches. First it prunes files by their statistics, with the conditions on the target and with the keys of the
  * source. Then it joins the rows of the remaining files with the source.
  */
-class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: TableSnapshot, stored: Stored, source: Option[SourceRows]) {
+class TouchedFiles(statement: ChangeRows, snapshot: TableSnapshot, stored: Stored, source: Option[SourceRows]) {
 
   val rows = new ChangedRows(statement, snapshot, source)
 
@@ -107,7 +107,7 @@ object TouchedFiles {
   def explain(session: SparkSession, statement: ChangeRows): (String, SparkPlan) = {
     val snapshot = TableSnapshot.now(session, Compat.current(session, statement.table), statement, statement.partitionFilters)
     val stored = new Stored(session, runs = false)
-    val touching = new TouchedFiles(session, statement, snapshot, stored, SourceRows.of(statement, stored))
+    val touching = new TouchedFiles(statement, snapshot, stored, SourceRows.of(statement, stored))
     val found = touching.fitting
     val plan = if (statement.isMerge) touching.rows.matches(found) else touching.rows.changes(found, None, None)
     val keys = if (statement.isMerge) ", before the keys of the source are compared" else ""
