@@ -6,13 +6,30 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.internal.SQLConf
 
 /**
+ * A partitioning by another hash than Spark's. Extends `HashPartitioning`, because the shuffle and the planner match on that class.
+ * Both compute the partition id with `partitionIdExpression`.
+ *
+ * @param kind what distinguishes the partitioning from others by the same expressions
+ */
+abstract class OtherHashPartitioning(by: Seq[Expression], n: Int, private val kind: Any) extends HashPartitioning(by, n) {
+
+  // Spark copies a partitioning when it renames attributes. The copy must keep the other hash.
+  override def copy(expressions: Seq[Expression], numPartitions: Int): HashPartitioning
+  override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): HashPartitioning = copy(children, numPartitions)
+
+  override def canEqual(other: Any): Boolean = other match {
+    case that: OtherHashPartitioning => that.kind == kind
+    case _ => false
+  }
+  override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
+  override def hashCode: Int = 31 * super.hashCode + kind.hashCode
+}
+
+/**
  * Assigns rows to partitions as Hive assigns them to buckets: `(hash(expressions) & Int.MaxValue) % numPartitions`, as in
  * Hive's `ObjectInspectorUtils.getBucketNumber`. The hash depends on the bucketing version.
- *
- * Extends `HashPartitioning`, because the shuffle and the planner match on that class. Both compute the partition id with
- * `partitionIdExpression`.
  */
-class HiveHashPartitioning(keys: Seq[Expression], n: Int, val hash: HiveBucketHash) extends HashPartitioning(keys, n) {
+class HiveHashPartitioning(keys: Seq[Expression], n: Int, val hash: HiveBucketHash) extends OtherHashPartitioning(keys, n, hash) {
 
   override def partitionIdExpression: Expression = HiveHashPartitioning.bucketId(hash, expressions, numPartitions)
 
@@ -25,22 +42,11 @@ class HiveHashPartitioning(keys: Seq[Expression], n: Int, val hash: HiveBucketHa
     case _ => super.satisfies0(required)
   }
 
-  // Spark copies a partitioning when it renames attributes. The copy must keep Hive's hash.
   override def copy(expressions: Seq[Expression], numPartitions: Int): HashPartitioning =
     new HiveHashPartitioning(expressions, numPartitions, hash)
 
-  override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): HashPartitioning =
-    new HiveHashPartitioning(children, numPartitions, hash)
-
   override def productPrefix: String = s"${hash}HashPartitioning"
   override def prettyName: String = s"${hash.name}hashpartitioning"
-
-  override def canEqual(other: Any): Boolean = other match {
-    case that: HiveHashPartitioning => that.hash == hash
-    case _ => false
-  }
-  override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
-  override def hashCode: Int = 31 * super.hashCode + hash.name.hashCode
 }
 
 object HiveHashPartitioning {

@@ -3,7 +3,7 @@ package write
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.hash.BucketHash
+import org.apache.spark.sql.bucketing.hash.{BucketHash, OtherHashPartitioning}
 import org.apache.spark.sql.bucketing.read.{BucketRequirements, BucketTasks, RepartitionsByBucket}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
@@ -47,7 +47,7 @@ case class BucketedRows(
  * different tasks. The first task depends on the partition values, so that not all partitions start at task 0.
  */
 class WriteTasks(directories: Seq[Expression], keys: Seq[Expression], bucket: HashPartitioning, tasks: Int)
-    extends HashPartitioning(directories ++ keys, tasks) {
+    extends OtherHashPartitioning(directories ++ keys, tasks, (directories.size, bucket.productPrefix, bucket.numPartitions)) {
 
   override def partitionIdExpression: Expression = {
     val start = HashPartitioning(directories, tasks).partitionIdExpression
@@ -59,18 +59,8 @@ class WriteTasks(directories: Seq[Expression], keys: Seq[Expression], bucket: Ha
     new WriteTasks(newDirectories, newKeys, bucket.copy(newKeys, bucket.numPartitions), numPartitions)
   }
 
-  override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): HashPartitioning =
-    copy(children, numPartitions)
-
   override def productPrefix: String = "WriteTasks"
   override def prettyName: String = "writetasks"
-  override def canEqual(other: Any): Boolean = other.isInstanceOf[WriteTasks]
-
-  override def equals(other: Any): Boolean =
-    canEqual(other) && super.equals(other) && other.asInstanceOf[WriteTasks].bucketing == bucketing
-  override def hashCode: Int = 31 * super.hashCode + 2
-
-  private def bucketing: HashPartitioning = bucket
 }
 
 /**

@@ -6,6 +6,7 @@ import java.util.UUID
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.hash.OtherHashPartitioning
 import org.apache.spark.sql.bucketing.read.BucketTasks
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -96,11 +97,7 @@ object RowsBySlot {
   }
 }
 
-private class SlotPartitioning(slot: Expression, tasks: Seq[Int]) extends HashPartitioning(Seq(slot), tasks.last + 1) {
+private class SlotPartitioning(slot: Expression, tasks: Seq[Int]) extends OtherHashPartitioning(Seq(slot), tasks.last + 1, tasks) {
   override def partitionIdExpression: Expression = GetArrayItem(Literal.create(tasks, ArrayType(IntegerType, containsNull = false)), expressions.head)
   override def copy(expressions: Seq[Expression], numPartitions: Int): HashPartitioning = new SlotPartitioning(expressions.head, tasks)
-  override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): HashPartitioning = copy(children, numPartitions)
-  override def canEqual(other: Any): Boolean = other.isInstanceOf[SlotPartitioning]
-  override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
-  override def hashCode: Int = 31 * super.hashCode + 3
 }
