@@ -5,11 +5,11 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.metadata.{ColumnStats, FileStatistics, FileStats, Replacement, TableNameFunction}
+import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.catalyst.{InternalRow, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LocalRelation, LogicalPlan, Statistics}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
@@ -51,11 +51,10 @@ case class FileStatisticsColumns(table: CatalogTable) {
 
   private val structs = Seq("partition" -> partition, "implicit_partition" -> implicitPartition, "lower" -> organized, "upper" -> organized).filter(_._2.nonEmpty)
 
-  def attributes: Seq[Attribute] =
+  def attributes: Seq[Attribute] = PartitionSpecs.attributes(
     Seq(("file", StringType, false), ("path", StringType, false), ("bytes", LongType, false), ("modified", TimestampType, false))
-      .++(structs.map { case (name, columns) => (name, columns, true) })
-      .++(Seq(("nulls", LongType, true), ("rows", LongType, true), ("checksum", DecimalType(38, 0), true)))
-      .map { case (name, dataType, nullable) => AttributeReference(name, dataType, nullable)() }
+      ++ structs.map { case (name, columns) => (name, columns, true) }
+      ++ Seq(("nulls", LongType, true), ("rows", LongType, true), ("checksum", DecimalType(38, 0), true)): _*)
 }
 
 /**

@@ -99,14 +99,16 @@ object SealedSpecs {
 
   private def hiveLayout(
       scan: FileSourceScanExec, relation: LogicalRelation, cached: CatalogTable,
-      files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] =
+      files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] = {
+    def read(table: CatalogTable) = table.bucketSpec.map(buckets(scan, table, _, files))
     relation.getTagValue(CaptureTables.AsAnalyzed) match {
       // If a DataFrame or a cached query was analyzed before the table was sealed, its metadata has no seal yet.
-      case Some(noted) => hiveLayout(scan, noted, files).map { read =>
-        if (isProven(noted, read, files)) read else hiveLayout(scan, current(scan, cached), files).getOrElse(read)
+      case Some(noted) => read(noted).map { found =>
+        if (isProven(noted, found, files)) found else read(current(scan, cached)).getOrElse(found)
       }
-      case None => hiveLayout(scan, current(scan, cached), files)
+      case None => read(current(scan, cached))
     }
+  }
 
   /**
    * Returns whether the captured metadata is current. The seals of partitions always come from the metastore. For an
@@ -114,11 +116,6 @@ object SealedSpecs {
    */
   private def isProven(table: CatalogTable, read: Either[FallbackReason, BucketRead], files: LazyFileListing): Boolean =
     read.exists(found => table.partitionColumnNames.nonEmpty || found.folders.objectionTo(files.listing, found.of.hash).isEmpty)
-
-  private def hiveLayout(
-      scan: FileSourceScanExec, table: CatalogTable, files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] = for {
-    spec <- table.bucketSpec
-  } yield buckets(scan, table, spec, files)
 
   /** Returns how to read a sealed table in the Spark layout. Stock Spark reads unsealed tables with the table's bucket spec. */
   private def sparkLayout(
