@@ -1,18 +1,21 @@
 package org.apache.spark.sql.bucketing
 package compat
 
+import scala.util.Try
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.parquet.hadoop.{Footer, ParquetFileReader}
 import org.apache.parquet.hadoop.util.HadoopInputFile
 
-import org.apache.spark.QueryContext
+import org.apache.spark.{QueryContext, SPARK_VERSION}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow, QualifiedTableName, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
 import org.apache.spark.sql.catalyst.catalog._
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.parser.ParserInterface
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Statistics}
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.execution._
@@ -20,6 +23,7 @@ import org.apache.spark.sql.execution.command.CommandUtils
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetToSparkSchemaConverter}
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.ThreadUtils
 
@@ -36,8 +40,8 @@ object Compat {
     session.asInstanceOf[ClassicSession].sessionState.columnarRules.map(_.getClass.getName)
       .filterNot(_.startsWith("org.apache.spark.sql.bucketing."))
 
-  def hadoopConf(session: SparkSession): Configuration =
-    session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
+  def hadoopConf(session: SparkSession, options: Map[String, String] = Map.empty): Configuration =
+    session.asInstanceOf[ClassicSession].sessionState.newHadoopConfWithOptions(options)
 
   def catalog(session: SparkSession): SessionCatalog = session.asInstanceOf[ClassicSession].sessionState.catalog
 
@@ -47,6 +51,10 @@ object Compat {
 
   def externalCatalog(session: SparkSession): ExternalCatalog =
     session.asInstanceOf[ClassicSession].sharedState.externalCatalog
+
+  /** Returns the partitions of a table that a filter selects, with one metastore call. */
+  def partitionsBy(session: SparkSession, table: CatalogTable, filters: Seq[Expression]): Seq[CatalogTablePartition] =
+    externalCatalog(session).listPartitionsByFilter(table.database, table.identifier.table, filters, SQLConf.get.sessionLocalTimeZone)
 
   /** Parses the name of a table in the session catalog. */
   def tableNamed(session: SparkSession, name: String): TableIdentifier =
@@ -80,6 +88,10 @@ object Compat {
     }
   }
 
+  /** Runs an action on all elements in parallel, because storage calls are slow. Waits for all actions to end, even if one fails. */
+  def inParallel[A, B](all: Seq[A])(act: A => B): Seq[B] =
+    if (all.size < 2) all.map(act) else ThreadUtils.parmap(all, "bucketing-storage", 16)(one => Try(act(one))).map(_.get)
+
   def analyzed(session: SparkSession, plan: LogicalPlan): LogicalPlan =
     session.asInstanceOf[ClassicSession].sessionState.executePlan(plan).analyzed
 
@@ -92,9 +104,6 @@ object Compat {
   /** Returns a plan for stored rows of this size. */
   def storedRows(session: SparkSession, output: Seq[Attribute], rows: RDD[InternalRow], bytes: Long): LogicalPlan =
     LogicalRDD(output, rows)(session.asInstanceOf[ClassicSession], Some(Statistics(bytes.max(1))))
-
-  def hadoopConfWith(session: SparkSession, options: Map[String, String]): Configuration =
-    session.asInstanceOf[ClassicSession].sessionState.newHadoopConfWithOptions(options)
 
   /** Invalidates the session's cached metadata and data of a table. Unlike REFRESH TABLE, it reads the metastore only if the session has cached data. */
   def refresh(session: SparkSession, table: TableIdentifier): Unit =
@@ -179,4 +188,34 @@ object Compat {
       relation.fileFormat.fileConstantMetadataExtractors,
       new FileSourceOptions(CaseInsensitiveMap(relation.options)))
   }
+}
+
+/** Bugs in stock Spark that make queries over bucketed tables return incorrect rows. */
+object KnownBugs {
+
+  private val Affected = Set("4.1.0", "4.1.1", "4.1.2", "4.1.3", "4.2.0")
+
+  /** SPARK-59141: Spark treats a UNION ALL of bucketed tables as grouped, so GROUP BY and DISTINCT over the union return duplicates. */
+  def hasWrongUnions(version: String): Boolean = Affected.contains(version.split("[.-]").take(3).mkString("."))
+
+  /** Why the extension does not use buckets in this Spark version, or None. Stock Spark still uses buckets in the Spark layout. */
+  lazy val ofUnions: Option[String] = if (!hasWrongUnions(SPARK_VERSION)) None else Some(
+    s"Spark $SPARK_VERSION returns duplicate groups over a UNION ALL of bucketed tables (SPARK-59141). Expected a version with the fix. Instead: " +
+      "upgrade to a later patch release. Until then, set spark.sql.unionOutputPartitioning=false for tables in the Spark layout (USING parquet).")
+}
+
+/** A parser that replaces Spark's parser, but passes every statement to Spark's parser first. */
+trait BucketParser extends ParserInterface {
+
+  protected def spark: ParserInterface
+
+  /**
+   * Parses a statement with Spark's parser, or as a bucket statement if Spark rejects it.
+   *
+   * @param named values for `:name` parameters
+   * @param positional values for `?` parameters
+   * @param stock a call to Spark's parser
+   */
+  protected def orBuckets(sql: String, named: Map[String, Expression] = Map.empty, positional: Seq[Expression] = Nil)(
+      stock: => LogicalPlan): LogicalPlan
 }

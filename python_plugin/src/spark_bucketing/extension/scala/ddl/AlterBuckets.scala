@@ -5,31 +5,32 @@ import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.metadata._
+import org.apache.spark.sql.bucketing.write.FileReplacement
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.V1Table
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.types.StringType
 
-/** The parsed statement ALTER TABLE ... CLUSTERED BY or ALTER TABLE ... NOT CLUSTERED. */
-case class AlterBuckets(child: LogicalPlan, partition: Option[TablePartitionSpec], asked: Option[BucketSpec])
-    extends UnaryCommand {
-  override protected def withNewChildInternal(changed: LogicalPlan): LogicalPlan = copy(child = changed)
+/**
+ * A parsed statement that changes the buckets or the files of a table.
+ *
+ * @param command returns the command of the statement, for the name of the table
+ */
+case class BucketDdl(child: LogicalPlan)(val command: TableIdentifier => LogicalPlan) extends UnaryCommand {
+  override protected def otherCopyArgs: Seq[AnyRef] = Seq(command)
+  override protected def withNewChildInternal(changed: LogicalPlan): LogicalPlan = copy(child = changed)(command)
 }
 
 object ResolveBucketDdl extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
-    case AlterBuckets(ResolvedTable(_, _, found: V1Table, _), partition, asked) =>
-      AlterBucketsCommand(found.v1Table.identifier, partition, asked)
-    case SealBuckets(ResolvedTable(_, _, found: V1Table, _), partition, asked) =>
-      SealBucketsCommand(found.v1Table.identifier, partition, asked)
-    case RecoverFiles(ResolvedTable(_, _, found: V1Table, _)) => RecoverFilesCommand(found.v1Table.identifier)
-    case RecoverFiles(table: ResolvedTable) => throw refused(table)
-    case AlterBuckets(table: ResolvedTable, _, _) => throw refused(table)
-    case SealBuckets(table: ResolvedTable, _, _) => throw refused(table)
+    case statement @ BucketDdl(ResolvedTable(_, _, found: V1Table, _)) => statement.command(found.v1Table.identifier)
+    case BucketDdl(table: ResolvedTable) => throw refused(table)
   }
 
   private def refused(table: ResolvedTable) = Compat.refusal(
@@ -90,4 +91,11 @@ case class AlterBucketsCommand(
       "the values of an existing partition", s"use values that SHOW PARTITIONS ${table.identifier.quotedString} lists")
     found
   }
+}
+
+/** Completes or undoes a replacement that a crash interrupted. */
+case class RecoverFilesCommand(name: TableIdentifier) extends LeafRunnableCommand {
+  override val output: Seq[Attribute] = PartitionSpecs.attributes(("recovered", StringType, false))
+  override def run(session: SparkSession): Seq[Row] =
+    Seq(Row(new FileReplacement(session, Compat.catalog(session).getTableMetadata(name)).recover()))
 }

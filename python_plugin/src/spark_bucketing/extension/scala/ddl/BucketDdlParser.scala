@@ -3,6 +3,7 @@ package ddl
 
 import org.antlr.v4.runtime.Token
 
+import org.apache.spark.SparkContext
 import org.apache.spark.sql.bucketing.compat.{Compat, ForwardingParser, SparkVersion}
 import org.apache.spark.sql.bucketing.write.OverwriteHints
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
@@ -94,13 +95,17 @@ private object BucketStatement extends SparkSqlParser {
     private def alter(): Option[LogicalPlan] = if (!take(ALTER, TABLE)) None else {
       val name = parser.identifierReference()
       val partition = if (next(PARTITION)) Some(visitNonOptionalPartitionSpec(parser.partitionSpec())) else None
-      def table(clause: String): LogicalPlan =
-        withIdentClause(name, SparkVersion.unresolvedTable(_, s"ALTER TABLE ... $clause"))
+      def ddl(clause: String)(command: TableIdentifier => LogicalPlan): Option[LogicalPlan] =
+        Some(BucketDdl(withIdentClause(name, SparkVersion.unresolvedTable(_, s"ALTER TABLE ... $clause")))(command))
       val found =
-        if (next(CLUSTERED)) Some(AlterBuckets(table("CLUSTERED BY"), partition, Some(bucketSpec())))
-        else if (take(NOT, CLUSTERED)) Some(AlterBuckets(table("NOT CLUSTERED"), partition, None))
-        else if (word("SEAL") && take(BUCKETS)) Some(SealBuckets(table("SEAL BUCKETS"), partition, seal()))
-        else if (partition.isEmpty && word("RECOVER") && word("FILES")) Some(RecoverFiles(table("RECOVER FILES")))
+        if (next(CLUSTERED)) {
+          val spec = bucketSpec()
+          ddl("CLUSTERED BY")(AlterBucketsCommand(_, partition, Some(spec)))
+        } else if (take(NOT, CLUSTERED)) ddl("NOT CLUSTERED")(AlterBucketsCommand(_, partition, None))
+        else if (word("SEAL") && take(BUCKETS)) {
+          val options = seal()
+          ddl("SEAL BUCKETS")(SealBucketsCommand(_, partition, options))
+        } else if (partition.isEmpty && word("RECOVER") && word("FILES")) ddl("RECOVER FILES")(RecoverFilesCommand(_))
         else None
       if (found.isDefined) {
         while (take(SEMICOLON)) ()
@@ -130,5 +135,26 @@ private object BucketStatement extends SparkSqlParser {
     private def next(token: Int): Boolean = parser.getCurrentToken.getType == token
     private def take(wanted: Int*): Boolean = wanted.forall(token => next(token) && { tokens.consume(); true })
     private def word(text: String): Boolean = parser.getCurrentToken.getText.equalsIgnoreCase(text) && { tokens.consume(); true }
+  }
+}
+
+/**
+ * Sets the description of Spark's jobs to dbt's query comment, so that the Spark UI and the event logs name the model.
+ *
+ * A Thrift Server sets the description of a job to its statement, which contains the comment. dbt's session method sets no
+ * description.
+ */
+object QueryComment {
+  private val Json = """/\*\s*(\{"app": "dbt".*?\})\s*\*/"""
+  // At the start of a statement, or at the end if the project sets `append: true`.
+  private val Commented = s"(?s)\\s*$Json.*|.*$Json\\s*;?\\s*".r
+
+  /** Sets the description of this thread's jobs, unless they already have one. A statement inside a view has no comment. */
+  def describe(sql: String): Unit = sql match {
+    case Commented(first, last) => SparkContext.getActive.foreach { context =>
+      val before = context.getLocalProperty(SparkContext.SPARK_JOB_DESCRIPTION)
+      if (before == null || before.startsWith("{\"app\": \"dbt\"")) context.setJobDescription(Option(first).getOrElse(last))
+    }
+    case _ =>
   }
 }

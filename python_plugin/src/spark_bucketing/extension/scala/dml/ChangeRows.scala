@@ -8,7 +8,8 @@ import scala.util.Try
 import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.{Assignments, Compat, SparkVersion}
 import org.apache.spark.sql.bucketing.ddl.MergeChecks
-import org.apache.spark.sql.bucketing.metadata.{FileStatistics, FilesDigest, PartitionSpecs}
+import org.apache.spark.sql.bucketing.metadata.{FilesDigest, PartitionSpecs}
+import org.apache.spark.sql.bucketing.read.CurrentReads
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions._
@@ -17,7 +18,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, SQLExecution}
-import org.apache.spark.sql.execution.command.{DDLUtils, ExecutedCommandExec, LeafRunnableCommand}
+import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnableCommand}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types._
@@ -32,7 +33,7 @@ import org.apache.spark.sql.types._
  */
 case class ChangeRows(
     target: LogicalPlan, source: LogicalPlan, condition: Expression, matched: Seq[MergeAction], notMatched: Seq[MergeAction],
-    notMatchedBySource: Seq[MergeAction], checks: Set[String], override val output: Seq[Attribute]) extends BinaryCommand with SupportsSubquery {
+    notMatchedBySource: Seq[MergeAction], checks: Set[String], override val output: Seq[Attribute]) extends BinaryCommand with SupportsSubquery with PredicateHelper {
   override def left: LogicalPlan = target
   override def right: LogicalPlan = source
   override protected def withNewChildrenInternal(newTarget: LogicalPlan, newSource: LogicalPlan): LogicalPlan =
@@ -47,7 +48,7 @@ case class ChangeRows(
   def isMerge: Boolean = !source.isInstanceOf[OneRowRelation]
 
   /** The conditions whose conjunction a matched row meets. */
-  def conditions: Seq[Expression] = ChangeRows.conjuncts(condition)
+  def conditions: Seq[Expression] = splitConjunctivePredicates(condition)
 
   /** The conditions on the target alone that a matched row meets. */
   def onTarget: Seq[Expression] = conditions.filter { condition =>
@@ -55,11 +56,13 @@ case class ChangeRows(
   }
 
   /** Those of these conditions that files can be pruned by. Spark pads the values of CHAR columns after it reads them. */
-  def pruning: Seq[Expression] = onTarget.filter(condition => condition.references.forall(isStored) && !ChangeRows.callsPython(condition))
+  def pruning: Seq[Expression] = onTarget.filter(condition => condition.references.forall(isStored) && !callsPython(condition))
+
+  private def callsPython(of: Expression): Boolean = of.exists(_.isInstanceOf[PythonUDF])
 
   def isStored(column: Attribute): Boolean = relation.outputSet.contains(column)
 
-  private def partitionColumns: AttributeSet = AttributeSet(target.output.filter(column => files.partitionSchema.exists(_.name.equalsIgnoreCase(column.name))))
+  def partitionColumns: AttributeSet = AttributeSet(target.output.filter(column => files.partitionSchema.exists(_.name.equalsIgnoreCase(column.name))))
 
   /** The conditions that select the partitions whose rows the statement reads or writes. Without conditions, it may use all partitions. */
   def partitionFilters: Seq[Expression] = {
@@ -84,7 +87,7 @@ case class ChangeRows(
 
   /** Those keys that files can be pruned by. Under a collation, equal strings may differ from the values in files and directories. */
   def pruningKeys: Seq[(Attribute, Expression)] = keys.filter { case (column, value) =>
-    isStored(column) && !ChangeRows.callsPython(value) && (!column.dataType.isInstanceOf[StringType] || column.dataType == StringType)
+    isStored(column) && !callsPython(value) && (!column.dataType.isInstanceOf[StringType] || column.dataType == StringType)
   }
 
   /** The keys on partition columns that every written row also takes from the source. */
@@ -132,30 +135,28 @@ case class ChangeRows(
   }
 }
 
-object ChangeRows {
-  private def conjuncts(condition: Expression): Seq[Expression] = condition match {
-    case And(left, right) => conjuncts(left) ++ conjuncts(right)
-    case other => Seq(other)
-  }
-
-  def callsPython(of: Expression): Boolean = of.exists(_.isInstanceOf[PythonUDF])
-}
-
 /** Replaces statements on organized and bucketed tables, which Spark's analyzer has resolved completely and its planner rejects. */
-case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
+object ResolveRowChanges extends Rule[LogicalPlan] {
+
+  private def Counts: Seq[Attribute] = PartitionSpecs.attributes(
+    ("num_affected_rows", LongType, false), ("num_updated_rows", LongType, false), ("num_deleted_rows", LongType, false),
+    ("num_inserted_rows", LongType, false))
+
+  def refusal(table: String, found: String, expected: String, instead: String): AnalysisException =
+    Compat.refusal(s"Cannot change rows of $table.", found, expected, instead)
 
   override def apply(plan: LogicalPlan): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer(resolved(plan))
 
   private def resolved(plan: LogicalPlan): LogicalPlan = plan match {
     case merge: MergeIntoTable if merge.resolved && isSupported(merge.targetTable) =>
-      if (SparkVersion.evolvesSchema(merge)) throw ResolveRowChanges.refusal(named(merge.targetTable), "WITH SCHEMA EVOLUTION",
+      if (SparkVersion.evolvesSchema(merge)) throw refusal(named(merge.targetTable), "WITH SCHEMA EVOLUTION",
         "a statement that keeps the columns of the table", "add the columns with ALTER TABLE ... ADD COLUMNS, and merge without this clause")
       val columns = merge.targetTable.output
       DeferredFunction.deferred(ChangeRows(target(merge.targetTable), merge.sourceTable, merge.mergeCondition,
         merge.matchedActions.map(aligned(columns)), merge.notMatchedActions.map(aligned(columns)),
-        merge.notMatchedBySourceActions.map(aligned(columns)), MergeChecks.of(merge), ResolveRowChanges.Counts))
+        merge.notMatchedBySourceActions.map(aligned(columns)), MergeChecks.of(merge), Counts))
     case update: UpdateTable if update.resolved && isSupported(update.table) =>
-      ofTable(update.table, update.condition, aligned(update.table.output)(Assignments.update(update.assignments)))
+      ofTable(update.table, update.condition, aligned(update.table.output)(UpdateAction(None, update.assignments)))
     case delete: DeleteFromTable if delete.resolved && isSupported(delete.table) =>
       ofTable(delete.table, Some(delete.condition), DeleteAction(None))
     case merge: MergeIntoTable => notOfView(merge, merge.targetTable)
@@ -168,7 +169,7 @@ case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
   private def notOfView(statement: LogicalPlan, target: LogicalPlan): LogicalPlan = {
     val view = target.collectFirst { case view: View if BucketingConf.enabled => view }
     view.flatMap(_.collectFirst { case relation: LogicalRelation if isSupported(relation) => relation.catalogTable.get }).foreach { table =>
-      throw ResolveRowChanges.refusal(named(target), s"a view of ${table.identifier.quotedString}", "an organized or bucketed table",
+      throw refusal(named(target), s"a view of ${table.identifier.quotedString}", "an organized or bucketed table",
         "name the table, and add the conditions of the view")
     }
     statement
@@ -179,7 +180,7 @@ case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
       (name.qualifier :+ name.name).map(part => s"`$part`").mkString(".") }.getOrElse("a query")
 
   private def ofTable(table: LogicalPlan, condition: Option[Expression], action: MergeAction): LogicalPlan = DeferredFunction.deferred(ChangeRows(
-    target(table), OneRowRelation(), condition.getOrElse(Literal.TrueLiteral), Seq(action), Nil, Nil, Set.empty, ResolveRowChanges.Counts.take(1)))
+    target(table), OneRowRelation(), condition.getOrElse(Literal.TrueLiteral), Seq(action), Nil, Nil, Set.empty, Counts.take(1)))
 
   /** Returns the target with its own read options, so that Spark reads its files even if the table is cached. */
   private def target(table: LogicalPlan): LogicalPlan = EliminateSubqueryAliases(table).transform {
@@ -196,9 +197,8 @@ case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
     case _ => false
   })
 
-  private def isSupported(relation: LogicalRelation): Boolean = relation.relation.isInstanceOf[HadoopFsRelation] && relation.catalogTable.exists { table =>
-    FileStatistics.isKept(table.properties) || DDLUtils.isHiveTable(table) && table.bucketSpec.isDefined
-  }
+  private def isSupported(relation: LogicalRelation): Boolean =
+    relation.relation.isInstanceOf[HadoopFsRelation] && relation.catalogTable.exists(CurrentReads.isChangeable)
 
   private def aligned(columns: Seq[Attribute])(action: MergeAction): MergeAction = action match {
     case update: UpdateAction => update.copy(assignments = Assignments.ofUpdate(columns, update.assignments.map(withoutCast)))
@@ -210,15 +210,6 @@ case class ResolveRowChanges(session: SparkSession) extends Rule[LogicalPlan] {
   private def withoutCast(assignment: Assignment): Assignment = assignment.value.collectFirst {
     case cast: Cast if cast.getTagValue(Cast.BY_TABLE_INSERTION).isDefined => assignment.copy(value = cast.child)
   }.getOrElse(assignment)
-}
-
-object ResolveRowChanges {
-  def Counts: Seq[Attribute] = PartitionSpecs.attributes(
-    ("num_affected_rows", LongType, false), ("num_updated_rows", LongType, false), ("num_deleted_rows", LongType, false),
-    ("num_inserted_rows", LongType, false))
-
-  def refusal(table: String, found: String, expected: String, instead: String): AnalysisException =
-    Compat.refusal(s"Cannot change rows of $table.", found, expected, instead)
 }
 
 /** Plans the statements. */

@@ -4,7 +4,8 @@ package dml
 import org.apache.hadoop.fs.FileStatus
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.metadata.{PartitionFiles, SealedSpec}
+import org.apache.spark.sql.bucketing.metadata.PartitionFiles
+import org.apache.spark.sql.bucketing.read.BucketTasks
 import org.apache.spark.sql.bucketing.write._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UpdateAction}
 import org.apache.spark.sql.types.{DateType, StructField}
@@ -16,6 +17,10 @@ import org.apache.spark.sql.types.{DateType, StructField}
 class ChangedBuckets(
     session: SparkSession, statement: ChangeRows, snapshot: BucketedSnapshot, changed: ChangedRows, touched: Touched)
     extends ChangedFiles(session, statement, snapshot, changed, touched) {
+
+  private val BytesPerBucket: Long = 1L << 30
+  // A shuffle writes many small buckets in fewer tasks.
+  private val BucketsPerTask = 10
 
   private val spec = snapshot.spec
   private val cells: Set[Cell] = touched.changes.removed.keySet.map(snapshot.files(_).cell).toSet ++ touched.changes.added.keySet
@@ -57,8 +62,10 @@ class ChangedBuckets(
   override protected lazy val byBucket: Option[LogicalPlan => LogicalPlan] = {
     val keys = spec.columns.map(name => at(column(name)))
     val staysInBucket = statement.actions.forall { case update: UpdateAction => keys.forall(statement.keeps(update, _)); case _ => true }
+    val cores = BucketTasks.cores(session)
+    val preferredTasks = RowsBySlot.preferredTasks(cores, slots.map(_.bytes).sum)
     val bytes = slots.groupBy(_.bucket).map { case (_, of) => of.map(_.bytes).sum }
-    val isFast = bytes.size >= math.min(cores, slots.size) && bytes.max <= ChangedBuckets.BytesPerBucket && spec.numBuckets <= ChangedBuckets.BucketsPerTask * preferredTasks
+    val isFast = bytes.size >= math.min(cores, slots.size) && bytes.max <= BytesPerBucket && spec.numBuckets <= BucketsPerTask * preferredTasks
     if (mixed.isEmpty && staysInBucket && isFast) Some(rows => BucketedRows(Nil, keys.map(rows.output(_)), spec.hash, spec.numBuckets, wanted = 0, rows)) else None
   }
 
@@ -76,7 +83,7 @@ class ChangedBuckets(
     refuse(Again, written.groupBy(file => (specs(slots(file.slot).partition), slots(file.slot).bucket)).count(_._2.size > 1) -> "bucket(s) with several files")
     if (read.nonEmpty) {
       val expected = stored.rows(changed.filesOfRows(read)).count() - touched.changes.removed.values.sum
-      refuse(Again, math.abs(written.map(_.kept).sum - expected).min(Int.MaxValue).toInt -> "row(s) too many or too few")
+      refuse(Again, math.abs(written.map(_.sums.kept).sum - expected).min(Int.MaxValue).toInt -> "row(s) too many or too few")
     }
   }
 
@@ -84,8 +91,8 @@ class ChangedBuckets(
     val kept = sums(read, stored)
     val found = written.groupBy(file => slots(file.slot).partition).withDefaultValue(Nil)
     val wrong = partitions.count { partition =>
-      val expected = read.filter(_.cell.group.take(depth) == partition).map(file => kept(file.id)).foldLeft(FileSums(0, 0, 0, 0))(_ + _)
-      found(partition).map(_.kept).sum != expected.kept || found(partition).map(_.keptHashes).sum != expected.keptHashes
+      val expected = FileSums.total(read.filter(_.cell.group.take(depth) == partition).map(file => kept(file.id)))
+      !FileSums.total(found(partition).map(_.sums)).hasSameKept(expected)
     }
     refuse(Again, wrong -> "partition(s) whose row count or checksum is wrong")
   }
@@ -100,10 +107,4 @@ class ChangedBuckets(
       specOf(partition) -> (if (coming(partition).exists(_._1.hasOldDates)) None else Some(digest))
     }.toMap)
   }
-}
-
-private object ChangedBuckets {
-  val BytesPerBucket: Long = 1L << 30
-  // A shuffle writes many small buckets in fewer tasks.
-  val BucketsPerTask = 10
 }

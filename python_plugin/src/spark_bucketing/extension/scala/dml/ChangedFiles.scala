@@ -6,7 +6,6 @@ import scala.collection.mutable
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.{AnalysisException, SparkSession}
-import org.apache.spark.sql.bucketing.read.BucketTasks
 import org.apache.spark.sql.bucketing.write._
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.expressions._
@@ -49,7 +48,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
 
   /** Writes the rows into a directory, in one job. */
   def write(folder: Path, stored: Stored): Seq[NewFile] = {
-    val files = if (read.isEmpty && touched.counts.inserted == 0) Nil else {
+    val files = if (read.isEmpty && touched.changes.inserted == 0) Nil else {
       val numbers = slots.map(_.partition).distinct.zipWithIndex.toMap
       val folders = slots.map(slot => new Path(folder, numbers(slot.partition).toString).toString)
       val opener = FileOpener(session, statement.files.fileFormat, statement.files.options, statement.files.dataSchema.asNullable)
@@ -57,7 +56,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
       val (rows, place) = content.output.splitAt(target.size)
       new WriteJob(session, opener, columns, order.map(at), routing, slots, folders).run(stored, content, rows, place, byBucket)
     }
-    val (written, expected) = (files.map(file => file.rows - file.kept).sum, touched.counts.updated + touched.counts.inserted)
+    val (written, expected) = (files.map(file => file.sums.rows - file.sums.kept).sum, touched.changes.updated + touched.changes.inserted)
     if (written != expected) throw refused(s"$written changed rows", s"$expected changed rows, as counted before the write",
       "use subqueries that always return the same rows, e.g. without TABLESAMPLE, and run it again")
     checkWritten(files, stored)
@@ -66,11 +65,6 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
 
   /** Distributes rows, whose first columns are those of the target, so that one task has all rows of a bucket. None to distribute them by slot. */
   protected def byBucket: Option[LogicalPlan => LogicalPlan] = None
-
-  protected def cores: Int = BucketTasks.cores(session)
-  protected lazy val total: Double = slots.map(_.bytes).sum
-
-  protected def preferredTasks: Long = RowsBySlot.preferredTasks(cores, total)
 
   protected def at(column: StructField): Int = target.indexWhere(_.name.equalsIgnoreCase(column.name))
 
@@ -82,7 +76,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
 
   def move(file: NewFile, replacement: FileReplacement): Move = {
     val (from, partition) = (new Path(file.path), slots(file.slot).partition)
-    if (depth == 0) Move(from, replacement.pathInTable(from.getName), None, isNewPartition = false)
+    if (depth == 0) replacement.moveTo(from, Map.empty, from.getName)
     else folders.get(partition).fold(replacement.moveTo(from, specOf(partition), from.getName))(folder => Move(from, new Path(folder, from.getName), None, isNewPartition = false))
   }
 
@@ -96,7 +90,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
       rows.foreach(row => sums.getOrElseUpdate(row.getInt(0), new FileSum).add(row.getLong(2), isKept(row.getInt(1))))
       Iterator(sums.map { case (file, sum) => file -> sum.value })
     }.collect().toSeq.flatten.groupBy(_._1).map { case (file, of) => file -> of.map(_._2).reduce(_ + _) }
-    counted.withDefaultValue(FileSums(0, 0, 0, 0))
+    counted.withDefaultValue(FileSums.Zero)
   }
 
   /** Throws an error for problems, which have numbers. */
@@ -114,25 +108,4 @@ object ChangedFiles {
     case organized: OrganizedSnapshot => new ChangedRanges(session, statement, organized, changed, touched)
     case bucketed: BucketedSnapshot => new ChangedBuckets(session, statement, bucketed, changed, touched)
   }
-}
-
-/** Row counts and sums of hashes of a file; `kept` counts the rows that the statement keeps. */
-case class FileSums(rows: Long, hashes: BigInt, kept: Long, keptHashes: BigInt) {
-  def +(other: FileSums): FileSums = FileSums(rows + other.rows, hashes + other.hashes, kept + other.kept, keptHashes + other.keptHashes)
-}
-
-private class FileSum {
-  private var (rows, kept) = (0L, 0L)
-  private val (hashes, keptHashes) = (new HashSum, new HashSum)
-
-  def add(hash: Long, isKept: Boolean): Unit = {
-    rows += 1
-    hashes.add(hash)
-    if (isKept) {
-      kept += 1
-      keptHashes.add(hash)
-    }
-  }
-
-  def value: FileSums = FileSums(rows, hashes.value, kept, keptHashes.value)
 }

@@ -3,16 +3,15 @@ package dml
 
 import org.apache.spark.sql.bucketing.metadata.{Seal, SealedSpec}
 import org.apache.spark.sql.bucketing.read.{FixedFiles, SealedFileIndex}
-import org.apache.spark.sql.bucketing.write.FileStatisticsWriter
+import org.apache.spark.sql.bucketing.write.{FileStatisticsWriter, GroupKey}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.{ExistenceJoin, Inner, LeftAnti, LeftOuter}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.datasources.{FileIndex, HadoopFsRelation, LogicalRelation, PartitionDirectory}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{BooleanType, IntegerType, MapType, StringType, StructType}
+import org.apache.spark.sql.types.{BooleanType, IntegerType, StructType}
 
 /**
  * The row-level plans of a statement: the rows of the target, joined with the source, and the action for each row. The first action whose
@@ -28,7 +27,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
   private val layout: Seq[Int] = snapshot.places.columns.map(column => target.indexWhere(_.name.equalsIgnoreCase(column.name)))
   private val paths: Set[Int] = snapshot.partition.map(column => target.indexWhere(_.name.equalsIgnoreCase(column.name))).toSet
 
-  val file: AttributeReference = AttributeReference(ChangedRows.File, IntegerType, nullable = false)()
+  val file: AttributeReference = AttributeReference("__spark_bucketing_file", IntegerType, nullable = false)()
   private val row = Alias(MonotonicallyIncreasingID(), "__spark_bucketing_row")()
 
   /** Whether each action updates or inserts a row, by number. The others delete it. */
@@ -200,10 +199,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
     if (values.size == 1) values.head._2 else CaseWhen(values.map { case (i, value) => EqualTo(action, Literal(i)) -> value })
   }
 
-  // Spark writes the empty string, NULL and the name of the directory of NULL into the same partition directory.
-  private def asStored(at: Int, value: Expression): NamedExpression = Alias(
-    if (paths(at) && value.dataType == StringType) If(EqualTo(value, Literal(DEFAULT_PARTITION_NAME)), Literal(null, StringType), Empty2Null(value)) else value,
-    target(at).name)()
+  private def asStored(at: Int, value: Expression): NamedExpression = Alias(if (paths(at)) GroupKey.asRead(value) else value, target(at).name)()
 
   private def scan(files: Seq[TableFile]): LogicalPlan = statement.target.transformUp {
     case relation: LogicalRelation =>
@@ -214,10 +210,6 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
         output = relation.output :+ file, catalogTable = None)
     case project: Project => project.copy(projectList = project.projectList :+ file)
   }
-}
-
-object ChangedRows {
-  val File: String = "__spark_bucketing_file"
 }
 
 /** Selected files of a table. The id of a file is an additional partition value. */

@@ -28,7 +28,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map[String, SQLMetric]) extends Logging {
 
   @tailrec
-  final def run(attempts: Int = RowChanges.Attempts): RowCounts = {
+  final def run(attempts: Int = RowChanges.Attempts): Changes = {
     val result = try Right(once()) catch { case changed: ConcurrentChange => Left(changed) } finally publish()
     result match {
       case Right(counts) => counts
@@ -42,7 +42,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
   private def publish(): Unit = SQLMetrics.postDriverMetricUpdates(
     session.sparkContext, session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
 
-  private def once(): RowCounts = {
+  private def once(): Changes = {
     val table = Compat.current(session, statement.table)
     checkColumns(table)
     val replacement = new FileReplacement(session, table)
@@ -56,38 +56,31 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
       val rowsId = source.filter(_ => statement.checks(MergeChecks.Once) && !statement.hasSubqueries).map(of => s"${statement.id} ${of.hash(stored)}")
       if (rowsId.exists(id => replacement.merged(seen).contains(mergedId(id, snapshot.files.map(_.status))))) {
         logInfo(s"The last change of ${table.identifier.unquotedString} has already merged these rows.")
-        return RowCounts(0, 0, 0)
+        return new Changes(IndexedSeq.empty)
       }
-      val touching = new TouchedFiles(session, statement, snapshot, stored, source)
+      val touching = new TouchedFiles(statement, snapshot, stored, source)
       val touched = replacement.before(seen)(touching.find())
       val changed = ChangedFiles.of(session, statement, snapshot, touching.rows, touched)
       val old = changed.old.map(_.status)
       def record(values: (String, Long)*): Unit = values.foreach { case (name, value) => metrics(name).set(value) }
-      val counts = touched.counts
-      record(RowChanges.Listed -> snapshot.files.size, RowChanges.Searched -> touched.searched,
-        RowChanges.Updated -> counts.updated, RowChanges.Deleted -> counts.deleted, RowChanges.Inserted -> counts.inserted)
-      record(RowChanges.Replaced -> old.size, RowChanges.ReplacedBytes -> old.map(_.getLen).sum)
-      if (!changed.isEmpty) {
-        val folder = replacement.newFolder()
-        try {
-          val files = replacement.before(seen) {
-            val written = SealedWrites.storing(session, Some(table))(changed.write(new Path(folder, Replacement.Staged), stored))
-            if (statement.checks.contains(MergeChecks.Files)) changed.check(written, stored)
-            written
-          }
-          val written = replacement.replace(folder, seen, old, files.map(changed.move(_, replacement))) { written =>
-            changed.record(files, folder, written)
-            rowsId.foreach(id => replacement.writeMerged(folder, mergedId(id, snapshot.files.map(_.status).filterNot(old.contains) ++ written)))
-          }
-          // A later statement seals its own files.
-          if (replacement.last.exists(_.getName == folder.getName)) changed.committed(files, written)
-          record(RowChanges.Written -> files.size, RowChanges.WrittenBytes -> written.map(_.getLen).sum)
-          logInfo(s"Replaced ${old.size} of ${snapshot.files.size} listed files of ${table.identifier.unquotedString} with ${files.size} new files.")
-        } catch {
-          case error: Throwable =>
-            replacement.discard(folder)
-            throw error
+      val counts = touched.changes
+      record("numListedFiles" -> snapshot.files.size, "numSearchedFiles" -> touched.searched,
+        "numUpdatedRows" -> counts.updated, "numDeletedRows" -> counts.deleted, "numInsertedRows" -> counts.inserted)
+      record("numReplacedFiles" -> old.size, "replacedBytes" -> old.map(_.getLen).sum)
+      if (!changed.isEmpty) replacement.inNewFolder { folder =>
+        val files = replacement.before(seen) {
+          val written = SealedWrites.storing(session, Some(table))(changed.write(new Path(folder, Replacement.Staged), stored))
+          if (statement.checks.contains(MergeChecks.Files)) changed.check(written, stored)
+          written
         }
+        val written = replacement.replace(folder, seen, old, files.map(changed.move(_, replacement))) { written =>
+          changed.record(files, folder, written)
+          rowsId.foreach(id => replacement.writeMerged(folder, mergedId(id, snapshot.files.map(_.status).filterNot(old.contains) ++ written)))
+        }
+        // A later statement seals its own files.
+        if (replacement.last.exists(_.getName == folder.getName)) changed.committed(files, written)
+        record("numNewFiles" -> files.size, "newBytes" -> written.map(_.getLen).sum)
+        logInfo(s"Replaced ${old.size} of ${snapshot.files.size} listed files of ${table.identifier.unquotedString} with ${files.size} new files.")
       }
       counts
     } finally stored.close()
@@ -113,21 +106,11 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
 object RowChanges {
   private val Attempts = 3
 
-  val Listed = "numListedFiles"
-  val Searched = "numSearchedFiles"
-  val Replaced = "numReplacedFiles"
-  val Written = "numNewFiles"
-  val ReplacedBytes = "replacedBytes"
-  val WrittenBytes = "newBytes"
-  val Updated = "numUpdatedRows"
-  val Deleted = "numDeletedRows"
-  val Inserted = "numInsertedRows"
-
   /** Returns new metrics of a statement, which the SQL tab of Spark's UI shows. */
   def metrics(context: SparkContext): Map[String, SQLMetric] = Map(
-    Listed -> "files listed", Searched -> "files searched for rows", Replaced -> "files replaced", Written -> "files written",
-    Updated -> "rows updated", Deleted -> "rows deleted", Inserted -> "rows inserted"
+    "numListedFiles" -> "files listed", "numSearchedFiles" -> "files searched for rows", "numReplacedFiles" -> "files replaced", "numNewFiles" -> "files written",
+    "numUpdatedRows" -> "rows updated", "numDeletedRows" -> "rows deleted", "numInsertedRows" -> "rows inserted"
   ).map { case (key, name) => key -> SQLMetrics.createMetric(context, name) } ++ Map(
-    ReplacedBytes -> "size of files replaced", WrittenBytes -> "size of files written"
+    "replacedBytes" -> "size of files replaced", "newBytes" -> "size of files written"
   ).map { case (key, name) => key -> SQLMetrics.createSizeMetric(context, name) }
 }

@@ -2,7 +2,7 @@ package org.apache.spark.sql.bucketing
 package dml
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.hadoop.fs.FileStatus
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
@@ -55,6 +55,8 @@ abstract class TableSnapshot(val table: CatalogTable, val partition: StructType,
 class OrganizedSnapshot(
     table: CatalogTable, val columns: FileStatisticsColumns, files: IndexedSeq[TableFile], ranges: FileRanges) extends TableSnapshot(table, columns.partition, files) {
 
+  private val SamplesPerFile = 20L
+
   override val places: OrganizedPlaces = new OrganizedPlaces(columns, ranges)
 
   private val (knownRows, knownBytes, knownFiles) = files.foldLeft((0L, 0L, 0L)) { case ((rows, bytes, number), file) =>
@@ -68,7 +70,7 @@ class OrganizedSnapshot(
   val rowsPerFile: Long = new FileSizes(table).rowsPerFile(bytesPerRow)
     .getOrElse(if (knownFiles > 0) math.max(1, knownRows / knownFiles) else FileSizes.defaultRowsPerFile(bytesPerRow))
 
-  override def sampleStep: Option[Long] = if (columns.organized.isEmpty) None else Some(math.max(1, rowsPerFile / OrganizedSnapshot.SamplesPerFile))
+  override def sampleStep: Option[Long] = if (columns.organized.isEmpty) None else Some(math.max(1, rowsPerFile / SamplesPerFile))
 
   override def mayMatch(conditions: Seq[Expression]): TableFile => Boolean = {
     val mayMatch = FileRangeFilter.mayMatch(conditions)
@@ -81,11 +83,6 @@ class OrganizedSnapshot(
     if (groups.isEmpty && range.isEmpty) None
     else Some(KeyLookup(KeyCandidates(files, groups.map(_._1), range.map(_._1)), groups.map(_._2), range.map(_._2)))
   }
-}
-
-private object OrganizedSnapshot {
-
-  val SamplesPerFile = 20L
 }
 
 /**
@@ -138,7 +135,7 @@ object TableSnapshot {
     val columns = FileStatisticsColumns(table)
     // As for queries, statistics do not count if this session may read other values.
     val isSame = SealedSpecs.otherColumns(relation).isEmpty && columns.organized.forall(column => CurrentFiles.isTheSameForAll(table, column.dataType))
-    val statistics = if (isSame) FileStatistics.read(session, new Path(table.location), table.partitionColumnNames.size) else None
+    val statistics = if (isSame) FileStatistics.read(session, table) else None
     val known = listed.map { case (_, status) =>
       statistics.fold(Seq.empty[FileStats])(_.of(status)) match {
         case Seq(one) if columns.describe(one) => Some(one)

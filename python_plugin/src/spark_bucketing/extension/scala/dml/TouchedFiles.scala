@@ -5,20 +5,16 @@ import java.util.BitSet
 
 import scala.collection.mutable
 
-import org.apache.spark.TaskContext
-import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.ddl.MergeChecks
+import org.apache.spark.sql.bucketing.read.FixedFiles
 import org.apache.spark.sql.bucketing.write.{GroupKey, Stored}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.SparkPlan
-
-/** The numbers of rows that a statement changes. */
-case class RowCounts(updated: Long, deleted: Long, inserted: Long)
 
 /**
  * What a statement touches.
@@ -27,15 +23,13 @@ case class RowCounts(updated: Long, deleted: Long, inserted: Long)
  * @param unmatched the stored source rows that match no row of the target, if the statement inserts rows
  * @param searched the number of files whose rows the statement has compared
  */
-case class Touched(changes: Changes, unmatched: Option[LogicalPlan], searched: Int) {
-  def counts: RowCounts = RowCounts(changes.updated, changes.deleted, changes.inserted)
-}
+case class Touched(changes: Changes, unmatched: Option[LogicalPlan], searched: Int)
 
 /**
  * Finds the files that a statement touches. First it prunes files by their statistics, with the conditions on the target and with the keys of the
  * source. Then it joins the rows of the remaining files with the source.
  */
-class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: TableSnapshot, stored: Stored, source: Option[SourceRows]) {
+class TouchedFiles(statement: ChangeRows, snapshot: TableSnapshot, stored: Stored, source: Option[SourceRows]) {
 
   val rows = new ChangedRows(statement, snapshot, source)
 
@@ -71,17 +65,13 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
     val (places, isUpdate, sampleStep) = (snapshot.places, rows.isUpdate, snapshot.sampleStep)
     // The columns of the place follow the row's file, its action and the number of its source rows.
     val columns = plan.output.map(_.dataType).zipWithIndex.drop(3)
-    val counted = stored.rows(plan).mapPartitions { found =>
-      val changes = new Changes(isUpdate)
-      found.foreach { row =>
-        if (changes.change(row.getInt(0), row.getInt(1), row.getLong(2))) {
-          val values = columns.map { case (dataType, i) => row.get(i, dataType) }
-          changes.addTo(places.cellOf(values), values.lastOption.orNull, sampleStep)
-        }
+    stored.rows(plan).aggregate(new Changes(isUpdate))((changes, row) => {
+      if (changes.change(row.getInt(0), row.getInt(1), row.getLong(2))) {
+        val values = columns.map { case (dataType, i) => row.get(i, dataType) }
+        changes.addTo(places.cellOf(values), values.lastOption.orNull, sampleStep)
       }
-      Iterator(changes)
-    }.collect()
-    counted.foldLeft(new Changes(isUpdate)) { (all, some) => all.add(some); all }
+      changes
+    }, _ add _)
   }
 
   /** The files that neither the conditions on the target nor the keys of the source rule out. */
@@ -90,19 +80,8 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
   /** The files that the conditions on the target do not rule out. */
   def fitting: Seq[TableFile] = if (statement.notMatchedBySource.nonEmpty) snapshot.files else if (statement.conditions.contains(Literal.FalseLiteral)) Nil else {
     val mayMatch = snapshot.mayMatch(statement.pruning)
-    val partitions = partitionFilter(statement.pruning)
+    val partitions = FixedFiles.predicate(snapshot.partition, statement.pruning.filter(_.references.subsetOf(statement.partitionColumns)))
     snapshot.files.filter(file => partitions(file.partition) && mayMatch(file))
-  }
-
-  private def partitionFilter(conditions: Seq[Expression]): InternalRow => Boolean = {
-    val columns = snapshot.partition
-    def at(column: Expression) = column match { case of: Attribute => columns.indexWhere(_.name.equalsIgnoreCase(of.name)); case _ => -1 }
-    conditions.filter(_.references.forall(at(_) >= 0)).reduceOption(And).fold((_: InternalRow) => true) { condition =>
-      val bound = Predicate.createInterpreted(condition.transform {
-        case of: AttributeReference => BoundReference(at(of), columns(at(of)).dataType, nullable = true)
-      })
-      bound.eval(_)
-    }
   }
 
   private def withKeys(files: Seq[TableFile]): Seq[TableFile] = {
@@ -111,17 +90,13 @@ class TouchedFiles(session: SparkSession, statement: ChangeRows, snapshot: Table
       val output = source.get.plan.output
       val keys = (groups ++ range).map(BindReferences.bindReference(_, AttributeSeq(output)))
       val number = groups.size
-      val found = stored.rows(source.get.plan).mapPartitions { rows =>
-        val files = new BitSet
-        rows.foreach { row =>
-          val values = keys.map(_.eval(row))
-          if (!values.contains(null)) lookup.add(GroupKey.of(values.take(number)), values.drop(number).headOption.orNull, files)
-        }
-        Iterator(files)
-      }.collect()
-      val all = found.foldLeft(new BitSet) { (all, some) => all.or(some); all }
-      lookup.always.foreach(all.set(_))
-      files.filter(file => all.get(file.id))
+      val found = stored.rows(source.get.plan).aggregate(new BitSet)((some, row) => {
+        val values = keys.map(_.eval(row))
+        if (!values.contains(null)) lookup.add(GroupKey.of(values.take(number)), values.drop(number).headOption.orNull, some)
+        some
+      }, (all, some) => { all.or(some); all })
+      lookup.always.foreach(found.set(_))
+      files.filter(file => found.get(file.id))
     }
   }
 }
@@ -132,7 +107,7 @@ object TouchedFiles {
   def explain(session: SparkSession, statement: ChangeRows): (String, SparkPlan) = {
     val snapshot = TableSnapshot.now(session, Compat.current(session, statement.table), statement, statement.partitionFilters)
     val stored = new Stored(session, runs = false)
-    val touching = new TouchedFiles(session, statement, snapshot, stored, SourceRows.of(statement, stored))
+    val touching = new TouchedFiles(statement, snapshot, stored, SourceRows.of(statement, stored))
     val found = touching.fitting
     val plan = if (statement.isMerge) touching.rows.matches(found) else touching.rows.changes(found, None, None)
     val keys = if (statement.isMerge) ", before the keys of the source are compared" else ""
@@ -183,7 +158,7 @@ class Changes(isUpdate: IndexedSeq[Boolean]) extends Serializable {
     if (value != null && step.exists(of.rows % _ == 0)) of.samples += InternalRow.copyValue(value)
   }
 
-  def add(other: Changes): Unit = {
+  def add(other: Changes): Changes = {
     updated += other.updated
     deleted += other.deleted
     inserted += other.inserted
@@ -195,5 +170,6 @@ class Changes(isUpdate: IndexedSeq[Boolean]) extends Serializable {
       all.rows += of.rows
       all.samples ++= of.samples
     }
+    this
   }
 }

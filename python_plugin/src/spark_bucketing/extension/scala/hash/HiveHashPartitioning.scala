@@ -6,13 +6,30 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.internal.SQLConf
 
 /**
+ * A partitioning by another hash than Spark's. Extends `HashPartitioning`, because the shuffle and the planner match on that class.
+ * Both compute the partition id with `partitionIdExpression`.
+ *
+ * @param kind what distinguishes the partitioning from others by the same expressions
+ */
+abstract class OtherHashPartitioning(by: Seq[Expression], n: Int, private val kind: Any) extends HashPartitioning(by, n) {
+
+  // Spark copies a partitioning when it renames attributes. The copy must keep the other hash.
+  override def copy(expressions: Seq[Expression], numPartitions: Int): HashPartitioning
+  override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): HashPartitioning = copy(children, numPartitions)
+
+  override def canEqual(other: Any): Boolean = other match {
+    case that: OtherHashPartitioning => that.kind == kind
+    case _ => false
+  }
+  override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
+  override def hashCode: Int = 31 * super.hashCode + kind.hashCode
+}
+
+/**
  * Assigns rows to partitions as Hive assigns them to buckets: `(hash(expressions) & Int.MaxValue) % numPartitions`, as in
  * Hive's `ObjectInspectorUtils.getBucketNumber`. The hash depends on the bucketing version.
- *
- * Extends `HashPartitioning`, because the shuffle and the planner match on that class. Both compute the partition id with
- * `partitionIdExpression`.
  */
-class HiveHashPartitioning(keys: Seq[Expression], n: Int, val hash: HiveBucketHash) extends HashPartitioning(keys, n) {
+class HiveHashPartitioning(keys: Seq[Expression], n: Int, val hash: HiveBucketHash) extends OtherHashPartitioning(keys, n, hash) {
 
   override def partitionIdExpression: Expression = HiveHashPartitioning.bucketId(hash, expressions, numPartitions)
 
@@ -25,22 +42,11 @@ class HiveHashPartitioning(keys: Seq[Expression], n: Int, val hash: HiveBucketHa
     case _ => super.satisfies0(required)
   }
 
-  // Spark copies a partitioning when it renames attributes. The copy must keep Hive's hash.
   override def copy(expressions: Seq[Expression], numPartitions: Int): HashPartitioning =
     new HiveHashPartitioning(expressions, numPartitions, hash)
 
-  override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): HashPartitioning =
-    new HiveHashPartitioning(children, numPartitions, hash)
-
   override def productPrefix: String = s"${hash}HashPartitioning"
   override def prettyName: String = s"${hash.name}hashpartitioning"
-
-  override def canEqual(other: Any): Boolean = other match {
-    case that: HiveHashPartitioning => that.hash == hash
-    case _ => false
-  }
-  override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
-  override def hashCode: Int = 31 * super.hashCode + hash.name.hashCode
 }
 
 object HiveHashPartitioning {
@@ -61,10 +67,7 @@ object HiveHashPartitioning {
 case class HiveHashShuffleSpec(partitioning: HiveHashPartitioning, distribution: ClusteredDistribution)
     extends ShuffleSpec {
 
-  /** For each bucket column, its positions among the join keys. */
-  private lazy val positions: Seq[Set[Int]] = partitioning.expressions.map { column =>
-    distribution.clustering.indices.filter(distribution.clustering(_).semanticEquals(column)).toSet
-  }
+  private val stock = HashShuffleSpec(partitioning, distribution)
 
   override def numPartitions: Int = partitioning.numPartitions
 
@@ -75,19 +78,15 @@ case class HiveHashShuffleSpec(partitioning: HiveHashPartitioning, distribution:
   override def canCreatePartitioning: Boolean = {
     val wantsAllKeys = SQLConf.get.contains(SQLConf.REQUIRE_ALL_CLUSTER_KEYS_FOR_CO_PARTITION.key) &&
       SQLConf.get.getConf(SQLConf.REQUIRE_ALL_CLUSTER_KEYS_FOR_CO_PARTITION)
-    positions.forall(_.nonEmpty) &&
+    stock.hashKeyPositions.forall(_.nonEmpty) &&
       (!wantsAllKeys || distribution.areAllClusterKeysMatched(partitioning.expressions))
   }
 
   override def createPartitioning(clustering: Seq[Expression]): Partitioning =
-    partitioning.copy(positions.map(places => clustering(places.min)), numPartitions)
+    partitioning.copy(stock.hashKeyPositions.map(places => clustering(places.head)), numPartitions)
 
   override def isCompatibleWith(other: ShuffleSpec): Boolean = other match {
-    case that: HiveHashShuffleSpec =>
-      numPartitions == that.numPartitions && partitioning.hash == that.partitioning.hash &&
-        distribution.clustering.length == that.distribution.clustering.length &&
-        positions.length == that.positions.length &&
-        positions.zip(that.positions).forall { case (here, there) => here.intersect(there).nonEmpty }
+    case that: HiveHashShuffleSpec => partitioning.hash == that.partitioning.hash && stock.isCompatibleWith(that.stock)
     case SinglePartitionShuffleSpec => numPartitions == 1
     case ShuffleSpecCollection(specs) => specs.exists(isCompatibleWith)
     case _ => false

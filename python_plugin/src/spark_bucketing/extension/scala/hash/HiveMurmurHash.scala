@@ -2,7 +2,8 @@ package org.apache.spark.sql.bucketing
 package hash
 
 import java.math.{BigDecimal => JavaDecimal}
-import java.nio.ByteOrder
+
+import org.apache.hive.common.util.Murmur3
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Expression
@@ -27,13 +28,13 @@ case class HiveMurmurHash(children: Seq[Expression]) extends Expression {
   override def eval(row: InternalRow): Any = children.foldLeft(0) { (hash, child) =>
     31 * hash + (child.eval(row) match {
       case null => 0
-      case value: Boolean => HiveMurmur3.hashBoolean(value)
-      case value: Byte => HiveMurmur3.hashByte(value)
-      case value: Short => HiveMurmur3.hashShort(value)
-      case value: Int => HiveMurmur3.hashInt(value)
-      case value: Long => HiveMurmur3.hashLong(value)
-      case value: UTF8String => HiveMurmur3.hashString(value)
-      case value: Decimal => HiveMurmur3.hashDecimal(value)
+      case value: Boolean => HiveMurmur3.hash(value)
+      case value: Byte => HiveMurmur3.hash(value)
+      case value: Short => HiveMurmur3.hash(value)
+      case value: Int => HiveMurmur3.hash(value)
+      case value: Long => HiveMurmur3.hash(value)
+      case value: UTF8String => HiveMurmur3.hash(value)
+      case value: Decimal => HiveMurmur3.hash(value)
     })
   }
 
@@ -41,7 +42,9 @@ case class HiveMurmurHash(children: Seq[Expression]) extends Expression {
     val (int, hash) = (CodeGenerator.JAVA_INT, ev.value)
     val fields = children.map { child =>
       val field = child.genCode(ctx)
-      val add = HiveMurmurHash.method(child.dataType).fold("")(method => s"$hash += ${HiveMurmurHash.Hasher}.$method(${field.value});")
+      // Java chooses the method by the type of the value. NULL has no value to hash.
+      val typed = s"(${CodeGenerator.javaType(child.dataType)}) ${field.value}"
+      val add = if (child.dataType == NullType) "" else s"$hash += org.apache.spark.sql.bucketing.hash.HiveMurmur3.hash($typed);"
       s"${field.code}\n$hash *= 31;\n${ctx.nullSafeExec(child.nullable, field.isNull)(add)}"
     }
     val code = ctx.splitExpressionsWithCurrentInputs(fields, "hiveMurmurHash", Seq(int -> hash), int,
@@ -52,73 +55,27 @@ case class HiveMurmurHash(children: Seq[Expression]) extends Expression {
   override protected def withNewChildrenInternal(changed: IndexedSeq[Expression]): Expression = copy(changed)
 }
 
-private object HiveMurmurHash {
-
-  private val Hasher = "org.apache.spark.sql.bucketing.hash.HiveMurmur3"
-
-  /** Returns the name of the method that hashes values of a type, or None for the type of NULL. */
-  private def method(dataType: DataType): Option[String] = dataType match {
-    case NullType => None
-    case BooleanType => Some("hashBoolean")
-    case ByteType => Some("hashByte")
-    case ShortType => Some("hashShort")
-    case IntegerType | DateType => Some("hashInt")
-    case LongType => Some("hashLong")
-    case _: StringType => Some("hashString")
-    case _: DecimalType => Some("hashDecimal")
-    case other => throw new IllegalArgumentException(s"Hive's hash of version 2 does not support ${other.sql}")
-  }
-}
-
-/**
- * Hashes single values in the same way as `org.apache.hive.common.util.Murmur3.hash32` with Hive's seed. Hive hashes numbers as
- * big-endian bytes. Unlike standard Murmur3, Hive sign-extends the bytes after the last block of four.
- */
+/** Hashes single values as Hive does. Hive hashes numbers as big-endian bytes. Unlike standard Murmur3, its class sign-extends the bytes after the last block of four. */
 object HiveMurmur3 {
 
   private val Seed = 104729
-  private val IsBigEndian = ByteOrder.nativeOrder == ByteOrder.BIG_ENDIAN
 
-  def hashBoolean(value: Boolean): Int = if (value) 1 else 0
-  def hashByte(value: Byte): Int = value
-  def hashShort(value: Short): Int = finished(mixed(Seed, (value >> 8) ^ (value.toByte << 8)), 2)
-  def hashInt(value: Int): Int = Murmur3_x86_32.hashInt(Integer.reverseBytes(value), Seed)
-  def hashLong(value: Long): Int = Murmur3_x86_32.hashLong(java.lang.Long.reverseBytes(value), Seed)
-  def hashString(value: UTF8String): Int = hashBytes(value.getBaseObject, value.getBaseOffset, value.numBytes)
+  def hash(value: Boolean): Int = if (value) 1 else 0
+  def hash(value: Byte): Int = value
+  def hash(value: Short): Int = hashBytes(Array((value >> 8).toByte, value.toByte))
+  def hash(value: Int): Int = Murmur3_x86_32.hashInt(Integer.reverseBytes(value), Seed)
+  def hash(value: Long): Int = Murmur3_x86_32.hashLong(java.lang.Long.reverseBytes(value), Seed)
+
+  def hash(value: UTF8String): Int = value.getBaseObject match {
+    case bytes: Array[Byte] => Murmur3.hash32(bytes, (value.getBaseOffset - Platform.BYTE_ARRAY_OFFSET).toInt, value.numBytes, Seed)
+    case _ => hashBytes(value.getBytes)
+  }
 
   /** Hashes the unscaled value without trailing fractional zeros, because Hive removes them. */
-  def hashDecimal(value: Decimal): Int = {
+  def hash(value: Decimal): Int = {
     val stripped: JavaDecimal = value.toJavaBigDecimal.stripTrailingZeros
-    val bytes = (if (stripped.scale < 0) stripped.setScale(0) else stripped).unscaledValue.toByteArray
-    hashBytes(bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length)
+    hashBytes((if (stripped.scale < 0) stripped.setScale(0) else stripped).unscaledValue.toByteArray)
   }
 
-  private def hashBytes(base: AnyRef, offset: Long, length: Int): Int = {
-    val blocks = length & ~3
-    var hash = Seed
-    var i = 0
-    while (i < blocks) {
-      val block = Platform.getInt(base, offset + i)
-      hash = Integer.rotateLeft(mixed(hash, if (IsBigEndian) Integer.reverseBytes(block) else block), 13) * 5 + 0xe6546b64
-      i += 4
-    }
-    if (i < length) {
-      var tail = 0
-      while (i < length) {
-        tail ^= Platform.getByte(base, offset + i) << (8 * (i & 3))
-        i += 1
-      }
-      hash = mixed(hash, tail)
-    }
-    finished(hash, length)
-  }
-
-  private def mixed(hash: Int, block: Int): Int = hash ^ Integer.rotateLeft(block * 0xcc9e2d51, 15) * 0x1b873593
-
-  private def finished(before: Int, length: Int): Int = {
-    var hash = before ^ length
-    hash = (hash ^ (hash >>> 16)) * 0x85ebca6b
-    hash = (hash ^ (hash >>> 13)) * 0xc2b2ae35
-    hash ^ (hash >>> 16)
-  }
+  private def hashBytes(bytes: Array[Byte]): Int = Murmur3.hash32(bytes, 0, bytes.length, Seed)
 }

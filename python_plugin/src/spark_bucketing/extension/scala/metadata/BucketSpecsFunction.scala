@@ -1,19 +1,17 @@
 package org.apache.spark.sql.bucketing
 package metadata
 
-import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
-import org.apache.spark.sql.catalyst.{InternalRow, TableIdentifier}
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.catalyst.{CatalystTypeConverters, FunctionIdentifier, InternalRow, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
-import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.expressions.{And, Attribute, AttributeReference, Expression, NamedExpression}
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
+import org.apache.spark.sql.catalyst.expressions.{And, Attribute, AttributeReference, Expression, ExpressionInfo}
 import org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LeafNode, LocalRelation, LogicalPlan, Project, Statistics}
-import org.apache.spark.sql.catalyst.util.GenericArrayData
-import org.apache.spark.sql.execution.{FilterExec, ProjectExec, SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, StringType}
-import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * The table function `bucket_specs('db.t')`. For each partition, it returns the bucket spec in its seal and the bucket spec in
@@ -51,28 +49,24 @@ object PartitionSpecs {
     ("descriptor_num_buckets", IntegerType, true), ("descriptor_bucket_columns", Names, true),
     ("descriptor_sort_columns", Names, true), ("build", StringType, true))
 
-  /** The columns that need no list of files. */
-  private val OfMetastore = Set("partition", "location", "num_buckets", "bucket_columns", "sort_columns", "hash",
-    "descriptor_num_buckets", "descriptor_bucket_columns", "descriptor_sort_columns", "build")
+  /** The columns that need a list of files. The others come from the metastore alone. */
+  private val OfFiles = Set("status", "files", "bytes", "max_files_per_bucket", "problem")
 
-  def needFiles(columns: Iterable[Attribute]): Boolean = columns.exists(column => !OfMetastore(column.name))
+  def needFiles(columns: Iterable[Attribute]): Boolean = columns.exists(column => OfFiles(column.name))
 
   def row(table: CatalogTable, part: PartitionFiles): InternalRow = {
     val hash = PartitionFiles.hashesOf(table).head
     val (status, problem) = part.status(hash, table.dataSchema)
     val ofSeal = part.seal.flatMap(_.toOption).fold(Seq.fill[Any](4)(null)) { case Seal(spec, _) =>
-      Seq(spec.numBuckets, names(spec.columns), names(spec.sortColumns), text(spec.hash.name))
+      Seq(spec.numBuckets, spec.columns, spec.sortColumns, spec.hash.name)
     }
     val ofDescriptor = part.described.fold(Seq.fill[Any](3)(null)) { described =>
-      Seq(described.numBuckets, names(described.bucketColumnNames), names(described.sortColumnNames))
+      Seq(described.numBuckets, described.bucketColumnNames, described.sortColumnNames)
     }
-    InternalRow.fromSeq(Seq(text(part.name), text(part.location), text(status)) ++ ofSeal ++ Seq(part.files.length.toLong,
-      part.bytes, part.mostFilesOfBucket(hash).getOrElse(null), problem.fold[Any](null)(text)) ++ ofDescriptor :+
-      table.properties.get(Build).fold[Any](null)(text))
+    val values = Seq(part.name, part.location, status) ++ ofSeal ++ Seq(part.files.length.toLong, part.bytes,
+      part.mostFilesOfBucket(hash).getOrElse(null), problem.orNull) ++ ofDescriptor :+ table.properties.get(Build).orNull
+    InternalRow.fromSeq(values.map(CatalystTypeConverters.convertToCatalyst))
   }
-
-  private def text(value: String): UTF8String = UTF8String.fromString(value)
-  private def names(of: Seq[String]): GenericArrayData = new GenericArrayData(of.map(text).toArray[Any])
 }
 
 case class PlanPartitionSpecs(session: SparkSession) extends SparkStrategy {
@@ -81,19 +75,46 @@ case class PlanPartitionSpecs(session: SparkSession) extends SparkStrategy {
       val table = Compat.catalog(session).getTableMetadata(name)
       val listed = PartitionSpecs.needFiles((columns ++ conditions).flatMap(_.references))
       val parts = PartitionFiles.list(session, table, PartitionStore.of(session).list(table), listed)
-      selected(LocalRelation(output, parts.map(PartitionSpecs.row(table, _))), columns, conditions) :: Nil
+      val rows = LocalRelation(output, parts.map(PartitionSpecs.row(table, _)))
+      // Selects rows on the driver, because a job would take longer than the selection. Expressions such as subqueries need a job.
+      val filtered = conditions.reduceOption(And).fold[LogicalPlan](rows)(of => ConvertToLocalRelation(Filter(of, rows)))
+      planLater(ConvertToLocalRelation(Project(columns, filtered))) :: Nil
     case _ => Nil
   }
+}
 
-  /** Selects rows on the driver, because a job would take longer than the selection. Expressions such as subqueries need a job. */
-  private def selected(rows: LocalRelation, columns: Seq[NamedExpression], conditions: Seq[Expression]): SparkPlan = {
-    val condition = conditions.reduceOption(And)
-    val filtered = condition.fold[LogicalPlan](rows)(of => ConvertToLocalRelation(Filter(of, rows)))
-    ConvertToLocalRelation(Project(columns, filtered)) match {
-      case found: LocalRelation => SparkVersion.knownRows(found.output, found.data)
-      case _ =>
-        val all = SparkVersion.knownRows(rows.output, rows.data)
-        ProjectExec(columns, condition.fold(all)(FilterExec(_, all)))
-    }
+/**
+ * A table function whose only argument is the name of a table.
+ *
+ * @param example an example query and its result, in which `_FUNC_` stands for the name of the function
+ */
+abstract class TableNameFunction(name: String, usage: String, example: String) {
+
+  /** The versions that DESCRIBE FUNCTION shows. The dbt package uses them to detect the extension and its version. */
+  private val versions = s"spark-bucketing ${Built.Version}, for Spark ${Built.Spark}"
+
+  protected def rows(table: CatalogTable): LogicalPlan
+
+  def register(extensions: SparkSessionExtensions): Unit = extensions.injectTableFunction((
+    FunctionIdentifier(name),
+    new ExpressionInfo(getClass.getName, null, name, s"_FUNC_('db.t') - $usage ($versions)", "",
+      s"\n    Examples:\n      > $example\n  ", "", "table_funcs", "0.1.0", "", ""),
+    build))
+
+  private def build(arguments: Seq[Expression]): LogicalPlan = arguments match {
+    case Seq(of) if of.resolved && of.foldable && of.dataType == StringType && of.eval() != null => rows(table(of.eval().toString))
+    case _ => throw Compat.refusal(s"The arguments of `$name` are invalid.",
+      if (arguments.isEmpty) "none" else arguments.map(_.sql).mkString(", "), "the name of a table as a constant string", s"write $name('db.t')")
+  }
+
+  private def table(of: String): CatalogTable = {
+    val session = SparkSession.active
+    val (catalog, asked) = (Compat.catalog(session), Compat.tableNamed(session, of))
+    def view(kind: String, named: String) = Compat.refusal(
+      s"The function `$name` cannot read the $kind $named.", s"a $kind", "the name of a table", s"write the name of a table that the $kind reads")
+    if (catalog.isTempView(asked)) throw view("temporary view", asked.quotedString)
+    val table = catalog.getTableMetadata(asked)
+    if (table.tableType == CatalogTableType.VIEW) throw view("view", table.identifier.quotedString)
+    table
   }
 }

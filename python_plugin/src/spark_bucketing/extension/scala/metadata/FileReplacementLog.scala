@@ -107,7 +107,7 @@ object Replacement {
   }
 
   /** Writes the record of a replacement. No file may be moved before this method returns. */
-  def begin(fs: FileSystem, lists: Replacement): Replacement = {
+  def begin(fs: FileSystem, lists: Replacement): Unit = {
     val json = Json.createObjectNode()
     def add(name: String, values: Iterable[String]) = values.foldLeft(json.putArray(name))(_ add _)
     add("added", lists.added)
@@ -120,7 +120,6 @@ object Replacement {
     val unfinished = s".$Started"
     write(new Path(lists.folder, unfinished), fs, json.toString)
     if (!renamed(lists.folder, unfinished, Started, fs)) throw new IOException(s"${lists.folder}/$unfinished cannot be renamed")
-    lists
   }
 
   /**

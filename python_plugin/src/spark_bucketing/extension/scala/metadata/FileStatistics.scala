@@ -12,6 +12,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.types._
 import org.apache.spark.util.ThreadUtils
 
@@ -98,16 +99,16 @@ object FileStatistics extends Logging {
   /**
    * Reads the file statistics of a table, and caches the statistics files that were read.
    *
-   * @param depth the number of folder levels between the table's location and its files
    * @return the statistics, or None if they are missing or unreadable, so that queries read all files
    */
-  def read(session: SparkSession, location: Path, depth: Int): Option[FileStatistics] = try {
+  def read(session: SparkSession, table: CatalogTable): Option[FileStatistics] = try {
+    val (location, depth) = (new Path(table.location), table.partitionColumnNames.size)
     val map = known.getOrDefault((location, depth), empty(depth)).of(partsOf(Compat.hadoopConf(session), new Path(location, Folder)), rows(session, _))
     known.put((location, depth), map)
     Some(map).filterNot(_.isEmpty)
   } catch {
     case NonFatal(error) =>
-      logWarning(s"Cannot read the file statistics of the table in $location. Queries read all files of the table. " +
+      logWarning(s"Cannot read the file statistics of the table in ${new Path(table.location)}. Queries read all files of the table. " +
         "Instead: repair the statistics with `spark-bucketing table stats --repair`.", error)
       None
   }

@@ -4,14 +4,12 @@ package metadata
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 
-import org.apache.spark.SparkException
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.execution.command.DDLUtils
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.util.ThreadUtils
 
 /**
  * The files and the seal of a partition, or of an unpartitioned table.
@@ -55,9 +53,6 @@ object PartitionFiles {
   val Sealed = "sealed"
   val Empty = "empty"
 
-  // The number of directories that are listed at the same time, because object stores respond slowly.
-  private val FoldersAtATime = 16
-
   /**
    * Returns the hashes that the files of a table may have, starting with the stated hash. In the Hive layout, only the rows
    * prove which hash was used. Hive 3 and some clients state version 2 for tables whose files have version 1.
@@ -82,16 +77,11 @@ object PartitionFiles {
       val (files, folders) = content(new Path(table.location))
       val described = BucketDescriptor.of(table.bucketSpec).bucketSpec
       Seq(PartitionFiles(None, table.location.toString, Seal.parse(table.properties), described, files, folders))
-    } else atOnce(partitions) { partition =>
+    } else Compat.inParallel(partitions) { partition =>
       val (files, folders) = content(new Path(partition.location))
       PartitionFiles(Some(partition), partition.location, partition.seal, partition.described.flatMap(_.bucketSpec), files, folders)
     }
   }
-
-  /** Lists partitions in parallel, and keeps their order. If an error occurs, throws the original error instead of the thread pool's wrapper. */
-  def atOnce[T](partitions: Seq[StoredPartition])(list: StoredPartition => T): Seq[T] =
-    try ThreadUtils.parmap(partitions, "bucketing-list", FoldersAtATime)(list)
-    catch { case error: SparkException if error.getCause != null => throw error.getCause }
 
   /** Returns the data files in a directory, and the names of subdirectories whose files Spark would also read. */
   def children(folder: Path, conf: Configuration): (Seq[FileStatus], Seq[String]) = {

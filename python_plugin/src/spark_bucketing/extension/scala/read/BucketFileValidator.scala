@@ -8,9 +8,8 @@ import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
-import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation, PartitionedFile}
+import org.apache.spark.sql.execution.datasources.{FilePartition, HadoopFsRelation, PartitionedFile}
 import org.apache.spark.sql.types.{DateType, StructType}
-import org.apache.spark.util.SerializableConfiguration
 
 /**
  * The result of validating a file against a bucket spec.
@@ -33,38 +32,19 @@ class BucketFileValidator(relation: HadoopFsRelation, table: String, specs: Seq[
   /** Returns one sequence for each file, which contains one result for each spec. Files and specs have the order of the arguments. */
   def of(files: Seq[FileStatus]): Seq[Seq[FileValidation]] = if (files.isEmpty) Nil else {
     val session = relation.sparkSession
-    val conf = session.sessionState.newHadoopConfWithOptions(relation.options)
-    val batches = relation.fileFormat.supportBatch(session, schema)
-    val open = relation.fileFormat.buildReaderWithPartitionValues(
-      session, relation.dataSchema, new StructType, schema, Nil,
-      relation.options + (FileFormat.OPTION_RETURNING_BATCH -> batches.toString), conf)
-    val asPlanned = new FileChangeGuard(table, session.sparkContext.broadcast(new SerializableConfiguration(conf)))
+    val open = BucketScan.reader(relation, table, new StructType, schema, Nil, relation.fileFormat.supportBatch(session, schema))
     val (wanted, read) = (specs, schema)
-    val tasks = grouped(files.zipWithIndex.map { case (file, i) => i -> partitioned(file) })
+    // Small files share a task.
+    val tasks = FilePartition.getFilePartitions(session, files.map(partitioned), session.sessionState.conf.filesMaxPartitionBytes)
     session.sparkContext.setJobDescription(s"Validate the buckets of ${files.length} files of table $table")
-    val found = try session.sparkContext.parallelize(tasks, tasks.length).flatMap(identity).map { case (i, file) =>
-      asPlanned.check(file)
-      i -> BucketFileValidator.validate(BucketFiles.nameOf(file), BucketScan.rows(open(file)), wanted, read)
-    }.collect() finally session.sparkContext.setJobDescription(null)
-    found.sortBy(_._1).map(_._2).toSeq
+    try session.sparkContext.parallelize(tasks, tasks.length).flatMap(_.files).map { file =>
+      BucketFileValidator.validate(BucketFiles.nameOf(file), BucketScan.rows(open(file)), wanted, read)
+    }.collect().toSeq finally session.sparkContext.setJobDescription(null)
   }
 
   private def partitioned(file: FileStatus): PartitionedFile =
     PartitionedFile(InternalRow.empty, SparkPath.fromFileStatus(file), 0, file.getLen, Array.empty, file.getModificationTime,
       file.getLen)
-
-  /** Groups files into tasks, so that small files share a task. */
-  private def grouped[T](files: Seq[(T, PartitionedFile)]): Seq[Seq[(T, PartitionedFile)]] = {
-    val conf = relation.sparkSession.sessionState.conf
-    val most = conf.filesMaxPartitionBytes
-    var (task, bytes) = (-1, most)
-    files.map { case entry @ (_, file) =>
-      val cost = file.length + conf.filesOpenCostInBytes
-      if (bytes + cost > most) { task += 1; bytes = 0 }
-      bytes += cost
-      task -> entry
-    }.groupBy(_._1).toSeq.sortBy(_._1).map(_._2.map(_._2))
-  }
 }
 
 private object BucketFileValidator {

@@ -3,6 +3,8 @@ package read
 
 import org.apache.spark.sql.catalyst.expressions.{InputFileBlockLength, InputFileBlockStart, InputFileName, SortOrder}
 import org.apache.spark.sql.execution.{SortExec, SparkPlan}
+import org.apache.spark.sql.execution.aggregate.SortAggregateExec
+import org.apache.spark.sql.types.StringType
 
 /**
  * Replaces a sort with a merge. A scan merges the sorted files of each bucket while it reads them, and a bucket union merges
@@ -41,4 +43,24 @@ object BucketMerges {
     case _: InputFileName | _: InputFileBlockStart | _: InputFileBlockLength => true
     case _ => false
   }))
+}
+
+/**
+ * Adds a sort below each sort aggregate whose buffer has strings with a collation. Without generated code, Spark does not copy
+ * such a string into the buffer, so the string changes when the input reuses its row. A sort does not reuse its rows.
+ */
+object CollatedAggregates {
+
+  def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
+    case aggregate: SortAggregateExec if aggregate.groupingExpressions.nonEmpty && isCollated(aggregate) => aggregate.child match {
+      case _: SortExec => aggregate
+      case child => aggregate.withNewChildren(Seq(SortExec(aggregate.requiredChildOrdering.head, global = false, child)))
+    }
+  }
+
+  private def isCollated(aggregate: SortAggregateExec): Boolean =
+    aggregate.aggregateExpressions.flatMap(_.aggregateFunction.aggBufferAttributes).exists(_.dataType match {
+      case string: StringType => string != StringType
+      case _ => false
+    })
 }

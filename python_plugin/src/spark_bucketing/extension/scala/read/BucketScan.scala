@@ -5,18 +5,21 @@ import java.time.Instant
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.hadoop.conf.Configuration
+
 import org.apache.spark.SparkException
-import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.bucketing.compat.{Compat, NotByOneTask, ScanFiles, StockScan}
 import org.apache.spark.sql.bucketing.hash.{BucketCounts, BucketHash}
-import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
 import org.apache.spark.sql.bucketing.metadata.BucketFiles
+import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.sources.Filter
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
 
@@ -209,8 +212,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   private def mergedFiles(files: IndexedSeq[Seq[PartitionedFile]]): RDD[InternalRow] = {
     val single = scanned(files.flatten.map(Seq(_))).mapPartitions(BucketScan.rows)
     val first = files.scanLeft(0)(_ + _.length)
-    val from = files.indices.map(i => files(i).indices.map(j => (0, first(i) + j)))
-    new CombinedPartitionsRDD(sparkContext, Seq(single), from, outputOrdering, output)
+    new CombinedPartitionsRDD(single, files.indices.map(i => files(i).indices.map(first(i) + _)), outputOrdering, output)
   }
 
   override protected def doExecute(): RDD[InternalRow] =
@@ -225,27 +227,38 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
       }
     }
 
-  private def reader: PartitionedFile => Iterator[InternalRow] = {
-    val conf = relation.sparkSession.sessionState.newHadoopConfWithOptions(relation.options)
-    val open = relation.fileFormat.buildReaderWithPartitionValues(
-      sparkSession = relation.sparkSession,
-      dataSchema = relation.dataSchema,
-      partitionSchema = relation.partitionSchema,
-      requiredSchema = requiredSchema,
-      filters = pushedDownFilters,
-      options = relation.options + (FileFormat.OPTION_RETURNING_BATCH -> batches.toString),
-      hadoopConf = conf)
-    val asPlanned = new FileChangeGuard(read.of.table, sparkContext.broadcast(new SerializableConfiguration(conf)))
-    file => { asPlanned.check(file); open(file) }
-  }
+  private def reader: PartitionedFile => Iterator[InternalRow] =
+    BucketScan.reader(relation, read.of.table, relation.partitionSchema, requiredSchema, pushedDownFilters, batches)
 }
 
-/** Checks that a file has not changed since it was listed, because the seal does not cover a new file with the same name. */
-private[bucketing] class FileChangeGuard(table: String, conf: Broadcast[SerializableConfiguration]) extends Serializable {
+object BucketScan {
 
-  def check(file: PartitionedFile): Unit = {
+  /** The default size of a Parquet row group in bytes, which memory estimates use as the upper limit. */
+  private val RowGroup = 128L * 1024 * 1024
+
+  /**
+   * Returns a function that reads files, and fails if a file has changed since it was listed.
+   *
+   * @param table the name of the table
+   * @param batches whether the function returns columnar batches
+   */
+  def reader(relation: HadoopFsRelation, table: String, partitionSchema: StructType, schema: StructType, filters: Seq[Filter], batches: Boolean)
+      : PartitionedFile => Iterator[InternalRow] = {
+    val session = relation.sparkSession
+    val conf = session.sessionState.newHadoopConfWithOptions(relation.options)
+    val open = relation.fileFormat.buildReaderWithPartitionValues(session, relation.dataSchema, partitionSchema, schema, filters,
+      relation.options + (FileFormat.OPTION_RETURNING_BATCH -> batches.toString), conf)
+    val shared = session.sparkContext.broadcast(new SerializableConfiguration(conf))
+    file => {
+      checkUnchanged(file, table, shared.value.value)
+      open(file)
+    }
+  }
+
+  /** Checks that a file has not changed since it was listed, because the seal does not cover a new file with the same name. */
+  private def checkUnchanged(file: PartitionedFile, table: String, conf: Configuration): Unit = {
     val path = file.toPath
-    val found = path.getFileSystem(conf.value.value).getFileStatus(path)
+    val found = path.getFileSystem(conf).getFileStatus(path)
     if (found.getLen != file.fileSize || !isSameTime(found.getModificationTime, file.modificationTime)) throw new SparkException(
       Compat.message(s"A file of table $table was replaced while the query ran.",
         s"$path with ${found.getLen} bytes, modified at ${Instant.ofEpochMilli(found.getModificationTime)}",
@@ -256,12 +269,6 @@ private[bucketing] class FileChangeGuard(table: String, conf: Broadcast[Serializ
   // Some object stores return milliseconds in a listing, but whole seconds for a single file.
   private def isSameTime(one: Long, other: Long): Boolean =
     one == other || (one % 1000 == 0 || other % 1000 == 0) && one / 1000 == other / 1000
-}
-
-object BucketScan {
-
-  /** The default size of a Parquet row group in bytes, which memory estimates use as the upper limit. */
-  private val RowGroup = 128L * 1024 * 1024
 
   /** Converts the output of a file reader, which may be columnar batches, to rows. */
   def rows(found: Iterator[InternalRow]): Iterator[InternalRow] = found.asInstanceOf[Iterator[AnyRef]].flatMap {

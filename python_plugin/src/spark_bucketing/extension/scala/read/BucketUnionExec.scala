@@ -1,7 +1,7 @@
 package org.apache.spark.sql.bucketing
 package read
 
-import org.apache.spark.rdd.RDD
+import org.apache.spark.rdd.{RDD, UnionRDD}
 import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -44,8 +44,7 @@ case class BucketUnionExec(children: Seq[SparkPlan], merged: Boolean = false) ex
     val inputs = children.map(_.execute())
     val n = outputPartitioning.numPartitions
     require(inputs.forall(_.getNumPartitions == n), s"Expected $n partitions in each input of a bucket union")
-    val from = (0 until n).map(i => inputs.indices.map(_ -> i))
-    new CombinedPartitionsRDD(sparkContext, inputs, from, outputOrdering, output)
+    new CombinedPartitionsRDD(new UnionRDD(sparkContext, inputs), (0 until n).map(i => inputs.indices.map(_ * n + i)), outputOrdering, output)
   }
 
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): BucketUnionExec =

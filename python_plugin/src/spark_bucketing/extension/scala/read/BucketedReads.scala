@@ -2,9 +2,8 @@ package org.apache.spark.sql.bucketing
 package read
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.bucketing.hash.BucketHash
-import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
 import org.apache.spark.sql.bucketing.metadata.BucketFiles
+import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
 import org.apache.spark.sql.catalyst.expressions.{EqualTo, SortOrder, SparkPartitionID}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SortExec, SparkPlan}

@@ -3,58 +3,49 @@ package read
 
 import java.util.PriorityQueue
 
-import org.apache.spark.{Dependency, NarrowDependency, Partition, SparkContext, TaskContext}
+import org.apache.spark.{Dependency, NarrowDependency, Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, RowOrdering, SortOrder}
 
 /**
- * A partition that combines partitions of the parent RDDs.
+ * A partition that combines partitions of the input.
  *
- * @param of pairs of a parent's index and one of its partitions
+ * @param of partitions of the input
  */
-case class CombinedPartition(index: Int, of: Seq[(Int, Partition)]) extends Partition
+case class CombinedPartition(index: Int, of: Seq[Partition]) extends Partition
 
 /**
- * Combines partitions of the parent RDDs without a shuffle. The RDD concatenates the partitions, or merges them by their ordering.
+ * Combines partitions of the input without a shuffle. The RDD concatenates the partitions, or merges them by their ordering.
  *
- * @param from for each partition, pairs of a parent's index and the index of one of its partitions
+ * @param from for each partition, the indices of partitions of the input
  * @param order sort order for merging the partitions, or empty to concatenate them
  */
-class CombinedPartitionsRDD(
-    context: SparkContext,
-    private var parents: Seq[RDD[InternalRow]],
-    from: IndexedSeq[Seq[(Int, Int)]],
-    order: Seq[SortOrder],
-    columns: Seq[Attribute])
-    extends RDD[InternalRow](context, Nil) {
+class CombinedPartitionsRDD(private var input: RDD[InternalRow], from: IndexedSeq[Seq[Int]], order: Seq[SortOrder], columns: Seq[Attribute])
+    extends RDD[InternalRow](input.context, Nil) {
 
   // In Spark 3.5, the ordering may be a lazy sequence, which is not serializable.
   private val mergedBy = order.toIndexedSeq
 
-  override def getDependencies: Seq[Dependency[_]] = parents.zipWithIndex.map { case (rdd, parent) =>
-    new NarrowDependency(rdd) {
-      override def getParents(partition: Int): Seq[Int] = from(partition).collect { case (`parent`, i) => i }
-    }
-  }
+  override def getDependencies: Seq[Dependency[_]] = Seq(new NarrowDependency(input) {
+    override def getParents(partition: Int): Seq[Int] = from(partition)
+  })
 
-  override protected def getPartitions: Array[Partition] = from.zipWithIndex.map { case (pairs, i) =>
-    CombinedPartition(i, pairs.map { case (parent, partition) => parent -> parents(parent).partitions(partition) }): Partition
-  }.toArray
+  override protected def getPartitions: Array[Partition] =
+    from.indices.map(i => CombinedPartition(i, from(i).map(input.partitions(_))): Partition).toArray
 
   override def getPreferredLocations(partition: Partition): Seq[String] =
-    partition.asInstanceOf[CombinedPartition].of.flatMap { case (parent, of) => parents(parent).preferredLocations(of) }.distinct
+    partition.asInstanceOf[CombinedPartition].of.flatMap(input.preferredLocations).distinct
 
   override def compute(partition: Partition, task: TaskContext): Iterator[InternalRow] = {
     val pieces = partition.asInstanceOf[CombinedPartition].of
-    def open(piece: (Int, Partition)): Iterator[InternalRow] = parents(piece._1).iterator(piece._2, task)
-    if (mergedBy.isEmpty || pieces.length < 2) pieces.iterator.flatMap(open)
-    else new MergedRowIterator(pieces.map(open), RowOrdering.create(mergedBy, columns))
+    if (mergedBy.isEmpty || pieces.length < 2) pieces.iterator.flatMap(input.iterator(_, task))
+    else new MergedRowIterator(pieces.map(input.iterator(_, task)), RowOrdering.create(mergedBy, columns))
   }
 
   override def clearDependencies(): Unit = {
     super.clearDependencies()
-    parents = null
+    input = null
   }
 }
 

@@ -13,8 +13,9 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.metadata.{FileStatistics, Replacement, TableFiles}
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{And, AttributeReference, BoundReference, Expression, Literal, Predicate}
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.command.DDLUtils
 import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionDirectory}
@@ -37,7 +38,7 @@ object CurrentReads {
   private def current(scan: FileSourceScanExec, table: CatalogTable): FileSourceScanExec = {
     val session = scan.relation.sparkSession
     val prunes = FileStatistics.isKept(table.properties) && scan.dataFilters.nonEmpty && SealedSpecs.otherColumns(scan.relation).isEmpty
-    val map = if (prunes) FileStatistics.read(session, new Path(table.location), table.partitionColumnNames.size) else None
+    val map = if (prunes) FileStatistics.read(session, table) else None
     val files = CurrentFiles(scan.relation.location)(session, table, map)
     BucketAwareScan.like(scan, scan.copy(relation = scan.relation.copy(location = files)(session)))
   }
@@ -128,7 +129,8 @@ object CurrentFiles {
     older match {
       case None =>
         records.foreach(_.checkRestored(found))
-        without(listed, records.flatMap(_.hidden).toSet, names)
+        val gone = records.flatMap(_.hidden).toSet
+        only(listed)(file => !gone(names.nameOf(file.getPath)))
       case Some(last) if attempts > 0 =>
         // From now on, file listings in this query and in this session reflect this replacement.
         index.refresh()
@@ -165,13 +167,41 @@ object CurrentFiles {
    * none, if later replacements have removed them, or if the query selects other partitions. In these cases, the
    * session must have listed the files after the replacement.
    */
-  private def isShownByFiles(last: Replacement): Boolean = last.added.nonEmpty && !isOld(last)
-
-  private def without(listed: Seq[PartitionDirectory], gone: Set[String], names: TableFiles): Seq[PartitionDirectory] =
-    only(listed)(file => !gone(names.nameOf(file.getPath)))
-
-  private def isOld(of: Replacement): Boolean = of.done.exists(time => math.abs(System.currentTimeMillis - time) > Recent)
+  private def isShownByFiles(last: Replacement): Boolean =
+    last.added.nonEmpty && !last.done.exists(time => math.abs(System.currentTimeMillis - time) > Recent)
 
   def only(listed: Seq[PartitionDirectory])(keep: FileStatus => Boolean): Seq[PartitionDirectory] =
     listed.map(directory => directory.copy(files = directory.files.filter(file => keep(file.fileStatus)))).filter(_.files.nonEmpty)
+}
+
+/**
+ * An index of given files, which lists nothing.
+ *
+ * @param rootPaths the location of the table
+ * @param directories the files by partition
+ */
+class FixedFiles(override val rootPaths: Seq[Path], override val partitionSchema: StructType, directories: => Seq[PartitionDirectory]) extends FileIndex {
+
+  private lazy val known = directories
+
+  override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
+    val isSelected = FixedFiles.predicate(partitionSchema, partitionFilters)
+    known.filter(directory => isSelected(directory.values))
+  }
+
+  override def inputFiles: Array[String] = known.flatMap(_.files.map(_.getPath.toString)).toArray
+  override def refresh(): Unit = ()
+  override def sizeInBytes: Long = known.flatMap(_.files.map(_.getLen)).sum
+}
+
+object FixedFiles {
+
+  /** Returns a predicate on partition values from conditions on partition columns. */
+  def predicate(partition: StructType, conditions: Seq[Expression]): InternalRow => Boolean = {
+    val bound = Predicate.createInterpreted(conditions.reduceOption(And).getOrElse(Literal.TrueLiteral).transform { case column: AttributeReference =>
+      val at = partition.indexWhere(_.name.equalsIgnoreCase(column.name))
+      BoundReference(at, partition(at).dataType, nullable = true)
+    })
+    bound.eval(_)
+  }
 }

@@ -4,13 +4,13 @@ package read
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
-import org.apache.spark.sql.bucketing.metadata.{ColumnStats, FileStatistics, FileStats, Replacement, TableNameFunction}
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.catalyst.{InternalRow, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
-import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LocalRelation, LogicalPlan, Statistics}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types._
@@ -51,11 +51,10 @@ case class FileStatisticsColumns(table: CatalogTable) {
 
   private val structs = Seq("partition" -> partition, "implicit_partition" -> implicitPartition, "lower" -> organized, "upper" -> organized).filter(_._2.nonEmpty)
 
-  def attributes: Seq[Attribute] =
+  def attributes: Seq[Attribute] = PartitionSpecs.attributes(
     Seq(("file", StringType, false), ("path", StringType, false), ("bytes", LongType, false), ("modified", TimestampType, false))
-      .++(structs.map { case (name, columns) => (name, columns, true) })
-      .++(Seq(("nulls", LongType, true), ("rows", LongType, true), ("checksum", DecimalType(38, 0), true)))
-      .map { case (name, dataType, nullable) => AttributeReference(name, dataType, nullable)() }
+      ++ structs.map { case (name, columns) => (name, columns, true) }
+      ++ Seq(("nulls", LongType, true), ("rows", LongType, true), ("checksum", DecimalType(38, 0), true)): _*)
 }
 
 /**
@@ -67,23 +66,21 @@ case class FileStatisticsRelation(table: TableIdentifier, output: Seq[Attribute]
   override def computeStats(): Statistics = Statistics(conf.defaultSizeInBytes)
 }
 
-object PlanFileStatistics {
+case class PlanFileStatistics(session: SparkSession) extends SparkStrategy {
   // Stores the rows in the logical plan, from which adaptive execution plans again.
   private val Rows = TreeNodeTag[Seq[InternalRow]]("bucketing.listed_files")
-}
 
-case class PlanFileStatistics(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case of: FileStatisticsRelation =>
-      val found = of.getTagValue(PlanFileStatistics.Rows).getOrElse(rows(Compat.catalog(session).getTableMetadata(of.table)))
-      of.setTagValue(PlanFileStatistics.Rows, found)
-      SparkVersion.knownRows(of.output, found) :: Nil
+      val found = of.getTagValue(Rows).getOrElse(rows(Compat.catalog(session).getTableMetadata(of.table)))
+      of.setTagValue(Rows, found)
+      planLater(LocalRelation(of.output, found)) :: Nil
     case _ => Nil
   }
 
   private def rows(table: CatalogTable): Seq[InternalRow] = {
     val (columns, depth) = (FileStatisticsColumns(table), table.partitionColumnNames.size)
-    val map = FileStatistics.read(session, new Path(table.location), depth)
+    val map = FileStatistics.read(session, table)
     for {
       directory <- CurrentFiles.now(session, table)
       file <- directory.files.map(_.fileStatus)

@@ -33,10 +33,7 @@ object PerQueryCache {
   /** Removes the answers for another query from the relations of a plan, which have copied them with the relations of that query. */
   def forget(plan: LogicalPlan): Unit = plan.foreach(_.unsetTagValue(Known))
 
-  def apply[T](question: Any)(ask: => T): T = Option(answered.get) match {
-    case Some(answers) => answers.getOrElseUpdate(question, ask).asInstanceOf[T]
-    case None => ask
-  }
+  def apply[T](question: Any)(ask: => T): T = Option(answered.get).fold(ask)(_.getOrElseUpdate(question, ask).asInstanceOf[T])
 
   /**
    * Returns filters in a form that can be part of a cache key. The result has no expression ids, because they differ

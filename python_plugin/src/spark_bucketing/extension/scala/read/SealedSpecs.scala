@@ -7,12 +7,15 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.bucketing.FallbackReason._
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.{BucketCounts, BucketHash}
-import org.apache.spark.sql.bucketing.FallbackReason._
 import org.apache.spark.sql.bucketing.metadata._
-import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, HiveTableRelation}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.command.DDLUtils
 import org.apache.spark.sql.execution.datasources.{FileIndex, HadoopFsRelation, LogicalRelation, PartitioningUtils}
@@ -96,14 +99,16 @@ object SealedSpecs {
 
   private def hiveLayout(
       scan: FileSourceScanExec, relation: LogicalRelation, cached: CatalogTable,
-      files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] =
+      files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] = {
+    def read(table: CatalogTable) = table.bucketSpec.map(buckets(scan, table, _, files))
     relation.getTagValue(CaptureTables.AsAnalyzed) match {
       // If a DataFrame or a cached query was analyzed before the table was sealed, its metadata has no seal yet.
-      case Some(noted) => hiveLayout(scan, noted, files).map { read =>
-        if (isProven(noted, read, files)) read else hiveLayout(scan, current(scan, cached), files).getOrElse(read)
+      case Some(noted) => read(noted).map { found =>
+        if (isProven(noted, found, files)) found else read(current(scan, cached)).getOrElse(found)
       }
-      case None => hiveLayout(scan, current(scan, cached), files)
+      case None => read(current(scan, cached))
     }
+  }
 
   /**
    * Returns whether the captured metadata is current. The seals of partitions always come from the metastore. For an
@@ -111,11 +116,6 @@ object SealedSpecs {
    */
   private def isProven(table: CatalogTable, read: Either[FallbackReason, BucketRead], files: LazyFileListing): Boolean =
     read.exists(found => table.partitionColumnNames.nonEmpty || found.folders.objectionTo(files.listing, found.of.hash).isEmpty)
-
-  private def hiveLayout(
-      scan: FileSourceScanExec, table: CatalogTable, files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] = for {
-    spec <- table.bucketSpec
-  } yield buckets(scan, table, spec, files)
 
   /** Returns how to read a sealed table in the Spark layout. Stock Spark reads unsealed tables with the table's bucket spec. */
   private def sparkLayout(
@@ -162,8 +162,8 @@ object SealedSpecs {
   /** Returns the seals in the metastore of the selected partitions, by directory. */
   def seals(session: SparkSession, table: CatalogTable, filters: Seq[Expression]): Map[String, Seal] = {
     val conf = Compat.hadoopConf(session)
-    def partitions = Compat.externalCatalog(session).listPartitionsByFilter(table.database, table.identifier.table, filters, SQLConf.get.sessionLocalTimeZone)
-    val stored = if (table.partitionColumnNames.isEmpty) Seq(table.location -> table.properties) else partitions.map(of => of.location -> of.parameters)
+    val stored = if (table.partitionColumnNames.isEmpty) Seq(table.location -> table.properties)
+      else Compat.partitionsBy(session, table, filters).map(of => of.location -> of.parameters)
     stored.flatMap { case (location, properties) =>
       Seal.parse(properties).flatMap(_.toOption).map(BucketFiles.folderOf(new Path(location), conf) -> _)
     }.toMap
@@ -171,7 +171,7 @@ object SealedSpecs {
 
   private def hadoopConf(session: SparkSession): Configuration = PerQueryCache("hadoop conf")(Compat.hadoopConf(session))
 
-  /** Returns the partitions that the query selects, with one metastore call. Dynamic pruning may exclude some of them later. */
+  /** Returns the partitions that the query selects. Dynamic pruning may exclude some of them later. */
   private def partitions(scan: FileSourceScanExec, table: CatalogTable, hashes: Seq[BucketHash]): Seq[Part] = {
     val session = scan.relation.sparkSession
     val filters = PerQueryCache.known(scan.partitionFilters).filter(_.deterministic)
@@ -179,12 +179,10 @@ object SealedSpecs {
       val conf = hadoopConf(session)
       val known = mutable.Map.empty[SealedSpec, Boolean]
       def fits(spec: SealedSpec) = known.getOrElseUpdate(spec, spec.fits(scan.relation.dataSchema))
-      Compat.externalCatalog(session)
-        .listPartitionsByFilter(table.database, table.identifier.table, filters, SQLConf.get.sessionLocalTimeZone)
-        .map { partition =>
-          val name = PartitioningUtils.getPathFragment(partition.spec, table.partitionSchema)
-          Part(name, BucketFiles.folderOf(new Path(partition.location), conf), sealOf(partition.parameters, hashes, fits))
-        }
+      Compat.partitionsBy(session, table, filters).map { partition =>
+        val name = PartitioningUtils.getPathFragment(partition.spec, table.partitionSchema)
+        Part(name, BucketFiles.folderOf(new Path(partition.location), conf), sealOf(partition.parameters, hashes, fits))
+      }
     }
   }
 
@@ -266,5 +264,22 @@ object SealedSpecs {
     case string: StringType => string == StringType
     case _: NumericType | BooleanType | DateType => true
     case _ => false
+  }
+}
+
+/**
+ * Captures the metadata of tables in the Hive layout during analysis, which avoids a second metastore call. Later, Spark
+ * replaces their relations with cached relations. Cached relations may be older than a seal of another session.
+ */
+object CaptureTables extends Rule[LogicalPlan] {
+
+  val AsAnalyzed: TreeNodeTag[CatalogTable] = TreeNodeTag("bucketing.as_analyzed")
+
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan.foreach {
+      case relation: HiveTableRelation => relation.setTagValue(AsAnalyzed, relation.tableMeta)
+      case _ =>
+    }
+    plan
   }
 }

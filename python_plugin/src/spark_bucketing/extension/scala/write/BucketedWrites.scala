@@ -4,7 +4,7 @@ package write
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.hash.{BucketHash, HiveBucketHash}
+import org.apache.spark.sql.bucketing.hash.HiveBucketHash
 import org.apache.spark.sql.bucketing.metadata.BucketValidation
 import org.apache.spark.sql.bucketing.read.CurrentReads
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeRef
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.command.{CreateDataSourceTableAsSelectCommand, DDLUtils}
-import org.apache.spark.sql.execution.datasources.{BucketingUtils, V1WriteCommand, WriteFiles}
+import org.apache.spark.sql.execution.datasources.{V1WriteCommand, WriteFiles}
 import org.apache.spark.sql.internal.SQLConf
 
 /**

@@ -5,7 +5,7 @@ import scala.annotation.tailrec
 import scala.util.Try
 import scala.util.control.NonFatal
 
-import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
+import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{AnalysisException, SparkSession}
@@ -13,11 +13,11 @@ import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.metadata.{BucketFiles, Replacement, TableFiles}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
-import org.apache.spark.util.ThreadUtils
 
 /** Replaces files of a table. See docs/explanation/recovery.md. */
 class FileReplacement(session: SparkSession, table: CatalogTable) extends Logging {
 
+  private val PauseMillis = 50L
   private val conf = Compat.hadoopConf(session)
   private val location = new Path(table.location)
   private val fs = location.getFileSystem(conf)
@@ -25,14 +25,15 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private val files = TableFiles(fs.makeQualified(location))
 
-  /** Returns the directory for the new files and the record of a replacement. A later replacement deletes it after a crash. */
-  def newFolder(): Path = Replacement.newFolder(location, fs)
-
-  /** Deletes the directory of a replacement that has no record. */
-  def discard(folder: Path): Unit = Replacement.discard(folder, fs)
-
-  /** Returns the path of a file in a table without partitions. */
-  def pathInTable(name: String): Path = fs.makeQualified(new Path(location, name))
+  /** Runs a replacement with a directory for its new files and its record. A later replacement deletes the directory after a crash. */
+  def inNewFolder[A](run: Path => A): A = {
+    val folder = Replacement.newFolder(location, fs)
+    try run(folder) catch {
+      case error: Throwable =>
+        Replacement.discard(folder, fs)
+        throw error
+    }
+  }
 
   /** Returns the last committed replacement. */
   def last: Option[Path] = Replacement.records(location, conf).filter(_.isCommitted).lastOption.map(_.folder)
@@ -65,14 +66,16 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     checkUnchanged(going)
     val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
     checkSeparate((going.map(_.getPath.getParent) ++ coming.map(_.to.getParent)).toSet)
-    val started = begin(folder, going, coming, created)
+    val started = Replacement(folder, coming.map(move => files.nameOf(move.to)).toSet, going.map(file => files.nameOf(file.getPath)).toSet, created,
+      isCommitted = false, done = None)
+    Replacement.begin(fs, started)
     val written = try {
       checkAlone(started, seen)
-      val strays = together(created.map(defaultLocation))(dataFiles)
+      val strays = Compat.inParallel(created.map(defaultLocation))(dataFiles)
       if (!overwrites) checkEmpty(created.zip(strays))
-      together(strays.flatten)(file => fs.delete(file.getPath, false))
+      Compat.inParallel(strays.flatten)(file => fs.delete(file.getPath, false))
       moveIn(going, coming)
-      val written = together(coming)(move => fs.getFileStatus(move.to))
+      val written = Compat.inParallel(coming)(move => fs.getFileStatus(move.to))
       record(written)
       checkUnchanged(going)
       if (!Replacement.commit(started, fs)) throw changed("another statement has undone this replacement")
@@ -107,17 +110,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       "move the files away, or restore the partition with ALTER TABLE ... ADD PARTITION, and run it again; nothing has been replaced")
   }
 
-  /** Records the replacement before any file moves. */
-  private def begin(folder: Path, going: Seq[FileStatus], coming: Seq[Move], created: Seq[TablePartitionSpec]): Replacement =
-    Replacement.begin(fs, Replacement(folder, coming.map(move => files.nameOf(move.to)).toSet,
-      going.map(file => files.nameOf(file.getPath)).toSet, created, isCommitted = false, done = None))
-
   /**
    * Moves the new files into the table. Readers with the extension still ignore them. Partitions without old files are created after their files exist,
    * because another statement may drop an empty partition.
    */
   private def moveIn(going: Seq[FileStatus], coming: Seq[Move]): Unit = {
-    together(coming)(move => rename(move.from, move.to))
+    Compat.inParallel(coming)(move => rename(move.from, move.to))
     val full = going.map(_.getPath.getParent).toSet
     create(coming.filterNot(move => full(move.to.getParent)).flatMap(_.partition).distinct.map(spec => spec -> folderOf(spec)))
   }
@@ -148,7 +146,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       if (others.exists(hasCrashed)) recover()
       else if (others.nonEmpty) {
         if (isFirst) logInfo(s"Waiting for another statement that replaces files of ${table.identifier.quotedString}.")
-        Thread.sleep(FileReplacement.PauseMillis)
+        Thread.sleep(PauseMillis)
         await(isFirst = false)
       }
     }
@@ -163,7 +161,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /** Deletes the new files of a replacement, so that the table keeps the old files. Does nothing if it is already committed. */
   private def undo(started: Replacement): Unit = if (Replacement.undo(started, fs)) {
-    together(pathsOf(started.added))(fs.delete(_, false))
+    Compat.inParallel(pathsOf(started.added))(fs.delete(_, false))
     dropEmpty(started.created.map(defaultLocation))
     Replacement.finish(started, fs)
     Compat.refresh(session, table.identifier)
@@ -175,14 +173,14 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    */
   private def complete(committed: Replacement): Unit = {
     val removed = pathsOf(committed.removed)
-    committed.checkRestored(together(removed.map(_.getParent).distinct)(children).flatten.map(file => files.nameOf(file.getPath)).toSet)
-    together(removed)(fs.delete(_, false))
+    committed.checkRestored(Compat.inParallel(removed.map(_.getParent).distinct)(children).flatten.map(file => files.nameOf(file.getPath)).toSet)
+    Compat.inParallel(removed)(fs.delete(_, false))
     dropEmpty(removed.map(_.getParent).distinct)
     Replacement.finish(committed, fs)
     val before = Replacement.records(location, conf).filter(_.folder.getName < committed.folder.getName)
     // Another run may commit its replacement at this moment.
     val undone = before.filterNot(_.isCommitted).filter(Replacement.undo(_, fs))
-    together(pathsOf(undone.flatMap(_.added).toSet))(fs.delete(_, false))
+    Compat.inParallel(pathsOf(undone.flatMap(_.added).toSet))(fs.delete(_, false))
     Replacement.folders(location, fs).filter(_.getName < committed.folder.getName).foreach(fs.delete(_, true))
     Compat.updateStatistics(session, table)
     Compat.refresh(session, table.identifier)
@@ -200,17 +198,19 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }
 
   /** Returns the move of a new file into a partition, or into a table without partitions, under a name that no file has had yet. */
-  def moveTo(file: Path, spec: TablePartitionSpec, name: String): Move = if (spec.isEmpty) Move(file, pathInTable(name), None, isNewPartition = false) else {
-    val folder = known.get(spec)
-    checkMovable(folder.toSeq)
-    Move(file, fs.makeQualified(new Path(folder.getOrElse(defaultLocation(spec)), name)), Some(spec), folder.isEmpty)
-  }
+  def moveTo(file: Path, spec: TablePartitionSpec, name: String): Move =
+    if (spec.isEmpty) Move(file, fs.makeQualified(new Path(location, name)), None, isNewPartition = false)
+    else {
+      val folder = known.get(spec)
+      checkMovable(folder.toSeq)
+      Move(file, fs.makeQualified(new Path(folder.getOrElse(defaultLocation(spec)), name)), Some(spec), folder.isEmpty)
+    }
 
   /** Returns the files of the selected partitions, or of a table without partitions. */
   def filesOf(selected: TablePartitionSpec => Boolean): Seq[FileStatus] = if (table.partitionColumnNames.isEmpty) dataFiles(location) else {
     val folders = known.collect { case (spec, folder) if selected(spec) => folder }.toSeq.distinct
     checkMovable(folders)
-    together(folders)(dataFiles).flatten
+    Compat.inParallel(folders)(dataFiles).flatten
   }
 
   /** Checks that files can be renamed into these directories. */
@@ -235,15 +235,11 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     children(folder).flatMap(file => if (file.isDirectory) dataFiles(file.getPath) else Seq(file))
 
   private def checkUnchanged(files: Seq[FileStatus]): Unit = {
-    val now = together(files.map(_.getPath.getParent).distinct)(children).flatten.map(file => file.getPath.toUri.getPath -> file).toMap
+    val now = Compat.inParallel(files.map(_.getPath.getParent).distinct)(children).flatten.map(file => file.getPath.toUri.getPath -> file).toMap
     files.find { file =>
       !now.get(file.getPath.toUri.getPath).exists(found => found.getLen == file.getLen && found.getModificationTime == file.getModificationTime)
     }.foreach(file => throw changed(s"${file.getPath} was changed or deleted since it was read"))
   }
-
-  /** Runs an action on all elements in parallel, because storage calls are slow. Waits for all actions to end, even if one fails. */
-  private def together[A, B](all: Seq[A])(act: A => B): Seq[B] =
-    if (all.size < 2) all.map(act) else ThreadUtils.parmap(all, "replace-files", 16)(one => Try(act(one))).map(_.get)
 
   def changed(found: String, cause: Throwable = null) = new ConcurrentChange(
     message(found, "no other write to the same files at the same time", "run it again; nothing has been replaced"), cause)
@@ -274,14 +270,14 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    * time. Therefore, a directory is deleted only if it is empty, and a partition with files is created again.
    */
   private def dropEmpty(folders: Seq[Path]): Unit = {
-    val empty = folders.zip(together(folders)(children)).collect { case (folder, Seq()) => folder.toUri.getPath }.toSet
+    val empty = folders.zip(Compat.inParallel(folders)(children)).collect { case (folder, Seq()) => folder.toUri.getPath }.toSet
     val dropped = if (empty.isEmpty) Nil else partitions.filter { partition =>
       val folder = new Path(partition.location)
       empty(folder.toUri.getPath) && children(folder).isEmpty
     }
     if (dropped.nonEmpty) {
       catalog.dropPartitions(table.identifier, dropped.map(_.spec), ignoreIfNotExists = true, purge = false, retainData = true)
-      val used = together(dropped.map(partition => new Path(partition.location)))(folder => !deletesEmpty(folder))
+      val used = Compat.inParallel(dropped.map(partition => new Path(partition.location)))(folder => !deletesEmpty(folder))
       val kept = dropped.zip(used).collect { case (partition, true) => partition }
       if (kept.nonEmpty) catalog.createPartitions(table.identifier, kept, ignoreIfExists = true)
     }
@@ -293,8 +289,4 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private def children(folder: Path): Seq[FileStatus] =
     BucketFiles.children(folder, fs).filterNot(file => BucketFiles.isHidden(file.getPath.getName))
-}
-
-private object FileReplacement {
-  val PauseMillis = 50L
 }

@@ -51,7 +51,7 @@ class FileStatisticsWriter(session: SparkSession, table: CatalogTable) {
     InternalRow.fromSeq(Seq(UTF8String.fromString(FileStatistics.lastNames(status.getPath, columns.partition.size)), status.getLen, status.getModificationTime * 1000)
       ++ struct(columns.partition, values) ++ struct(columns.implicitPartition, file.implicitPartition)
       ++ struct(columns.organized, Seq(file.lower)) ++ struct(columns.organized, Seq(file.upper))
-      ++ Seq(if (columns.organized.isEmpty) null else file.nulls, file.rows, Decimal(BigDecimal(file.hashes), 38, 0)))
+      ++ Seq(if (columns.organized.isEmpty) null else file.nulls, file.sums.rows, Decimal(BigDecimal(file.sums.hashes), 38, 0)))
   }
 }
 

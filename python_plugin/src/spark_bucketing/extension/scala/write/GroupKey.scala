@@ -4,10 +4,10 @@ package write
 import org.apache.spark.sql.bucketing.metadata.FileStats
 import org.apache.spark.sql.bucketing.read.FileStatisticsColumns
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
-import org.apache.spark.sql.catalyst.expressions.{Cast, Literal}
-import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils}
+import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
+import org.apache.spark.sql.catalyst.expressions.{Cast, Empty2Null, EqualTo, Expression, If, Literal}
+import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils, TypeUtils}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
@@ -49,5 +49,36 @@ object GroupKey {
     }.toMap
   }
 
+  /** Returns a value of a partition column as it is read. Spark writes the empty string, NULL and the name of the directory of NULL into the same directory. */
+  def asRead(value: Expression): Expression = if (value.dataType != StringType) value
+    else If(EqualTo(value, Literal(ExternalCatalogUtils.DEFAULT_PARTITION_NAME)), Literal(null, StringType), Empty2Null(value))
+
   def copied(key: Seq[Any]): Seq[Any] = key.map(InternalRow.copyValue)
+}
+
+/** Compares values of the range column, which may be missing. */
+case class RangeOrder(dataType: Option[DataType]) {
+  @transient lazy val ordering: Ordering[Any] = dataType.map(TypeUtils.getInterpretedOrdering).orNull
+
+  /** Returns the number of boundaries that are not above the value. The boundaries are ascending. */
+  def search(boundaries: Array[Any], value: Any): Int = {
+    var (from, until) = (0, boundaries.length)
+    while (from < until) {
+      val middle = (from + until) >>> 1
+      if (ordering.lteq(boundaries(middle), value)) from = middle + 1 else until = middle
+    }
+    from
+  }
+
+  /** Returns the boundaries of so many parts of equal size, or of fewer parts if the values are not different enough. */
+  def quantiles(samples: Seq[Any], parts: Int): Array[Any] = {
+    val sorted = samples.toArray[Any].sorted(ordering)
+    distinct((1 until parts).filter(_ => sorted.nonEmpty).map(i => sorted((i.toLong * sorted.length / parts).toInt)))
+  }
+
+  /** Returns the different values in ascending order. */
+  def distinct(values: Seq[Any]): Array[Any] = {
+    val sorted = values.toArray[Any].sorted(ordering)
+    sorted.indices.filter(i => i == 0 || ordering.gt(sorted(i), sorted(i - 1))).map(sorted(_)).toArray
+  }
 }

@@ -46,7 +46,7 @@ class FileOpener private (factory: OutputWriterFactory, schema: StructType, conf
 
 object FileOpener {
   def apply(session: SparkSession, format: FileFormat, options: Map[String, String], schema: StructType): FileOpener = {
-    val job = Job.getInstance(Compat.hadoopConfWith(session, options))
+    val job = Job.getInstance(Compat.hadoopConf(session, options))
     job.setOutputKeyClass(classOf[Void])
     job.setOutputValueClass(classOf[InternalRow])
     FileOutputFormat.setOutputPath(job, new Path("unused"))
@@ -69,13 +69,10 @@ case class Slot(partition: Seq[Any], bytes: Double, limit: Long, bucket: Option[
  * A file that a statement has written.
  *
  * @param lower the minimum of the range column; null without values
- * @param kept the number of rows that are not new
- * @param keptHashes the sum of the hashes of these rows
  * @param hasOldDates whether some readers may return other dates than those written
  */
 case class NewFile(
-    slot: Int, path: String, rows: Long, hashes: BigInt, lower: Any, upper: Any, nulls: Long, implicitPartition: Seq[Any], kept: Long, keptHashes: BigInt,
-    hasOldDates: Boolean)
+    slot: Int, path: String, sums: FileSums, lower: Any, upper: Any, nulls: Long, implicitPartition: Seq[Any], hasOldDates: Boolean)
 
 /**
  * Positions of columns among the columns of a table.
@@ -111,7 +108,7 @@ class NewFiles(opener: FileOpener, of: FileColumns, types: Array[DataType], slot
         metrics.setBytesWritten(metrics.bytesWritten + opener.lengthOf(file.path))
       }
       written += file.done
-      metrics.setRecordsWritten(metrics.recordsWritten + file.done.rows)
+      metrics.setRecordsWritten(metrics.recordsWritten + file.sum.rows)
     }
     try {
       rows.foreach { row =>
@@ -137,9 +134,8 @@ class NewFiles(opener: FileOpener, of: FileColumns, types: Array[DataType], slot
     private val limit = slots(number).limit
     private val order = RangeOrder(of.range.map(types(_)))
     private var upper: Any = lower
-    private var (rows, kept) = (0L, 0L)
     private var hasOldDates = false
-    private val (hashes, keptHashes) = (new HashSum, new HashSum)
+    val sum = new FileSum
 
     private def groupOf(row: InternalRow): Seq[Any] = of.implicitPartition.map(at => row.get(at, types(at)))
     private def valueOf(row: InternalRow): Any = of.range.map(at => row.get(at, types(at))).orNull
@@ -147,24 +143,18 @@ class NewFiles(opener: FileOpener, of: FileColumns, types: Array[DataType], slot
     def takes(row: InternalRow): Boolean = row.getInt(slot) == number &&
       (of.implicitPartition.isEmpty || GroupKey.of(groupOf(row)) == GroupKey.of(group)) && {
         val value = valueOf(row)
-        (value == null) == (lower == null) && (rows < limit || of.range.nonEmpty && (value == null || order.ordering.equiv(value, upper)))
+        (value == null) == (lower == null) && (sum.rows < limit || of.range.nonEmpty && (value == null || order.ordering.equiv(value, upper)))
       }
 
     def write(row: InternalRow, data: InternalRow): Unit = {
       opener.storing(path)(writer.write(data))
-      rows += 1
-      val hash = row.getLong(slot + 1)
-      hashes.add(hash)
-      if (!row.getBoolean(slot + 2)) {
-        kept += 1
-        keptHashes.add(hash)
-      }
+      sum.add(row.getLong(slot + 1), isKept = !row.getBoolean(slot + 2))
       if (of.dates.nonEmpty) hasOldDates ||= of.dates.exists(SealedSpec.isBeforeGregorian(row, _))
       if (lower != null) upper = InternalRow.copyValue(valueOf(row))
     }
 
     def done: NewFile = NewFile(
-      number, path, rows, hashes.value, lower, upper, if (of.range.nonEmpty && lower == null) rows else 0, group, kept, keptHashes.value, hasOldDates)
+      number, path, sum.value, lower, upper, if (of.range.nonEmpty && lower == null) sum.rows else 0, group, hasOldDates)
   }
 }
 
@@ -176,4 +166,34 @@ class HashSum {
     low += hash & 0xffffffffL
   }
   def value: BigInt = (BigInt(high) << 32) + low
+}
+
+/** Row counts and sums of hashes of rows; `kept` counts the rows that the statement does not change. */
+case class FileSums(rows: Long, hashes: BigInt, kept: Long, keptHashes: BigInt) {
+  def +(other: FileSums): FileSums = FileSums(rows + other.rows, hashes + other.hashes, kept + other.kept, keptHashes + other.keptHashes)
+  def hasSameKept(other: FileSums): Boolean = kept == other.kept && keptHashes == other.keptHashes
+}
+
+object FileSums {
+  val Zero: FileSums = FileSums(0, 0, 0, 0)
+  def total(all: Iterable[FileSums]): FileSums = all.foldLeft(Zero)(_ + _)
+}
+
+/** Counts the rows of a file. */
+class FileSum {
+  private var (counted, kept) = (0L, 0L)
+  private val (hashes, keptHashes) = (new HashSum, new HashSum)
+
+  def rows: Long = counted
+
+  def add(hash: Long, isKept: Boolean): Unit = {
+    counted += 1
+    hashes.add(hash)
+    if (isKept) {
+      kept += 1
+      keptHashes.add(hash)
+    }
+  }
+
+  def value: FileSums = FileSums(counted, hashes.value, kept, keptHashes.value)
 }

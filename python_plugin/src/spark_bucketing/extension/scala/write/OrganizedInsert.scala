@@ -13,19 +13,19 @@ import org.apache.spark.sql.bucketing.metadata.FileStatistics
 import org.apache.spark.sql.bucketing.read.FileStatisticsColumns
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, ExternalCatalogUtils}
-import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.{InsertIntoHadoopFsRelationCommand, WriteFilesExec}
-import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{StringType, StructField, StructType}
+import org.apache.spark.sql.types.{StructField, StructType}
 
 /**
  * Writes the rows of an INSERT into an organized table: it stores the rows, counts the rows of each group, samples the groups of several files, and then
  * writes all files in one job. Each file has one slot.
  */
 class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: InsertIntoHadoopFsRelationCommand) {
+
+  private val SampledRows = 1000000
 
   private val columns = FileStatisticsColumns(table)
   private val group: Seq[Int] = (columns.partition ++ columns.implicitPartition).map(at)
@@ -36,7 +36,7 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
   private var bytes = 0L
 
   /** The metrics of Spark's command. */
-  def written: Map[String, Long] = Map("numFiles" -> files.size.toLong, "numOutputRows" -> files.values.map(_._1.rows).sum,
+  def written: Map[String, Long] = Map("numFiles" -> files.size.toLong, "numOutputRows" -> files.values.map(_._1.sums.rows).sum,
     "numOutputBytes" -> bytes, "numParts" -> (if (columns.partition.isEmpty) 0L else files.values.map(_._2).toSet.size.toLong))
 
   private def at(of: StructField): Int = insert.outputColumnNames.indexWhere(_.equalsIgnoreCase(of.name))
@@ -47,7 +47,7 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
     val stored = new Stored(session)
     try {
       val rows = stored.store(insert.query.output, (query match { case files: WriteFilesExec => files.child; case other => other }).execute())
-      val named = Project(rows.output.zipWithIndex.map { case (column, i) => asStored(column, columns.partition.exists(at(_) == i)) }, rows)
+      val named = Project(rows.output.zipWithIndex.map { case (column, i) => if (columns.partition.exists(at(_) == i)) Alias(GroupKey.asRead(column), column.name)() else column }, rows)
       def places = placesOf(named, stored)
       val groups = InsertedGroups.count(places, range.nonEmpty, depth)
       if (groups.isEmpty) Nil else {
@@ -56,7 +56,7 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
         if (shared.isEmpty) counts.check()
         val plan = InsertedGroups.plan(groups, counts.of, shared, places, order, depth, table.schema.defaultSize)
         val found = run(folder, named, plan, stored)
-        val (expected, number) = (groups.values.sum, found.map(_.rows).sum)
+        val (expected, number) = (groups.values.sum, found.map(_.sums.rows).sum)
         if (number != expected) throw Compat.refusal(s"Cannot write into ${table.identifier.quotedString}.", s"$number written rows", s"$expected rows, as counted before",
           "run it again; nothing has been inserted")
         files = found.map(file => new Path(file.path) -> (file -> plan.slots(file.slot).partition)).toMap
@@ -83,11 +83,6 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
       (file, partition, status)
     })
   }
-
-  // Spark writes the empty string, NULL and the name of the directory of NULL into the same partition directory.
-  private def asStored(of: Attribute, isPartition: Boolean): NamedExpression =
-    if (of.dataType != StringType || !isPartition) of
-    else Alias(If(EqualTo(of, Literal(DEFAULT_PARTITION_NAME)), Literal(null, StringType), Empty2Null(of)), of.name)()
 
   private def placesOf(rows: LogicalPlan, stored: Stored): RDD[Seq[Any]] = {
     val place = (group ++ range).map(rows.output)
@@ -116,9 +111,9 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
 
   /** The size of a row in a file: the average of the table's files or, if it has none, of a sample of the new rows. */
   private def bytesPerRow(rows: LogicalPlan, folder: Path, stored: Stored): Double =
-    FileStatistics.read(session, new Path(table.location), table.partitionColumnNames.size).flatMap(_.bytesPerRow).getOrElse {
+    FileStatistics.read(session, table).flatMap(_.bytesPerRow).getOrElse {
       val plan = stored.rows(Project(data.map(rows.output), rows))
-      val perTask = math.max(OrganizedInsert.SampledRows / math.max(1, plan.getNumPartitions), 1)
+      val perTask = math.max(SampledRows / math.max(1, plan.getNumPartitions), 1)
       val sampler = opener
       val (path, number) = session.sparkContext.runJob(plan.mapPartitions(_.take(perTask)).coalesce(1), (task: TaskContext, rows: Iterator[InternalRow]) => {
         val path = new Path(folder, s"_sample-${task.taskAttemptId()}")
@@ -129,8 +124,4 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
       }).head
       path.getFileSystem(Compat.hadoopConf(session)).getFileStatus(path).getLen.toDouble / math.max(1, number)
     }
-}
-
-private object OrganizedInsert {
-  val SampledRows = 1000000
 }

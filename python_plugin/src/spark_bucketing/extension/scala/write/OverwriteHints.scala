@@ -1,16 +1,19 @@
 package org.apache.spark.sql.bucketing
 package write
 
+import java.util.Locale
+
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal}
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
-import org.apache.spark.sql.catalyst.plans.logical.{Command, InsertIntoStatement, LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.logical.{Command, InsertIntoStatement, LogicalPlan, UnaryNode, UnresolvedHint}
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.quoteNameParts
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.execution.datasources.V1WriteCommand
+import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * The hints of an INSERT OVERWRITE that replaces files.
@@ -74,17 +77,9 @@ object OverwriteHints {
   def without(write: V1WriteCommand): V1WriteCommand =
     if (of(write).isEmpty) write else write.withNewChildren(Seq(write.query.transform { case query: HintedQuery => query.child })).asInstanceOf[V1WriteCommand]
 
-  /** Rejects hints of a statement that Spark would run without the extension. */
-  object RejectUnused extends SparkStrategy {
-    override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-      case query: HintedQuery => throw unused(query)
-      case _ => Nil
-    }
-  }
-
   /**
    * Rejects hints of statements that cannot apply them. Commands such as the one for JDBC tables remove the old rows before
-   * Spark plans the query, so [[RejectUnused]] would be too late.
+   * Spark plans the query, so [[PlanWrites]] would reject them too late.
    */
   object RejectUnsupported extends (LogicalPlan => Unit) {
     override def apply(plan: LogicalPlan): Unit = plan.foreach {
@@ -97,9 +92,64 @@ object OverwriteHints {
     }
   }
 
-  private def unused(query: HintedQuery): AnalysisException = Compat.refusal(s"Cannot overwrite ${query.table}.",
+  /** Returns the error for hints of a statement that Spark would run without the extension. */
+  def unused(query: HintedQuery): AnalysisException = Compat.refusal(s"Cannot overwrite ${query.table}.",
     s"the hint ${query.hints.name} in an INSERT OVERWRITE that the session extension does not run",
     s"a bucketed Parquet or ORC table in the Hive layout or a table with file statistics, no IF NOT EXISTS, and true for ${BucketingConf.ENABLED.key}, " +
       s"${BucketingConf.ATOMIC_OVERWRITE.key}, spark.sql.hive.convertMetastoreParquet and spark.sql.hive.convertMetastoreOrc",
     "meet these requirements, or remove the hint")
+}
+
+/**
+ * A hint of a statement.
+ *
+ * @param name the name in upper case
+ * @param values expressions or, for some values, names
+ */
+case class StatementHint(name: String, values: Seq[Any]) {
+
+  /** The values, if all of them are string literals. */
+  def texts: Option[Seq[String]] = {
+    val found = values.collect { case Literal(text: UTF8String, _) => text.toString }
+    Some(found).filter(_.size == values.size)
+  }
+
+  def shown: String =
+    if (values.isEmpty) "no value" else values.map { case value: Expression => value.sql; case value => value.toString }.mkString(", ")
+}
+
+/** Hints of this extension, which determine how Spark runs a statement. Spark itself ignores unknown hints, and only logs a warning. */
+class StatementHints(names: String*) {
+
+  /** Whether a query has such hints outside of common table expressions and subqueries. */
+  def areIn(query: LogicalPlan): Boolean = query.exists(isHint)
+
+  /** Removes these hints from a query, and returns them. */
+  def taken(query: LogicalPlan): (LogicalPlan, Seq[StatementHint]) = {
+    val found = Seq.newBuilder[StatementHint]
+    // From the bottom up, because the child of a hint can be another one.
+    val rest = query.transformUp {
+      case hint: UnresolvedHint if isHint(hint) =>
+        found += StatementHint(hint.name.toUpperCase(Locale.ROOT), hint.parameters)
+        hint.child
+    }
+    rest -> found.result()
+  }
+
+  def isHint(plan: LogicalPlan): Boolean = plan match {
+    case UnresolvedHint(name, _, _) => names.exists(_.equalsIgnoreCase(name))
+    case _ => false
+  }
+}
+
+/** Rejects hints that are still in a query when Spark analyzes it. The other arguments are parts of the message. */
+class RejectMisplacedHints(hints: StatementHints, found: String, expected: String, instead: String) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan.foreach {
+      case hint: UnresolvedHint if hints.isHint(hint) =>
+        throw Compat.refusal(s"Cannot apply the hint `${hint.name.toUpperCase(Locale.ROOT)}`.", found, expected, instead)
+      case _ =>
+    }
+    plan
+  }
 }

@@ -98,7 +98,7 @@ object SealWriter extends Logging {
       session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written): Unit = {
     val store = PartitionStore.of(session)
     val names = written.map { case (values, files) => store.nameOf(table, values) -> files }.withDefaultValue(Set.empty[String])
-    val found = PartitionFiles.atOnce(store.find(table, written.keys.toSeq)) { partition =>
+    val found = Compat.inParallel(store.find(table, written.keys.toSeq)) { partition =>
       partition -> folder(session, partition.location, names(partition.name))
     }
     found.foreach { case (_, files) => refuseLost(session, table, mode, files) }

@@ -19,13 +19,13 @@ import org.apache.spark.sql.bucketing.metadata.{BucketFiles, SealedSpec}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
-import org.apache.spark.sql.catalyst.expressions.{BoundReference, Cast, Expression, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.SortOrder
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.types.{DateType, StringType}
+import org.apache.spark.sql.types.DateType
 import org.apache.spark.util.{SerializableConfiguration, Utils}
 
 /**
@@ -53,8 +53,10 @@ private case class WrittenStats(of: WriteTaskStats, files: Seq[(InternalRow, Str
 private class WrittenFilesTaskTracker(hadoopConf: Configuration, commitTime: Option[SQLMetric], dates: Array[Int])
     extends BasicWriteTaskStatsTracker(hadoopConf, commitTime) {
 
-  private var asRead = true
+  // In a partition with a custom location, file names start with an id until Spark commits the write.
+  private val finalName = """(?:\d+_\d+_)?part-\d+-.*$""".r
 
+  private var asRead = true
   private var partition: InternalRow = InternalRow.empty
   private val files = mutable.ArrayBuffer.empty[(InternalRow, String)]
 
@@ -64,7 +66,8 @@ private class WrittenFilesTaskTracker(hadoopConf: Configuration, commitTime: Opt
   }
 
   override def newFile(path: String): Unit = {
-    files += partition -> WrittenFiles.finalName(BucketFiles.nameOf(path))
+    val name = BucketFiles.nameOf(path)
+    files += partition -> finalName.findFirstIn(name).getOrElse(name)
     super.newFile(path)
   }
 
@@ -75,14 +78,6 @@ private class WrittenFilesTaskTracker(hadoopConf: Configuration, commitTime: Opt
 
   override def getFinalStats(commitTime: Long): WriteTaskStats =
     WrittenStats(super.getFinalStats(commitTime), files.toSeq, asRead)
-}
-
-private object WrittenFiles {
-
-  // In a partition with a custom location, file names start with an id until Spark commits the write.
-  private val Final = """(?:\d+_\d+_)?part-\d+-.*$""".r
-
-  def finalName(name: String): String = Final.findFirstIn(name).getOrElse(name)
 }
 
 /** Collects Spark's statistics about a write, and the files that its tasks report after they commit. */
@@ -162,22 +157,13 @@ trait SealedWrite extends V1WriteCommand {
   }
 
   private def byPartition(files: Seq[(InternalRow, String)]): SealWriter.Written = {
-    val found = files.groupBy(_._1).map { case (values, names) => specOf(values) -> names.map { case (_, name) => nameOf(name) }.toSet }
+    val columns = DataTypeUtils.fromAttributes(partitionColumns)
+    val found = files.groupBy(_._1).map { case (values, names) =>
+      how.static ++ GroupKey.specOf(columns, values.toSeq(columns), options) -> names.map { case (_, name) => nameOf(name) }.toSet
+    }
     // The statement has static values for all partition columns, or the table has no partition columns.
     val named = how.static.size == into.fold(0)(_.partitionColumnNames.length)
     if (named && found.isEmpty) Map(how.static -> Set.empty) else found
-  }
-
-  private def specOf(values: InternalRow): TablePartitionSpec =
-    how.static ++ partitionColumns.map(_.name).zip(texts.map(_.eval(values)).map {
-      case null => null
-      case text => text.toString
-    })
-
-  // Formats partition values in the same way as Spark formats them in directory names.
-  private lazy val texts: Seq[Expression] = partitionColumns.zipWithIndex.map { case (column, i) =>
-    val timeZone = CaseInsensitiveMap(options).getOrElse(DateTimeUtils.TIMEZONE_OPTION, conf.sessionLocalTimeZone)
-    Cast(BoundReference(i, column.dataType, nullable = true), StringType, Option(timeZone))
   }
 
   override def nodeName: String = of.nodeName

@@ -3,11 +3,8 @@ package compat
 
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable
-import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, MergeIntoTable}
-import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.execution.command.CreateDataSourceTableAsSelectCommand
 
 /** Contains code that depends on class names and constructors of Spark 3.5. */
@@ -19,8 +16,6 @@ object SparkVersion {
   val AnyMessage: String = "_LEGACY_ERROR_TEMP_1332"
 
   def conditionOf(error: SparkThrowable): String = error.getErrorClass
-
-  def knownRows(output: Seq[Attribute], rows: Seq[InternalRow]): SparkPlan = LocalTableScanExec(output, rows)
 
   def unresolvedTable(name: Seq[String], command: String): LogicalPlan = UnresolvedTable(name, command, None)
 

@@ -2,11 +2,8 @@ package org.apache.spark.sql.bucketing
 package compat
 
 import org.apache.spark.SparkThrowable
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable
-import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{CTEInChildren, CTERelationDef, LogicalPlan, MergeIntoTable}
-import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.execution.command.CreateDataSourceTableAsSelectCommand
 
 /** Contains code that depends on class names and constructors of Spark 4. */
@@ -18,8 +15,6 @@ object SparkVersion {
   val AnyMessage: String = "USER_RAISED_EXCEPTION"
 
   def conditionOf(error: SparkThrowable): String = error.getCondition
-
-  def knownRows(output: Seq[Attribute], rows: Seq[InternalRow]): SparkPlan = LocalTableScanExec(output, rows, None)
 
   def unresolvedTable(name: Seq[String], command: String): LogicalPlan = UnresolvedTable(name, command)
 
