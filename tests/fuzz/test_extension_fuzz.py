@@ -12,10 +12,8 @@ from collections import Counter
 from time import monotonic
 
 import pytest
-from bucketed_tables import Tables
+from bucketed_tables import ERRORS, Tables
 from generator import EVOLVED, Generator, Query, Table
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 SEED = int(os.environ.get("SEED", "1"))
@@ -107,5 +105,5 @@ def outcome(tables: Tables, query: str, settings: dict[str, str]) -> Outcome:
     try:
         with tables.settings(settings):
             return tables.run(query)
-    except (PySparkException, Py4JJavaError) as error:
+    except ERRORS as error:
         return str(error)

@@ -14,9 +14,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from bucketed_tables import ERRORS
 from organized import DAMAGES, STEPS, Backup, OrganizedTable, Row, merged, organized, random_rows
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_bucketing.session import setting
@@ -167,7 +166,7 @@ class Walk:
 def refused(act: object) -> str:
     try:
         act()  # type: ignore[operator]
-    except (PySparkException, Py4JJavaError) as error:
+    except ERRORS as error:
         return str(error)
     return "no error"
 

@@ -11,7 +11,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyspark.sql import SparkSession
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
 from conftest import data_files
 from spark_bucketing.session import setting
@@ -25,6 +27,8 @@ LAYOUTS = {
     "hive-orc": ("stored as orc", "hive_bucket({buckets}, {keys})"),
     "spark-parquet": ("using parquet", "pmod(hash({keys}), {buckets})"),
 }  # fmt: skip
+# Before version 4, PySpark does not convert the errors of tasks.
+ERRORS = (PySparkException, Py4JJavaError)
 VERSION_2 = "tblproperties ('bucketing_version' = '2')"
 
 # The view has five tasks with rows of every bucket, and a key that most rows share.
@@ -140,7 +144,7 @@ class Tables:
 
     def rows(self, query: str) -> list[str]:
         """Return the rows of a query, sorted by their text."""
-        return sorted(map(repr, self.sql(query)))
+        return rows_of(self.sql(query))
 
     def plan(self, query: str) -> Plan:
         return self.run(query)[1]
@@ -156,8 +160,7 @@ class Tables:
         """Return the rows of a query, sorted by their text, and the executed plan."""
         self.spark.sql(f"use {self.database}")
         frame = self.spark.sql(query)
-        rows = sorted(repr(tuple(row)) for row in frame.collect())
-        return rows, Plan(_as_run(str(frame._jdf.queryExecution().executedPlan().toString())))
+        return rows_of(frame.collect()), plan_of(frame)
 
     def shape(self, query: str) -> Shape:
         return self.plan(query).shape
@@ -167,6 +170,27 @@ class Tables:
 
     def stock_rows(self, query: str) -> list[str]:
         return self.rows(f"stock:{query}")
+
+
+def rows_of(found: Iterable[tuple[object, ...]]) -> list[str]:
+    """Return rows, sorted by their text."""
+    return sorted(repr(tuple(row)) for row in found)
+
+
+def plan_of(frame: DataFrame) -> Plan:
+    """Return the executed plan, without the initial plan of adaptive execution."""
+    return Plan(_as_run(str(frame._jdf.queryExecution().executedPlan().toString())))
+
+
+def new_session(spark: SparkSession, database: str, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """Open another session with the extension, in a database."""
+    made = spark.newSession()
+    made.sql(f"use {database}")
+    # Writers wait for each other. Other tests simulate crashes, and do not wait.
+    always = {"spark.bucketing.enabled": "true", "spark.bucketing.write.recoverAfter": "60s"}
+    for key, value in {**always, "hive.exec.dynamic.partition.mode": "nonstrict", **(settings or {})}.items():
+        made.conf.set(key, value)
+    return made
 
 
 def put(path: Path, content: bytes, time: int = 0) -> None:

@@ -6,14 +6,11 @@ import os
 from collections.abc import Callable
 
 import pytest
-from bucketed_tables import Tables, put
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from bucketed_tables import ERRORS, Tables, new_session, plan_of, put, rows_of
 from pyspark.sql import DataFrame
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
-ERRORS = (PySparkException, Py4JJavaError)
 NUMBERS = "select cast(pmod(id * 37, 600) - 100 as int) as k, id as v from range({})"
 JOIN = "select t.k, t.v, good.v as w from t join good on t.k = good.k"
 
@@ -32,15 +29,7 @@ def tables(tables: Tables) -> Tables:
 @pytest.fixture
 def plan_in_new_session(tables: Tables) -> DataFrame:
     """Plan the join in a new session."""
-    session = tables.spark.newSession()
-    session.conf.set("spark.bucketing.enabled", "true")
-    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
-    session.sql(f"use {tables.database}")
-    return session.sql(JOIN)
-
-
-def rows_of(found: object) -> list[str]:
-    return sorted(repr(tuple(row)) for row in found)  # type: ignore[attr-defined]
+    return new_session(tables.spark, tables.database, {"spark.sql.autoBroadcastJoinThreshold": "-1"}).sql(JOIN)
 
 
 WAYS: dict[str, Callable[[DataFrame], object]] = {
@@ -54,7 +43,7 @@ WAYS: dict[str, Callable[[DataFrame], object]] = {
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.some(2)
 def test_first_query_of_a_session_reads_buckets(tables: Tables, plan_in_new_session: DataFrame, how: str) -> None:
-    plan = str(plan_in_new_session._jdf.queryExecution().executedPlan().toString())
+    plan = plan_of(plan_in_new_session)
     assert plan.count("Bucketed: true (8 Hive buckets, sorted)") == 2 and "Exchange" not in plan
     assert rows_of(WAYS[how](plan_in_new_session)) == tables.stock_rows(JOIN)
     plan_in_new_session.unpersist()
@@ -138,7 +127,7 @@ def planned_frame(tables: Tables, query: str = GROUPED) -> DataFrame:
     """Return a query that Spark has planned over listed, bucketed files, but has not run."""
     tables.sql(f"use {tables.database}")
     frame = tables.spark.sql(query)
-    assert "Bucketed: true" in str(frame._jdf.queryExecution().executedPlan().toString())
+    assert "Bucketed: true" in plan_of(frame)
     return frame
 
 
@@ -206,7 +195,7 @@ def test_dataframe_created_before_the_seal_can_use_it(tables: Tables) -> None:
     def plan() -> str:
         grouped = frame.groupBy("k").count()
         assert len(grouped.collect()) == 300
-        return str(grouped._jdf.queryExecution().executedPlan().toString())
+        return plan_of(grouped)
 
     assert "[not-sealed]" in plan()
     tables.seal("late")

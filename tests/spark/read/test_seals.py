@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from bucketed_tables import Tables, explain, put
+from bucketed_tables import ERRORS, Tables, explain, put
 from metastore_interception import failing
 from partition_specs import put_descriptor, put_parameters, put_schema, seal_of
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from spark_features import WIDER_TYPES, can
@@ -70,7 +69,7 @@ def stock_rows(tables: Tables) -> list[list[str]]:
     """Return the rows of the queries; no rows if stock Spark cannot read the files."""
     try:
         return [tables.stock_rows(query) for query in QUERIES]
-    except (PySparkException, Py4JJavaError):
+    except ERRORS:
         return []
 
 
@@ -235,7 +234,7 @@ def test_damage_causes_an_ordinary_scan_and_may_be_sealed_again(tables: Tables, 
     expected = stock_rows(tables)
     assert [tables.rows(query) for query in QUERIES[: len(expected)]] == expected
     if case.then is None:
-        with pytest.raises((PySparkException, Py4JJavaError)):
+        with pytest.raises(ERRORS):
             tables.seal("t")
     else:
         (outcome,) = tables.seal("t")

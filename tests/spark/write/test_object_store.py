@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bucketed_tables import Tables
+from bucketed_tables import Tables, new_session
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
@@ -131,9 +131,7 @@ def rows_or_deletion(spark: SparkSession) -> list[tuple[object, ...]] | None:
 def test_readers_see_old_or_new_rows_while_files_are_copied(tables: Tables, spark: SparkSession) -> None:
     with object_store(spark, millis=100), ThreadPoolExecutor(1) as pool:
         create(tables, "partitioned")
-        reader = spark.newSession()
-        reader.conf.set("spark.bucketing.enabled", "true")
-        reader.catalog.setCurrentDatabase(tables.database)
+        reader = new_session(spark, tables.database)
         running = pool.submit(tables.sql, OVERWRITE)
         seen = []
         while not running.done():

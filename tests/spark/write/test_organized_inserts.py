@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bucketed_tables import Tables, explain, last_insert
+from bucketed_tables import Tables, explain, last_insert, new_session
 from local_files import held
 from pyspark.sql import SparkSession
 
-from conftest import all_long_but, data_files
+from conftest import all_long_but
 from spark_bucketing.session import setting
 
 SEED = int(os.environ.get("SEED", "1"))
@@ -91,11 +91,6 @@ def found(tables: Tables, name: str, how: str = "") -> list[str]:
 def files(tables: Tables, name: str) -> dict[str, Any]:
     """Return the file statistics as rows with names, by path."""
     return {row.path: row for row in tables.spark.sql(f"select * from file_statistics('{name}')").collect()}
-
-
-def location(tables: Tables, name: str) -> Path:
-    (path,) = (of for key, of, _ in tables.sql(f"describe extended {name}") if key == "Location")
-    return Path(str(path).removeprefix("file:"))
 
 
 def check_statistics(tables: Tables, name: str, layout: Layout) -> None:
@@ -219,7 +214,7 @@ def test_file_size_is_that_of_a_sample_or_of_the_files_of_the_table(tables: Tabl
         new = [row.bytes for path, row in files(tables, "t").items() if path not in before]
         assert len(new) > 5
         assert all(60_000 < size < 140_000 for size in new), new
-    assert not list(location(tables, "t").rglob("*_sample*")), "the sample is deleted"
+    assert not list(tables.folder("t").rglob("*_sample*")), "the sample is deleted"
 
 
 @pytest.mark.parametrize("types", [("bigint", "string"), ("int", "int")])
@@ -303,8 +298,8 @@ def test_other_writes_stay_sparks_own(tables: Tables, spark: SparkSession) -> No
 def test_statement_reports_its_files_and_its_plan(tables: Tables, spark: SparkSession) -> None:
     Layout(partition="int").create(tables, "t")
     insert = f"insert into t {Layout(partition='int').rows(0, 1000, 2, nulls=False)}"
-    before = data_files(location(tables, "t"))
-    assert "Range (0, 1000" in explain(tables, insert) and data_files(location(tables, "t")) == before == []
+    before = tables.files("t")
+    assert "Range (0, 1000" in explain(tables, insert) and tables.files("t") == before == []
     tables.sql(insert)
     assert "Range (0, 1000" in last_insert(spark)
     store = spark._jsparkSession.sharedState().statusStore()
@@ -321,7 +316,7 @@ def test_statement_reports_its_files_and_its_plan(tables: Tables, spark: SparkSe
         metric = last.metrics().apply(i)
         if shown.contains(metric.accumulatorId()):
             metrics[metric.name()] = shown.apply(metric.accumulatorId())
-    written = data_files(location(tables, "t"))
+    written = tables.files("t")
     names = ("number of written files", "number of output rows", "number of dynamic part")
     assert len(written) == 12 and [metrics.get(name) for name in names] == ["12", "1,000", "3"], metrics
 
@@ -348,9 +343,9 @@ def test_tasks_report_the_bytes_of_the_new_files(tables: Tables, spark: SparkSes
         f"merge into t using ({Layout().rows(500, 1000, 2)}) s on t.id = s.id when not matched then insert *",
         f"insert overwrite t {Layout().rows(0, 100, 2)}",
     ):
-        last, old = max(bytes_written_by_stage(spark), default=-1), data_files(location(tables, "t"))
+        last, old = max(bytes_written_by_stage(spark), default=-1), tables.files("t")
         tables.sql(statement)
-        new = sum(file.stat().st_size for file in set(data_files(location(tables, "t"))) - set(old))
+        new = sum(file.stat().st_size for file in set(tables.files("t")) - set(old))
         assert sum(size for stage, size in bytes_written_by_stage(spark).items() if stage > last) == new > 0
 
 
@@ -365,28 +360,27 @@ def test_names_that_differ_only_in_case_stay_different(tables: Tables, spark: Sp
 def test_failed_statement_changes_nothing(tables: Tables, spark: SparkSession) -> None:
     Layout(partition="int").create(tables, "t")
     tables.sql(f"insert into t {Layout(partition='int').rows(0, 100, 2)}")
-    before, rows = data_files(location(tables, "t")), found(tables, "t")
+    before, rows = tables.files("t"), found(tables, "t")
     for statement in ("insert into t", "insert overwrite t"):
         with pytest.raises(Exception, match="no such row"):
             tables.sql(
                 f"{statement} select id, if(id = 99, raise_error('no such row'), null), 1, id, 2 from range(200)"
             )
-        assert data_files(location(tables, "t")) == before and found(tables, "t") == rows
-    assert {path.name for path in location(tables, "t").glob("_*")} <= {"_replaced", "_file_statistics"}
+        assert tables.files("t") == before and found(tables, "t") == rows
+    assert {path.name for path in tables.folder("t").glob("_*")} <= {"_replaced", "_file_statistics"}
 
 
 def test_files_of_failed_tasks_are_ignored(tables: Tables, spark: SparkSession) -> None:
     """A task that fails after its first file leaves it in the directory, and a second attempt writes the rows again."""
     Layout().create(tables, "t")
     tables.sql(f"insert into t {Layout().rows(0, 10, 1)}")
-    (file, *_) = data_files(location(tables, "t"))
-    session = spark.newSession()
-    session.conf.set("spark.bucketing.enabled", "true")
+    (file, *_) = tables.files("t")
+    session = new_session(spark, tables.database)
     with ThreadPoolExecutor(1) as pool:
         with held(spark, ".*/_overwriting/[^/]*/part-.*") as operation:
             running = pool.submit(session.sql, f"insert into {tables.database}.t {Layout().rows(10, 10, 1)}")
             operation.await_reached()
-            (folder,) = (location(tables, "t") / "_overwriting").iterdir()
+            (folder,) = (tables.folder("t") / "_overwriting").iterdir()
             shutil.copy(file, folder / file.name.replace("c000", "c007"))
         running.result()
     tables.sql("refresh table t")
@@ -421,11 +415,11 @@ def test_setting_for_old_dates_in_parquet_does_not_apply_to_statistics(tables: T
 def test_cached_data_of_the_directory_is_invalidated(tables: Tables, spark: SparkSession) -> None:
     Layout().create(tables, "t")
     tables.sql(f"insert into t {Layout().rows(0, 10, 1)}")
-    cached = spark.read.parquet(str(location(tables, "t"))).cache()
+    cached = spark.read.parquet(str(tables.folder("t"))).cache()
     try:
         assert cached.count() == 10
         tables.sql(f"insert into t {Layout().rows(10, 10, 1)}")
-        assert spark.read.parquet(str(location(tables, "t"))).count() == 20
+        assert spark.read.parquet(str(tables.folder("t"))).count() == 20
     finally:
         cached.unpersist()
 
@@ -447,9 +441,7 @@ def test_columns_without_an_order_and_invalid_sizes(tables: Tables) -> None:
 def test_column_of_another_session_is_refused_once(tables: Tables, spark: SparkSession) -> None:
     tables.create("""t (id bigint) using parquet tblproperties ('bucketing.range_by'='["id"]')""")
     tables.sql("insert into t select id from range(10)")
-    session = spark.newSession()
-    session.conf.set("spark.bucketing.enabled", "true")
-    session.sql(f"use {tables.database}")
+    session = new_session(spark, tables.database)
     assert session.table("t").count() == 10
     tables.sql("alter table t add columns (w int)")
     with pytest.raises(Exception, match=r"(?s)the columns id, w, which another session has changed.*run it again"):
@@ -471,11 +463,7 @@ def test_concurrent_inserts_lose_no_rows(tables: Tables, spark: SparkSession) ->
     Layout(partition="int").create(tables, "t")
 
     def insert(number: int) -> None:
-        session = spark.newSession()
-        session.conf.set("spark.bucketing.enabled", "true")
-        session.conf.set("spark.bucketing.write.recoverAfter", "60s")
-        session.sql(f"use {spark.catalog.currentDatabase()}")
-        session.sql(f"insert into t {Layout(partition='int').rows(number * 100, 100, 2)}")
+        new_session(spark, tables.database).sql(f"insert into t {Layout(partition='int').rows(number * 100, 100, 2)}")
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(insert, range(8)))

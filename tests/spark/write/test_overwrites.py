@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from bucketed_tables import Tables
+from bucketed_tables import Tables, new_session
 from local_files import held
 from pyspark.sql import SparkSession
 
@@ -351,29 +351,15 @@ def test_statement_with_hints_can_be_explained(tables: Tables) -> None:
 
 def test_files_that_are_no_partition_are_not_replaced_unchecked(tables: Tables) -> None:
     create(tables, "shared", "partitioned")
-    shutil.copytree(location(tables, "shared") / "p=p1", location(tables, "shared") / "p=p9")
+    shutil.copytree(tables.folder("shared") / "p=p1", tables.folder("shared") / "p=p9")
     with pytest.raises(Exception, match="which is not a partition of the table"):
         tables.sql("insert overwrite shared select /*+ replace_only('k < 0') */ k, v, 'p9' from rows")
     tables.sql("insert overwrite shared select k, v, 'p9' from rows")
     assert tables.sql("select count(*) from shared where p = 'p9'") == [(60,)]
 
 
-def location(tables: Tables, name: str) -> Path:
-    found = {row[0]: str(row[1]) for row in tables.sql(f"describe formatted {name}")}
-    return Path(found["Location"].removeprefix("file:"))
-
-
 def replacements(tables: Tables, name: str) -> list[Path]:
-    return list((location(tables, name) / "_replaced").glob("*/committed"))
-
-
-def session(spark: SparkSession) -> SparkSession:
-    made = spark.newSession()
-    made.conf.set("spark.bucketing.enabled", "true")
-    made.conf.set("hive.exec.dynamic.partition.mode", "nonstrict")
-    # Other tests simulate crashes, and do not wait.
-    made.conf.set("spark.bucketing.write.recoverAfter", "60s")
-    return made
+    return list((tables.folder(name) / "_replaced").glob("*/committed"))
 
 
 @pytest.mark.parametrize("turns", [4, pytest.param(30, marks=pytest.mark.long)])
@@ -387,7 +373,7 @@ def test_statements_overwrite_different_partitions_at_the_same_time(
         statement = (
             f"insert overwrite {table} partition (p = 'p{number}') select cast(id as int), '{{}}' from range(20)"
         )
-        mine = session(spark)
+        mine = new_session(spark, tables.database)
         for turn in range(turns):
             mine.sql(statement.format(turn)).collect()
 
@@ -398,7 +384,7 @@ def test_statements_overwrite_different_partitions_at_the_same_time(
         (f"p{n}", str(turns - 1), 20) for n in range(4)
     ]
     assert {row[1] for row in statuses(tables, "shared")} == {"sealed"}
-    assert not (location(tables, "shared") / "_overwriting").exists()
+    assert not (tables.folder("shared") / "_overwriting").exists()
 
 
 CHANGES = {
@@ -419,7 +405,9 @@ def test_no_change_of_another_session_is_lost(tables: Tables, spark: SparkSessio
     query = f"select k, 'new', p from {table} where p = 'p1'" if source == "the table" else "select 1, 'new', 'p1'"
     with ThreadPoolExecutor(1) as pool:
         with held(spark, ".*/_overwriting/[^/]*/_temporary/.*") as operation:
-            running = pool.submit(session(spark).sql, f"insert overwrite {table} partition (p) {query}")
+            running = pool.submit(
+                new_session(spark, tables.database).sql, f"insert overwrite {table} partition (p) {query}"
+            )
             operation.await_reached()
             tables.sql(statement)
         error = running.exception()
@@ -436,11 +424,11 @@ def test_no_change_of_another_session_is_lost(tables: Tables, spark: SparkSessio
 
 def test_update_waits_for_a_running_overwrite(tables: Tables, spark: SparkSession) -> None:
     create(tables, "shared", "partitioned")
-    table, other = f"{tables.database}.shared", session(spark)
+    table, other = f"{tables.database}.shared", new_session(spark, tables.database)
     overwrite = f"insert overwrite {table} partition (p = 'p1') select 1, 'new'"
     with ThreadPoolExecutor(2) as pool:
         with held(spark, "rename .*/_overwriting/[^/]*/p=p1/.*") as operation:
-            overwriting = pool.submit(session(spark).sql, overwrite)
+            overwriting = pool.submit(new_session(spark, tables.database).sql, overwrite)
             operation.await_reached()
             updating = pool.submit(other.sql, f"update {table} set v = 'changed' where p = 'p0'")
             time.sleep(2)
@@ -456,7 +444,9 @@ def test_partition_that_is_dropped_while_empty_gets_its_rows(tables: Tables, spa
     tables.sql("alter table shared add partition (p = 'empty')")
     with ThreadPoolExecutor(1) as pool:
         with held(spark, "rename .*/_overwriting/[^/]*/p=empty/.*") as operation:
-            overwriting = pool.submit(session(spark).sql, f"insert overwrite {table} values (1, 'new', 'empty')")
+            overwriting = pool.submit(
+                new_session(spark, tables.database).sql, f"insert overwrite {table} values (1, 'new', 'empty')"
+            )
             operation.await_reached()
             tables.sql("alter table shared drop partition (p = 'empty')")
         assert overwriting.exception() is None
@@ -472,7 +462,7 @@ def test_failed_query_changes_nothing(tables: Tables) -> None:
             "insert overwrite shared partition (p) select k, if(k = 50, raise_error('no value'), v), p from rows"
         )
     assert contents(tables, "shared", "partitioned") == before
-    assert not (location(tables, "shared") / "_overwriting").exists() and not replacements(tables, "shared")
+    assert not (tables.folder("shared") / "_overwriting").exists() and not replacements(tables, "shared")
 
 
 def test_files_of_a_dropped_partition_are_replaced(tables: Tables, tmp_path: Path) -> None:
@@ -513,7 +503,7 @@ def test_cached_table_has_the_new_rows(tables: Tables) -> None:
 
 def test_old_files_of_crashed_statements_are_deleted(tables: Tables) -> None:
     create(tables, "shared", "partitioned")
-    folder = location(tables, "shared") / "_overwriting"
+    folder = tables.folder("shared") / "_overwriting"
     (recent, crashed) = (folder / f"{int(time.time() * 1000) - days * 86_400_000}-crashed" for days in (1, 8))
     for path in (recent, crashed):
         path.mkdir(parents=True)
@@ -524,11 +514,11 @@ def test_old_files_of_crashed_statements_are_deleted(tables: Tables) -> None:
 def test_crashed_replacement_is_undone_before_the_next_overwrite(tables: Tables) -> None:
     create(tables, "shared", "partitioned")
     added = "p=p1/00000_0_part-crashed.c000"
-    record = location(tables, "shared") / "_replaced" / "20260101000000000000-0"
+    record = tables.folder("shared") / "_replaced" / "20260101000000000000-0"
     record.mkdir(parents=True)
     (record / "started").write_text(json.dumps({"added": [added], "removed": [], "created": []}))
     os.utime(record / "started", (0, time.time() - 120))
-    (location(tables, "shared") / added).write_text("incomplete")
+    (tables.folder("shared") / added).write_text("incomplete")
     tables.sql("insert overwrite shared partition (p = 'p1') select 1, 'new'")
     assert tables.sql("select k, v from shared where p = 'p1'") == [(1, "new")]
-    assert not (location(tables, "shared") / added).exists()
+    assert not (tables.folder("shared") / added).exists()
