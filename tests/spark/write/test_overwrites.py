@@ -7,17 +7,18 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from bucketed_tables import Tables, new_session
+from bucketed_tables import Tables, explain, new_session
 from local_files import held
 from pyspark.sql import SparkSession
 
 from spark_bucketing.session import setting
+
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
 ATOMIC = "spark.bucketing.write.atomicOverwrite"
 BUCKETS = "clustered by (k) sorted by (k) into 3 buckets"
@@ -71,6 +72,7 @@ STATEMENTS = {
         "insert overwrite {t} partition (p) select k, 'new', p from rows",
     ],
 }  # fmt: skip
+SOME = ("existing and new partitions", "strange values")
 WHOLE = {
     "all rows": ["insert overwrite {t} select k, 'new', p from rows"],
     "no rows": ["insert overwrite {t} select k, v, p from rows where k < 0"],
@@ -79,73 +81,64 @@ WHOLE = {
         "insert overwrite {t} select * from rows",
     ],
 }
-TYPED = {
-    "dates and numbers": [
-        "insert overwrite {t} partition (p, q) select k, v, date '2024-01-01' + k % 3, k % 2 from rows",
-        "insert overwrite {t} partition (p, q) select k, 'new', date '2024-01-02', nullif(k % 3, 2) from rows",
-        "insert overwrite {t} partition (p = '2024-01-02', q) select k, 'newer', 0 from rows",
-        "insert overwrite {t} partition (p = date '2024-01-03', q = 1) select k, 'newest' from rows",
-    ],
-}
-UNDERSCORE = {
-    "underscore": [
-        "insert overwrite {t} partition (p, `_q`) select k, v, p, k % 2 from rows",
-        "insert overwrite {t} partition (p = 'p1', `_q` = 1) select k, 'new' from rows",
-        "insert overwrite {t} partition (p, `_q`) select k, 'newer', 'p2', 0 from rows",
-    ],
-}
-ORGANIZED_UNDERSCORE = {
-    "underscore": [
-        "insert overwrite {t} select k, v, p from rows",
-        "insert overwrite {t} select k, 'new', 'p1' from rows",
-    ],
-}
-MIXED_CASE = {
-    "mixed case": [
-        "insert overwrite {t} partition (P, aB) select k, v, p, k % 2 from rows",
-        "insert overwrite {t} partition (p = 'p1', ab) select k, 'new', k % 3 from rows",
-        "insert overwrite {t} partition (p = 'p2', AB = 1) select k, 'newer' from rows",
-    ],
-}
-STATIC = {
-    "NULL and partitions without files": [
-        "insert into {t} select k, v, null, null from rows",
-        "alter table {t} add partition (p = 'empty', q = 'empty')",
-        "insert overwrite {t} partition (p = null, q) select k, 'new', 'y' from rows where k < 5",
-        "insert overwrite {t} select k, 'newer', p, 'x' from rows",
-    ],
-    "all partitions": ["insert overwrite {t} select k, 'new', p, 'x' from rows where p = 'p1'"],
-    "partitions of a value": [
-        "insert overwrite {t} partition (p = 'p1', q) select k, 'new', 'y' from rows",
-        "insert overwrite {t} partition (p = 'p2', q) select k, 'new', 'y' from rows where k < 0",
-    ],
-}
-CASES = [
-    *[(table, name) for table in ("partitioned", "organized") for name in STATEMENTS],
-    *[(table, name) for table in ("orc", "version 2") for name in ("existing and new partitions", "strange values")],
-    *[(table, name) for table in ("whole", "organized whole") for name in WHOLE],
-    *[("typed", name) for name in TYPED],
-    ("underscore", "underscore"),
-    ("organized underscore", "underscore"),
-    *[("mixed case", name) for name in MIXED_CASE],
-    *[("organized static", name) for name in STATIC],
-]
-BY_TABLE = {
+BY_TABLE: dict[str, dict[str, list[str]]] = {
+    "partitioned": STATEMENTS,
+    "organized": STATEMENTS,
+    **{of: {name: STATEMENTS[name] for name in SOME} for of in ("orc", "version 2")},
     "whole": WHOLE,
     "organized whole": WHOLE,
-    "typed": TYPED,
-    "mixed case": MIXED_CASE,
-    "underscore": UNDERSCORE,
-    "organized underscore": ORGANIZED_UNDERSCORE,
-    "organized static": STATIC,
+    "typed": {
+        "dates and numbers": [
+            "insert overwrite {t} partition (p, q) select k, v, date '2024-01-01' + k % 3, k % 2 from rows",
+            "insert overwrite {t} partition (p, q) select k, 'new', date '2024-01-02', nullif(k % 3, 2) from rows",
+            "insert overwrite {t} partition (p = '2024-01-02', q) select k, 'newer', 0 from rows",
+            "insert overwrite {t} partition (p = date '2024-01-03', q = 1) select k, 'newest' from rows",
+        ],
+    },
+    "underscore": {
+        "underscore": [
+            "insert overwrite {t} partition (p, `_q`) select k, v, p, k % 2 from rows",
+            "insert overwrite {t} partition (p = 'p1', `_q` = 1) select k, 'new' from rows",
+            "insert overwrite {t} partition (p, `_q`) select k, 'newer', 'p2', 0 from rows",
+        ],
+    },
+    "organized underscore": {
+        "underscore": [
+            "insert overwrite {t} select k, v, p from rows",
+            "insert overwrite {t} select k, 'new', 'p1' from rows",
+        ],
+    },
+    "mixed case": {
+        "mixed case": [
+            "insert overwrite {t} partition (P, aB) select k, v, p, k % 2 from rows",
+            "insert overwrite {t} partition (p = 'p1', ab) select k, 'new', k % 3 from rows",
+            "insert overwrite {t} partition (p = 'p2', AB = 1) select k, 'newer' from rows",
+        ],
+    },
+    "organized static": {
+        "NULL and partitions without files": [
+            "insert into {t} select k, v, null, null from rows",
+            "alter table {t} add partition (p = 'empty', q = 'empty')",
+            "insert overwrite {t} partition (p = null, q) select k, 'new', 'y' from rows where k < 5",
+            "insert overwrite {t} select k, 'newer', p, 'x' from rows",
+        ],
+        "all partitions": ["insert overwrite {t} select k, 'new', p, 'x' from rows where p = 'p1'"],
+        "partitions of a value": [
+            "insert overwrite {t} partition (p = 'p1', q) select k, 'new', 'y' from rows",
+            "insert overwrite {t} partition (p = 'p2', q) select k, 'new', 'y' from rows where k < 0",
+        ],
+    },
 }
+CASES = [(of, name) for of, cases in BY_TABLE.items() for name in cases]
 
 
-@pytest.fixture(autouse=True)
-def enabled(tables: Tables, spark: SparkSession, extension: None) -> Iterator[None]:
+@pytest.fixture(scope="module")
+def tables(tables: Tables) -> Tables:
+    """Create the view `rows`, and the table `kept`, which no test changes."""
     tables.sql(f"create or replace temporary view rows as {ROWS}")
-    with setting(spark, "hive.exec.dynamic.partition.mode", "nonstrict"):
-        yield
+    with tables.settings({"spark.bucketing.enabled": "true", "hive.exec.dynamic.partition.mode": "nonstrict"}):
+        create(tables, "kept", "partitioned")
+    return tables
 
 
 def create(tables: Tables, name: str, of: str) -> None:
@@ -171,7 +164,7 @@ def test_rows_are_those_of_sparks_own_overwrite(
     for name, value in (("atomic", "true"), ("stock", "false")):
         with setting(spark, ATOMIC, value):
             create(tables, name, of)
-    for statement in BY_TABLE.get(of, STATEMENTS)[case]:
+    for statement in BY_TABLE[of][case]:
         for name, value in (("atomic", "true"), ("stock", "false")):
             with setting(spark, ATOMIC, value):
                 tables.sql(statement.format(t=name, elsewhere=tmp_path / name))
@@ -237,10 +230,9 @@ OTHERS = {
 BOTH = "insert overwrite {} select /*+ replace_only('k > 0'), partition_overwrite_mode('static') */ k, v, p from rows"
 
 
-@pytest.mark.parametrize("enabled", ["true", "false"])
 @pytest.mark.parametrize("source", OTHERS)
 def test_hint_is_an_error_for_a_table_of_another_source(
-    tables: Tables, spark: SparkSession, tmp_path: Path, source: str, enabled: str
+    tables: Tables, spark: SparkSession, tmp_path: Path, source: str
 ) -> None:
     """Also checks that the table keeps its rows: the command for JDBC tables removes them before it plans the query."""
     tables.sql("drop view if exists other")
@@ -252,13 +244,14 @@ def test_hint_is_an_error_for_a_table_of_another_source(
     tables.sql(OTHERS[source].format(url=url, path=tmp_path / "other"))
     if source in ("parquet", "text"):
         tables.sql("insert into other values (1, 'a', 'p1')")
-    with setting(spark, "spark.bucketing.enabled", enabled):
+    for prefix in ("", "stock:"):
         with pytest.raises(Exception, match=r"Cannot overwrite `other`.\n.*PARTITION_OVERWRITE_MODE"):
-            tables.sql(BOTH.format("other"))
-        assert tables.sql("select * from other") == [(1, "a", "p1")]
-        # The hints are the only reason of the error.
-        tables.sql(BOTH.format("other").replace("/*+", "/*"))
-        assert tables.sql("select count(*) from other") == [(60,)]
+            tables.sql(prefix + BOTH.format("other"))
+        assert tables.sql(f"{prefix}select * from other") == [(1, "a", "p1")]
+    # The hints are the only reason of the error.
+    for prefix in ("", "stock:"):
+        tables.sql(prefix + BOTH.format("other").replace("/*+", "/*"))
+        assert tables.sql(f"{prefix}select count(*) from other") == [(60,)]
     tables.sql("drop view if exists other" if "view" in source else "drop table other")
 
 
@@ -270,21 +263,6 @@ def test_statement_can_have_both_hints(tables: Tables) -> None:
     assert contents(tables, "shared", "partitioned") == before
     tables.sql(f"{BOTH.format('shared').replace('k > 0', 'k >= 0')} where p = 'p1'")
     assert tables.sql("select p, count(*) from shared group by p") == [("p1", 20)]
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        STATIC_MODE.replace("overwrite shared", "into shared"),
-        STATIC_MODE.replace("'static'", "'dynamic'"),
-        STATIC_MODE.replace("('static')", ""),
-        STATIC_MODE.replace("'static'", "static"),
-    ],
-)
-def test_wrong_hint_is_an_error(tables: Tables, statement: str) -> None:
-    create(tables, "shared", "partitioned")
-    with pytest.raises(Exception, match="Cannot parse the hint `PARTITION_OVERWRITE_MODE`"):
-        tables.sql(statement)
 
 
 def only(condition: str, partitions: str) -> str:
@@ -307,46 +285,40 @@ def test_rows_are_replaced_only_if_they_meet_the_condition(tables: Tables, of: s
     assert tables.sql("select min(k) >= 1000 from shared where p = 'p1' or p is null") == [(True,)]
 
 
-@pytest.mark.parametrize(
-    "hint",
-    [
-        "replace_only",
-        "replace_only('k >')",
-        "replace_only('k > 0', 'k < 9')",
-        "replace_only('k > 0'), replace_only('k < 9')",
-        "replace_only(k > 0)",
-        "replace_only(k)",
-        "replace_only(1)",
-    ],
-)
-def test_wrong_condition_of_replaced_rows_is_an_error(tables: Tables, hint: str) -> None:
-    create(tables, "shared", "partitioned")
-    with pytest.raises(Exception, match=r"Cannot parse the hint `REPLACE_ONLY`|PARSE_SYNTAX_ERROR"):
-        tables.sql(f"insert overwrite shared select /*+ {hint} */ k, v, p from rows")
-    with pytest.raises(Exception, match="Cannot parse the hint `REPLACE_ONLY`"):
-        tables.sql("insert into shared select /*+ replace_only('k > 0') */ k, v, p from rows")
+OF_MODE, OF_CONDITION = (f"Cannot parse the hint `{name}`" for name in ("PARTITION_OVERWRITE_MODE", "REPLACE_ONLY"))
+IGNORED = "Cannot apply the hint"
+INSERT = "insert overwrite kept select /*+ {} */ k, v, p from rows"
+# Statements with hints, and their errors.
+WRONG = [
+    (INSERT.replace("overwrite", "into").format("partition_overwrite_mode('static')"), OF_MODE),
+    (INSERT.format("partition_overwrite_mode('dynamic')"), OF_MODE),
+    (INSERT.format("partition_overwrite_mode"), OF_MODE),
+    (INSERT.format("partition_overwrite_mode(static)"), OF_MODE),
+    (INSERT.replace("overwrite", "into").format("replace_only('k > 0')"), OF_CONDITION),
+    (INSERT.format("replace_only"), OF_CONDITION),
+    (INSERT.format("replace_only('k >')"), f"{OF_CONDITION}|PARSE_SYNTAX_ERROR"),
+    (INSERT.format("replace_only('k > 0', 'k < 9')"), OF_CONDITION),
+    (INSERT.format("replace_only('k > 0'), replace_only('k < 9')"), OF_CONDITION),
+    (INSERT.format("replace_only(k > 0)"), f"{OF_CONDITION}|PARSE_SYNTAX_ERROR"),
+    (INSERT.format("replace_only(k)"), OF_CONDITION),
+    (INSERT.format("replace_only(1)"), OF_CONDITION),
+    ("insert overwrite kept with c as (select /*+ replace_only('k > 0') */ * from rows) select k, v, p from c", IGNORED),
+    ("insert overwrite kept select k, v, p from rows where k in (select /*+ replace_only('k > 0') */ k from rows)", IGNORED),
+    ("with c as (select /*+ partition_overwrite_mode('static') */ * from rows) insert overwrite kept select k, v, p from c", IGNORED),
+    ("select /*+ replace_only('k > 0') */ * from kept", IGNORED),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "insert overwrite shared with c as (select /*+ replace_only('k > 0') */ * from rows) select k, v, p from c",
-        "insert overwrite shared select k, v, p from rows where k in (select /*+ replace_only('k > 0') */ k from rows)",
-        "with c as (select /*+ partition_overwrite_mode('static') */ * from rows) insert overwrite shared select k, v, p from c",
-        "select /*+ replace_only('k > 0') */ * from shared",
-    ],
-)
-def test_hint_that_would_be_ignored_is_an_error(tables: Tables, statement: str) -> None:
-    create(tables, "shared", "partitioned")
-    before = contents(tables, "shared", "partitioned")
-    with pytest.raises(Exception, match="Cannot apply the hint"):
+@pytest.mark.parametrize(("statement", "message"), WRONG)
+def test_wrong_or_ignored_hint_is_an_error(tables: Tables, statement: str, message: str) -> None:
+    before = tables.files("kept")
+    with pytest.raises(Exception, match=message):
         tables.sql(statement)
-    assert contents(tables, "shared", "partitioned") == before
+    assert tables.files("kept") == before
 
 
 def test_statement_with_hints_can_be_explained(tables: Tables) -> None:
-    create(tables, "shared", "partitioned")
-    assert "InsertIntoHadoopFsRelationCommand" in str(tables.sql(f"explain {STATIC_MODE}"))
+    assert "InsertIntoHadoopFsRelationCommand" in explain(tables, STATIC_MODE.replace("shared", "kept"))
 
 
 def test_files_that_are_no_partition_are_not_replaced_unchecked(tables: Tables) -> None:
@@ -455,14 +427,11 @@ def test_partition_that_is_dropped_while_empty_gets_its_rows(tables: Tables, spa
 
 
 def test_failed_query_changes_nothing(tables: Tables) -> None:
-    create(tables, "shared", "partitioned")
-    before = contents(tables, "shared", "partitioned")
+    before = contents(tables, "kept", "partitioned")
     with pytest.raises(Exception, match="no value"):
-        tables.sql(
-            "insert overwrite shared partition (p) select k, if(k = 50, raise_error('no value'), v), p from rows"
-        )
-    assert contents(tables, "shared", "partitioned") == before
-    assert not (tables.folder("shared") / "_overwriting").exists() and not replacements(tables, "shared")
+        tables.sql("insert overwrite kept partition (p) select k, if(k = 50, raise_error('no value'), v), p from rows")
+    assert contents(tables, "kept", "partitioned") == before
+    assert not (tables.folder("kept") / "_overwriting").exists() and not replacements(tables, "kept")
 
 
 def test_files_of_a_dropped_partition_are_replaced(tables: Tables, tmp_path: Path) -> None:
