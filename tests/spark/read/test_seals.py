@@ -17,8 +17,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from spark_features import WIDER_TYPES, can
 
-from conftest import all_long_but
-
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
 NUMBERS = "select cast(pmod(id * 37, 600) - 100 as int) as k, id as v from range({})"
@@ -214,15 +212,8 @@ CASES = {
     "an append with another number of buckets": Case(statements(TWELVE, INSERT), "not-sealed", "refused"),
 }
 
-# The other kinds of damage exercise similar code and take a long time.
-QUICK = (
-    "nothing", "a file added", "a file removed", "a file replaced by one with the same size", "file times",
-    "another number of buckets in the seal", "another number of buckets for later writes", "the seal", "two appends",
-    "an append that crashes", "an append by stock", "TRUNCATE and INSERT by stock",
-)  # fmt: skip
 
-
-@pytest.mark.parametrize("name", all_long_but(tuple(name for name in CASES if name.startswith(QUICK)), CASES))
+@pytest.mark.parametrize("name", CASES)
 @pytest.mark.some(5)
 def test_damage_causes_an_ordinary_scan_and_may_be_sealed_again(tables: Tables, name: str) -> None:
     case = CASES[name]

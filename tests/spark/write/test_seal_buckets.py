@@ -11,8 +11,6 @@ import pytest
 from bucketed_tables import Tables, put
 from partition_specs import StoredSpec, create, kept, odd_tables, refused, seal_of
 
-from conftest import all_long_but
-
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
 SCHEMA = "k int, v bigint"
@@ -93,17 +91,9 @@ CASES = {
     ),
     "file name of another bucket": Case(rename_files(r"00001_0_\1"), problem="a row of bucket"),
 }
-QUICK = (
-    "Hive copy file names",
-    "several files per bucket",
-    "smaller key at the end",
-    "NULL last",
-    "row from another bucket",
-    "bucket ids out of range",
-)
 
 
-@pytest.mark.parametrize("name", all_long_but(QUICK, CASES))
+@pytest.mark.parametrize("name", CASES)
 @pytest.mark.some(3)
 def test_only_files_that_match_the_spec_are_sealed(tables: Tables, name: str) -> None:
     case = CASES[name]

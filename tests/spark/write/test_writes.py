@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
 
 @pytest.mark.usefixtures("aqe")
-@pytest.mark.parametrize("layout", all_long_but(("hive-parquet", "spark-parquet"), LAYOUTS))
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.some(1)
 def test_every_kind_of_write_gives_one_file_per_bucket(tables: Tables, layout: str) -> None:
     create(tables, "t", layout)
@@ -37,8 +37,7 @@ def test_every_kind_of_write_gives_one_file_per_bucket(tables: Tables, layout: s
 
 
 @pytest.mark.usefixtures("aqe")
-@pytest.mark.parametrize("layout", all_long_but(("hive-orc", "hive2-parquet"), LAYOUTS))
-@pytest.mark.some(1)
+@pytest.mark.parametrize("layout", all_long_but("hive2-parquet", LAYOUTS))
 def test_each_partition_has_one_file_per_bucket(tables: Tables, layout: str) -> None:
     create(tables, "t", layout, partitioned=True)
     tables.sql("insert into t partition (p) select * from scattered")
