@@ -6,7 +6,7 @@ import re
 import shutil
 
 import pytest
-from bucketed_tables import VERSION_2, Sealed, Tables, assert_bucketed
+from bucketed_tables import VERSION_2, Sealed, Tables
 from partition_specs import refused
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast", "dynamic_partitions")
@@ -329,10 +329,6 @@ def test_writes_with_unusual_settings_put_rows_in_their_buckets(
     assert found == [(True, 900)]
     tables.read("select p, k, count(*) from t group by p, k")
     assert tables.rows("select * from t") == tables.rows(rows.replace(order, ""))
-
-
-def test_write_gives_one_sorted_file_per_bucket(tables: Tables) -> None:
-    assert_bucketed(tables, "two", "hive2-parquet")
 
 
 @pytest.mark.parametrize("sql_type", ["double", "timestamp", "varchar(9)"])

@@ -12,7 +12,6 @@ from bucketed_tables import Tables
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
 SEED, STEPS = int(os.environ.get("SEED", "1")), int(os.environ.get("STEPS", "25"))
-FEW_STEPS = 12
 HASHES = {"1": "hive", "2": "hive2"}
 NAMES = ("a", "b", "c")
 GROUP = "select k, count(*), sum(v) from t group by k"
@@ -84,12 +83,11 @@ class Sealing:
             assert all(not one.files_read for one in again) and "Bucketed: true (2 " in plan, (again, plan)
 
 
-@pytest.mark.parametrize("steps", [FEW_STEPS, pytest.param(STEPS, marks=pytest.mark.long)], ids=["few", "all"])
 @pytest.mark.long
-def test_partitions_share_a_version_if_their_rows_allow_it(tables: Tables, steps: int) -> None:
+def test_partitions_share_a_version_if_their_rows_allow_it(tables: Tables) -> None:
     pick = random.Random(SEED)
     sealing = Sealing(tables, pick)
-    for step in range(steps):
+    for step in range(STEPS):
         getattr(sealing, pick.choice(("add", "add", "add", "remove", "write", "state", "seal", "seal")))()
         tables.read(
             "select ds, k, count(*) from t group by ds, k", empty=not tables.sql("stock:select 1 from t limit 1")
