@@ -44,23 +44,6 @@ def evolve(tables: Tables, name: str, specs: dict[str, tuple[str, int]]) -> None
         tables.fill(name, f"select *, '{day}' as ds from ({NUMBERS.format(n=number)})")
 
 
-def odd_tables(tables: Tables) -> None:
-    """Create a table of each kind whose buckets cannot be altered or sealed, or only with another statement."""
-    two, parquet = "clustered by (k) into 2 buckets", "stored as parquet"
-    for statement in (
-        "create or replace view a_view as select 1 as k",
-        f"create table loose (k int) {parquet}",
-        f"create table text (k int) {two} stored as textfile",
-        "create table of_json (k int) using json",
-        "create table of_spark (k int) using parquet clustered by (k) into 4 buckets",
-        f"create table version_3 (k int) {two} {parquet} tblproperties ('bucketing_version' = '3')",
-        f"create table times (k int, at timestamp, c char(3)) {parquet}",
-        "create table plain (k int, p int) using parquet partitioned by (p)",
-        f"create table whole (k int, v bigint) {two} {parquet}",
-    ):
-        tables.sql(statement)
-
-
 def filled(tables: Tables, name: str, rows: str = "select * from new_rows", **how: Any) -> None:
     """Create the same table with rows, whose partitions the extension seals."""
     create(tables, name, **how)

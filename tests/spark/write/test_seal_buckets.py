@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from bucketed_tables import Tables, put
-from partition_specs import StoredSpec, create, kept, odd_tables, refused, seal_of
+from partition_specs import StoredSpec, create, kept, seal_of
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
@@ -180,36 +180,6 @@ def test_refused_partition_does_not_affect_the_others(days: Tables) -> None:
     shutil.copytree(days.folder("days") / "p=1", days.folder("days") / "p=0" / "more")
     statuses = {of.partition: of.status for of in days.seal("days")}
     assert statuses == {"p=0": "refused", "p=1": "sealed", "p=7": "empty"}
-
-
-REFUSED = [
-    ("refused seal buckets where v = 'x'", r"predicate \(v = 'x'\).*partition columns p"),
-    ("refused seal buckets where p =", "PARSE_SYNTAX_ERROR"),
-    ("refused seal buckets where p = (select 1)", "subquer"),
-    ("refused seal buckets where rand() > p", r"predicate \(rand"),
-    ("refused seal buckets where", "PARSE_SYNTAX_ERROR"),
-    ("refused seal buckets now", "'now': expected the end"),
-    ("refused seal buckets dry", "expected RUN"),
-    ("refused seal buckets where p = 1 dry now", "'now': expected RUN"),
-    ("whole seal buckets where k = 1", "found:    no partitions"),
-    ("a_view seal buckets", "(EXPECT_TABLE_NOT_VIEW|is a view).*ALTER TABLE ... SEAL BUCKETS"),
-    ("new_rows seal buckets", "new_rows"),
-    ("nothing seal buckets", "TABLE_OR_VIEW_NOT_FOUND"),
-    ("loose seal buckets", "a table without buckets.*CLUSTERED BY"),
-    ("text seal buckets", "format .*TextInputFormat.*PARQUET or ORC"),
-]
-
-
-@pytest.fixture(scope="module")
-def refusing(tables: Tables) -> Tables:
-    create(tables, "refused")
-    odd_tables(tables)
-    return tables
-
-
-@pytest.mark.parametrize(("statement", "message"), REFUSED, ids=[statement for statement, _ in REFUSED])
-def test_invalid_statements_are_errors(refusing: Tables, statement: str, message: str) -> None:
-    refused(refusing, f"alter table {statement}", message)
 
 
 def test_explain_does_not_execute_the_statement(tables: Tables) -> None:
