@@ -174,6 +174,19 @@ def aqe(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(params=["true", "false"], ids=["generated", "interpreted"])
+def generated(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
+    """Evaluate the expressions of one test with generated code or without it, including constants."""
+    mode = "CODEGEN_ONLY" if request.param == "true" else "NO_CODEGEN"
+    with (
+        setting(spark, "spark.sql.codegen.wholeStage", request.param),
+        setting(spark, "spark.sql.codegen.factoryMode", mode),
+        # The optimizer folds constants, so they would never reach generated code.
+        setting(spark, "spark.sql.optimizer.excludedRules", "org.apache.spark.sql.catalyst.optimizer.ConstantFolding"),
+    ):
+        yield
+
+
 def all_long_but(quick: object, cases: Iterable[Any]) -> list[Any]:
     """Mark all parameters of a test as long, except for one case or a tuple of cases."""
     chosen = quick if isinstance(quick, tuple) else (quick,)

@@ -6,7 +6,6 @@ The extension is disabled, as in all tests that do not request it; its functions
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import reduce
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from spark_features import needs_collations
 from conftest import Project
 from spark_bucketing.session import setting
 
-FOLDING = "org.apache.spark.sql.catalyst.optimizer.ConstantFolding"
 ODD_ROWS = """
     select array('', 'é', cast(x'ff61' as string), null, 'abc', cast(x'c3' as string), repeat(cast(x'fe' as string), 99))[id % 7] as s,
       array(date'0001-01-01', date'1500-02-03', date'1582-10-04', date'2024-02-29', null)[id % 5] as d,
@@ -39,22 +37,9 @@ def literal(text: str | None, sql_type: str) -> str:
     return f"cast({'null' if text is None else repr(text)} as {sql_type})"
 
 
-@pytest.fixture(
-    params=[pytest.param("true", id="generated"), pytest.param("false", id="interpreted", marks=pytest.mark.long)]
-)
-def generated(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
-    mode = "CODEGEN_ONLY" if request.param == "true" else "NO_CODEGEN"
-    with (
-        setting(spark, "spark.sql.codegen.wholeStage", request.param),
-        setting(spark, "spark.sql.codegen.factoryMode", mode),
-        # The optimizer folds constants, so they would never reach generated code.
-        setting(spark, "spark.sql.optimizer.excludedRules", FOLDING),
-    ):
-        yield
-
-
 @pytest.mark.usefixtures("generated")
 @pytest.mark.parametrize(("bucket_hash", "sql_type"), VALUES)
+@pytest.mark.some(20)
 def test_hash_equals_hives_hash(spark: SparkSession, bucket_hash: str, sql_type: str) -> None:
     hashes = HASHES[bucket_hash][sql_type]
     values = ", ".join(literal(value, sql_type) for value in hashes)
@@ -66,6 +51,7 @@ def test_hash_equals_hives_hash(spark: SparkSession, bucket_hash: str, sql_type:
 
 @pytest.mark.usefixtures("generated")
 @pytest.mark.parametrize("bucket_hash", HASHES)
+@pytest.mark.some(2)
 def test_hash_of_several_columns_equals_hives_hash(spark: SparkSession, bucket_hash: str) -> None:
     types = ["string", "bigint", "date", "decimal(10,2)", "int", "boolean"]
     for turn in range(8):

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_bucketing.extension.spark_home import find_java, find_spark
-from spark_bucketing.session import setting
-
-ORACLE = Path(__file__).parents[2] / "support" / "HiveMurmurOracle.scala"
 ROWS = 100_000
 DIGITS = "concat(abs(xxhash64(id, 1)), abs(xxhash64(id, 2)), abs(xxhash64(id, 3)))"
 # A third of the strings have characters of two, three and four bytes.
@@ -39,23 +33,10 @@ def decimal(precision: int, scale: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def oracle(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    jar = tmp_path_factory.mktemp("oracle") / "oracle.jar"
-    compiler = [find_java(), "-cp", str(find_spark().jars / "*"), "scala.tools.nsc.Main", "-usejavacp", "-d"]
-    subprocess.run([*compiler, str(jar), str(ORACLE)], check=True, capture_output=True)
-    spark.sql(f"create temporary function murmur_oracle as 'HiveMurmurOracle' using jar '{jar}'")
+def oracle(spark: SparkSession) -> Iterator[str]:
+    spark.sql("create temporary function murmur_oracle as 'HiveMurmurOracle'")
     yield "murmur_oracle"
     spark.sql("drop temporary function murmur_oracle")
-
-
-@pytest.fixture(params=["true", "false"], ids=["generated", "interpreted"])
-def generated(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
-    mode = "CODEGEN_ONLY" if request.param == "true" else "NO_CODEGEN"
-    with (
-        setting(spark, "spark.sql.codegen.wholeStage", request.param),
-        setting(spark, "spark.sql.codegen.factoryMode", mode),
-    ):
-        yield
 
 
 def differing(spark: SparkSession, oracle: str, values: str, rows: int, argument: str = "v") -> tuple[int, int]:
