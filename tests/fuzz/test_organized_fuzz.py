@@ -160,7 +160,7 @@ class Walk:
     def _map_again(self) -> None:
         if not self.table.pending:
             shutil.rmtree(self.table.location / "_file_statistics", ignore_errors=True)
-            self.table.write_file_statistics_report("m")
+            self.table.write_file_statistics()
 
 
 def refused(act: object) -> str:
