@@ -296,9 +296,10 @@ def explain(tables: Tables, statement: str) -> str:
     return "\n".join(str(row[0]) for row in tables.sql(f"explain {statement}"))
 
 
-def last_insert(spark: SparkSession) -> str:
-    """Return the executed plan of the session's last INSERT, which Spark records in a separate thread."""
+def last_insert(spark: SparkSession, name: str = "") -> str:
+    """Return the executed plan of the session's last INSERT with a name, which Spark records in a separate thread."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     executions = spark._jsparkSession.sharedState().statusStore().executionsList()
     plans = [executions.apply(i).physicalPlanDescription() for i in range(executions.size())]
-    return str([plan for plan in plans if "Execute InsertIntoHadoopFsRelationCommand" in (plan or "")][-1])
+    inserts = [plan for plan in plans if "Execute InsertIntoHadoopFsRelationCommand" in (plan or "")]
+    return str([plan for plan in inserts if name in plan][-1])

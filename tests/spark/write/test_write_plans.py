@@ -141,19 +141,18 @@ def test_bucketing_version_2_does_not_affect_the_spark_layout(tables: Tables) ->
 def test_extension_adds_no_shuffle_if_the_macros_add_one(
     project: Project, spark: SparkSession, bucket_hash: str
 ) -> None:
-    for buckets, partition_by in ((8, []), (1, []), (4, ["p"])):
-        name = f"m{buckets}"
+    models: dict[int, list[str]] = {8: [], 1: [], 4: ["p"]}
+    for buckets, partition_by in models.items():
         config = {"clustered_by": ["k"], "buckets": buckets, "bucket_hash": bucket_hash, "partition_by": partition_by}
-        project.model(
-            name, "select id as k, id % 3 as p from range(0, 400, 1, 5)", materialized="bucketed_table", **config
-        )
-        project.dbt("run", "--select", name)
-        plan = last_insert(spark)
-        assert f"`{name}" in plan
+        sql = "select id as k, id % 3 as p from range(0, 400, 1, 5)"
+        project.model(f"m{buckets}", sql, materialized="bucketed_table", **config)
+    project.dbt("run")
+    for buckets, partition_by in models.items():
+        plan = last_insert(spark, f"`m{buckets}")
         final = plan.split("== Initial Plan ==")[0]
         assert len(re.findall(r"^[ :|+-]*(?:\* )?Exchange \(", final, re.MULTILINE)) == 1, plan
         assert "BucketedRows" in plan and "__spark_bucketing_key" not in plan, plan
-        assert len(project.files(name)) == buckets * (3 if partition_by else 1)
+        assert len(project.files(f"m{buckets}")) == buckets * (3 if partition_by else 1)
 
 
 def test_shuffle_below_computed_columns_is_kept(tables: Tables) -> None:
