@@ -296,10 +296,17 @@ def explain(tables: Tables, statement: str) -> str:
     return "\n".join(str(row[0]) for row in tables.sql(f"explain {statement}"))
 
 
-def last_insert(spark: SparkSession, name: str = "") -> str:
-    """Return the executed plan of the session's last INSERT with a name, which Spark records in a separate thread."""
+def executions(spark: SparkSession) -> list[Any]:
+    """Return the session's executions of INSERT, which Spark records in a separate thread."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-    executions = spark._jsparkSession.sharedState().statusStore().executionsList()
-    plans = [executions.apply(i).physicalPlanDescription() for i in range(executions.size())]
-    inserts = [plan for plan in plans if "Execute InsertIntoHadoopFsRelationCommand" in (plan or "")]
-    return str([plan for plan in inserts if name in plan][-1])
+    listed = spark._jsparkSession.sharedState().statusStore().executionsList()
+    found = [listed.apply(i) for i in range(listed.size())]
+    return [
+        one for one in found if "Execute InsertIntoHadoopFsRelationCommand" in (one.physicalPlanDescription() or "")
+    ]
+
+
+def last_insert(spark: SparkSession, name: str = "") -> str:
+    """Return the executed plan of the session's last INSERT whose plan has a name."""
+    plans = [str(one.physicalPlanDescription()) for one in executions(spark)]
+    return next(plan for plan in reversed(plans) if name in plan)

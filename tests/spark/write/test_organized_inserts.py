@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bucketed_tables import Tables, explain, last_insert, new_session
+from bucketed_tables import Tables, executions, explain, last_insert, new_session
 from local_files import held
 from pyspark.sql import SparkSession
 
 from conftest import all_long_but
 from spark_bucketing.session import setting
+
+pytestmark = pytest.mark.usefixtures("extension")
 
 SEED = int(os.environ.get("SEED", "1"))
 CASES = int(os.environ.get("CASES", "3"))
@@ -52,19 +54,14 @@ class Layout:
     file_format: str = "parquet"
 
     def create(self, tables: Tables, name: str) -> None:
-        properties = ", ".join(
-            [
-                """'bucketing.range_by'='["r"]'""" if self.range else "'bucketing.range_by'='[]'",
-                *(["""'bucketing.implicit_partition_by'='["g"]'"""] if self.group else []),
-                self.size,
-            ]
-        )
+        by = {"range_by": '["r"]' if self.range else "[]"} | ({"implicit_partition_by": '["g"]'} if self.group else {})
+        properties = ", ".join([*(f"'bucketing.{key}'='{value}'" for key, value in by.items()), self.size])
         types = (self.group or "int", self.range or "bigint", self.partition or "string")
         columns = ", ".join(f"{column} {of}" for column, of in zip("grp", types, strict=True))
-        by = "partitioned by (p)" if self.partition else ""
+        partitioned = "partitioned by (p)" if self.partition else ""
         # The partition column is the last one.
         tables.create(
-            f"{name} (id bigint, m map<string, bigint>, {columns}) using {self.file_format} {by} tblproperties ({properties})"
+            f"{name} (id bigint, m map<string, bigint>, {columns}) using {self.file_format} {partitioned} tblproperties ({properties})"
         )
 
     def rows(self, first: int, number: int, tasks: int, nulls: bool = True) -> str:
@@ -77,11 +74,6 @@ class Layout:
             f"cast({PARTITIONS[self.partition or 'string']} as {self.partition or 'string'}) as p",
         ]
         return f"select {', '.join(values)} from range({first}, {first + number}, 1, {tasks})"
-
-
-@pytest.fixture(autouse=True)
-def enabled(extension: None) -> None:
-    """Enable the session extension."""
 
 
 def found(tables: Tables, name: str, how: str = "") -> list[str]:
@@ -302,14 +294,8 @@ def test_statement_reports_its_files_and_its_plan(tables: Tables, spark: SparkSe
     assert "Range (0, 1000" in explain(tables, insert) and tables.files("t") == before == []
     tables.sql(insert)
     assert "Range (0, 1000" in last_insert(spark)
+    *_, last = (of for of in executions(spark) if "CommandResult" not in of.physicalPlanDescription())
     store = spark._jsparkSession.sharedState().statusStore()
-    executions = store.executionsList()
-    (last, *_) = (
-        executions.apply(i)
-        for i in reversed(range(executions.size()))
-        if "Execute InsertInto" in (plan := executions.apply(i).physicalPlanDescription() or "")
-        and "CommandResult" not in plan
-    )
     shown = store.executionMetrics(last.executionId())
     metrics = {}
     for i in range(last.metrics().size()):

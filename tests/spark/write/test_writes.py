@@ -120,8 +120,10 @@ def test_session_settings_do_not_affect_the_buckets(tables: Tables, settings: di
 
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_tasks_with_several_open_files_write_one_file_per_bucket(tables: Tables, partitioned: bool) -> None:
-    create(tables, "t", "hive-parquet", partitioned)
-    tables.make("t", "k bigint, v string, p bigint", "k", 8, sorted_by="") if not partitioned else None
+    if partitioned:
+        create(tables, "t", "hive-parquet", partitioned)
+    else:
+        tables.make("t", "k bigint, v string, p bigint", "k", 8, sorted_by="")
     into = "t partition (p)" if partitioned else "t"
     with setting(tables.spark, "spark.sql.maxConcurrentOutputFileWriters", "3"):
         tables.sql(f"insert into {into} select * from scattered")
