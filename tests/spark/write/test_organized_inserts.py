@@ -340,6 +340,9 @@ def test_names_that_differ_only_in_case_stay_different(tables: Tables, spark: Sp
         tables.create("""cased (o int, O int) using parquet tblproperties ('bucketing.range_by'='["o"]')""")
         tables.sql("insert into cased values (1, 2)")
         assert tables.sql("select o, O from cased") == [(1, 2)]
+        for statement in ("update cased set o = 1", "delete from cased where o = 1"):
+            with pytest.raises(Exception, match=r"Cannot change rows of .*cased`\.\n  found:    the columns o and O"):
+                tables.sql(statement)
         tables.sql("drop table cased")
 
 
