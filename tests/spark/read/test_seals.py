@@ -150,32 +150,26 @@ class Case(NamedTuple):
     """A kind of damage, the reason code of a read, and the result of SEAL BUCKETS; None if the statement is refused."""
 
     do: Act
-    code: str
-    then: str | None
+    code: str = BROKEN
+    then: str | None = "sealed"
 
 
 CASES = {
     "nothing": Case(statements(), SEALED, "unchanged"),
     "a file added": Case(
-        change_first_file(lambda path: shutil.copy2(path, path.with_name(f"{path.name[:5]}_0_copy_1"))),
-        BROKEN,
-        "sealed",
+        change_first_file(lambda path: shutil.copy2(path, path.with_name(f"{path.name[:5]}_0_copy_1")))
     ),
-    "a file removed": Case(change_first_file(Path.unlink), BROKEN, "sealed"),
-    "a file from another table": Case(replace_file, BROKEN, "sealed"),
+    "a file removed": Case(change_first_file(Path.unlink)),
+    "a file from another table": Case(replace_file),
     "a file replaced by one with the same size": Case(
-        change_first_file(lambda path: put(path, path.read_bytes(), path.stat().st_mtime_ns + 2_000_000)),
-        BROKEN,
-        "sealed",
+        change_first_file(lambda path: put(path, path.read_bytes(), path.stat().st_mtime_ns + 2_000_000))
     ),
-    "a file replaced by one with the same time": Case(
-        lambda tables: replace_file(tables, own_time=True), BROKEN, "sealed"
-    ),
+    "a file replaced by one with the same time": Case(lambda tables: replace_file(tables, own_time=True)),
     "a file truncated": Case(change_first_file(lambda path: put(path, path.read_bytes()[:-9])), BROKEN, None),
-    "a file emptied": Case(change_first_file(lambda path: put(path, b"")), BROKEN, "sealed"),
+    "a file emptied": Case(change_first_file(lambda path: put(path, b""))),
     "restored with file times": Case(lambda tables: move_table(tables, shutil.copy2), SEALED, "unchanged"),
-    "copied without file times": Case(lambda tables: move_table(tables, shutil.copy), BROKEN, "sealed"),
-    "file times changed": Case(touch_files, BROKEN, "sealed"),
+    "copied without file times": Case(lambda tables: move_table(tables, shutil.copy)),
+    "file times changed": Case(touch_files),
     # Spark ignores this folder; other engines may not.
     "a nested folder": Case(add_nested_folder, SEALED, "refused"),
     "a wider type": Case(lambda tables: put_schema(tables, "t", "k bigint, v bigint"), "columns-changed", "refused"),
@@ -185,29 +179,27 @@ CASES = {
     "another number of buckets in the metastore descriptor": Case(
         lambda tables: put_descriptor(tables, "t", "", 16), SEALED, "unchanged"
     ),
-    "another number of buckets in the seal": Case(set_parameter("bucketing.num_buckets", "16"), BROKEN, "sealed"),
-    "other sort columns in the seal": Case(set_parameter("bucketing.sort_columns", "[]"), BROKEN, "sealed"),
-    "another digest": Case(set_parameter("bucketing.digest", "0" * 32), BROKEN, "sealed"),
+    "another number of buckets in the seal": Case(set_parameter("bucketing.num_buckets", "16")),
+    "other sort columns in the seal": Case(set_parameter("bucketing.sort_columns", "[]")),
+    "another digest": Case(set_parameter("bucketing.digest", "0" * 32)),
     "a missing key of the seal": Case(set_parameter("bucketing.bytes", None), "seal-unreadable", "sealed"),
     "a newer seal version": Case(set_parameter("bucketing.spec_version", "3"), "seal-unreadable", "sealed"),
-    "the seal of another table": Case(
-        lambda tables: put_parameters(tables, "t", "", dict(seal_of(tables, "other"))), BROKEN, "sealed"
-    ),
+    "the seal of another table": Case(lambda tables: put_parameters(tables, "t", "", dict(seal_of(tables, "other")))),
     "another bucketing_version": Case(statements(VERSION_2), SEALED, "unchanged"),
-    "two appends at the same time": Case(two_appends, BROKEN, "sealed"),
-    "an append that crashes before its seal": Case(crash(INSERT), BROKEN, "sealed"),
-    "an overwrite that crashes before its seal": Case(crash(OVERWRITE), BROKEN, "sealed"),
+    "two appends at the same time": Case(two_appends),
+    "an append that crashes before its seal": Case(crash(INSERT)),
+    "an overwrite that crashes before its seal": Case(crash(OVERWRITE)),
     "an append": Case(statements(INSERT, INSERT), SEALED, "unchanged"),
-    "an append after a crashed append": Case(crash(INSERT, then=INSERT), BROKEN, "sealed"),
-    "an append by stock Spark": Case(statements(f"stock:{INSERT}"), BROKEN, "sealed"),
-    "an append after an append by stock Spark": Case(statements(f"stock:{INSERT}", INSERT), BROKEN, "sealed"),
+    "an append after a crashed append": Case(crash(INSERT, then=INSERT)),
+    "an append by stock Spark": Case(statements(f"stock:{INSERT}")),
+    "an append after an append by stock Spark": Case(statements(f"stock:{INSERT}", INSERT)),
     "an overwrite after an append by stock Spark": Case(statements(f"stock:{INSERT}", OVERWRITE), SEALED, "unchanged"),
-    "an overwrite by stock Spark": Case(statements(f"stock:{OVERWRITE}"), BROKEN, "sealed"),
+    "an overwrite by stock Spark": Case(statements(f"stock:{OVERWRITE}")),
     "an append by stock Spark without buckets": Case(without_bucket_spec, BROKEN, "refused"),
-    "LOAD DATA": Case(load_data, BROKEN, "sealed"),
+    "LOAD DATA": Case(load_data),
     "TRUNCATE": Case(statements("truncate table t"), SEALED, "empty"),
     "TRUNCATE and INSERT": Case(statements("truncate table t", INSERT), SEALED, "unchanged"),
-    "TRUNCATE and INSERT by stock Spark": Case(statements("truncate table t", f"stock:{INSERT}"), BROKEN, "sealed"),
+    "TRUNCATE and INSERT by stock Spark": Case(statements("truncate table t", f"stock:{INSERT}")),
     "another number of buckets for later writes": Case(statements(TWELVE), SEALED, "unchanged"),
     "an append with another number of buckets": Case(statements(TWELVE, INSERT), "not-sealed", "refused"),
 }
