@@ -115,13 +115,6 @@ def test_seal_determines_version_1_in_a_table_that_states_version_2(tables: Tabl
     assert "4 Hive buckets" in tables.plan(GROUP)
 
 
-def test_rows_that_match_neither_version_are_refused(tables: Tables) -> None:
-    tables.make("t", "k int, v bigint", "k", 4, ROWS, stored=OF_VERSION_2, sealed=False)
-    tables.rename("t", r"9\1_0", r"^0(\d+)_0_part.*$")
-    (outcome,) = tables.seal("t")
-    assert outcome.status == "refused" and outcome.problem is not None and "spec has 4 buckets" in outcome.problem
-
-
 # Each of these rows is in the same bucket in both versions.
 FEW_ROWS = "select k, v from (select int(id) as k, id as v from range(90)) where hive_bucket(4, k) = hive2_bucket(4, k)"
 
