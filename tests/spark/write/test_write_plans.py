@@ -94,40 +94,33 @@ def test_writes_without_buckets_or_extension_are_unchanged(tables: Tables) -> No
         assert "BucketedRows" not in explain(tables, statement.format("t"))
 
 
-WRITES: dict[str, Callable[[Tables], object]] = {
-    "insert": lambda tables: tables.sql("insert into two select * from scattered"),
-    "overwrite": lambda tables: tables.sql("insert overwrite table two select * from scattered"),
-    "frame": lambda tables: tables.spark.table("scattered").write.insertInto("two"),
-    "explain": lambda tables: tables.spark.sql("explain insert into two select * from scattered").collect(),
-}
+WRITES: list[Callable[[Tables], object]] = [
+    lambda tables: tables.sql("insert into two select * from scattered"),
+    lambda tables: tables.sql("insert overwrite table two select * from scattered"),
+    lambda tables: tables.spark.table("scattered").write.insertInto("two"),
+]
 
 
-@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @pytest.mark.parametrize("stored", ["parquet", pytest.param("textfile", marks=pytest.mark.long)])
-def test_table_of_an_unknown_bucketing_version_is_refused(
-    tables: Tables, write: Callable[[Tables], object], stored: str
-) -> None:
-    create(tables, "two", "hive-parquet")
-    if stored == "textfile":
-        tables.make("two", "k bigint, v string, p bigint", "k", 8, stored="stored as textfile")
+def test_table_of_an_unknown_bucketing_version_is_refused(tables: Tables, stored: str) -> None:
+    tables.make("two", "k bigint, v string, p bigint", "k", 8, stored=f"stored as {stored}")
     tables.sql("alter table two set tblproperties ('bucketing_version' = '3')")
     tables.sql("select * from two")
-    if write is WRITES["explain"]:
-        assert "found:    the table property 'bucketing_version' = '3'" in str(write(tables))
-        return
-    with pytest.raises(AnalysisException) as error:
-        write(tables)
-    message = str(error.value)
-    assert (
-        "Cannot write into `spark_catalog`.`write_plans`.`two`.\n"
-        "  found:    the table property 'bucketing_version' = '3'" in message
-    )
-    assert "expected: exactly '1' or '2'" in message
-    assert "ALTER TABLE `spark_catalog`.`write_plans`.`two` SEAL BUCKETS DRY RUN" in message
-    assert tables.files("two") == []
+    found = "found:    the table property 'bucketing_version' = '3'"
+    assert found in explain(tables, "insert into two select * from scattered")
+    for write in WRITES:
+        with pytest.raises(AnalysisException) as error:
+            write(tables)
+        message = str(error.value)
+        assert f"Cannot write into `spark_catalog`.`write_plans`.`two`.\n  {found}" in message
+        assert "expected: exactly '1' or '2'" in message
+        assert "ALTER TABLE `spark_catalog`.`write_plans`.`two` SEAL BUCKETS DRY RUN" in message
+        assert tables.files("two") == []
     tables.sql("alter table two set tblproperties ('bucketing_version' = '1')")
-    write(tables)
-    assert tables.files("two")
+    for write in WRITES:
+        tables.sql("truncate table two")
+        write(tables)
+        assert tables.files("two")
 
 
 def test_bucketing_version_2_does_not_affect_the_spark_layout(tables: Tables) -> None:
