@@ -124,6 +124,7 @@ def test_statement_writes_the_rows_of_sealed_buckets_without_a_shuffle(
     assert tables.sql("select sum(k) from t") == [(sum(range(1001, 42001)),)]
 
 
+@pytest.mark.parametrize("table", ["parquet-ds"], indirect=True)
 def test_statement_counts_the_rows_that_it_has_changed(tables: Tables) -> None:
     """The sample is different each time it is read."""
     tables.sql("create or replace temporary view sampled as select id from range(0, 90, 1, 9)")
@@ -159,6 +160,7 @@ def test_seal_completes_an_interrupted_statement(tables: Tables, table: str) -> 
     assert_sealed(tables)
 
 
+@pytest.mark.parametrize("table", ["orc-whole"], indirect=True)
 def test_committed_statement_succeeds_even_if_old_files_stay(tables: Tables) -> None:
     """A client would repeat a failed append, and add its rows twice."""
     append = "merge into t using (select 1L as k, 60 as v, 'p1' as ds) as s on false when not matched then insert *"
