@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 from bucketed_tables import ERRORS, Tables, new_session, plan_of, put, rows_of
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
@@ -32,7 +32,7 @@ def plan_in_new_session(tables: Tables) -> DataFrame:
     return new_session(tables.spark, tables.database, {"spark.sql.autoBroadcastJoinThreshold": "-1"}).sql(JOIN)
 
 
-WAYS: dict[str, Callable[[DataFrame], object]] = {
+WAYS: dict[str, Callable[[DataFrame], Iterable[Row]]] = {
     "collect": lambda frame: frame.collect(),
     "a cursor": lambda frame: frame.toLocalIterator(),
     "rdd": lambda frame: frame.rdd.collect(),
