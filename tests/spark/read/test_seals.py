@@ -243,15 +243,13 @@ KEYS = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("sql_type", KEYS)
-@pytest.mark.parametrize("by", ["writes", "statement"])
-def test_every_key_type_is_sealed_and_read_correctly(tables: Tables, sql_type: str, by: str) -> None:
+def test_every_key_type_is_sealed_and_read_correctly(tables: Tables, sql_type: str) -> None:
+    """A write seals one table, and a statement seals the other one."""
     rows = f"select cast({KEYS[sql_type]} as {sql_type}) as k, id as v from range(900)"
     for name in ("t", "u"):
         tables.make(name, f"k {sql_type}, v bigint", "k", 8)
-        if by == "writes":
-            tables.sql(f"insert into {name} {rows}")
-        else:
-            tables.fill(name, rows)
+    tables.sql(f"insert into t {rows}")
+    tables.fill("u", rows)
     assert tables.read("select * from t full join u on t.k = u.k").shape == (0, 0, 2)
 
 
