@@ -114,7 +114,8 @@ def test_all_kinds_of_queries_return_the_rows_of_stock_spark(tables: Tables, que
 @pytest.mark.parametrize("codegen", ["true", pytest.param("false", marks=pytest.mark.long)])
 def test_bucket_read_twice_by_one_task_returns_all_rows_both_times(tables: Tables, codegen: str) -> None:
     with tables.settings({"spark.sql.codegen.wholeStage": codegen}):
-        rows = tables.spark.sql("select k from sealed_reads.t join sealed_reads.good using (k) where k < 5").rdd
+        frame = tables.spark.sql("select k from sealed_reads.t join sealed_reads.good using (k) where k < 5")
+        rows = frame._jdf.javaRDD()
         count = rows.count()
         assert rows.cartesian(rows).count() == count * count
 

