@@ -31,7 +31,7 @@ STOCK = {
 ALWAYS = {"spark.sql.parquet.fieldId.read.ignoreMissing": "true", "hive.exec.dynamic.partition.mode": "nonstrict"}
 # With at least this many cases, some tables with mixed specs are certainly read as bucketed.
 ENOUGH = 60
-TABLES, CASES_PER_POOL = 6 if CASES >= ENOUGH else 5, 240
+TABLES, CASES_PER_POOL = 6 if CASES >= ENOUGH else 4, 240
 
 
 @pytest.mark.usefixtures("extension")
