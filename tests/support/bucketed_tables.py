@@ -82,9 +82,14 @@ class Tables:
 
     def sql(self, text: str) -> list[tuple[object, ...]]:
         """Run a statement in this database; the prefix `stock:` runs it without the extension."""
-        self.spark.sql(f"use {self.database}")
         with settled(self.spark, {"spark.bucketing.enabled": "false"} if text.startswith("stock:") else {}):
-            return [tuple(row) for row in self.spark.sql(text.removeprefix("stock:")).collect()]
+            return [tuple(row) for row in self.frame(text.removeprefix("stock:")).collect()]
+
+    def frame(self, query: str) -> DataFrame:
+        # The statement USE would take longer than many other statements.
+        if self.spark.catalog.currentDatabase() != self.database:
+            self.spark.sql(f"use {self.database}")
+        return self.spark.sql(query)
 
     def create(self, table: str) -> None:
         """Create a table from the given DDL, and drop an existing table first."""
@@ -128,8 +133,8 @@ class Tables:
         return [Sealed(*row) for row in self.sql(f"alter table {name} seal buckets {rest}")]  # type: ignore[arg-type]
 
     def folder(self, name: str) -> Path:
-        rows = self.sql(f"describe formatted {name}")
-        return Path(str(next(row[1] for row in rows if row[0] == "Location")).removeprefix("file:"))
+        catalog = self.spark._jsparkSession.sharedState().externalCatalog()
+        return Path(catalog.getTable(self.database, name).location().getPath())
 
     def files(self, name: str) -> list[Path]:
         return data_files(self.folder(name))
@@ -158,8 +163,7 @@ class Tables:
 
     def run(self, query: str) -> tuple[list[str], Plan]:
         """Return the rows of a query, sorted by their text, and the executed plan."""
-        self.spark.sql(f"use {self.database}")
-        frame = self.spark.sql(query)
+        frame = self.frame(query)
         return rows_of(frame.collect()), plan_of(frame)
 
     def shape(self, query: str) -> Shape:

@@ -118,7 +118,7 @@ def test_rows_added_to_an_empty_partition_after_planning_are_ignored(sparse: Tab
     """Rows that arrive between planning and execution, for example from a stream, belong to the next query."""
     sparse.sql(ADDED)
     before = sparse.rows(BY_K)
-    frame = sparse.spark.sql(BY_K)
+    frame = sparse.frame(BY_K)
     assert "Bucketed: true (4 Hive buckets of partitions with 4, 8" in plan_of(frame)
     sparse.sql("stock:insert into sparse select k, j, v, 'n' from sparse where ds = 'a'")
     assert rows_of(frame.collect()) == before

@@ -117,7 +117,7 @@ def _scan(plan: Any) -> Any:
 def read(tables: Tables, query: str) -> Buckets:
     """Return the buckets that a query reads from each partition, and check that stock Spark returns the same rows."""
     expected = tables.stock_rows(query)
-    frame = tables.spark.sql(query)
+    frame = tables.frame(query)
     assert rows_of(frame.collect()) == expected != []
     scan = _scan(frame._jdf.queryExecution().executedPlan())
     files = [file.urlEncodedPath() for file in scan.listing().files()]

@@ -126,8 +126,7 @@ REPLACED = ("select r.k, r.v, good.v as w from r join good on r.k = good.k", GRO
 
 def planned_frame(tables: Tables, query: str = GROUPED) -> DataFrame:
     """Return a query that Spark has planned over listed, bucketed files, but has not run."""
-    tables.sql(f"use {tables.database}")
-    frame = tables.spark.sql(query)
+    frame = tables.frame(query)
     assert "Bucketed: true" in plan_of(frame)
     return frame
 
