@@ -44,8 +44,8 @@ SESSION_CONF = {
     "spark.hadoop.datanucleus.cache.level2": "true",
     "spark.hadoop.datanucleus.cache.level2.type": "soft",
 }
-# Tests of reads, writes and plans are in these folders, and compile code as Spark does by default.
-FOLDERS_WITH_COMPILED_CODE = ("read", "write", "fuzz")
+# Tests of reads, writes and plans are in these folders and modules, and compile code as Spark does by default.
+COMPILED_IN = {"read", "fuzz", "test_writes", "test_write_plans", "test_organized_inserts"}
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 # Tests run many small statements, and the code of each runs only a few times. Therefore, skip the optimizing compiler,
 # enlarge the code cache, collect garbage rarely, and let the metastore's database flush lazily.
@@ -117,9 +117,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled_code(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let Spark compile code in the modules of some folders."""
+    """Let Spark compile code in some folders and modules."""
     with ExitStack() as stack:
-        if request.path.parent.name in FOLDERS_WITH_COMPILED_CODE:
+        if COMPILED_IN & {request.path.parent.name, request.path.stem}:
             for name, value in COMPILED.items():
                 stack.enter_context(setting(request.getfixturevalue("spark"), name, value))
         yield

@@ -121,7 +121,9 @@ class Tables:
 
     def fill(self, name: str, query: str, how: str = "insert into", files: int = 1, sealed: bool = True) -> None:
         """Write rows with stock Spark in this many tasks, each with one sorted file per bucket, and then seal them."""
-        self.sql(f"refresh table {name}")
+        # Spark may have read the table before.
+        if how == "insert into":
+            self.sql(f"refresh table {name}")
         stock = "" if name in self._of_version_2 else "stock:"
         with self.settings({"spark.bucketing.enabled": "true"}):
             self.sql(f"{stock}{how} {name} select /*+ REPARTITION({files}) */ * from ({query})")
