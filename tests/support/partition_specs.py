@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -42,6 +43,17 @@ def evolve(tables: Tables, name: str, specs: dict[str, tuple[str, int]]) -> None
     for number, (day, (column, buckets)) in enumerate(specs.items(), 1):
         tables.sql(f"alter table {name} clustered by ({column}) sorted by ({column}) into {buckets} buckets")
         tables.fill(name, f"select *, '{day}' as ds from ({NUMBERS.format(n=number)})")
+
+
+def add_files(tables: Tables, buckets: int, version: str, rows: str, partition: str = "") -> None:
+    """Add the files of another writer, with rows in the buckets of this version, to the table `t`."""
+    stored = f"stored as parquet tblproperties ('bucketing_version' = '{version}')"
+    tables.make("u", "k int, v bigint", "k", buckets, stored=stored)
+    tables.sql(f"insert into u {rows}")
+    folder = tables.folder("t") / partition
+    for file in tables.files("u"):
+        shutil.copy(file, folder / f"{file.name[:5]}_0_2026_{version}_{len(list(folder.iterdir()))}")
+    tables.sql("refresh table t")
 
 
 def filled(tables: Tables, name: str, rows: str = "select * from new_rows", **how: Any) -> None:

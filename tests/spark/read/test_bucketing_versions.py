@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
 
 import pytest
 from bucketed_tables import VERSION_2, Sealed, Tables
-from partition_specs import refused
+from partition_specs import add_files, refused
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast", "dynamic_partitions")
 
@@ -119,27 +118,15 @@ def test_seal_determines_version_1_in_a_table_that_states_version_2(tables: Tabl
 FEW_ROWS = "select k, v from (select int(id) as k, id as v from range(90)) where hive_bucket(4, k) = hive2_bucket(4, k)"
 
 
-def add_file_of_trino(tables: Tables, version: str, rows: str = ROWS, partition: str = "") -> None:
-    """Add the files of another writer to the table `t`; they contain rows in the buckets of this version."""
-    tables.make(
-        "u", "k int, v bigint", "k", 4, stored=f"stored as parquet tblproperties ('bucketing_version' = '{version}')"
-    )
-    tables.sql(f"insert into u {rows}")
-    folder = tables.folder("t") / partition
-    for file in tables.files("u"):
-        shutil.copy(file, folder / f"{file.name[:5]}_0_2026_{version}_{len(list(folder.iterdir()))}")
-    tables.sql("refresh table t")
-
-
 @pytest.mark.long
 def test_rows_that_match_both_versions_do_not_bind_later_files_to_a_version(tables: Tables) -> None:
     for stated, other in (("1", "2"), ("2", "1")):
         tables.make("t", "k int, v bigint", "k", 4)
         set_version(tables, "t", stated)
-        add_file_of_trino(tables, stated, FEW_ROWS)
+        add_files(tables, 4, stated, FEW_ROWS)
         few = seal(tables)
         assert (few.hash, few.problem) == ({"1": "hive", "2": "hive2"}[stated], None)
-        add_file_of_trino(tables, other)
+        add_files(tables, 4, other, ROWS)
         all_rows = seal(tables)
         assert (all_rows.status, all_rows.hash) == ("sealed", {"1": "hive", "2": "hive2"}[other])
         assert all_rows.files_read == all_rows.files > few.files
@@ -149,7 +136,7 @@ def test_rows_that_match_both_versions_do_not_bind_later_files_to_a_version(tabl
         )
         assert (tables.seal("t")[0].status, tables.seal("t")[0].files_read) == ("unchanged", 0)
         # A file in the other version's buckets matches neither.
-        add_file_of_trino(tables, stated)
+        add_files(tables, 4, stated, ROWS)
         (mixed,) = tables.seal("t")
         assert mixed.status == "refused" and mixed.problem is not None
         assert re.search(
@@ -173,8 +160,8 @@ def test_partition_that_matches_both_versions_gets_the_version_of_the_others(
 ) -> None:
     make_partitions(tables, "few", "many")
     set_version(tables, "t", stated)
-    add_file_of_trino(tables, "2", FEW_ROWS, "ds=few")
-    add_file_of_trino(tables, "2", ROWS, "ds=many")
+    add_files(tables, 4, "2", FEW_ROWS, "ds=few")
+    add_files(tables, 4, "2", ROWS, "ds=many")
     for names in order:
         tables.seal("t", "where " + " or ".join(f"ds = '{name}'" for name in names.split(", ")))
     found = tables.seal("t")
@@ -197,7 +184,7 @@ def test_partition_that_matches_both_versions_gets_the_version_of_most_partition
     versions = {"few": "2", "old": "1", "new1": "2", "new2": "2"}
     make_partitions(tables, *versions)
     for name, version in versions.items():
-        add_file_of_trino(tables, version, FEW_ROWS if name == "few" else ROWS, f"ds={name}")
+        add_files(tables, 4, version, FEW_ROWS if name == "few" else ROWS, f"ds={name}")
     tables.seal("t", "where ds like 'new%'" + (" or ds = 'few'" if sealed_before else ""))
     outcomes = tables.seal("t", "where ds in ('few', 'old')")
     assert {outcome.partition: outcome.hash for outcome in outcomes} == {"ds=few": "hive2", "ds=old": "hive"}
@@ -208,7 +195,7 @@ def test_partitions_that_match_both_versions_get_the_stated_version(tables: Tabl
     make_partitions(tables, "a", "b")
     for name, stated in (("a", "1"), ("b", "2")):
         set_version(tables, "t", stated)
-        add_file_of_trino(tables, stated, FEW_ROWS, f"ds={name}")
+        add_files(tables, 4, stated, FEW_ROWS, f"ds={name}")
         tables.seal("t", f"where ds = '{name}'")
     # The seal of partition a has version 1, which partition b then follows.
     assert [part.hash for part in tables.seal("t")] == ["hive"] * 2
@@ -221,7 +208,7 @@ def test_partitions_that_match_both_versions_get_the_stated_version(tables: Tabl
 def test_advice_for_partitions_of_both_versions_leads_to_one_version(tables: Tables) -> None:
     make_partitions(tables, "a", "b", "c")
     for name, version in (("a", "1"), ("b", "2"), ("c", "2")):
-        add_file_of_trino(tables, version, partition=f"ds={name}")
+        add_files(tables, 4, version, ROWS, f"ds={name}")
     first, *others = tables.seal("t")
     assert [first.hash, *(part.hash for part in others)] == ["hive", "hive2", "hive2"]
     assert first.problem == (
@@ -244,10 +231,10 @@ def test_advice_for_selected_partitions_is_to_seal_the_whole_table(
     """The seals of partitions that a statement does not select may also match the other version."""
     make_partitions(tables, "a", "b", "c", "z")
     for name in "abc":
-        add_file_of_trino(tables, "1", FEW_ROWS, f"ds={name}")
+        add_files(tables, 4, "1", FEW_ROWS, f"ds={name}")
     tables.seal("t", "where ds <> 'z'")
     set_version(tables, "t", "2")
-    add_file_of_trino(tables, "2", partition="ds=z")
+    add_files(tables, 4, "2", ROWS, "ds=z")
     instead = "To find the version of most partitions, run SEAL BUCKETS for the whole table"
     assert [tables.seal("t", f"where ds = '{name}'")[0].problem for name in ("a", "z", "a")] == [
         f"rows in buckets of bucketing_version 1, but the table states '2'. {instead}",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 
 import pytest
 from bucketed_tables import Tables
+from partition_specs import add_files
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
@@ -24,22 +24,17 @@ class Sealing:
     """A table of three partitions, to which other engines add files in either version."""
 
     def __init__(self, tables: Tables, pick: random.Random) -> None:
-        self.tables, self.pick, self.number = tables, pick, 0
+        self.tables, self.pick = tables, pick
         tables.make("t", "k int, v bigint", "k", 2, rest="partitioned by (ds string)")
         for name in NAMES:
             tables.sql(f"alter table t add partition (ds = '{name}')")
 
     def add(self) -> None:
         """Add the files of a few rows, or of many rows."""
-        self.number += 1
         version, name = self.pick.choice("12"), self.pick.choice(NAMES)
         start, rows = self.pick.randrange(1000), self.pick.choice((1, 1, 1, 2, 40))
-        stored = f"stored as parquet tblproperties ('bucketing_version' = '{version}')"
-        self.tables.make("u", "k int, v bigint", "k", 2, stored=stored)
-        self.tables.sql(f"insert into u select cast(id as int), id from range({start}, {start + rows})")
-        for file in self.tables.files("u"):
-            shutil.copy(file, self.tables.folder("t") / f"ds={name}" / f"{file.name[:5]}_0_{self.number:04d}")
-        self.tables.sql("refresh table t")
+        query = f"select cast(id as int), id from range({start}, {start + rows})"
+        add_files(self.tables, 2, version, query, f"ds={name}")
 
     def remove(self) -> None:
         """Remove the files of a partition, as a writer that overwrites it does."""
