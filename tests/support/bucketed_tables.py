@@ -174,6 +174,16 @@ class Tables:
     def settings(self, values: Mapping[str, str]) -> AbstractContextManager[None]:
         return settled(self.spark, values)
 
+    def new_session(self, settings: Mapping[str, str] | None = None) -> SparkSession:
+        """Open another session with the extension, in this database."""
+        made = self.spark.newSession()
+        made.sql(f"use {self.database}")
+        # Writers wait for each other. Other tests simulate crashes, and do not wait.
+        always = {"spark.bucketing.enabled": "true", "spark.bucketing.write.recoverAfter": "60s"}
+        for key, value in {**always, "hive.exec.dynamic.partition.mode": "nonstrict", **(settings or {})}.items():
+            made.conf.set(key, value)
+        return made
+
     def stock_rows(self, query: str) -> list[str]:
         return self.rows(f"stock:{query}")
 
@@ -186,17 +196,6 @@ def rows_of(found: Iterable[tuple[object, ...]]) -> list[str]:
 def plan_of(frame: DataFrame) -> Plan:
     """Return the executed plan, without the initial plan of adaptive execution."""
     return Plan(_as_run(str(frame._jdf.queryExecution().executedPlan().toString())))
-
-
-def new_session(spark: SparkSession, database: str, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Open another session with the extension, in a database."""
-    made = spark.newSession()
-    made.sql(f"use {database}")
-    # Writers wait for each other. Other tests simulate crashes, and do not wait.
-    always = {"spark.bucketing.enabled": "true", "spark.bucketing.write.recoverAfter": "60s"}
-    for key, value in {**always, "hive.exec.dynamic.partition.mode": "nonstrict", **(settings or {})}.items():
-        made.conf.set(key, value)
-    return made
 
 
 def put(path: Path, content: bytes, time: int = 0) -> None:

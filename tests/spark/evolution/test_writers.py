@@ -9,7 +9,7 @@ from threading import Event
 from typing import Any, NamedTuple
 
 import pytest
-from bucketed_tables import Tables, new_session
+from bucketed_tables import Tables
 from metastore_interception import intercepted
 from partition_specs import StoredSpec, create, kept, metastore_calls
 
@@ -85,8 +85,8 @@ def test_two_writers_keep_their_rows_while_the_spec_changes(tables: Tables, how:
     create(tables, "t")
     way, done = WAYS[how], Event()
     with ThreadPoolExecutor(3) as pool:
-        altering = pool.submit(alter_until, Tables(new_session(tables.spark, DB), DB), done)
-        sessions = [Tables(new_session(tables.spark, DB, way.settings), DB) for _ in (0, 1)]
+        altering = pool.submit(alter_until, Tables(tables.new_session(), DB), done)
+        sessions = [Tables(tables.new_session(way.settings), DB) for _ in (0, 1)]
         writers = [pool.submit(write, session, way, writer) for writer, session in enumerate(sessions)]
         try:
             written = [row for writer in writers for row in writer.result()]

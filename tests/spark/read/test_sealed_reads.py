@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 
 import pytest
-from bucketed_tables import ERRORS, Tables, new_session, plan_of, put, rows_of
+from bucketed_tables import ERRORS, Tables, plan_of, put, rows_of
 from pyspark.sql import DataFrame, Row
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
@@ -29,7 +29,7 @@ def tables(tables: Tables) -> Tables:
 @pytest.fixture
 def plan_in_new_session(tables: Tables) -> DataFrame:
     """Plan the join in a new session."""
-    return new_session(tables.spark, tables.database, {"spark.sql.autoBroadcastJoinThreshold": "-1"}).sql(JOIN)
+    return tables.new_session({"spark.sql.autoBroadcastJoinThreshold": "-1"}).sql(JOIN)
 
 
 WAYS: dict[str, Callable[[DataFrame], Iterable[Row]]] = {

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bucketed_tables import Tables, executions, explain, last_insert, new_session
+from bucketed_tables import Tables, executions, explain, last_insert
 from local_files import held
 from pyspark.sql import SparkSession
 
 from conftest import all_long_but
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension")
 
@@ -132,7 +131,7 @@ def check_ranges(new: list[Any], layout: Layout, size: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(CASES))
-def test_rows_are_those_of_sparks_own_insert(tables: Tables, spark: SparkSession, number: int) -> None:
+def test_rows_are_those_of_sparks_own_insert(tables: Tables, number: int) -> None:
     chosen = random.Random(SEED * 1000 + number)
     size = chosen.choice([7, 100, 3000])
     layout = Layout(
@@ -154,12 +153,12 @@ def test_rows_are_those_of_sparks_own_insert(tables: Tables, spark: SparkSession
         # Stock Spark rejects a static overwrite that reads its table.
         reads = chosen.random() < 0.3 and not (overwrite and (mode == "static" or not layout.partition))
         before = set(known)
-        with setting(spark, "spark.sql.sources.partitionOverwriteMode", mode):
+        with tables.settings({"spark.sql.sources.partitionOverwriteMode": mode}):
             for name in ("organized", "stock"):
                 source = (
                     f"{rows} union all select id + 10000, m, g, r, p from {name} where id % 3 = 0" if reads else rows
                 )
-                with setting(spark, "spark.bucketing.enabled", str(name == "organized").lower()):
+                with tables.settings({"spark.bucketing.enabled": str(name == "organized").lower()}):
                     tables.sql(f"insert {'overwrite' if overwrite else 'into'} {name} select * from ({source}){suffix}")
         assert found(tables, "organized") == found(tables, "stock") == found(tables, "organized", "stock:")
         known = check_statistics(tables, "organized", layout)
@@ -195,7 +194,7 @@ def test_table_property_determines_the_number_of_files(
     assert all(max(rows) - min(rows) <= (0.2 * max(rows) + 1 if of else 3) for rows in counts.values()), counts
 
 
-def test_file_size_is_that_of_a_sample_or_of_the_files_of_the_table(tables: Tables, spark: SparkSession) -> None:
+def test_file_size_is_that_of_a_sample_or_of_the_files_of_the_table(tables: Tables) -> None:
     tables.create(
         "t (id bigint, v string) using parquet tblproperties"
         """ ('bucketing.range_by'='["id"]', 'bucketing.target_file_size'='100000')"""
@@ -273,7 +272,7 @@ def test_all_spellings_of_a_null_partition_are_one_partition(tables: Tables) -> 
     assert [row.rows for row in files(tables, "t").values()] == [60]
 
 
-def test_other_writes_stay_sparks_own(tables: Tables, spark: SparkSession) -> None:
+def test_other_writes_stay_sparks_own(tables: Tables) -> None:
     Layout().create(tables, "t")
     insert = f"insert into t {Layout().rows(0, 100, 2)}"
     for key, value in (
@@ -282,21 +281,21 @@ def test_other_writes_stay_sparks_own(tables: Tables, spark: SparkSession) -> No
         ("spark.bucketing.enabled", "false"),
     ):
         tables.sql("truncate table t")
-        with setting(spark, key, value):
+        with tables.settings({key: value}):
             tables.sql(insert)
         assert [row.rows for row in files(tables, "t").values()] == [None, None], key
     assert len(found(tables, "t")) == 100
 
 
-def test_statement_reports_its_files_and_its_plan(tables: Tables, spark: SparkSession) -> None:
+def test_statement_reports_its_files_and_its_plan(tables: Tables) -> None:
     Layout(partition="int").create(tables, "t")
     insert = f"insert into t {Layout(partition='int').rows(0, 1000, 2, nulls=False)}"
     before = tables.files("t")
     assert "Range (0, 1000" in explain(tables, insert) and tables.files("t") == before == []
     tables.sql(insert)
-    assert "Range (0, 1000" in last_insert(spark)
-    *_, last = (of for of in executions(spark) if "CommandResult" not in of.physicalPlanDescription())
-    store = spark._jsparkSession.sharedState().statusStore()
+    assert "Range (0, 1000" in last_insert(tables.spark)
+    *_, last = (of for of in executions(tables.spark) if "CommandResult" not in of.physicalPlanDescription())
+    store = tables.spark._jsparkSession.sharedState().statusStore()
     shown = store.executionMetrics(last.executionId())
     metrics = {}
     for i in range(last.metrics().size()):
@@ -320,7 +319,7 @@ def bytes_written_by_stage(spark: SparkSession) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("table", ["bucketed", "organized"])
-def test_tasks_report_the_bytes_of_the_new_files(tables: Tables, spark: SparkSession, table: str) -> None:
+def test_tasks_report_the_bytes_of_the_new_files(tables: Tables, table: str) -> None:
     Layout().create(tables, "t")
     if table == "bucketed":
         tables.make("t", "id bigint, m map<string, bigint>, g int, r bigint, p string", "id", 4)
@@ -330,14 +329,14 @@ def test_tasks_report_the_bytes_of_the_new_files(tables: Tables, spark: SparkSes
         f"merge into t using ({Layout().rows(500, 1000, 2)}) s on t.id = s.id when not matched then insert *",
         f"insert overwrite t {Layout().rows(0, 100, 2)}",
     ):
-        last, old = max(bytes_written_by_stage(spark), default=-1), tables.files("t")
+        last, old = max(bytes_written_by_stage(tables.spark), default=-1), tables.files("t")
         tables.sql(statement)
         new = sum(file.stat().st_size for file in set(tables.files("t")) - set(old))
-        assert sum(size for stage, size in bytes_written_by_stage(spark).items() if stage > last) == new > 0
+        assert sum(size for stage, size in bytes_written_by_stage(tables.spark).items() if stage > last) == new > 0
 
 
-def test_names_that_differ_only_in_case_stay_different(tables: Tables, spark: SparkSession) -> None:
-    with setting(spark, "spark.sql.caseSensitive", "true"):
+def test_names_that_differ_only_in_case_stay_different(tables: Tables) -> None:
+    with tables.settings({"spark.sql.caseSensitive": "true"}):
         tables.create("""cased (o int, O int) using parquet tblproperties ('bucketing.range_by'='["o"]')""")
         tables.sql("insert into cased values (1, 2)")
         assert tables.sql("select o, O from cased") == [(1, 2)]
@@ -347,7 +346,7 @@ def test_names_that_differ_only_in_case_stay_different(tables: Tables, spark: Sp
         tables.sql("drop table cased")
 
 
-def test_failed_statement_changes_nothing(tables: Tables, spark: SparkSession) -> None:
+def test_failed_statement_changes_nothing(tables: Tables) -> None:
     Layout(partition="int").create(tables, "t")
     tables.sql(f"insert into t {Layout(partition='int').rows(0, 100, 2)}")
     before, rows = tables.files("t"), found(tables, "t")
@@ -360,14 +359,14 @@ def test_failed_statement_changes_nothing(tables: Tables, spark: SparkSession) -
     assert {path.name for path in tables.folder("t").glob("_*")} <= {"_replaced", "_file_statistics"}
 
 
-def test_files_of_failed_tasks_are_ignored(tables: Tables, spark: SparkSession) -> None:
+def test_files_of_failed_tasks_are_ignored(tables: Tables) -> None:
     """A task that fails after its first file leaves it in the directory, and a second attempt writes the rows again."""
     Layout().create(tables, "t")
     tables.sql(f"insert into t {Layout().rows(0, 10, 1)}")
     (file, *_) = tables.files("t")
-    session = new_session(spark, tables.database)
+    session = tables.new_session()
     with ThreadPoolExecutor(1) as pool:
-        with held(spark, ".*/_overwriting/[^/]*/part-.*") as operation:
+        with held(tables.spark, ".*/_overwriting/[^/]*/part-.*") as operation:
             running = pool.submit(session.sql, f"insert into {tables.database}.t {Layout().rows(10, 10, 1)}")
             operation.await_reached()
             (folder,) = (tables.folder("t") / "_overwriting").iterdir()
@@ -377,12 +376,12 @@ def test_files_of_failed_tasks_are_ignored(tables: Tables, spark: SparkSession) 
     assert sorted(tables.sql("select id from t")) == [(key,) for key in range(20)]
 
 
-def test_partitions_have_the_time_zone_of_the_table(tables: Tables, spark: SparkSession) -> None:
+def test_partitions_have_the_time_zone_of_the_table(tables: Tables) -> None:
     columns = "(id bigint, p timestamp) using parquet options ('timeZone'='UTC') partitioned by (p)"
     tables.create(f"""zoned {columns} tblproperties ('bucketing.range_by'='["id"]')""")
     tables.create(f"stock {columns}")
     rows = "select id, timestamp'2024-01-01 00:00:00' + make_dt_interval(0, cast(id % 2 as int)) from range(10)"
-    with setting(spark, "spark.sql.session.timeZone", "America/Los_Angeles"):
+    with tables.settings({"spark.sql.session.timeZone": "America/Los_Angeles"}):
         for name in ("zoned", "stock"):
             tables.sql(f"insert into {name} {rows}")
         tables.sql("delete from zoned where id = 3")
@@ -393,23 +392,23 @@ def test_partitions_have_the_time_zone_of_the_table(tables: Tables, spark: Spark
         assert tables.sql("select day(p) from zoned where id = 5") == [(2,)]
 
 
-def test_setting_for_old_dates_in_parquet_does_not_apply_to_statistics(tables: Tables, spark: SparkSession) -> None:
+def test_setting_for_old_dates_in_parquet_does_not_apply_to_statistics(tables: Tables) -> None:
     tables.create("""old (id bigint, r date) using orc tblproperties ('bucketing.range_by'='["r"]')""")
-    with setting(spark, "spark.sql.parquet.datetimeRebaseModeInWrite", "EXCEPTION"):
+    with tables.settings({"spark.sql.parquet.datetimeRebaseModeInWrite": "EXCEPTION"}):
         tables.sql("insert into old select id, date_add(date'1400-01-01', cast(id * 20000 as int)) from range(20)")
     (row,) = files(tables, "old").values()
     assert str(row.lower.r) == "1400-01-01"
     assert tables.sql("select id from old where r = date'1400-01-01'") == [(0,)]
 
 
-def test_cached_data_of_the_directory_is_invalidated(tables: Tables, spark: SparkSession) -> None:
+def test_cached_data_of_the_directory_is_invalidated(tables: Tables) -> None:
     Layout().create(tables, "t")
     tables.sql(f"insert into t {Layout().rows(0, 10, 1)}")
-    cached = spark.read.parquet(str(tables.folder("t"))).cache()
+    cached = tables.spark.read.parquet(str(tables.folder("t"))).cache()
     try:
         assert cached.count() == 10
         tables.sql(f"insert into t {Layout().rows(10, 10, 1)}")
-        assert spark.read.parquet(str(tables.folder("t"))).count() == 20
+        assert tables.spark.read.parquet(str(tables.folder("t"))).count() == 20
     finally:
         cached.unpersist()
 
@@ -428,10 +427,10 @@ def test_columns_without_an_order_and_invalid_sizes(tables: Tables) -> None:
             tables.sql(statement)
 
 
-def test_column_of_another_session_is_refused_once(tables: Tables, spark: SparkSession) -> None:
+def test_column_of_another_session_is_refused_once(tables: Tables) -> None:
     tables.create("""t (id bigint) using parquet tblproperties ('bucketing.range_by'='["id"]')""")
     tables.sql("insert into t select id from range(10)")
-    session = new_session(spark, tables.database)
+    session = tables.new_session()
     assert session.table("t").count() == 10
     tables.sql("alter table t add columns (w int)")
     with pytest.raises(Exception, match=r"(?s)the columns id, w, which another session has changed.*run it again"):
@@ -449,11 +448,11 @@ def test_too_many_files_are_refused(tables: Tables) -> None:
     assert found(tables, "t") == []
 
 
-def test_concurrent_inserts_lose_no_rows(tables: Tables, spark: SparkSession) -> None:
+def test_concurrent_inserts_lose_no_rows(tables: Tables) -> None:
     Layout(partition="int").create(tables, "t")
 
     def insert(number: int) -> None:
-        new_session(spark, tables.database).sql(f"insert into t {Layout(partition='int').rows(number * 100, 100, 2)}")
+        tables.new_session().sql(f"insert into t {Layout(partition='int').rows(number * 100, 100, 2)}")
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(insert, range(8)))

@@ -8,15 +8,11 @@ import shutil
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from bucketed_tables import Tables, explain, new_session
+from bucketed_tables import Tables, explain
 from local_files import held
-from pyspark.sql import SparkSession
-
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
@@ -158,15 +154,13 @@ def contents(tables: Tables, name: str, of: str) -> tuple[object, object]:
 
 @pytest.mark.parametrize(("of", "case"), CASES)
 @pytest.mark.some(6)
-def test_rows_are_those_of_sparks_own_overwrite(
-    tables: Tables, spark: SparkSession, tmp_path: Path, of: str, case: str
-) -> None:
+def test_rows_are_those_of_sparks_own_overwrite(tables: Tables, tmp_path: Path, of: str, case: str) -> None:
     for name, value in (("atomic", "true"), ("stock", "false")):
-        with setting(spark, ATOMIC, value):
+        with tables.settings({ATOMIC: value}):
             create(tables, name, of)
     for statement in BY_TABLE[of][case]:
         for name, value in (("atomic", "true"), ("stock", "false")):
-            with setting(spark, ATOMIC, value):
+            with tables.settings({ATOMIC: value}):
                 tables.sql(statement.format(t=name, elsewhere=tmp_path / name))
         assert contents(tables, "atomic", of) == contents(tables, "stock", of)
     # An INSERT INTO an organized table, which fills it, is a replacement, too.
@@ -207,16 +201,12 @@ def test_hint_replaces_all_partitions(tables: Tables, of: str, statement: str) -
 @pytest.mark.parametrize(
     ("key", "of"), [(ATOMIC, "partitioned"), ("spark.bucketing.enabled", "partitioned"), (None, "spark layout")]
 )
-def test_hint_is_an_error_if_spark_would_run_the_statement(
-    tables: Tables, spark: SparkSession, key: str | None, of: str
-) -> None:
+def test_hint_is_an_error_if_spark_would_run_the_statement(tables: Tables, key: str | None, of: str) -> None:
     create(tables, "shared", of)
     before = contents(tables, "shared", of)
-    with ExitStack() as settings:
-        if key:
-            settings.enter_context(setting(spark, key, "false"))
-        with pytest.raises(Exception, match=r"Cannot overwrite `shared`.\n.*PARTITION_OVERWRITE_MODE"):
-            tables.sql(STATIC_MODE)
+    error = pytest.raises(Exception, match=r"Cannot overwrite `shared`.\n.*PARTITION_OVERWRITE_MODE")
+    with tables.settings({key: "false"} if key else {}), error:
+        tables.sql(STATIC_MODE)
     assert contents(tables, "shared", of) == before
 
 
@@ -231,14 +221,12 @@ BOTH = "insert overwrite {} select /*+ replace_only('k > 0'), partition_overwrit
 
 
 @pytest.mark.parametrize("source", OTHERS)
-def test_hint_is_an_error_for_a_table_of_another_source(
-    tables: Tables, spark: SparkSession, tmp_path: Path, source: str
-) -> None:
+def test_hint_is_an_error_for_a_table_of_another_source(tables: Tables, tmp_path: Path, source: str) -> None:
     """Also checks that the table keeps its rows: the command for JDBC tables removes them before it plans the query."""
     tables.sql("drop view if exists other")
     tables.sql("drop table if exists other")
     url = "jdbc:derby:memory:other;create=true"
-    rows = spark.sql("select 1 as k, 'a' as v, 'p1' as p")
+    rows = tables.spark.sql("select 1 as k, 'a' as v, 'p1' as p")
     rows.write.jdbc(url, "other", mode="overwrite")
     rows.write.parquet(str(tmp_path / "other"))
     tables.sql(OTHERS[source].format(url=url, path=tmp_path / "other"))
@@ -335,9 +323,7 @@ def replacements(tables: Tables, name: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("turns", [4, pytest.param(30, marks=pytest.mark.long)])
-def test_statements_overwrite_different_partitions_at_the_same_time(
-    tables: Tables, spark: SparkSession, turns: int
-) -> None:
+def test_statements_overwrite_different_partitions_at_the_same_time(tables: Tables, turns: int) -> None:
     create(tables, "shared", "partitioned")
     table = f"{tables.database}.shared"
 
@@ -345,7 +331,7 @@ def test_statements_overwrite_different_partitions_at_the_same_time(
         statement = (
             f"insert overwrite {table} partition (p = 'p{number}') select cast(id as int), '{{}}' from range(20)"
         )
-        mine = new_session(spark, tables.database)
+        mine = tables.new_session()
         for turn in range(turns):
             mine.sql(statement.format(turn)).collect()
 
@@ -369,17 +355,15 @@ CHANGES = {
     ("source", "change"), [("the table", "update"), ("the table", "insert"), ("other rows", "update")]
 )
 @pytest.mark.some(2)
-def test_no_change_of_another_session_is_lost(tables: Tables, spark: SparkSession, source: str, change: str) -> None:
+def test_no_change_of_another_session_is_lost(tables: Tables, source: str, change: str) -> None:
     """Another session changes rows of a partition while a statement writes new files for it."""
     statement, expected = CHANGES[change]
     create(tables, "shared", "partitioned")
     table = f"{tables.database}.shared"
     query = f"select k, 'new', p from {table} where p = 'p1'" if source == "the table" else "select 1, 'new', 'p1'"
     with ThreadPoolExecutor(1) as pool:
-        with held(spark, ".*/_overwriting/[^/]*/_temporary/.*") as operation:
-            running = pool.submit(
-                new_session(spark, tables.database).sql, f"insert overwrite {table} partition (p) {query}"
-            )
+        with held(tables.spark, ".*/_overwriting/[^/]*/_temporary/.*") as operation:
+            running = pool.submit(tables.new_session().sql, f"insert overwrite {table} partition (p) {query}")
             operation.await_reached()
             tables.sql(statement)
         error = running.exception()
@@ -394,13 +378,13 @@ def test_no_change_of_another_session_is_lost(tables: Tables, spark: SparkSessio
         assert error is None and values == {"p0": {"changed"}, "p1": {"new"}, "p2": {"changed"}}
 
 
-def test_update_waits_for_a_running_overwrite(tables: Tables, spark: SparkSession) -> None:
+def test_update_waits_for_a_running_overwrite(tables: Tables) -> None:
     create(tables, "shared", "partitioned")
-    table, other = f"{tables.database}.shared", new_session(spark, tables.database)
+    table, other = f"{tables.database}.shared", tables.new_session()
     overwrite = f"insert overwrite {table} partition (p = 'p1') select 1, 'new'"
     with ThreadPoolExecutor(2) as pool:
-        with held(spark, "rename .*/_overwriting/[^/]*/p=p1/.*") as operation:
-            overwriting = pool.submit(new_session(spark, tables.database).sql, overwrite)
+        with held(tables.spark, "rename .*/_overwriting/[^/]*/p=p1/.*") as operation:
+            overwriting = pool.submit(tables.new_session().sql, overwrite)
             operation.await_reached()
             updating = pool.submit(other.sql, f"update {table} set v = 'changed' where p = 'p0'")
             time.sleep(2)
@@ -410,15 +394,13 @@ def test_update_waits_for_a_running_overwrite(tables: Tables, spark: SparkSessio
     assert tables.sql("select distinct v from shared where p in ('p0', 'p1') order by v") == [("changed",), ("new",)]
 
 
-def test_partition_that_is_dropped_while_empty_gets_its_rows(tables: Tables, spark: SparkSession) -> None:
+def test_partition_that_is_dropped_while_empty_gets_its_rows(tables: Tables) -> None:
     create(tables, "shared", "partitioned")
     table = f"{tables.database}.shared"
     tables.sql("alter table shared add partition (p = 'empty')")
     with ThreadPoolExecutor(1) as pool:
-        with held(spark, "rename .*/_overwriting/[^/]*/p=empty/.*") as operation:
-            overwriting = pool.submit(
-                new_session(spark, tables.database).sql, f"insert overwrite {table} values (1, 'new', 'empty')"
-            )
+        with held(tables.spark, "rename .*/_overwriting/[^/]*/p=empty/.*") as operation:
+            overwriting = pool.submit(tables.new_session().sql, f"insert overwrite {table} values (1, 'new', 'empty')")
             operation.await_reached()
             tables.sql("alter table shared drop partition (p = 'empty')")
         assert overwriting.exception() is None

@@ -11,7 +11,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from conftest import Project, all_long_but
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
@@ -64,7 +63,7 @@ def test_write_shuffles_at_most_once(tables: Tables, statements: list[str]) -> N
         tables.make(name, "k bigint, v string", "k", buckets)
     tables.make("s", "k bigint, v string", "k", 8, stored="using parquet")
     tables.make("days", "k bigint, v string", "k", 8, rest="partitioned by (ds string)")
-    with setting(tables.spark, "spark.sql.autoBroadcastJoinThreshold", "-1"):
+    with tables.settings({"spark.sql.autoBroadcastJoinThreshold": "-1"}):
         for statement in statements:
             exchanges = SHUFFLES[statement]
             plan = explain(tables, statement)
@@ -90,7 +89,7 @@ def test_writes_without_buckets_or_extension_are_unchanged(tables: Tables) -> No
     statement = "insert into {} select * from scattered"
     flat, bucketed = (explain(tables, statement.format(name)) for name in ("flat", "t"))
     assert "BucketedRows" in bucketed and "BucketedRows" not in flat
-    with setting(tables.spark, "spark.bucketing.enabled", "false"):
+    with tables.settings({"spark.bucketing.enabled": "false"}):
         assert "BucketedRows" not in explain(tables, statement.format("t"))
 
 

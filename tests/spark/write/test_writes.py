@@ -14,7 +14,6 @@ from partition_specs import condition_of, kept
 from pyspark.errors import PySparkException
 
 from conftest import all_long_but
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
@@ -44,7 +43,7 @@ def test_each_partition_has_one_file_per_bucket(tables: Tables, layout: str) -> 
     assert len(writing_tasks(tables.files("t"))) == 8, (
         "each bucket of a partition must have its own task, and partitions must share tasks"
     )
-    with setting(tables.spark, "spark.sql.sources.partitionOverwriteMode", "dynamic"):
+    with tables.settings({"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
         tables.sql("insert overwrite table t partition (p) select * from scattered where p > 0")
     assert_bucketed(tables, "t", layout)
     tables.sql("insert overwrite table t partition (p = 1) select k, v from scattered where p = 1")
@@ -124,7 +123,7 @@ def test_tasks_with_several_open_files_write_one_file_per_bucket(tables: Tables,
     else:
         tables.make("t", "k bigint, v string, p bigint", "k", 8, sorted_by="")
     into = "t partition (p)" if partitioned else "t"
-    with setting(tables.spark, "spark.sql.maxConcurrentOutputFileWriters", "3"):
+    with tables.settings({"spark.sql.maxConcurrentOutputFileWriters": "3"}):
         tables.sql(f"insert into {into} select * from scattered")
     assert set(buckets_of_files(tables, "t").values()) == {1}
 
@@ -176,7 +175,7 @@ def test_insert_after_a_select_keeps_the_buckets(tables: Tables, layout: str) ->
 def test_buckets_are_kept_without_an_added_shuffle(tables: Tables) -> None:
     create(tables, "t", "hive-parquet")
     tables.sql("select * from t")
-    with setting(tables.spark, "spark.bucketing.write.distribute", "false"):
+    with tables.settings({"spark.bucketing.write.distribute": "false"}):
         tables.sql("insert into t select * from scattered")
     files = buckets_of_files(tables, "t")
     assert {bucket for _, bucket in files} == set(range(8))
@@ -190,7 +189,7 @@ def test_empty_strings_and_nulls_share_one_partition(tables: Tables) -> None:
     ):
         tables.make("t", columns[0], "k", 4, rest=columns[1], stored=stored)
         # Use 7 tasks, because the hashes of '' and NULL are equal modulo 6.
-        with setting(tables.spark, "spark.sql.shuffle.partitions", "7"):
+        with tables.settings({"spark.sql.shuffle.partitions": "7"}):
             tables.sql("insert into t select id, if(id % 2 = 0, '', null) from range(200)")
         assert set(buckets_of_files(tables, "t")) == {("p=__HIVE_DEFAULT_PARTITION__", bucket) for bucket in range(4)}
         assert set(buckets_of_files(tables, "t").values()) == {1}
@@ -248,7 +247,7 @@ def test_different_partition_values_in_one_directory_are_refused(tables: Tables,
     tables.make("t", "id bigint, v bigint", "id", 7, rest=f"partitioned by (p {of})")
     rows = f"select id, id as v, cast({IN_ONE_DIRECTORY[of]} as {of}) as p from range(700)"
     merge = f"merge into t using ({rows}) s on false when not matched then insert *"
-    with setting(tables.spark, "spark.sql.session.timeZone", "Europe/Berlin"):
+    with tables.settings({"spark.sql.session.timeZone": "Europe/Berlin"}):
         for statement, message in {
             f"insert overwrite t {rows}": "one file for each bucket of a partition",
             **({merge: "with several files"} if of == "timestamp" else {}),
