@@ -198,16 +198,15 @@ def test_hint_replaces_all_partitions(tables: Tables, of: str, statement: str) -
     assert tables.sql("show partitions shared") == [("p=p1",)]
 
 
-@pytest.mark.parametrize(
-    ("key", "of"), [(ATOMIC, "partitioned"), ("spark.bucketing.enabled", "partitioned"), (None, "spark layout")]
-)
-def test_hint_is_an_error_if_spark_would_run_the_statement(tables: Tables, key: str | None, of: str) -> None:
-    create(tables, "shared", of)
-    before = contents(tables, "shared", of)
-    error = pytest.raises(Exception, match=r"Cannot overwrite `shared`.\n.*PARTITION_OVERWRITE_MODE")
+@pytest.mark.parametrize(("key", "name"), [(ATOMIC, "kept"), ("spark.bucketing.enabled", "kept"), (None, "shared")])
+def test_hint_is_an_error_if_spark_would_run_the_statement(tables: Tables, key: str | None, name: str) -> None:
+    if name == "shared":
+        create(tables, name, "spark layout")
+    before = tables.files(name)
+    error = pytest.raises(Exception, match=rf"Cannot overwrite `{name}`.\n.*PARTITION_OVERWRITE_MODE")
     with tables.settings({key: "false"} if key else {}), error:
-        tables.sql(STATIC_MODE)
-    assert contents(tables, "shared", of) == before
+        tables.sql(STATIC_MODE.replace("shared", name))
+    assert tables.files(name) == before
 
 
 OTHERS = {
