@@ -449,8 +449,8 @@ def test_concurrent_inserts_lose_no_rows(tables: Tables) -> None:
         tables.new_session().sql(f"insert into t {Layout(partition='int').rows(number * 100, 100, 2)}")
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(insert, range(8)))
-    assert sorted(tables.sql("select id from t")) == [(key,) for key in range(800)]
+        list(pool.map(insert, range(5)))
+    assert sorted(tables.sql("select id from t")) == [(key,) for key in range(500)]
     check_statistics(tables, "t", Layout(partition="int"))
 
 
