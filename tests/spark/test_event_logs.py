@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 from commands import command
 
 from conftest import Project, all_long_but
+from spark_bucketing.cli import main
 from spark_bucketing.errors import EventLogError
-from spark_bucketing.event_log.measured import AD_HOC, Measured
+from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.event_log.plan_costs import Keys
 from spark_bucketing.event_log.reader import read_measured
 from spark_bucketing.session import setting
@@ -67,7 +69,7 @@ def clicks(new_project: Callable[..., Project], extension: None, no_broadcast: N
     return project
 
 
-def shuffled(found: Measured, node: str) -> set[tuple[str, tuple[str | None, ...]]]:
+def shuffled(found: Measured, node: str | None = None) -> set[tuple[str, tuple[str | None, ...]]]:
     return {(keys.table, keys.columns) for keys, cost in found.costs(node).items() if cost.shuffle_bytes > 0}
 
 
@@ -87,7 +89,8 @@ def test_commands_use_the_logs_of_dbt_runs_and_other_queries(
     found = read_measured([str(logs)])
     keys = {(f"{clicks.schema}.{name}", ("user_id",)) for name in ("clicks", "users")}
     assert shuffled(found, "model.t.joined") == keys
-    assert shuffled(found, AD_HOC) == {(f"{clicks.schema}.clicks", ("user_id",))}
+    outside_dbt = Measured(ad_hoc_operators=found.ad_hoc_operators)
+    assert shuffled(outside_dbt) == {(f"{clicks.schema}.clicks", ("user_id",))}
     assert found.ad_hoc == 1 and found.counts.warnings == []
     assert [len(found.runs_of(f"model.t.{name}")) for name in ("clicks", "users", "joined")] == [2, 2, 2]
 
@@ -97,8 +100,8 @@ def test_commands_use_the_logs_of_dbt_runs_and_other_queries(
     assert changes["clicks"]["config"]["clustered_by"] == ["user_id"]
     assert changes["clicks"]["measured"]["shuffle_bytes"] > changes["users"]["measured"]["shuffle_bytes"] > 0
 
-    report = command_without_project("report", "--before", str(logs), "--after", str(logs))
-    assert "joined" in report and "too few runs" in report
+    report = CliRunner().invoke(main, ["report", "--before", str(logs), "--after", str(logs)])
+    assert report.exit_code == 0 and "joined" in report.output and "too few runs" in report.output
 
 
 def test_tables_of_a_union_share_the_cost_of_its_exchange(clicks: Project, spark: SparkSession, tmp_path: Path) -> None:
@@ -208,16 +211,6 @@ def test_logs_name_bucketed_tables_and_their_readers(clicks: Project, spark: Spa
     assert found.bucketed == {f"{clicks.schema}.{name}": nodes for name, nodes in readers.items()}
     assert found.writers == {f"{clicks.schema}.{name}": f"model.t.{name}" for name in (*readers, "joined")}
     assert found.costs("model.t.joined") == {}
-
-
-def command_without_project(*arguments: str) -> str:
-    from click.testing import CliRunner
-
-    from spark_bucketing.cli import main
-
-    done = CliRunner().invoke(main, list(arguments))
-    assert done.exit_code == 0, done.output
-    return done.output
 
 
 @pytest.mark.parametrize(

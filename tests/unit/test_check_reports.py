@@ -11,8 +11,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from html_pages import Page
 from jsonschema import Draft202012Validator
+from report_pages import Page
 from rich.console import Console
 from sample_report import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT
 

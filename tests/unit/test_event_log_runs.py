@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import json
 import os
 from pathlib import Path
 
@@ -198,20 +199,6 @@ def test_run_before_another_model_is_complete(tmp_path: Path) -> None:
     assert len(read_measured([write_log(tmp_path / "app", events)]).nodes()) == 3
 
 
-@pytest.mark.parametrize(
-    "about",
-    [
-        '{"app":"dbt","node_id":"model.shop.revenue"}',
-        '{"node_id" : "model.shop.revenue", "app" : "dbt"}',
-        '{"app": "dbt", "meta": {"node_id": "model.shop.other"}, "node_id": "model.shop.revenue"}',
-    ],
-)
-def test_comment_is_any_json_object(tmp_path: Path, about: str) -> None:
-    for number, text in enumerate((about, f"/* {about} */ create table t", f"insert into t /* {about} */")):
-        log = write_log(tmp_path / str(number), [statement(1, text, "shop.revenue")])
-        assert read_measured([log]).nodes() == [REVENUE]
-
-
 def test_applications_with_the_same_number_of_events_are_not_mixed(tmp_path: Path) -> None:
     log = tmp_path / "log"
     lost = without_end(statement(1, comment(REVENUE), "shop.revenue"))
@@ -220,3 +207,50 @@ def test_applications_with_the_same_number_of_events_are_not_mixed(tmp_path: Pat
     )
     found = read_measured([str(log)])
     assert [run.counts for run in found.runs[REVENUE].values()] == [False, True] and found.counts.unfinished == 1
+
+
+def _log_of_targets(folder: Path, *targets: str) -> str:
+    """Write a log for each target; an empty name omits the target from the query comments."""
+    for number, target in enumerate(targets):
+        write_log(folder / f"app-{number}", _four_runs(**({"target_name": target} if target else {})))
+    return str(folder)
+
+
+def test_runs_of_different_targets_are_kept_apart(tmp_path: Path) -> None:
+    logs = _log_of_targets(tmp_path, "dev", "prod", "prod", "")
+    numbers = {target: read_measured([logs], target=target).number_of_runs for target in ("dev", "prod")}
+    # Statements without a target always count.
+    assert numbers == {"dev": 8, "prod": 12}
+    found = read_measured([logs], target="dev")
+    assert found.target == "dev" and "8 runs of models in the target dev" in found.summary
+    assert found.counts.files == 4 and found.writers == {"shop.revenue": REVENUE}
+    for target in (None, "test"):
+        with pytest.raises(EventLogError, match=r"found:    dev, prod\n.*\n  instead:  .*--target dev"):
+            read_measured([logs], target=target)
+
+
+def test_logs_of_one_target_need_no_choice(tmp_path: Path) -> None:
+    logs = _log_of_targets(tmp_path, "prod", "prod")
+    for target in (None, "dev", "prod"):
+        found = read_measured([logs], target=target)
+        assert (found.target, found.number_of_runs) == ("prod", 8)
+    assert read_measured([_log_of_targets(tmp_path / "none", "")], target="dev").target == ""
+
+
+def test_report_counts_the_runs_of_one_target(tmp_path: Path) -> None:
+    logs, none = _log_of_targets(tmp_path / "logs", "dev", "prod"), _log_of_targets(tmp_path / "none", "")
+
+    def report(before: str, after: str, *options: str, code: int = 2) -> str:
+        done = CliRunner().invoke(main, ["report", "--before", before, "--after", after, *options])
+        assert done.exit_code == code, done.output
+        return done.output if code else done.stdout
+
+    failed = report(logs, logs)
+    assert "found:    dev, prod" in failed and "--target dev" in failed
+    assert report(logs, logs, "--target", "prod", code=0).count("4 runs of models in the target prod.") == 2
+    data = json.loads(report(logs, logs, "--target", "prod", "--format", "json", code=0))
+    assert {one["target"] for one in data["logs"].values()} == {"prod"}
+    # The logs before have no target.
+    failed = report(none, logs, "--target", "prod")
+    assert "no run of the dbt target `prod`" in failed and "query comments without target_name" in failed
+    assert "found:    dev before, prod after" in report(f"{logs}/app-0", f"{logs}/app-1")

@@ -10,7 +10,7 @@ import pytest
 from conftest import REPOSITORY
 from spark_bucketing.errors import exit_code
 from spark_bucketing.report.formatting import size
-from spark_bucketing.report.table_overview import write_overviews
+from spark_bucketing.report.tables import write_overviews
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile
 from spark_bucketing.table.model import Column, Partition, Table
@@ -81,6 +81,19 @@ def test_json_contains_bytes_and_partition_specs() -> None:
     assert (third["state"], third["unreadable"]) == ("unknown", "It is text.")
     assert third["files"] is third["bytes"] is None
     assert json.loads(written(form="json")) == {"schema": "s", "tables": []}
+
+
+def test_table_that_is_not_clustered_has_the_same_numbers_in_text_and_json() -> None:
+    parts = tuple(replace(SIXTEEN, name=f"d={d}", files=4, size=512) for d in (1, 2))
+    overview = Overview(Table("db.flights", None, (Column("d", "int"),), parts))
+    text, data = io.StringIO(), io.StringIO()
+    write_overviews("s", [overview], "text", text)
+    write_overviews("s", [overview], "json", data)
+    cells = "db.flights not clustered - - - 16 2 8 - - - 1.0 KiB - - - ok"
+    assert cells.split() in [line.split() for line in text.getvalue().splitlines()]
+    (table,) = json.loads(data.getvalue())["tables"]
+    assert (table["partitions"], table["files"], table["rows"], table["by_spec"]) == (2, 8, None, [])
+    assert table["bytes"] == {"smallest": None, "median": None, "largest": None, "total": 1024}
 
 
 def test_documentation_contains_every_key() -> None:

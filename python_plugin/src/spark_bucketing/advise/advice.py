@@ -28,7 +28,6 @@ class Change:
     gain: float  # estimated decrease in shuffled and sorted bytes, excluding the write cost
     write_cost: float  # increase in bytes that the write shuffles and sorts
     lost: tuple[str, ...] = ()  # operators that need other keys, as "query (kind by columns)"
-    evolves: bool = False  # whether old partitions keep their layout
     measured: Cost | None = None  # measured cost of shuffles and sorts by the bucket columns; None without event logs
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from math import inf
 from pathlib import Path
 
 from spark_bucketing.advise.advice import Advice, Explanation, RejectedTable
@@ -27,7 +28,7 @@ from spark_bucketing.advise.layout_options import (
     options_of,
     orders_of,
 )
-from spark_bucketing.advise.proposal import Proposal, config_changes, explained, proposed, suggested
+from spark_bucketing.advise.proposal import Proposal, proposed, suggested
 from spark_bucketing.advise.query_plans import Plans
 from spark_bucketing.advise.requirements import RequiredLayout
 from spark_bucketing.advise.subjects import AdviseRequest, OnProgress, ProjectContext, cast_columns, subjects_of
@@ -37,7 +38,7 @@ from spark_bucketing.check.project_check import about, in_folder, open_planner, 
 from spark_bucketing.check.session_settings import ALL_KEYS
 from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.time_limit import TimeLimit
-from spark_bucketing.edits import apply, plan_edits
+from spark_bucketing.edits import ConfigChange, apply, plan_edits
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.reader import read_measured
 from spark_bucketing.plan.planner import Planner
@@ -107,22 +108,12 @@ def _by_table(manifest: Manifest) -> dict[str, str]:
     return {table_name(node.relation): unique_id for unique_id, node in nodes if node.relation}
 
 
-def _table_nodes(manifest: Manifest) -> set[str]:
-    """Return the ids that event logs use for nodes whose statements have no query comment.
-
-    Such an id contains the name of the node's table.
-    """
-    return {f"table.{name}" for name in _by_table(manifest)}
-
-
 def _sized(catalog: Mapping[str, CatalogTable], sizes: Mapping[str, TableSize]) -> dict[str, CatalogTable]:
     """Return a copy of the catalog with the table sizes that the planner uses."""
-    names = dict.fromkeys([*catalog, *sizes])
+    unknown, of_unknown_size = CatalogTable({}), TableSize()
     return {
-        name: CatalogTable(
-            catalog[name].columns if name in catalog else {}, sizes[name].size_bytes if name in sizes else None
-        )
-        for name in names
+        name: CatalogTable(catalog.get(name, unknown).columns, sizes.get(name, of_unknown_size).size_bytes)
+        for name in {**catalog, **sizes}
     }
 
 
@@ -139,41 +130,40 @@ def _advised(
     plans = Plans(whatif, stub, manifest, around.runs_of, TimeLimit(request.check.time_limit))
     plans.plan_all(on_progress)
     measured = around.measured
-    unplanned = unplanned_layouts(measured, {*manifest.nodes, *_table_nodes(manifest)}) if measured else ()
+    # Event logs name nodes whose statements have no query comment by their tables.
+    models = {*manifest.nodes, *(f"table.{name}" for name in _by_table(manifest))}
+    unplanned = unplanned_layouts(measured, models) if measured else ()
     required = (*plans.required, *unplanned)
     compatibility = Compatibility(around.settings.extension, around.settings.on(ALL_KEYS))
     subjects, sources, left_out = subjects_of(around, whatif, stub)
     options = _options(around, {**subjects, **sources}, required, compatibility, live, on_progress)
     own = {name: one for name, one in options.items() if name in subjects}
     on_progress("choosing")
-    proposal = proposed(own, required, compatibility, request.budget)
+    budget = inf if request.budget is None else request.budget
+    proposal = proposed(own, required, compatibility, budget)
     for _ in range(_MOST_ROUNDS):
         on_progress("planning the proposal")
-        proof = plans.proof(proposal.specs(own))
-        dropped = proposal.not_borne_out(own, proof, plans.readers, proposal.saved(own, unplanned, compatibility))
+        dropped = proposal.not_borne_out(plans.proof(proposal.specs), plans.readers, unplanned)
         if not dropped:
             break
         own = {name: one for name, one in own.items() if name not in dropped}
         left_out += [RejectedTable(name, "the plan shows no net gain") for name in dropped]
-        proposal = proposed(own, required, compatibility, request.budget)
-    proof = plans.proof(proposal.specs(own))
+        proposal = proposed(own, required, compatibility, budget)
     left_out += [RejectedTable(name, why, keys) for name, one in own.items() for keys, why in one.left_out.items()]
     left_out += cast_columns(plans.cast_keys, subjects)
     by_table = {table_name(stub.relation(node) or ""): node for node in manifest.nodes.values() if node.relation}
     costs = ranked(measured) if measured else ()
-    changes = proposal.changes(own, by_table, required, compatibility)
-    found = Advice(
+    changes = proposal.changes(by_table)
+    return Advice(
         changes=with_costs(changes, costs) if measured else changes,
         measured=costs,
         unattributed=measured.unattributed if measured else None,
         event_logs=measured.summary if measured else "",
-        proof=proof,
+        proof=plans.proof(proposal.specs),
         left_out=tuple(sorted(left_out, key=lambda one: (one.table, one.keys))),
         suggestions=suggested({name: one for name, one in options.items() if name in sources}, required, compatibility),
         planner=f"{live.label}, {'with' if compatibility.extension else 'without'} the session extension",
-    )
-    return replace(
-        found, explained=_explained(request.explain, options, by_table, proposal, required, compatibility, left_out)
+        explained=_explained(request.explain, by_table, proposal, left_out) if request.explain is not None else None,
     )
 
 
@@ -203,16 +193,8 @@ def _options(
 
 
 def _explained(
-    asked: str | None,
-    options: Mapping[str, Options],
-    by_table: Mapping[str, Node],
-    proposal: Proposal,
-    required: Sequence[RequiredLayout],
-    compatibility: Compatibility,
-    left_out: Sequence[RejectedTable],
-) -> Explanation | None:
-    if asked is None:
-        return None
+    asked: str, by_table: Mapping[str, Node], proposal: Proposal, left_out: Sequence[RejectedTable]
+) -> Explanation:
     names = [name for name, node in by_table.items() if asked.lower() in (name, node.name.lower(), node.unique_id)]
     if not names:
         near = get_close_matches(asked.lower(), [node.name for node in by_table.values()], 1, 0) or ["model"]
@@ -222,15 +204,13 @@ def _explained(
             expected="the name of a model or source",
             instead=f"--explain {near[0]}",
         )
-    return explained(names[0], options.get(names[0]), proposal, required, compatibility, left_out)
+    return proposal.explained(names[0], left_out)
 
 
 def _with_edits(advice: Advice, artifacts: Artifacts, project_dir: Path, request: AdviseRequest) -> Advice:
-    changes = config_changes(advice.changes, artifacts.manifest)
-    by_id = {change.model: change.config for change in changes}
-    advice = replace(advice, changes=tuple(replace(one, config=by_id[one.unique_id]) for one in advice.changes))
-    if not changes:
+    if not advice.changes:
         return advice
+    changes = [ConfigChange(change.unique_id, change.config) for change in advice.changes]
     raw = json.loads(artifacts.path.read_text(encoding="utf-8"))
     edits, refusals = plan_edits(project_dir, raw, changes)
     if request.apply:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from spark_bucketing.advise.optimizer import Choices
 from spark_bucketing.advise.requirements import RequiredLayout, Requirement
@@ -261,20 +262,14 @@ def choices_of(
     order = {name: place for place, name in enumerate(options)}
     together: dict[tuple[str, str], list[list[float]]] = {}
     for requirement in required:
-        sides = [side for side in requirement.sides if side.table in options]
-        if not sides:
-            continue
-        names = sorted({side.table for side in sides}, key=order.__getitem__)
-        if len(names) == 1:
-            for place, spec in enumerate(options[names[0]].specs):
-                specs = [spec if side.table == names[0] else None for side in requirement.sides]
-                values[names[0]][place] += compatibility.gain(requirement, specs)
-            continue
-        a, b = names
-        matrix = together.setdefault((a, b), [[0.0] * len(options[b].specs) for _ in options[a].specs])
-        for i, first in enumerate(options[a].specs):
-            for j, second in enumerate(options[b].specs):
-                matrix[i][j] += compatibility.gain(
-                    requirement, [first if side.table == a else second for side in requirement.sides]
-                )
+        names = sorted({side.table for side in requirement.sides} & order.keys(), key=order.__getitem__)
+        for places in product(*(range(len(values[name])) for name in names)):
+            specs = {name: options[name].specs[place] for name, place in zip(names, places, strict=True)}
+            gain = compatibility.gain(requirement, [specs.get(side.table) for side in requirement.sides])
+            if len(names) == 1:
+                values[names[0]][places[0]] += gain
+            elif names:
+                (a, b), (i, j) = names, places
+                matrix = together.setdefault((a, b), [[0.0] * len(values[b]) for _ in values[a]])
+                matrix[i][j] += gain
     return Choices(values, together)

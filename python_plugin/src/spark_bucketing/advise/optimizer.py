@@ -41,12 +41,13 @@ class Choices:
 
     def given(self, name: str, chosen: Options) -> list[float]:
         """Return the value of each option for one table, given the chosen options of the other tables."""
-        found = list(self.values[name])
-        for (a, b), matrix in self.pairs[name].items():
-            of_name = matrix if name == a else list(zip(*matrix, strict=True))
-            other = chosen[b if name == a else a]
-            found = [value + of_name[place][other] for place, value in enumerate(found)]
-        return found
+        return [self.part((name,), {**chosen, name: place}) for place in range(len(self.values[name]))]
+
+    def part(self, group: Sequence[str], options: Options) -> float:
+        """Return the part of the total value that depends on the options of these tables."""
+        pairs = {pair: matrix for name in group for pair, matrix in self.pairs[name].items()}
+        alone = sum(self.values[name][options[name]] for name in group)
+        return alone + sum(matrix[options[a]][options[b]] for (a, b), matrix in pairs.items())
 
     @cached_property
     def pairs(self) -> Mapping[str, Mapping[Pair, Matrix]]:
@@ -87,7 +88,8 @@ class _Search:
         """Undo changes, starting with the lowest value per weight, until the sum of weights is within the limit."""
         while self._weight(options) > self.limit:
             heavy = [name for name, place in options.items() if self.weights[name][place] > 0]
-            lost = {name: self._part((name,), options) - self._part((name,), {**options, name: 0}) for name in heavy}
+            part = self.choices.part
+            lost = {name: part((name,), options) - part((name,), {**options, name: 0}) for name in heavy}
             options = {**options, min(heavy, key=lambda name: lost[name] / self.weights[name][options[name]]): 0}
         return options
 
@@ -109,14 +111,8 @@ class _Search:
     def _changes(self, group: Sequence[str], options: Options) -> Iterator[tuple[float, Options]]:
         """Yield each change to the options of these tables that stays within the limit, and how much it gains."""
         left = self.limit - self._weight({name: place for name, place in options.items() if name not in group})
-        before = self._part(group, options)
+        before = self.choices.part(group, options)
         for places in product(*(range(len(self.choices.values[name])) for name in group)):
             change = dict(zip(group, places, strict=True))
             if self._weight(change) <= left:
-                yield self._part(group, {**options, **change}) - before, change
-
-    def _part(self, group: Sequence[str], options: Options) -> float:
-        """Return the part of the total value that depends on the options of these tables."""
-        pairs = {pair: matrix for name in group for pair, matrix in self.choices.pairs[name].items()}
-        alone = sum(self.choices.values[name][options[name]] for name in group)
-        return alone + sum(matrix[options[a]][options[b]] for (a, b), matrix in pairs.items())
+                yield self.choices.part(group, {**options, **change}) - before, change

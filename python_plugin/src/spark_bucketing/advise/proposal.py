@@ -5,17 +5,16 @@ A proposal contains the value of each spec, the config changes, and the reasons 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
+from math import inf
 
 from spark_bucketing.advise import optimizer
 from spark_bucketing.advise.advice import Candidate, Change, Explanation, QueryProof, RejectedTable, Suggestion
 from spark_bucketing.advise.layout_options import Compatibility, Options, choices_of
 from spark_bucketing.advise.optimizer import Choices, choose
-from spark_bucketing.advise.requirements import RequiredLayout
-from spark_bucketing.edits import ConfigChange
-from spark_bucketing.project.manifest import Manifest, Node
+from spark_bucketing.advise.requirements import RequiredLayout, Requirement
+from spark_bucketing.project.manifest import Node
 from spark_bucketing.spec import BucketSpec
 
 _NO_REQUIREMENT = "no shuffled join, grouping, distinct or window uses columns of this table as keys"
@@ -23,95 +22,118 @@ _NO_REQUIREMENT = "no shuffled join, grouping, distinct or window uses columns o
 
 @dataclass(frozen=True)
 class Proposal:
-    """The option chosen for each table."""
+    """The option chosen for each table, and what it was chosen for."""
 
+    options: Mapping[str, Options]  # by table
+    required: Sequence[RequiredLayout]
+    compatibility: Compatibility
     choices: Choices
     chosen: optimizer.Options  # index of each table's option
 
-    def specs(self, options: Mapping[str, Options]) -> dict[str, BucketSpec]:
+    @property
+    def specs(self) -> dict[str, BucketSpec]:
         """Return the new bucket specs of all tables that change."""
-        return {name: spec for name, place in self.chosen.items() if place and (spec := options[name].specs[place])}
+        chosen = {name: self.options[name].specs[place] for name, place in self.chosen.items() if place}
+        return {name: spec for name, spec in chosen.items() if spec}
 
     def not_borne_out(
         self,
-        options: Mapping[str, Options],
         proof: Sequence[QueryProof],
         readers: Mapping[str, Collection[str]],
-        others: Mapping[str, float] = MappingProxyType({}),
+        unplanned: Sequence[RequiredLayout] = (),
     ) -> list[str]:
         """Return the tables whose new specs do not pay off, according to Spark's plans.
 
         A spec does not pay off if the queries that read the table save no more bytes than the table's writes cost.
 
         Several tables can have the same readers, so their savings overlap. If every spec pays off by itself, but all
-        specs together do not, the result is the table with the smallest net gain. `others` maps tables to the bytes
-        that other queries save.
+        specs together do not, the result is the table with the smallest net gain.
+
+        Args:
+            proof: the plans of all models.
+            readers: for each table, the unique ids of the models that read it.
+            unplanned: the requirements of queries from other tools, which also save bytes.
         """
         gains = {one.unique_id: one.gain for one in proof}
-        costs = {name: options[name].write_cost(self.chosen[name]) for name in self.specs(options)}
-        net = {
-            name: sum(gains[reader] for reader in dict.fromkeys(readers.get(name, ()))) + others.get(name, 0.0) - cost
-            for name, cost in costs.items()
-        }
+        costs, net, others = 0.0, {}, 0.0
+        for name, spec in self.specs.items():
+            cost = self.options[name].write_cost(self.chosen[name])
+            saved = sum(side.bytes for _, side, is_served in self._sides(name, spec, unplanned) if is_served)
+            net[name] = sum(gains[reader] for reader in dict.fromkeys(readers.get(name, ()))) + saved - cost
+            costs, others = costs + cost, others + saved
         found = [name for name, rest in net.items() if rest <= 0]
-        if net and not found and sum(gains.values()) + sum(others.values()) <= sum(costs.values()):
+        if net and not found and sum(gains.values()) + others <= costs:
             return [min(net, key=net.__getitem__)]
         return found
 
-    def saved(
-        self, options: Mapping[str, Options], unplanned: Sequence[RequiredLayout], compatibility: Compatibility
-    ) -> dict[str, float]:
-        """Return, by table, the bytes that queries from other tools no longer shuffle."""
-        return {
-            name: sum(
-                side.bytes
-                for requirement in unplanned
-                for side in requirement.sides
-                if side.table == name and compatibility.serves(spec, requirement, side)
-            )
-            for name, spec in self.specs(options).items()
-        }
+    def _sides(
+        self, table: str, spec: BucketSpec, required: Sequence[RequiredLayout]
+    ) -> Iterator[tuple[RequiredLayout, Requirement, bool]]:
+        """Yield each side of an operator that reads a table, and whether the operator can use buckets with the spec."""
+        for requirement in required:
+            for side in requirement.sides:
+                if side.table == table:
+                    yield requirement, side, self.compatibility.serves(spec, requirement, side)
 
-    def changes(
-        self,
-        options: Mapping[str, Options],
-        nodes: Mapping[str, Node],
-        required: Sequence[RequiredLayout],
-        compatibility: Compatibility,
-    ) -> tuple[Change, ...]:
+    def changes(self, nodes: Mapping[str, Node]) -> tuple[Change, ...]:
         """Return the changes, with the largest net gain first.
 
-        The changes have no config yet; config_changes() adds it.
+        Args:
+            nodes: the models by table.
         """
         found = []
-        for name, spec in self.specs(options).items():
-            one, node, place = options[name], nodes[name], self.chosen[name]
+        for name, spec in self.specs.items():
+            subject, node, place = self.options[name].subject, nodes[name], self.chosen[name]
             given = self.choices.given(name, self.chosen)
-            cost = one.write_cost(place)
+            cost, evolves = self.options[name].write_cost(place), subject.evolves_to(spec)
             lost = dict.fromkeys(
                 f"{requirement.query} ({requirement.kind} by {', '.join(side.columns)})"
-                for requirement in required
-                for side in requirement.sides
-                if side.table == name and not compatibility.serves(spec, requirement, side)
+                for requirement, side, is_served in self._sides(name, spec, self.required)
+                if not is_served
             )
             found.append(
                 Change(
                     unique_id=node.unique_id,
                     model=node.name,
                     table=name,
-                    before=one.specs[0],
+                    before=subject.table.spec,
                     after=spec,
-                    config={},
-                    size_bytes=one.subject.bytes,
-                    rewritten_bytes=one.subject.rewritten(spec),
-                    how=_how(node, one.subject.evolves_to(spec)),
+                    config=_config(node, spec, evolves),
+                    size_bytes=subject.bytes,
+                    rewritten_bytes=subject.rewritten(spec),
+                    how=_how(node, evolves),
                     gain=given[place] - given[0] + cost,
                     write_cost=cost,
                     lost=tuple(lost),
-                    evolves=one.subject.evolves_to(spec),
                 )
             )
         return tuple(sorted(found, key=lambda change: (-change.gain + change.write_cost, change.table)))
+
+    def explained(self, table: str, left_out: Sequence[RejectedTable]) -> Explanation:
+        """Return all candidate specs for one table, best first."""
+        mine = [why for why in left_out if why.table == table]
+        if table not in self.options:
+            return Explanation(table, (), tuple(mine or [RejectedTable(table, _NO_REQUIREMENT)]))
+        alone = self.choices.given(table, dict.fromkeys(self.options, 0))
+        beside = self.choices.given(table, self.chosen)
+        found = []
+        for place, spec in enumerate(self.options[table].specs):
+            if spec is None or place == 0:
+                continue
+            if place == self.chosen[table]:
+                verdict = "proposed"
+            elif beside[place] <= beside[0]:
+                verdict = "writing it costs more than it saves"
+            elif beside[place] == beside[self.chosen[table]]:
+                verdict = "another candidate saves as much"
+            else:
+                verdict = "another candidate saves more"
+            sides = self._sides(table, spec, self.required)
+            serves = dict.fromkeys(requirement.query for requirement, _, is_served in sides if is_served)
+            net = alone[place] - alone[0], beside[place] - beside[0]
+            found.append(Candidate(spec, *net, verdict, tuple(serves)))
+        found.sort(key=lambda candidate: (candidate.verdict != "proposed", -candidate.beside))
+        return Explanation(table, tuple(found), tuple(mine))
 
 
 def _how(node: Node, evolves: bool) -> str:
@@ -130,14 +152,12 @@ def proposed(
     options: Mapping[str, Options],
     required: Sequence[RequiredLayout],
     compatibility: Compatibility,
-    budget: int | None = None,
+    budget: float = inf,
 ) -> Proposal:
     """Return the specs with the highest total value that rewrite no more bytes than the budget."""
     choices = choices_of(options, required, compatibility)
-    if budget is None:
-        return Proposal(choices, choose(choices))
     weights = {name: [one.subject.rewritten(spec) for spec in one.specs] for name, one in options.items()}
-    return Proposal(choices, choose(choices, weights, budget))
+    return Proposal(options, required, compatibility, choices, choose(choices, weights, budget))
 
 
 def suggested(
@@ -158,70 +178,18 @@ def suggested(
     return tuple(sorted(found, key=lambda one: (-one.gain, one.table)))
 
 
-def explained(
-    table: str,
-    one: Options | None,
-    proposal: Proposal,
-    required: Sequence[RequiredLayout],
-    compatibility: Compatibility,
-    left_out: Sequence[RejectedTable],
-) -> Explanation:
-    """Return all candidate specs for one table, best first."""
-    mine = [why for why in left_out if why.table == table]
-    if one is None or table not in proposal.choices.values:
-        return Explanation(table, (), tuple(mine or [RejectedTable(table, _NO_REQUIREMENT)]))
-    mine += [
-        RejectedTable(table, why, keys) for keys, why in one.left_out.items() if keys not in {w.keys for w in mine}
-    ]
-    chosen = proposal.chosen
-    alone = proposal.choices.given(table, dict.fromkeys(proposal.choices.values, 0))
-    beside = proposal.choices.given(table, chosen)
-    found = []
-    for place, spec in enumerate(one.specs):
-        if spec is None or place == 0:
-            continue
-        serves = tuple(
-            dict.fromkeys(
-                requirement.query
-                for requirement in required
-                for side in requirement.sides
-                if side.table == table and compatibility.serves(spec, requirement, side)
-            )
-        )
-        if place == chosen[table]:
-            verdict = "proposed"
-        elif beside[place] <= beside[0]:
-            verdict = "writing it costs more than it saves"
-        else:
-            verdict = (
-                "another candidate saves as much"
-                if beside[place] == beside[chosen[table]]
-                else "another candidate saves more"
-            )
-        found.append(Candidate(spec, alone[place] - alone[0], beside[place] - beside[0], verdict, serves))
-    found.sort(key=lambda candidate: (candidate.verdict != "proposed", -candidate.beside))
-    return Explanation(table, tuple(found), tuple(mine))
-
-
-def config_changes(changes: Sequence[Change], manifest: Manifest) -> list[ConfigChange]:
-    """Return the config keys to write for each model that changes."""
-    found = []
-    for change in changes:
-        node = manifest.nodes[change.unique_id]
-        incremental = is_incremental(node)
-        config: dict[str, object] = {
-            "materialized": "bucketed_incremental" if incremental else "bucketed_table",
-            "clustered_by": list(change.after.bucket_columns),
-            "buckets": change.after.num_buckets,
-        }
-        sorted_by = (
-            list(change.after.sort_columns) if change.after.sort_columns != change.after.bucket_columns else None
-        )
-        if sorted_by or node.config.get("sorted_by") is not None:
-            config["sorted_by"] = sorted_by
-        if node.config.get("bucket_hash", "hive") != change.after.bucket_hash:
-            config["bucket_hash"] = change.after.bucket_hash
-        if incremental:
-            config["on_bucket_change"] = "evolve" if change.evolves else "rebuild"
-        found.append(ConfigChange(change.unique_id, config))
-    return found
+def _config(node: Node, spec: BucketSpec, evolves: bool) -> dict[str, object]:
+    """Return the config keys to write for a model that gets a bucket spec."""
+    config: dict[str, object] = {
+        "materialized": "bucketed_incremental" if is_incremental(node) else "bucketed_table",
+        "clustered_by": list(spec.bucket_columns),
+        "buckets": spec.num_buckets,
+    }
+    sorted_by = list(spec.sort_columns) if spec.sort_columns != spec.bucket_columns else None
+    if sorted_by or node.config.get("sorted_by") is not None:
+        config["sorted_by"] = sorted_by
+    if node.config.get("bucket_hash", "hive") != spec.bucket_hash:
+        config["bucket_hash"] = spec.bucket_hash
+    if is_incremental(node):
+        config["on_bucket_change"] = "evolve" if evolves else "rebuild"
+    return config

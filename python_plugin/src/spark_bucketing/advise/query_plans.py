@@ -34,14 +34,9 @@ class Plans:
     before: dict[str, Planned] = field(default_factory=dict)  # by unique id
     errors: dict[str, str] = field(default_factory=dict)
     readers: dict[str, list[str]] = field(default_factory=dict)  # unique ids of the readers of each table
+    required: list[RequiredLayout] = field(default_factory=list)  # of all queries, parents first
     cast_keys: list[CastKey] = field(default_factory=list)
-    _required: list[RequiredLayout] = field(default_factory=list)
     _known: dict[tuple[str, frozenset[tuple[str, BucketSpec]]], Planned | str] = field(default_factory=dict)
-
-    @property
-    def required(self) -> tuple[RequiredLayout, ...]:
-        """Return the requirements of all queries, parents first."""
-        return tuple(self._required)
 
     def plan_all(self, on_progress: Callable[[str], None]) -> None:
         """Plan every query with the current specs.
@@ -77,7 +72,7 @@ class Plans:
             # Existing buckets already meet some requirements, so only a plan over unbucketed tables shows them.
             if any(table.spec for table in tables):
                 plan, statistics = self._explained(node, [replace(table, spec=None) for table in tables])
-            self._required += required_layouts(node.name, plan, statistics, self.runs_of(node))
+            self.required += required_layouts(node.name, plan, statistics, self.runs_of(node))
             self.cast_keys += cast_keys(node.name, plan)
         except BucketingError as error:
             self.errors[node.unique_id] = self.stub.why(str(error))

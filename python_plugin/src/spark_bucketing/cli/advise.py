@@ -14,9 +14,7 @@ from spark_bucketing.cli.options import OUTPUT, READ_FILE, SIZE, SOME, event_log
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import COULD_NOT_RUN, ProjectError
-from spark_bucketing.report.advise_html import write_html
-from spark_bucketing.report.advise_json import write_json
-from spark_bucketing.report.advise_text import write_text
+from spark_bucketing.report.advise import write_html, write_json, write_text
 
 _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 

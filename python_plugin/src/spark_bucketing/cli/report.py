@@ -13,8 +13,7 @@ from spark_bucketing.errors import EventLogError, ProjectError
 from spark_bucketing.event_log.comparison import compare
 from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.event_log.reader import read_measured
-from spark_bucketing.report.event_log_data import write_json, write_text
-from spark_bucketing.report.event_log_html import write_html
+from spark_bucketing.report.event_log import write_html, write_json, write_text
 
 _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 

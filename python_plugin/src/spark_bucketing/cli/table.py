@@ -10,11 +10,9 @@ from spark_bucketing.cli.progress import ProgressLine, progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import CLEAN, FINDINGS, BucketingError, exit_code
 from spark_bucketing.project.profile import Place
-from spark_bucketing.report.file_statistics import write_file_statistics_report
 from spark_bucketing.report.formatting import size
-from spark_bucketing.report.table_overview import write_overviews
 from spark_bucketing.report.table_specs import write_plan, write_sealed
-from spark_bucketing.report.table_verification import write_verifications
+from spark_bucketing.report.tables import write_file_statistics_report, write_overviews, write_verifications
 from spark_bucketing.table.file_statistics import organized_table, read_file_statistics, repair_file_statistics
 from spark_bucketing.table.metadata import read_table, seal_table
 from spark_bucketing.table.model import Status, total_size

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
+from math import comb, erfc, sqrt
 from statistics import median
 from typing import Literal
 
+from spark_bucketing.event_log.attribution import NO_MODELS
 from spark_bucketing.event_log.measured import AD_HOC, Measured, Run
-from spark_bucketing.event_log.rank_test import MOST_EXACT, rank_test
-from spark_bucketing.event_log.writes import NO_MODELS
 
 Verdict = Literal["gained", "lost", "no difference", "too few runs"]
 LEAST_RUNS = 4
 LEAST_CHANGE = 0.05
 MOST_CHANCE = 0.05
+MOST_EXACT = 50
 RULE = (
     f"`gained` and `lost` mean that the median changed by more than {LEAST_CHANGE:.0%} and by more than 0.1 s or "
     "1 KiB, and that the difference is larger than the noise between runs: the p-value of a two-sided Mann-Whitney "
@@ -28,22 +30,14 @@ WRITE_TIME = (
     "`write seconds` is the run time of the tasks in the stages that write files. It includes the reading and joining "
     "that Spark does in these stages, so it has no verdict."
 )
-# The compared measures of a run.
-MEASURES: Mapping[str, Callable[[Run], float]] = {
-    "seconds": lambda run: run.seconds,
-    "shuffle_bytes": lambda run: run.work.shuffle_bytes,
-    "spill_bytes": lambda run: run.work.spill_bytes,
-    "task_seconds": lambda run: run.work.task_ms / 1000,
-    "write_seconds": lambda run: run.work.write_ms / 1000,
-}
-# By how much the median must at least change for a verdict. Without a shuffle before the write, the writing stage also
-# reads and joins, so a change of its time says nothing about the write.
-_LEAST: Mapping[str, float | None] = {
-    "seconds": 0.1,
-    "shuffle_bytes": 1024,
-    "spill_bytes": 1024,
-    "task_seconds": 0.1,
-    "write_seconds": None,
+# The compared measures of a run, and by how much the median must at least change for a verdict. Without a shuffle
+# before the write, the writing stage also reads and joins, so a change of its time says nothing about the write.
+_MEASURES: Mapping[str, tuple[Callable[[Run], float], float | None]] = {
+    "seconds": (lambda run: run.seconds, 0.1),
+    "shuffle_bytes": (lambda run: run.work.shuffle_bytes, 1024),
+    "spill_bytes": (lambda run: run.work.spill_bytes, 1024),
+    "task_seconds": (lambda run: run.work.task_ms / 1000, 0.1),
+    "write_seconds": (lambda run: run.work.write_ms / 1000, None),
 }
 
 
@@ -151,8 +145,8 @@ def _named(measured: Measured, names: Mapping[str, str]) -> Measured:
 
 def _differences(before: Sequence[Run], after: Sequence[Run]) -> dict[str, Difference]:
     return {
-        name: Difference(tuple(map(value, before)), tuple(map(value, after)), _LEAST[name])
-        for name, value in MEASURES.items()
+        name: Difference(tuple(map(value, before)), tuple(map(value, after)), least)
+        for name, (value, least) in _MEASURES.items()
     }
 
 
@@ -203,3 +197,56 @@ def _certain(node: ComparedNode) -> float:
     """Return how many task seconds a node saves per run, or 0 if the difference may be noise."""
     difference = node.differences["task_seconds"]
     return difference.saved if difference.verdict in ("gained", "lost") else 0.0
+
+
+@dataclass(frozen=True)
+class RankTest:
+    """The result of a two-sided Mann-Whitney U test."""
+
+    decreases: int  # how many more pairs of a value before and a value after show a decrease than an increase
+    p_value: float
+
+
+def rank_test(before: Sequence[float], after: Sequence[float]) -> RankTest:
+    """Return the result of the two-sided Mann-Whitney U test.
+
+    The function uses the exact distribution for up to MOST_EXACT values, and otherwise the normal approximation, with a
+    correction for ties. Equal values share the mean of their ranks.
+    """
+    ranks: dict[float, int] = {}
+    numbers: list[int] = []  # how often each value occurs, by rank
+    both = 0
+    for value, equal in groupby(sorted([*before, *after])):
+        numbers.append(sum(1 for _ in equal))
+        # Twice the rank is an integer.
+        ranks[value] = 2 * both + numbers[-1] + 1
+        both += numbers[-1]
+    left, right = len(before), len(after)
+    decreases = sum(ranks[value] for value in before) - left * (both + 1)
+    if both <= MOST_EXACT:
+        sums = _rank_sums(
+            [rank for rank, number in zip(ranks.values(), numbers, strict=True) for _ in range(number)], left
+        )
+        extreme = sum(number for total, number in enumerate(sums) if abs(total - left * (both + 1)) >= abs(decreases))
+        return RankTest(decreases, extreme / comb(both, left))
+    ties = sum(number**3 - number for number in numbers)
+    variance = left * right / 12 * (both + 1 - ties / (both * (both - 1)))
+    distance = max(abs(decreases) / 2 - 0.5, 0)
+    return RankTest(decreases, erfc(distance / sqrt(2 * variance)) if variance > 0 else 1.0)
+
+
+def _rank_sums(ranks: Sequence[int], size: int) -> Iterator[int]:
+    """Yield for each sum, from 0, how many choices of `size` ranks have this sum.
+
+    A generating function counts the choices: the coefficient of x**sum. An integer contains all coefficients, each with
+    as many bits as the number of all choices.
+    """
+    bits = comb(len(ranks), size).bit_length()
+    choices = [1] + [0] * size
+    for rank in ranks:
+        for number in range(size, 0, -1):
+            choices[number] += choices[number - 1] << (rank * bits)
+    left, mask = choices[size], (1 << bits) - 1
+    while left:
+        yield left & mask
+        left >>= bits

@@ -84,7 +84,7 @@ def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
     """
     logs: dict[str, list[LogFile]] = {}
     for path in paths:
-        files = _remote(path) if is_remote(path) else _local(path)
+        files = [LogFile(*entry) for entry in hadoop_files(path)] if is_remote(path) else _local(path)
         found = [file for file in files if not _OTHER.search(file.path.rsplit("/", 1)[-1])]
         if not found:
             raise EventLogError(
@@ -127,10 +127,6 @@ def _local(path: str) -> list[LogFile]:
         )
     files = sorted(one for one in root.rglob("*") if one.is_file()) if root.is_dir() else [root]
     return [LogFile(str(one), one.stat().st_size, lambda one=one: one.open("rb")) for one in files]  # type: ignore[misc]
-
-
-def _remote(path: str) -> list[LogFile]:
-    return [LogFile(*entry) for entry in hadoop_files(path)]
 
 
 def read_lines(files: Sequence[LogFile], counts: ReadCounts, on_bytes: OnBytes = lambda *_: None) -> Iterator[bytes]:

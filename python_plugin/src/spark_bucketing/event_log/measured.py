@@ -47,7 +47,7 @@ class Run:
         """Add a statement to the run."""
         self.started, self.ended = min(self.started, statement.started), max(self.ended, statement.ended)
         self.failed |= statement.failed or statement.gaps != self.gaps
-        self.writes |= statement.writes
+        self.writes |= statement.write.writes
         self.work.add(statement.work)
         add_operators(self.operators, statement.operators)
 
@@ -120,27 +120,22 @@ class Measured:
         With a node, the costs are those of its successful runs. Without a node, they are those of all statements
         outside failed runs.
         """
-        if node is None:
-            every = list(self.operators.values())
-        elif node == AD_HOC:
-            every = [self.ad_hoc_operators]
-        else:
-            every = [run.operators for run in self.runs_of(node)]
-        found: dict[Keys, Cost] = {}
-        for operators in every:
-            for costs in operators.values():
-                _add_keys(found, costs)
+        found = _sums(self.operators.values() if node is None else (run.operators for run in self.runs_of(node)))
         found.pop(UNATTRIBUTED, None)
         return found
 
     @property
     def unattributed(self) -> Cost:
         """Return the costs of Exchanges and Sorts that count for no table and key."""
-        found = Cost()
-        for operators in self.operators.values():
-            for costs in operators.values():
-                found.add(costs.get(UNATTRIBUTED, Cost()))
-        return found
+        return _sums(self.operators.values()).get(UNATTRIBUTED, Cost())
+
+
+def _sums(of_nodes: Iterable[Operators]) -> dict[Keys, Cost]:
+    found: dict[Keys, Cost] = {}
+    for operators in of_nodes:
+        for costs in operators.values():
+            _add_keys(found, costs)
+    return found
 
 
 def add_operators(into: Operators, operators: Iterable[tuple[MeasuredOperator, dict[Keys, Cost]]]) -> None:

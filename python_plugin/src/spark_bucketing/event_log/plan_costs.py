@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from spark_bucketing.event_log.columns import Plan, plan_nodes, scanned_columns, table_of, with_plain_names
-from spark_bucketing.event_log.unions import branch_columns, list_items, rows_of
+from spark_bucketing.event_log.columns import (
+    Plan,
+    branch_columns,
+    list_items,
+    plan_nodes,
+    rows_of,
+    scanned_columns,
+    table_of,
+    with_plain_names,
+)
 from spark_bucketing.units import size
 
 Kind = Literal["join", "aggregate", "window", "other"]
@@ -108,8 +116,11 @@ def plan_costs(plan: Plan, measured: Accumulators) -> list[tuple[MeasuredOperato
         measured: the measurements of the plan.
     """
     found: list[_Consumer] = []
-    rest = Cost()
-    _walk(with_plain_names(plan), _Consumer("other"), found, measured, set(), rest)
+    rest, without_operator = Cost(), _Consumer("other")
+    _walk(with_plain_names(plan), without_operator, found, measured, set(), rest)
+    # Such as the shuffle of a write. No join, aggregate or window would use the buckets.
+    for cost in without_operator.costs.values():
+        rest.add(cost)
     operators = [(MeasuredOperator(one.kind, tuple(one.costs)), one.costs) for one in found if one.costs]
     if rest != Cost():
         operators.append((MeasuredOperator("other", ()), {UNATTRIBUTED: rest}))
@@ -159,19 +170,10 @@ def _cost(node: Plan, measured: Accumulators) -> Cost:
     time = values.get("fetch wait time", 0) + values.get("sort time", 0)
     written = [metric["accumulatorId"] for metric in node["metrics"] if metric["name"] == "shuffle bytes written"]
     if written:
-        scans = sum(measured.metrics(one).get("scan time", 0) for one in _same_stage(node))
+        of_stage = plan_nodes(*node["children"], without=_BREAKS)
+        scans = sum(measured.metrics(one).get("scan time", 0) for one in of_stage)
         time += max(measured.run_ms.get(written[0], 0) - scans, 0)
     return Cost(values.get("shuffle bytes written", 0), values.get("spill size", 0), time)
-
-
-def _same_stage(node: Plan) -> Iterator[Plan]:
-    """Yield the nodes below an Exchange whose tasks write its files."""
-    waiting = list(node["children"])
-    while waiting:
-        one = waiting.pop()
-        if not one["nodeName"].startswith(_BREAKS):
-            yield one
-            waiting += one["children"]
 
 
 def _keys(node: Plan, measured: Accumulators) -> dict[Keys, float]:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from spark_bucketing.errors import EventLogError
+from spark_bucketing.event_log.attribution import writers_of
 from spark_bucketing.event_log.log_files import ReadCounts, find_logs, read_lines
 from spark_bucketing.event_log.measured import AD_HOC, Measured, Run, add_operators
 from spark_bucketing.event_log.statements import ApplicationEnd, Statement, statements
-from spark_bucketing.event_log.writes import writers_of
 from spark_bucketing.units import count
 
 OnProgress = Callable[[str], None]
@@ -40,28 +40,28 @@ def read_measured(
         done = counts.size_bytes - size + of_file
         on_progress(f"reading event logs {_bar(done / max(total, 1))}")
 
-    kept: dict[str, _Application] = {}
+    kept: dict[str, tuple[ApplicationEnd, dict[str, Measured]]] = {}
     for files in logs:
-        for one in _applications(statements(read_lines(files, counts, show), counts)):
-            other = kept.get(one.end.application)
+        for end, of_targets in _applications(statements(read_lines(files, counts, show), counts)):
+            other = kept.get(end.application)
             counts.copies += other is not None
-            if other is None or one.end.events > other.end.events:
-                kept[one.end.application] = one
+            if other is None or end.events > other[0].events:
+                kept[end.application] = end, of_targets
     if len(counts.without_events) == counts.files:
         raise EventLogError(
             f"No event log was found in {', '.join(f'`{path}`' for path in paths)}.",
             found=f"{count(counts.files, 'file')} without events",
             expected="event logs of Spark, such as the files in spark.eventLog.dir",
         )
-    counts.applications, counts.unfinished = len(kept), sum(one.end.unfinished for one in kept.values())
-    return _of_target(kept.values(), counts, target)
+    counts.applications, counts.unfinished = len(kept), sum(end.unfinished for end, _ in kept.values())
+    return _of_target((of_targets for _, of_targets in kept.values()), counts, target)
 
 
-def _of_target(applications: Iterable[_Application], counts: ReadCounts, target: str | None) -> Measured:
+def _of_target(applications: Iterable[dict[str, Measured]], counts: ReadCounts, target: str | None) -> Measured:
     """Return the runs of one target, and all statements without a target."""
     of_targets: dict[str, Measured] = {}
     for application in applications:
-        for name, measured in application.of_targets.items():
+        for name, measured in application.items():
             of_targets.setdefault(name, Measured()).add(measured)
     names = sorted(filter(None, of_targets))
     if len(names) > 1 and target not in names:
@@ -88,18 +88,18 @@ class _Application:
     """The statements of one Spark application, by dbt target."""
 
     of_targets: dict[str, Measured] = field(default_factory=dict)
-    end: ApplicationEnd = field(default_factory=lambda: ApplicationEnd("", 0, 0, True))
     gaps: int = 0
     last: Run | None = None
     open: dict[int, Run] = field(default_factory=dict)  # runs that may have more statements
 
     def add(self, statement: Statement) -> None:
-        node = statement.node or (f"table.{statement.written}" if statement.written else AD_HOC)
+        write = statement.write
+        node = statement.node or (f"table.{write.table}" if write.table else AD_HOC)
         found = self.of_targets.setdefault(statement.target if statement.node else "", Measured())
-        if statement.written:
-            found.add_write(node, statement.written, statement.creates or statement.writes_buckets)
-            if statement.writes_buckets:
-                found.bucketed.setdefault(statement.written, set())
+        if write.table:
+            found.add_write(node, write.table, write.creates or write.has_buckets)
+            if write.has_buckets:
+                found.bucketed.setdefault(write.table, set())
         for table in statement.bucketed:
             found.bucketed.setdefault(table, set()).add(node)
         if node:
@@ -118,7 +118,9 @@ class _Application:
         invocation = statement.application, statement.invocation
         if invocation not in runs:
             self._close_runs(statement)
-            runs[invocation] = Run(statement.started, statement.ended, writes=statement.writes, gaps=statement.gaps)
+            runs[invocation] = Run(
+                statement.started, statement.ended, writes=statement.write.writes, gaps=statement.gaps
+            )
         run = runs[invocation]
         run.add(statement)
         self.open[id(run)] = run
@@ -132,22 +134,19 @@ class _Application:
         """Mark runs as complete that ended before a statement of another run, because a dbt thread runs one by one."""
         self.open = {key: run for key, run in self.open.items() if run.ended > statement.started}
 
-    def finish(self, end: ApplicationEnd) -> None:
-        """Add the end of the log, and mark runs as failed whose further statements may be missing."""
-        self.end = end
-        if not end.is_complete:
-            for run in self.open.values():
-                run.failed = True
 
-
-def _applications(items: Iterable[Statement | ApplicationEnd]) -> Iterator[_Application]:
-    """Yield each application of a log that has events."""
+def _applications(
+    items: Iterable[Statement | ApplicationEnd],
+) -> Iterator[tuple[ApplicationEnd, dict[str, Measured]]]:
+    """Yield the end of each application of a log that has events, and its statements by dbt target."""
     application = _Application()
     for item in items:
         if isinstance(item, Statement):
             application.add(item)
             continue
-        application.finish(item)
+        # Further statements of these runs may be missing.
+        for run in () if item.is_complete else application.open.values():
+            run.failed = True
         if item.events:
-            yield application
+            yield item, application.of_targets
         application = _Application()

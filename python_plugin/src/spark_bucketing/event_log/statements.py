@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from spark_bucketing.event_log.attribution import Write, comment_of_line, query_comment, write_of
+from spark_bucketing.event_log.columns import add_results
 from spark_bucketing.event_log.log_files import EVENT, GAP, ReadCounts
 from spark_bucketing.event_log.plan_costs import (
     Accumulators,
@@ -17,9 +19,6 @@ from spark_bucketing.event_log.plan_costs import (
     bucketed_tables,
     plan_costs,
 )
-from spark_bucketing.event_log.query_comment import comment_of_line, query_comment
-from spark_bucketing.event_log.unions import add_results
-from spark_bucketing.event_log.writes import write_of
 
 # The relevant events, by the start of their lines. Most lines contain other events, such as SparkListenerTaskEnd.
 _EVENT = re.compile(
@@ -54,14 +53,11 @@ class Statement:
     invocation: str = ""  # dbt's invocation id, or a number if the query comment does not contain the id
     target: str = ""  # dbt's target, if the query comment contains it
     by_dbt: bool = False
-    writes: bool = False  # whether it writes a table, even if the table is unknown
-    written: str = ""  # the table that it writes
-    creates: bool = False  # whether it creates the table from a query
+    write: Write = field(default_factory=Write)
     failed: bool = False
     work: Work = field(default_factory=Work)
     operators: list[tuple[MeasuredOperator, dict[Keys, Cost]]] = field(default_factory=list)
     bucketed: set[str] = field(default_factory=set)  # tables that it reads as bucketed
-    writes_buckets: bool = False
     gaps: int = 0  # gaps in the log before the end of the statement
 
 
@@ -172,16 +168,12 @@ class _Application:
 
     def _start(self, data: Any) -> None:
         comment = query_comment(str(data.get("description") or ""))
-        write = write_of(data)
         statement = Statement(
             self.id,
             int(data["time"]),
             **self._numbered(comment),
             by_dbt=bool(comment),
-            writes=write.writes,
-            written=write.table,
-            creates=write.creates,
-            writes_buckets=write.has_buckets,
+            write=write_of(data),
         )
         number = int(data["executionId"])
         root = data.get("rootExecutionId")
@@ -236,12 +228,9 @@ class _Application:
 
 def _merge(into: Statement, part: Statement) -> None:
     into.work.add(part.work)
-    into.writes |= part.writes
-    if not into.written:
-        into.written, into.creates = part.written, part.creates
+    into.write = into.write.joined(part.write)
     into.operators += part.operators
     into.bucketed |= part.bucketed
-    into.writes_buckets |= part.writes_buckets
 
 
 def _number(value: object) -> int:

@@ -1,4 +1,1 @@
-"""Write reports.
-
-Each format of a report has its own module.
-"""
+"""Write the reports of all commands."""

@@ -1,25 +1,24 @@
-"""Write the report of `check` in the format that the user selects."""
+"""Write the report of `check` in the format that the user selects.
+
+The JSON has the fields of the report classes. See docs/reference/check.schema.json.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TextIO
+from dataclasses import asdict, replace
+from typing import Any, TextIO
 
+from spark_bucketing.check.acceptance import fingerprint
+from spark_bucketing.check.effects import required_specs
 from spark_bucketing.check.outcome import FailOn
-from spark_bucketing.check.results import Report
-from spark_bucketing.report.check_github import write_github
+from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Report
+from spark_bucketing.report import output
+from spark_bucketing.report.check_ci import write_github, write_junit, write_sarif
 from spark_bucketing.report.check_html import write_html
-from spark_bucketing.report.check_json import write_json
-from spark_bucketing.report.check_junit import write_junit
-from spark_bucketing.report.check_sarif import write_sarif
 from spark_bucketing.report.check_text import write_text
 
-_WRITERS: Mapping[str, Callable[[Report, TextIO], None]] = {
-    "json": write_json,
-    "sarif": write_sarif,
-    "github": write_github,
-    "html": write_html,
-}
+# Increase this version when a field is removed or changes its meaning, but not when a field is added.
+SCHEMA_VERSION = 1
 FORMATS = ("text", "json", "sarif", "github", "junit", "html")
 
 
@@ -35,4 +34,47 @@ def write_report(
     elif form == "junit":
         write_junit(report, file, fail_on)
     else:
-        _WRITERS[form](report, file)
+        writers = {"json": write_json, "sarif": write_sarif, "github": write_github, "html": write_html}
+        writers[form](report, file)
+
+
+def write_json(report: Report, file: TextIO) -> None:
+    """Write the report as JSON."""
+    data = {
+        "schema_version": SCHEMA_VERSION,
+        "planner": report.planner,
+        "models": [_model(model) for model in report.models],
+        "project": [_finding("", None, finding) for finding in report.project],
+        "unfinished": list(report.unfinished),
+        "about": dict(report.about),
+        "required_specs": [
+            {"table": table, "specs": [{"config": text, "serves": list(names)} for text, names in specs.items()]}
+            for table, specs in required_specs(report.models).items()
+        ],
+    }
+    output.write_json(data, file)
+
+
+def _model(model: ModelResult) -> dict[str, Any]:
+    operators = [_operator(model, operator) for operator in model.operators]
+    return {**vars(model), "operators": operators, "inputs": [vars(parent) for parent in model.inputs]}
+
+
+def _operator(model: ModelResult, operator: OperatorResult) -> dict[str, Any]:
+    findings = [_finding(model.key, operator, finding) for finding in operator.findings]
+    return {**vars(operator), "findings": findings}
+
+
+def _finding(model: str, operator: OperatorResult | None, finding: Finding) -> dict[str, Any]:
+    # Only the check itself uses these fields.
+    data = {name: value for name, value in vars(finding).items() if name not in ("changes", "explains")}
+    data |= {"fingerprint": fingerprint(model, operator, finding), "fixes": [_fix(fix) for fix in finding.fixes]}
+    return data
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    found = asdict(replace(fix, also=()))
+    # Only the planning step uses these fields.
+    for key in ("rewrite", "planned_as_if"):
+        del found[key]
+    return {"promises": found.pop("verdict"), **found, "also": [_fix(further) for further in fix.also]}

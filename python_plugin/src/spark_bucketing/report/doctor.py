@@ -11,9 +11,7 @@ from typing import TextIO
 from rich.text import Text
 
 from spark_bucketing.doctor.diagnosis import Diagnosis
-from spark_bucketing.report.output import console_on, write_json
-
-_STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}
+from spark_bucketing.report.output import STATE_STYLES, console_on, write_json
 
 
 def write_diagnoses(target: str, found: Sequence[Diagnosis], form: str, file: TextIO) -> None:
@@ -23,6 +21,6 @@ def write_diagnoses(target: str, found: Sequence[Diagnosis], form: str, file: Te
         return
     console = console_on(file, soft_wrap=True)
     for one in found:
-        console.print(Text.assemble((f"{one.state:7}", _STYLES[one.state]), f"  {one.subject}: {one.found}"))
+        console.print(Text.assemble((f"{one.state:7}", STATE_STYLES[one.state]), f"  {one.subject}: {one.found}"))
         if one.instead:
             console.print(Text(f"         instead: {one.instead}"))

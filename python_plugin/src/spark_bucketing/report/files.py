@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from spark_bucketing.organize.file_plan import FilePlan, PlannedPartition
 from spark_bucketing.organize.simulation import CROWDED, Shape, Spread
 from spark_bucketing.report.formatting import size
-from spark_bucketing.report.output import console_on, write_json
+from spark_bucketing.report.output import console_on, grid, write_json
 from spark_bucketing.units import count
 
 _BAR = 40
@@ -47,21 +46,17 @@ def _legend() -> Iterator[Text]:
 
 
 def _print_spreads(console: Console, title: str, spreads: Mapping[str, Spread]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column(title)
-    for name in ("tasks", "efficiency", "collisions", "serious", "files", "largest"):
-        table.add_column(name, justify="right")
-    table.add_column("tasks by files per task", no_wrap=True)
-    for name, spread in spreads.items():
-        rates = (spread.efficiency, spread.collisions, spread.serious_collisions)
-        numbers = (
-            f"{spread.tasks:,}",
-            *(f"{rate:.1%}" for rate in rates),
-            f"{spread.files:,.0f}",
-            f"{spread.largest:.1f}x",
-        )
-        table.add_row(name, *numbers, _bar(spread))
-    console.print(table)
+    titles = ("tasks", "efficiency", "collisions", "serious", "files", "largest")
+    bars = Column("tasks by files per task", no_wrap=True)
+    rows: Iterator[list[str | Text]] = ([name, *_numbers(spread), _bar(spread)] for name, spread in spreads.items())
+    console.print(grid([title, *(Column(name, justify="right") for name in titles), bars], rows))
+
+
+def _numbers(spread: Spread) -> Iterator[str]:
+    yield f"{spread.tasks:,}"
+    yield from (f"{rate:.1%}" for rate in (spread.efficiency, spread.collisions, spread.serious_collisions))
+    yield f"{spread.files:,.0f}"
+    yield f"{spread.largest:.1f}x"
 
 
 def _bar(spread: Spread) -> Text:
@@ -125,13 +120,10 @@ def _reasons(plan: FilePlan) -> Iterator[str]:
 
 
 def _partitions(plan: FilePlan) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column(", ".join(plan.partition_by))
-    for title in ("rows", "files", "rows per file", *(["size per file"] if plan.bytes_per_row else [])):
-        table.add_column(title, justify="right")
-    for one in sorted(plan.partitions, key=lambda one: -one.rows)[:_MOST_PARTITIONS]:
-        table.add_row(*_cells(plan, one))
-    return table
+    titles = ("rows", "files", "rows per file", *(["size per file"] if plan.bytes_per_row else []))
+    largest = sorted(plan.partitions, key=lambda one: -one.rows)[:_MOST_PARTITIONS]
+    columns = (Column(title, justify="right") for title in titles)
+    return grid([", ".join(plan.partition_by), *columns], (_cells(plan, one) for one in largest))
 
 
 def _cells(plan: FilePlan, one: PlannedPartition) -> list[str]:

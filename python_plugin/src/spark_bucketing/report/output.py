@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from jinja2 import Environment, FileSystemLoader
 from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
+STATE_STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}
 # This width exceeds every line, so that each message stays on one line in a pipe or file.
 _UNLIMITED = 1_000_000
 
@@ -25,6 +26,14 @@ def console_on(file: TextIO, plain: bool = False, soft_wrap: bool = False) -> Co
     return console
 
 
+def grid(columns: Iterable[Column | str], rows: Iterable[Iterable[str | Text]]) -> Table:
+    """Return a grid with a line below the titles of its columns."""
+    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for cells in rows:
+        table.add_row(*cells)
+    return table
+
+
 def print_rows(console: Console, titles: Sequence[str], rows: Sequence[Sequence[Text]], right: Collection[str]) -> None:
     """Print a grid, or one line per cell if the grid is wider than the console.
 
@@ -34,13 +43,9 @@ def print_rows(console: Console, titles: Sequence[str], rows: Sequence[Sequence[
         rows: the cells.
         right: the titles of the columns that are right-aligned.
     """
-    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for title in titles:
-        grid.add_column(title, justify="right" if title in right else "left")
-    for cells in rows:
-        grid.add_row(*cells)
-    if console.measure(grid, options=console.options.update(max_width=_UNLIMITED)).maximum <= console.width:
-        console.print(grid)
+    table = grid([Column(title, justify="right" if title in right else "left") for title in titles], rows)
+    if console.measure(table, options=console.options.update(max_width=_UNLIMITED)).maximum <= console.width:
+        console.print(table)
         return
     for cells in rows:
         record = Table.grid(padding=(0, 2))

@@ -58,12 +58,8 @@ class FileOverwrite(
   def run(write: Path => Seq[Path])(record: (Path, Seq[(Path, FileStatus)]) => Unit = (_, _) => ()): String => String = {
     FileOverwrite.clean(root, fs)
     val folder = fs.makeQualified(new Path(root, s"${System.currentTimeMillis}-${UUID.randomUUID}"))
-    try {
-      replace(write(folder).map(file => specOf(file.getParent, folder) -> file), record)
-    } finally {
-      fs.delete(folder, true)
-      Try(fs.delete(root, false)) // fails if another statement has files in it
-    }
+    // The parent directory stays. Another statement may be creating a directory in it.
+    try replace(write(folder).map(file => specOf(file.getParent, folder) -> file), record) finally fs.delete(folder, true)
   }
 
   /** Returns the files in a directory. Throws an error if there are fewer files than the tasks have written: the statement would replace old files without new ones. */

@@ -1,8 +1,20 @@
-"""Parse HTML pages strictly, without the error recovery of a browser."""
+"""Write reports to strings, and parse HTML pages strictly, without the error recovery of a browser."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html.parser import HTMLParser
+from io import StringIO
+from typing import TextIO, TypeVar
+
+_Report = TypeVar("_Report")
+
+
+def written(write: Callable[[_Report, TextIO], None], report: _Report) -> str:
+    """Return what a function writes about a report."""
+    file = StringIO()
+    write(report, file)
+    return file.getvalue()
 
 
 class Page(HTMLParser):

@@ -1,4 +1,4 @@
-"""Write a comparison of event logs as text and as JSON."""
+"""Write a comparison of event logs as text, as JSON, or as a self-contained HTML page with plots."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from spark_bucketing.event_log.comparison import RULE, WRITE_TIME, ComparedNode,
 from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.report import output
 from spark_bucketing.report.formatting import size
-from spark_bucketing.report.output import console_on, print_rows
+from spark_bucketing.report.output import console_on, pages, print_rows
 from spark_bucketing.units import count
 
 SCHEMA_VERSION = 1
-MEDIANS = "Medians of all successful runs, before -> after"
+_MEDIANS = "Medians of all successful runs, before -> after"
 _TITLES = {
     "seconds": "seconds",
     "shuffle_bytes": "shuffled",
@@ -26,6 +26,8 @@ _TITLES = {
 }
 # The measures whose verdicts the text and HTML reports show, and the titles of these columns.
 _JUDGED = {"seconds": "time verdict", "shuffle_bytes": "shuffle verdict"}
+# Pixels of a plot's bars, and of a letter in the widest font.
+_WIDTH, _ROW, _LETTER = 420, 26, 7.5
 _STYLES = {"gained": "green", "lost": "red"}
 
 
@@ -45,8 +47,7 @@ def write_json(comparison: Comparison, file: TextIO) -> None:
 
 
 def _logs(measured: Measured) -> dict[str, Any]:
-    counts = measured.counts
-    return {"target": measured.target or None, **vars(counts)}
+    return {"target": measured.target or None, **vars(measured.counts)}
 
 
 def _node(node: ComparedNode) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def write_text(comparison: Comparison, file: TextIO) -> None:
         for row in found
     ]
     if styled:
-        console.print(f"{MEDIANS}:\n", markup=False)
+        console.print(f"{_MEDIANS}:\n", markup=False)
         print_rows(console, titles, styled, titles[1 : -len(verdicts)])
         console.print()
     for line in lines(comparison):
@@ -168,3 +169,40 @@ def logs_text(measured: Measured) -> str:
     )
     text += f" in the target {measured.target}." if measured.target else "."
     return " ".join([text, *counts.warnings])
+
+
+def write_html(comparison: Comparison, file: TextIO) -> None:
+    """Write the comparison as an HTML page."""
+    template = pages(costly_text, logs_text, short).get_template("event_log.html")
+    plots = [
+        (title, _plot(comparison, measure))
+        for measure, title in (("seconds", "Seconds"), ("shuffle_bytes", "Bytes shuffled"))
+    ]
+    titles, *found = rows(comparison)
+    longest = max((len(short(node.node)) for node in comparison.nodes), default=0)
+    notes = [*([WRITE_TIME] if shows_write_time(comparison) else []), RULE]
+    texts = {"medians": _MEDIANS, "notes": [note.replace("`", "") for note in notes]}
+    sizes = {"width": _WIDTH, "row": _ROW, "names": round(longest * _LETTER) + 6}
+    file.write(template.render(comparison=comparison, titles=titles, rows=found, plots=plots, **sizes, **texts) + "\n")
+
+
+def _plot(comparison: Comparison, measure: str) -> list[dict[str, Any]]:
+    """Return the bars of each model for a plot.
+
+    Each bar shows a median, with a dot for each run.
+    """
+    differences = [node.differences[measure] for node in comparison.nodes]
+    every = [value for one in differences for value in (*one.before, *one.after)]
+    scale = _WIDTH / (max(every, default=0) or 1)
+    return [
+        {
+            "name": short(node.node),
+            "medians": medians_text(measure, one),
+            "verdict": verdict_text(one),
+            "bars": [
+                (when, round(middle * scale, 1), [round(value * scale, 1) for value in runs])
+                for when, middle, runs in zip(("before", "after"), one.medians, (one.before, one.after), strict=True)
+            ],
+        }
+        for node, one in zip(comparison.nodes, differences, strict=True)
+    ]

@@ -1,23 +1,37 @@
-"""Write the result of `advise` as text."""
+"""Write the result of `advise` as text, as JSON that follows docs/reference/advise.schema.json, or as an HTML page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof, RejectedTable
 from spark_bucketing.advise.requirements import Planned
 from spark_bucketing.edits import unified_diff
-from spark_bucketing.report.formatting import one_line, size, some
+from spark_bucketing.plan.tree import PlanCounts
+from spark_bucketing.report import output
+from spark_bucketing.report.check_html import short_name
+from spark_bucketing.report.formatting import one_line, size, some, spec_data
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.units import count
 
-_MOST_LEFT_OUT = 20
+_MOST_LINES = 20
 
 
 def write_text(advice: Advice, file: TextIO) -> None:
     """Write the complete result of `advise`."""
     file.writelines(f"{line}\n" for line in _lines(advice))
+
+
+def write_json(advice: Advice, file: TextIO) -> None:
+    """Write the complete result of `advise`."""
+    output.write_json(advice_data(advice), file)
+
+
+def write_html(advice: Advice, file: TextIO) -> None:
+    """Write the result as a self-contained HTML page."""
+    template = output.pages(size, bytes_text, spec_text, proof_text, short_name).get_template("advise.html")
+    file.write(template.render(advice=advice, diff=unified_diff(advice.edits)) + "\n")
 
 
 def spec_text(spec: BucketSpec | None) -> str:
@@ -74,10 +88,9 @@ def _measured(advice: Advice) -> Iterator[str]:
     if advice.event_logs:
         yield "\nMeasured by Spark in models, tests and other queries, over all runs:"
         notable = [one for one in advice.measured if one.cost.is_notable]
-        for one in notable[:_MOST_LEFT_OUT]:
-            yield f"  {one.table} by {', '.join(one.columns) or 'expressions'}: {one.cost}"
-        if len(notable) > _MOST_LEFT_OUT:
-            yield f"  and {len(notable) - _MOST_LEFT_OUT:,} more (--format json shows all)"
+        yield from _first(
+            [f"  {one.table} by {', '.join(one.columns) or 'expressions'}: {one.cost}" for one in notable]
+        )
         if advice.unattributed and advice.unattributed.is_notable:
             yield f"  not attributed to a table and key: {advice.unattributed}"
         yield f"  Event logs: {advice.event_logs}"
@@ -93,9 +106,13 @@ def _not_touched(advice: Advice) -> Iterator[str]:
     lines = list(_left_out(advice.left_out))
     if lines:
         yield "\nRejected:"
-        yield from lines[:_MOST_LEFT_OUT]
-        if len(lines) > _MOST_LEFT_OUT:
-            yield f"  and {len(lines) - _MOST_LEFT_OUT:,} more (--format json shows all)"
+        yield from _first(lines)
+
+
+def _first(lines: Sequence[str]) -> Iterator[str]:
+    yield from lines[:_MOST_LINES]
+    if len(lines) > _MOST_LINES:
+        yield f"  and {len(lines) - _MOST_LINES:,} more (--format json shows all)"
 
 
 def _left_out(found: Sequence[RejectedTable]) -> Iterator[str]:
@@ -160,3 +177,94 @@ def _explained(found: Explanation) -> Iterator[str]:
         yield f"    used by {', '.join(one.serves) or 'no query'}"
     for left in found.left_out:
         yield f"  rejected{' by ' + ', '.join(left.keys) if left.keys else ''}: {left.reason}"
+
+
+def advice_data(advice: Advice) -> dict[str, Any]:
+    """Convert the result of `advise` to JSON types."""
+    return {
+        "version": 1,
+        "about": dict(advice.about),
+        "planner": advice.planner,
+        "worse": [one.unique_id for one in advice.worse],
+        "total": {
+            "models": len(advice.proof),
+            "planned": sum(1 for one in advice.proof if one.before and one.after),
+            "before": {**_counts_data(advice.counts("before")), "bytes": round(advice.bytes("before"))},
+            "after": {**_counts_data(advice.counts("after")), "bytes": round(advice.bytes("after"))},
+            "write_bytes": round(advice.write_cost),
+        },
+        "changes": [_change_data(change) for change in advice.changes],
+        "models": [_proof_data(one) for one in advice.proof],
+        "sources": [
+            {"table": one.table, "spec": spec_data(one.spec), "gain_bytes": round(one.gain)}
+            for one in advice.suggestions
+        ],
+        "left_out": [{"table": one.table, "keys": list(one.keys), "reason": one.reason} for one in advice.left_out],
+        "explained": _explained_data(advice.explained) if advice.explained else None,
+        "measured": [{"table": one.table, "columns": list(one.columns), **vars(one.cost)} for one in advice.measured],
+        "unattributed": vars(advice.unattributed) if advice.unattributed else None,
+        "event_logs": advice.event_logs,
+        "applied": advice.applied,
+        "diff": unified_diff(advice.edits),
+        "refusals": [{"model": one.model, "reason": one.reason, "instead": one.instead} for one in advice.refusals],
+    }
+
+
+def _counts_data(counts: PlanCounts) -> dict[str, int]:
+    return {"exchanges": counts.exchanges, "sorts": counts.sorts}
+
+
+def _planned_data(planned: Planned | None) -> dict[str, int] | None:
+    if planned is None:
+        return None
+    return {
+        **_counts_data(planned.counts),
+        "shuffled_bytes": round(planned.shuffled),
+        "sorted_bytes": round(planned.sorted),
+    }
+
+
+def _proof_data(one: QueryProof) -> dict[str, Any]:
+    return {
+        "model": one.model,
+        "unique_id": one.unique_id,
+        "runs": one.runs,
+        "before": _planned_data(one.before),
+        "after": _planned_data(one.after),
+        "error": one.error or None,
+    }
+
+
+def _change_data(change: Change) -> dict[str, Any]:
+    return {
+        "model": change.model,
+        "unique_id": change.unique_id,
+        "table": change.table,
+        "before": spec_data(change.before),
+        "after": spec_data(change.after),
+        "config": dict(change.config),
+        "bytes": change.size_bytes,
+        "rewritten_bytes": change.rewritten_bytes,
+        "how": change.how,
+        "gain_bytes": round(change.gain),
+        "write_bytes": round(change.write_cost),
+        "lost": list(change.lost),
+        "measured": vars(change.measured) if change.measured else None,
+    }
+
+
+def _explained_data(found: Explanation) -> dict[str, Any]:
+    return {
+        "table": found.table,
+        "candidates": [
+            {
+                "spec": spec_data(one.spec),
+                "alone_bytes": round(one.alone),
+                "beside_bytes": round(one.beside),
+                "verdict": one.verdict,
+                "serves": list(one.serves),
+            }
+            for one in found.candidates
+        ],
+        "left_out": [{"keys": list(one.keys), "reason": one.reason} for one in found.left_out],
+    }
