@@ -44,8 +44,8 @@ SESSION_CONF = {
     "spark.hadoop.datanucleus.cache.level2": "true",
     "spark.hadoop.datanucleus.cache.level2.type": "soft",
 }
-# Tests of reads, writes and plans are in these folders, and compile code as Spark does by default.
-FOLDERS_WITH_COMPILED_CODE = ("read", "write", "fuzz")
+# Tests of reads, writes and plans are in these folders and modules, and compile code as Spark does by default.
+COMPILED_IN = {"read", "fuzz", "test_writes", "test_write_plans", "test_organized_inserts"}
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 # Tests run many small statements, and the code of each runs only a few times. Therefore, skip the optimizing compiler,
 # enlarge the code cache, collect garbage rarely, and let the metastore's database flush lazily.
@@ -117,9 +117,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled_code(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let Spark compile code in the modules of some folders."""
+    """Let Spark compile code in some folders and modules."""
     with ExitStack() as stack:
-        if request.path.parent.name in FOLDERS_WITH_COMPILED_CODE:
+        if COMPILED_IN & {request.path.parent.name, request.path.stem}:
             for name, value in COMPILED.items():
                 stack.enter_context(setting(request.getfixturevalue("spark"), name, value))
         yield
@@ -171,6 +171,19 @@ def dynamic_partitions(spark: SparkSession) -> Iterator[None]:
 @pytest.fixture(params=[pytest.param("true", id="aqe"), pytest.param("false", id="no-aqe", marks=pytest.mark.long)])
 def aqe(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
     with setting(spark, "spark.sql.adaptive.enabled", request.param):
+        yield
+
+
+@pytest.fixture(params=["true", "false"], ids=["generated", "interpreted"])
+def generated(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
+    """Evaluate the expressions of one test with generated code or without it, including constants."""
+    mode = "CODEGEN_ONLY" if request.param == "true" else "NO_CODEGEN"
+    with (
+        setting(spark, "spark.sql.codegen.wholeStage", request.param),
+        setting(spark, "spark.sql.codegen.factoryMode", mode),
+        # The optimizer folds constants, so they would never reach generated code.
+        setting(spark, "spark.sql.optimizer.excludedRules", "org.apache.spark.sql.catalyst.optimizer.ConstantFolding"),
+    ):
         yield
 
 

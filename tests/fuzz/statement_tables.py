@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pytest
-from bucketed_tables import VERSION_2, Tables, settled
+from bucketed_tables import ERRORS, VERSION_2, Tables, settled
 from partition_specs import put_descriptor, put_parameters, seal_of
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from random_statements import Generator, Statement, Value, first, plain
 
@@ -448,8 +446,7 @@ def _plain_type(data_type: str) -> str:
 
 def fails(spark: SparkSession, sql: str, error: str) -> str:
     """Run a statement that must fail, and return the part of its error that matches."""
-    # Before version 4, PySpark does not convert the errors of tasks.
-    with pytest.raises((PySparkException, Py4JJavaError), match=f"(?s){error}") as raised:
+    with pytest.raises(ERRORS, match=f"(?s){error}") as raised:
         spark.sql(sql).collect()
     found = re.search(f"(?s){error}", str(raised.value))
     assert found

@@ -12,10 +12,8 @@ from collections import Counter
 from time import monotonic
 
 import pytest
-from bucketed_tables import Tables
+from bucketed_tables import ERRORS, Tables
 from generator import EVOLVED, Generator, Query, Table
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 SEED = int(os.environ.get("SEED", "1"))
@@ -33,7 +31,7 @@ STOCK = {
 ALWAYS = {"spark.sql.parquet.fieldId.read.ignoreMissing": "true", "hive.exec.dynamic.partition.mode": "nonstrict"}
 # With at least this many cases, some tables with mixed specs are certainly read as bucketed.
 ENOUGH = 60
-TABLES, CASES_PER_POOL = 6 if CASES >= ENOUGH else 5, 240
+TABLES, CASES_PER_POOL = 6 if CASES >= ENOUGH else 4, 240
 
 
 @pytest.mark.usefixtures("extension")
@@ -107,5 +105,5 @@ def outcome(tables: Tables, query: str, settings: dict[str, str]) -> Outcome:
     try:
         with tables.settings(settings):
             return tables.run(query)
-    except (PySparkException, Py4JJavaError) as error:
+    except ERRORS as error:
         return str(error)

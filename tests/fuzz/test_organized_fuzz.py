@@ -14,9 +14,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from bucketed_tables import ERRORS
 from organized import DAMAGES, STEPS, Backup, OrganizedTable, Row, merged, organized, random_rows
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_bucketing.session import setting
@@ -161,13 +160,13 @@ class Walk:
     def _map_again(self) -> None:
         if not self.table.pending:
             shutil.rmtree(self.table.location / "_file_statistics", ignore_errors=True)
-            self.table.write_file_statistics_report("m")
+            self.table.write_file_statistics()
 
 
 def refused(act: object) -> str:
     try:
         act()  # type: ignore[operator]
-    except (PySparkException, Py4JJavaError) as error:
+    except ERRORS as error:
         return str(error)
     return "no error"
 

@@ -37,14 +37,6 @@ def functions(spark: SparkSession) -> list[str]:
     return ["py_same({}) % 2 = 1", "add_one({}) % 3 = 0"]
 
 
-def reject_names_that_differ_only_in_case(spark: SparkSession) -> None:
-    with setting(spark, "spark.sql.caseSensitive", "true"):
-        properties = """tblproperties ('bucketing.range_by'='["id"]')"""
-        spark.sql(f"create table cased (id int, o int, O int) using parquet {properties}")
-        for statement in ("update cased set id = 1", "delete from cased where o = 1"):
-            fails(spark, statement, r"Cannot change rows of .*cased`\.\n  found:    the columns o and O")
-
-
 @contextmanager
 def allowing_no_codegen(spark: SparkSession) -> Iterator[None]:
     """Set the property with which Spark allows NO_CODEGEN, and checks which methods the rules of its analyzer call."""
@@ -96,8 +88,6 @@ def test_random_statements_equal_joins(
             for key, value in settings.items():
                 stack.enter_context(setting(spark, key, value))
             stack.enter_context(database(spark, f"statements_{layout.__name__.lower()}_{number}"))
-            if number % 8 == 0:
-                reject_names_that_differ_only_in_case(spark)
             table = layout(spark, generator, tmp_path / str(number))
             for step in range(min(STATEMENTS_PER_TABLE, CASES - number * STATEMENTS_PER_TABLE)):
                 if chosen.random() < 0.2:

@@ -11,7 +11,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyspark.sql import SparkSession
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
 from conftest import data_files
 from spark_bucketing.session import setting
@@ -25,6 +27,8 @@ LAYOUTS = {
     "hive-orc": ("stored as orc", "hive_bucket({buckets}, {keys})"),
     "spark-parquet": ("using parquet", "pmod(hash({keys}), {buckets})"),
 }  # fmt: skip
+# Before version 4, PySpark does not convert the errors of tasks.
+ERRORS = (PySparkException, Py4JJavaError)
 VERSION_2 = "tblproperties ('bucketing_version' = '2')"
 
 # The view has five tasks with rows of every bucket, and a key that most rows share.
@@ -78,9 +82,14 @@ class Tables:
 
     def sql(self, text: str) -> list[tuple[object, ...]]:
         """Run a statement in this database; the prefix `stock:` runs it without the extension."""
-        self.spark.sql(f"use {self.database}")
         with settled(self.spark, {"spark.bucketing.enabled": "false"} if text.startswith("stock:") else {}):
-            return [tuple(row) for row in self.spark.sql(text.removeprefix("stock:")).collect()]
+            return [tuple(row) for row in self.frame(text.removeprefix("stock:")).collect()]
+
+    def frame(self, query: str) -> DataFrame:
+        # The statement USE would take longer than many other statements.
+        if self.spark.catalog.currentDatabase() != self.database:
+            self.spark.sql(f"use {self.database}")
+        return self.spark.sql(query)
 
     def create(self, table: str) -> None:
         """Create a table from the given DDL, and drop an existing table first."""
@@ -112,7 +121,9 @@ class Tables:
 
     def fill(self, name: str, query: str, how: str = "insert into", files: int = 1, sealed: bool = True) -> None:
         """Write rows with stock Spark in this many tasks, each with one sorted file per bucket, and then seal them."""
-        self.sql(f"refresh table {name}")
+        # Spark may have read the table before.
+        if how == "insert into":
+            self.sql(f"refresh table {name}")
         stock = "" if name in self._of_version_2 else "stock:"
         with self.settings({"spark.bucketing.enabled": "true"}):
             self.sql(f"{stock}{how} {name} select /*+ REPARTITION({files}) */ * from ({query})")
@@ -124,8 +135,8 @@ class Tables:
         return [Sealed(*row) for row in self.sql(f"alter table {name} seal buckets {rest}")]  # type: ignore[arg-type]
 
     def folder(self, name: str) -> Path:
-        rows = self.sql(f"describe formatted {name}")
-        return Path(str(next(row[1] for row in rows if row[0] == "Location")).removeprefix("file:"))
+        catalog = self.spark._jsparkSession.sharedState().externalCatalog()
+        return Path(catalog.getTable(self.database, name).location().getPath())
 
     def files(self, name: str) -> list[Path]:
         return data_files(self.folder(name))
@@ -140,7 +151,7 @@ class Tables:
 
     def rows(self, query: str) -> list[str]:
         """Return the rows of a query, sorted by their text."""
-        return sorted(map(repr, self.sql(query)))
+        return rows_of(self.sql(query))
 
     def plan(self, query: str) -> Plan:
         return self.run(query)[1]
@@ -154,10 +165,8 @@ class Tables:
 
     def run(self, query: str) -> tuple[list[str], Plan]:
         """Return the rows of a query, sorted by their text, and the executed plan."""
-        self.spark.sql(f"use {self.database}")
-        frame = self.spark.sql(query)
-        rows = sorted(repr(tuple(row)) for row in frame.collect())
-        return rows, Plan(_as_run(str(frame._jdf.queryExecution().executedPlan().toString())))
+        frame = self.frame(query)
+        return rows_of(frame.collect()), plan_of(frame)
 
     def shape(self, query: str) -> Shape:
         return self.plan(query).shape
@@ -165,8 +174,28 @@ class Tables:
     def settings(self, values: Mapping[str, str]) -> AbstractContextManager[None]:
         return settled(self.spark, values)
 
+    def new_session(self, settings: Mapping[str, str] | None = None) -> SparkSession:
+        """Open another session with the extension, in this database."""
+        made = self.spark.newSession()
+        made.sql(f"use {self.database}")
+        # Writers wait for each other. Other tests simulate crashes, and do not wait.
+        always = {"spark.bucketing.enabled": "true", "spark.bucketing.write.recoverAfter": "60s"}
+        for key, value in {**always, "hive.exec.dynamic.partition.mode": "nonstrict", **(settings or {})}.items():
+            made.conf.set(key, value)
+        return made
+
     def stock_rows(self, query: str) -> list[str]:
         return self.rows(f"stock:{query}")
+
+
+def rows_of(found: Iterable[tuple[object, ...]]) -> list[str]:
+    """Return rows, sorted by their text."""
+    return sorted(repr(tuple(row)) for row in found)
+
+
+def plan_of(frame: DataFrame) -> Plan:
+    """Return the executed plan, without the initial plan of adaptive execution."""
+    return Plan(_as_run(str(frame._jdf.queryExecution().executedPlan().toString())))
 
 
 def put(path: Path, content: bytes, time: int = 0) -> None:
@@ -272,9 +301,17 @@ def explain(tables: Tables, statement: str) -> str:
     return "\n".join(str(row[0]) for row in tables.sql(f"explain {statement}"))
 
 
-def last_insert(spark: SparkSession) -> str:
-    """Return the executed plan of the session's last INSERT, which Spark records in a separate thread."""
+def executions(spark: SparkSession) -> list[Any]:
+    """Return the session's executions of INSERT, which Spark records in a separate thread."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-    executions = spark._jsparkSession.sharedState().statusStore().executionsList()
-    plans = [executions.apply(i).physicalPlanDescription() for i in range(executions.size())]
-    return str([plan for plan in plans if "Execute InsertIntoHadoopFsRelationCommand" in (plan or "")][-1])
+    listed = spark._jsparkSession.sharedState().statusStore().executionsList()
+    found = [listed.apply(i) for i in range(listed.size())]
+    return [
+        one for one in found if "Execute InsertIntoHadoopFsRelationCommand" in (one.physicalPlanDescription() or "")
+    ]
+
+
+def last_insert(spark: SparkSession, name: str = "") -> str:
+    """Return the executed plan of the session's last INSERT whose plan has a name."""
+    plans = [str(one.physicalPlanDescription()) for one in executions(spark)]
+    return next(plan for plan in reversed(plans) if name in plan)

@@ -103,6 +103,17 @@ def listens(port: int) -> bool:
         return probe.connect_ex((HOST, port)) == 0
 
 
+def await_ready(process: subprocess.Popen[bytes], port: int, name: str, log: Path) -> None:
+    """Wait until a process listens on its port; raise ClusterError if it ends, or after two minutes."""
+    end = time.monotonic() + 120
+    while not listens(port):
+        has_ended = process.poll() is not None
+        if has_ended or time.monotonic() > end:
+            what = f"ended with exit code {process.returncode}" if has_ended else f"does not listen on port {port}"
+            raise ClusterError(f"{name} {what}:\n{log.read_text(errors='replace')[-4000:]}")
+        time.sleep(0.1)
+
+
 def submit_command(main_class: str, settings: Mapping[str, str]) -> list[str]:
     """Return the command line of a Spark program with these settings, without the program's own arguments."""
     conf = [argument for key, value in settings.items() for argument in ("--conf", f"{key}={value}")]
@@ -184,7 +195,7 @@ class Cluster:
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, start_new_session=True,
                     env=os.environ | self._common_environment() | service.environment,
                 )  # fmt: skip
-            self._wait_until_ready(name)
+            await_ready(self.running[name], service.port, name, self.log(name))
 
     def start_others(self) -> None:
         """Start all processes that are not running."""
@@ -217,17 +228,7 @@ class Cluster:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
-    def _wait_until_ready(self, name: str) -> None:
-        process, port = self.running[name], self.services[name].port
-        end = time.monotonic() + 120
-        while not listens(port):
-            if process.poll() is not None:
-                raise ClusterError(f"{name} ended with exit code {process.returncode}:\n{self.tail(name)}")
-            if time.monotonic() > end:
-                raise ClusterError(f"{name} does not listen on port {port}:\n{self.tail(name)}")
-            time.sleep(0.1)
-
-    def tail(self, name: str, characters: int = 4000) -> str:
+    def tail(self, name: str, characters: int) -> str:
         return self.log(name).read_text(errors="replace")[-characters:]
 
     def _common_environment(self) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 from click.testing import Result
@@ -36,8 +35,3 @@ def command(project: Project, *arguments: str) -> Result:
     from spark_bucketing.cli import main
 
     return CliRunner().invoke(main, [*arguments, *project.place])
-
-
-def table_commands(project: Project) -> Callable[..., Result]:
-    """Run `spark-bucketing table`, in this process and session."""
-    return lambda *arguments: command(project, "table", *arguments)

@@ -17,7 +17,9 @@ from spark_subprocess import SMALL_DEFAULTS
 from spark_bucketing.extension.build import build_jar, cache_folder
 from spark_bucketing.extension.spark_home import find_java, find_spark
 
-SOURCES = [Path(__file__).with_name(name) for name in ("TestFileSystem.scala", "TestFunctions.scala")]
+SOURCES = sorted(
+    Path(__file__).with_name(f"{name}.scala") for name in ("HiveMurmurOracle", "TestFileSystem", "TestFunctions")
+)
 CLASS = "org.apache.spark.sql.bucketing.support.TestFileSystem"
 SECONDS = 120
 

@@ -52,19 +52,13 @@ class OrganizedTable:
         self.pending: Path | None = None
         self.rows_of: dict[str, list[Row]] = {}
         self._numbers = count(1)
-        by = "using parquet" + (" partitioned by (ds)" if partitioned else "")
         spark.sql(f"create database if not exists {database}")
-        for name, columns, properties in (
-            ("m", f"({COLUMNS}) {by}", """'bucketing.range_by'='["o"]'"""),
-            ("staged", f"({COLUMNS}) {by}", "'test'='staged'"),
-        ):
-            spark.sql(f"drop table if exists {database}.{name}")
-            spark.sql(f"create table {database}.{name} {columns} tblproperties ({properties})")
-        self.location, self.staged = (self._location(name) for name in ("m", "staged"))
-
-    def _location(self, name: str) -> Path:
-        found = self.spark.sql(f"describe extended {self.database}.{name}").where("col_name = 'Location'").collect()
-        return Path(found[0].data_type.removeprefix("file:"))
+        spark.sql(f"drop table if exists {database}.m")
+        by = "partitioned by (ds)" if partitioned else ""
+        properties = """tblproperties ('bucketing.range_by'='["o"]')"""
+        spark.sql(f"create table {database}.m ({COLUMNS}) using parquet {by} {properties}")
+        found = spark.sql(f"describe extended {database}.m").where("col_name = 'Location'").collect()
+        self.location, self.staged = Path(found[0].data_type.removeprefix("file:")), backups / "staged"
 
     def sql(self, text: str) -> list[Any]:
         return self.spark.sql(text.replace("{db}", self.database)).collect()
@@ -72,8 +66,7 @@ class OrganizedTable:
     # The state of the files, and the rows that a read must return.
 
     def files(self) -> list[str]:
-        names = (str(path.relative_to(self.location)) for path in data_files(self.location))
-        return sorted(name for name in names if not name.startswith("_"))
+        return sorted(str(path.relative_to(self.location)) for path in data_files(self.location))
 
     def lists(self) -> dict[str, list[str]]:
         """Return the added and removed files of the pending replacement."""
@@ -117,49 +110,40 @@ class OrganizedTable:
     def insert(self, rows: Iterable[Row], mapped: bool = True, overwrite: str = "into") -> None:
         """Insert rows; `overwrite` is the keyword after INSERT."""
         before = set(self.files())
-        self._write("m", _values(rows), overwrite)
+        # Like another writer, this writes files without statistics.
+        with setting(self.spark, "spark.bucketing.write.distribute", "false"):
+            self.sql(f"insert {overwrite} {{db}}.m {_by_range(_values(rows))}")
         if self.pending and not self.pending.exists():
             self.pending = None
         if mapped:
-            self.write_file_statistics_report("m", set(self.files()) - before)
+            self.write_file_statistics(set(self.files()) - before)
         self.learn()
 
-    def _write(self, table: str, rows: str, how: str = "into") -> None:
-        # Like another writer, this writes files without statistics.
-        with setting(self.spark, "spark.bucketing.write.distribute", "false"):
-            self.sql(f"insert {how} {{db}}.{table} select /*+ repartition_by_range(3, o) */ id, o, v, ds from ({rows})")
-
-    def write_file_statistics_report(self, table: str, files: set[str] | None = None) -> None:
+    def write_file_statistics(self, files: set[str] | None = None) -> None:
         """Write a part of the file statistics for these files, or for all files."""
-        location, depth = self.location if table == "m" else self.staged, -2 if self.partitioned else -1
+        depth = -2 if self.partitioned else -1
         chosen = (
             "" if files is None else f" where _metadata.file_name in ({_texts({Path(name).name for name in files})})"
         )
         self.sql(
-            f"insert overwrite directory '{location}/_file_statistics/{next(self._numbers):06}' using parquet"
+            f"insert overwrite directory '{self.location}/_file_statistics/{next(self._numbers):06}' using parquet"
             f" select /*+ coalesce(1) */ substring_index(_metadata.file_path, '/', {depth}) as file, max(_metadata.file_size) as bytes,"
             " max(_metadata.file_modification_time) as modified, struct(min(o) as o) as lower, struct(max(o) as o) as upper,"
             " count(*) - count(o) as nulls, count(*) as rows, sum(cast(xxhash64(id, o, v, ds) as decimal(38, 0))) as checksum"
-            f" from {{db}}.{table}{chosen} group by _metadata.file_path"
+            f" from {{db}}.m{chosen} group by _metadata.file_path"
         )
 
     def stage(self, upserts: list[Row], deleted: list[int]) -> Staged:
-        """Write the new files of a merge into another table, and list the old files."""
+        """Write the new files of a merge into another folder, and list the old files."""
         keys = ", ".join(map(str, [-1, *deleted, *(row[0] for row in upserts)]))
         listed = self.sql(
             f"select distinct substring_index(_metadata.file_path, '/m/', -1) as name from {{db}}.m where id in ({keys})"
         )
         files = _texts({row.name for row in listed})
-        kept = f"select id, o, v, ds from {{db}}.m where substring_index(_metadata.file_path, '/m/', -1) in ({files}) and id not in ({keys})"
-        shutil.rmtree(self.staged, ignore_errors=True)
-        self._write("staged", kept + (f" union all {_values(upserts)}" if upserts else ""))
-        self.sql("refresh table {db}.staged")
-        self.write_file_statistics_report("staged")
-        coming = {
-            str(path.relative_to(self.staged)): path
-            for path in data_files(self.staged)
-            if "_file_statistics" not in path.parts
-        }
+        kept = f"select id, o, v, ds from {self.database}.m where substring_index(_metadata.file_path, '/m/', -1) in ({files}) and id not in ({keys})"
+        new = self.spark.sql(_by_range(kept + (f" union all {_values(upserts)}" if upserts else "")))
+        new.write.parquet(str(self.staged), mode="overwrite", partitionBy=["ds"] if self.partitioned else None)
+        coming = {str(path.relative_to(self.staged)): path for path in data_files(self.staged)}
         return Staged(coming, [row.name for row in listed])
 
     def merge(self, upserts: list[Row], deleted: list[int]) -> None:
@@ -296,6 +280,10 @@ def random_rows(chosen: random.Random, keys: Iterable[int]) -> list[Row]:
 def _values(rows: Iterable[Row]) -> str:
     listed = ", ".join(f"({key}L, {o}, {v}, '{ds}')" for key, o, v, ds in rows)
     return f"select * from values {listed} as (id, o, v, ds)"
+
+
+def _by_range(rows: str) -> str:
+    return f"select /*+ repartition_by_range(3, o) */ id, o, v, ds from ({rows})"
 
 
 def _texts(values: Iterable[str]) -> str:

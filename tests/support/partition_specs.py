@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -44,21 +45,15 @@ def evolve(tables: Tables, name: str, specs: dict[str, tuple[str, int]]) -> None
         tables.fill(name, f"select *, '{day}' as ds from ({NUMBERS.format(n=number)})")
 
 
-def odd_tables(tables: Tables) -> None:
-    """Create a table of each kind whose buckets cannot be altered or sealed, or only with another statement."""
-    two, parquet = "clustered by (k) into 2 buckets", "stored as parquet"
-    for statement in (
-        "create or replace view a_view as select 1 as k",
-        f"create table loose (k int) {parquet}",
-        f"create table text (k int) {two} stored as textfile",
-        "create table of_json (k int) using json",
-        "create table of_spark (k int) using parquet clustered by (k) into 4 buckets",
-        f"create table version_3 (k int) {two} {parquet} tblproperties ('bucketing_version' = '3')",
-        f"create table times (k int, at timestamp, c char(3)) {parquet}",
-        "create table plain (k int, p int) using parquet partitioned by (p)",
-        f"create table whole (k int, v bigint) {two} {parquet}",
-    ):
-        tables.sql(statement)
+def add_files(tables: Tables, buckets: int, version: str, rows: str, partition: str = "") -> None:
+    """Add the files of another writer, with rows in the buckets of this version, to the table `t`."""
+    stored = f"stored as parquet tblproperties ('bucketing_version' = '{version}')"
+    tables.make("u", "k int, v bigint", "k", buckets, stored=stored)
+    tables.sql(f"insert into u {rows}")
+    folder = tables.folder("t") / partition
+    for file in tables.files("u"):
+        shutil.copy(file, folder / f"{file.name[:5]}_0_2026_{version}_{len(list(folder.iterdir()))}")
+    tables.sql("refresh table t")
 
 
 def filled(tables: Tables, name: str, rows: str = "select * from new_rows", **how: Any) -> None:

@@ -48,6 +48,5 @@ def _needs(feature: str) -> pytest.MarkDecorator:
 
 
 needs_scripts = _needs(SCRIPTS)
-needs_check = _needs(CHECK)
 needs_collations = _needs(COLLATIONS)
 needs_sql_parameters = _needs(PARAMETERS)

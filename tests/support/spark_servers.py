@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-from cluster import HOST, PYSPARK, free_ports, listens, submit_command, thrift_command
+from cluster import HOST, PYSPARK, await_ready, free_ports, submit_command, thrift_command
 from spark_subprocess import settings_below
 
 from conftest import QUICK_JVM
@@ -54,13 +52,7 @@ def _server(home: Path, command: list[str], port: int) -> Iterator[None]:
             command, cwd=home, stdout=log, stderr=log, env=os.environ | {"SPARK_HOME": str(PYSPARK)}
         )
     try:
-        for _ in range(240):
-            assert process.poll() is None, (home / "log").read_text()[-2000:]
-            if listens(port):
-                break
-            time.sleep(0.5)
-        else:
-            pytest.fail(f"The server did not start: {' '.join(command)}")
+        await_ready(process, port, " ".join(command), home / "log")
         yield
     finally:
         process.terminate()

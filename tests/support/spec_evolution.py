@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bucketed_tables import Tables
-from commands import table_commands
+from commands import command
 from pyspark.sql import SparkSession
 
 from conftest import Project, data_files
@@ -24,7 +25,7 @@ class SpecEvolution(Tables):
     def __init__(self, spark: SparkSession, project: Project) -> None:
         spark.sql(f"create database if not exists {DB} location '{project.folder / 'a place%20'}'")
         super().__init__(spark, DB)
-        self.command = table_commands(project)
+        self.command = partial(command, project, "table")
 
     def said(self, command: str, name: str, *arguments: str, code: int = 0) -> str:
         """Run a command on a table, check its exit code, and return its output."""

@@ -6,17 +6,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from bucketed_tables import Tables
+from bucketed_tables import ERRORS, Tables
 from metastore_interception import failing, intercepted
 from partition_specs import Places, StoredSpec, create, filled, kept, places
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
 DATABASE = "atomic_spec_changes"
 PARTITIONS, TABLE = "alter_partitions", "alter_table_with_environmentContext"
-FAILURES = (PySparkException, Py4JJavaError)
 QUERIES = ["select * from t", "select k, count(*), max(v) from t group by k"]
 
 
@@ -81,7 +78,7 @@ def rows(tables: Tables) -> list[list[str]]:
 def fail_call(tables: Tables, statement: str, call: str, number: int = 1) -> list[list[str]]:
     """Make a call of a statement fail, check that nothing has changed, and return the rows of the queries."""
     before, expected = state(tables), rows(tables)
-    with failing(tables.spark, call, number) as seen, pytest.raises(FAILURES, match="on purpose"):
+    with failing(tables.spark, call, number) as seen, pytest.raises(ERRORS, match="on purpose"):
         tables.sql(statement)
     assert seen == [call] * number
     assert state(tables) == before

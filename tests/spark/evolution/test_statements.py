@@ -12,8 +12,6 @@ from bucketed_tables import Tables
 from partition_specs import StoredSpec, create, kept, places
 from pyspark.sql import SparkSession
 
-from conftest import all_long_but
-
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
 FOUR, SIX, CLEARED, UNKNOWN = StoredSpec(4, 4), StoredSpec(6, 6), StoredSpec(6, 0), StoredSpec(None, 6)
@@ -147,11 +145,7 @@ QUERIES = (
 )
 
 
-# The other statements exercise similar code and take a long time.
-QUICK = ("ANALYZE of a partition", "DROP PARTITION and ADD", "INSERT by stock Spark after", "INSERT with", "LOAD")
-
-
-@pytest.mark.parametrize("name", all_long_but(tuple(name for name in CASES if name.startswith(QUICK)), CASES))
+@pytest.mark.parametrize("name", CASES)
 @pytest.mark.some(2)
 def test_statement_has_the_expected_effect_on_seals_and_reads(tables: Tables, name: str) -> None:
     case = CASES[name]

@@ -12,7 +12,6 @@ import pytest
 from bucketed_tables import Tables
 from metastore_interception import intercepted
 from partition_specs import StoredSpec, create, kept, metastore_calls
-from pyspark.sql import SparkSession
 
 from conftest import all_long_but
 
@@ -28,16 +27,6 @@ QUERIES = (
 )
 # Each job has its own staging folder. Jobs that share one make each other fail, also on stock Spark.
 FOLDER = {"spark.sql.hive.convertInsertingPartitionedTable": "false"}
-
-
-def session(spark: SparkSession, settings: dict[str, str]) -> Tables:
-    made = Tables(spark.newSession(), DB)
-    always = {"spark.bucketing.enabled": "true", "hive.exec.dynamic.partition.mode": "nonstrict"}
-    # Writers wait for each other. Other tests simulate crashes, and do not wait.
-    settings = always | {"spark.bucketing.write.recoverAfter": "60s"} | settings
-    for key, value in settings.items():
-        made.spark.conf.set(key, value)
-    return made
 
 
 def fill(tables: Tables) -> None:
@@ -96,8 +85,9 @@ def test_two_writers_keep_their_rows_while_the_spec_changes(tables: Tables, how:
     create(tables, "t")
     way, done = WAYS[how], Event()
     with ThreadPoolExecutor(3) as pool:
-        altering = pool.submit(alter_until, session(tables.spark, {}), done)
-        writers = [pool.submit(write, session(tables.spark, way.settings), way, writer) for writer in (0, 1)]
+        altering = pool.submit(alter_until, Tables(tables.new_session(), DB), done)
+        sessions = [Tables(tables.new_session(way.settings), DB) for _ in (0, 1)]
+        writers = [pool.submit(write, session, way, writer) for writer, session in enumerate(sessions)]
         try:
             written = [row for writer in writers for row in writer.result()]
         finally:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 
 import pytest
 from bucketed_tables import Tables
+from partition_specs import add_files
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
 SEED, STEPS = int(os.environ.get("SEED", "1")), int(os.environ.get("STEPS", "25"))
-FEW_STEPS = 12
 HASHES = {"1": "hive", "2": "hive2"}
 NAMES = ("a", "b", "c")
 GROUP = "select k, count(*), sum(v) from t group by k"
@@ -25,22 +24,17 @@ class Sealing:
     """A table of three partitions, to which other engines add files in either version."""
 
     def __init__(self, tables: Tables, pick: random.Random) -> None:
-        self.tables, self.pick, self.number = tables, pick, 0
+        self.tables, self.pick = tables, pick
         tables.make("t", "k int, v bigint", "k", 2, rest="partitioned by (ds string)")
         for name in NAMES:
             tables.sql(f"alter table t add partition (ds = '{name}')")
 
     def add(self) -> None:
         """Add the files of a few rows, or of many rows."""
-        self.number += 1
         version, name = self.pick.choice("12"), self.pick.choice(NAMES)
         start, rows = self.pick.randrange(1000), self.pick.choice((1, 1, 1, 2, 40))
-        stored = f"stored as parquet tblproperties ('bucketing_version' = '{version}')"
-        self.tables.make("u", "k int, v bigint", "k", 2, stored=stored)
-        self.tables.sql(f"insert into u select cast(id as int), id from range({start}, {start + rows})")
-        for file in self.tables.files("u"):
-            shutil.copy(file, self.tables.folder("t") / f"ds={name}" / f"{file.name[:5]}_0_{self.number:04d}")
-        self.tables.sql("refresh table t")
+        query = f"select cast(id as int), id from range({start}, {start + rows})"
+        add_files(self.tables, 2, version, query, f"ds={name}")
 
     def remove(self) -> None:
         """Remove the files of a partition, as a writer that overwrites it does."""
@@ -84,12 +78,11 @@ class Sealing:
             assert all(not one.files_read for one in again) and "Bucketed: true (2 " in plan, (again, plan)
 
 
-@pytest.mark.parametrize("steps", [FEW_STEPS, pytest.param(STEPS, marks=pytest.mark.long)], ids=["few", "all"])
 @pytest.mark.long
-def test_partitions_share_a_version_if_their_rows_allow_it(tables: Tables, steps: int) -> None:
+def test_partitions_share_a_version_if_their_rows_allow_it(tables: Tables) -> None:
     pick = random.Random(SEED)
     sealing = Sealing(tables, pick)
-    for step in range(steps):
+    for step in range(STEPS):
         getattr(sealing, pick.choice(("add", "add", "add", "remove", "write", "state", "seal", "seal")))()
         tables.read(
             "select ds, k, count(*) from t group by ds, k", empty=not tables.sql("stock:select 1 from t limit 1")

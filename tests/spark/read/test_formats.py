@@ -57,12 +57,6 @@ def test_other_formats_are_left_to_stock_spark(tables: Tables, file_format: str)
     )
 
 
-def test_text_trimmed_by_csv_is_not_considered_sorted(tables: Tables) -> None:
-    tables.make("t", "k int, s string, v bigint", "k", 1, sorted_by="k, s", stored="using csv")
-    tables.sql("insert into t values (1, ' b', 1), (1, 'a', 2), (1, 'c', 3)")
-    tables.read(RANKED)
-
-
 @pytest.mark.parametrize("stored", ["stored as orc", "using orc"])
 def test_files_read_by_hives_orc_reader_are_not_merged(tables: Tables, stored: str) -> None:
     make(tables, stored)

@@ -6,13 +6,13 @@ The extension is disabled, as in all tests that do not request it; its functions
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import reduce
 from pathlib import Path
 
 import pytest
 import yaml
 from hive_hashes import HASHES, VALUES
+from macros import Macros
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from spark_features import needs_collations
@@ -20,7 +20,6 @@ from spark_features import needs_collations
 from conftest import Project
 from spark_bucketing.session import setting
 
-FOLDING = "org.apache.spark.sql.catalyst.optimizer.ConstantFolding"
 ODD_ROWS = """
     select array('', 'é', cast(x'ff61' as string), null, 'abc', cast(x'c3' as string), repeat(cast(x'fe' as string), 99))[id % 7] as s,
       array(date'0001-01-01', date'1500-02-03', date'1582-10-04', date'2024-02-29', null)[id % 5] as d,
@@ -39,22 +38,9 @@ def literal(text: str | None, sql_type: str) -> str:
     return f"cast({'null' if text is None else repr(text)} as {sql_type})"
 
 
-@pytest.fixture(
-    params=[pytest.param("true", id="generated"), pytest.param("false", id="interpreted", marks=pytest.mark.long)]
-)
-def generated(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
-    mode = "CODEGEN_ONLY" if request.param == "true" else "NO_CODEGEN"
-    with (
-        setting(spark, "spark.sql.codegen.wholeStage", request.param),
-        setting(spark, "spark.sql.codegen.factoryMode", mode),
-        # The optimizer folds constants, so they would never reach generated code.
-        setting(spark, "spark.sql.optimizer.excludedRules", FOLDING),
-    ):
-        yield
-
-
 @pytest.mark.usefixtures("generated")
 @pytest.mark.parametrize(("bucket_hash", "sql_type"), VALUES)
+@pytest.mark.some(20)
 def test_hash_equals_hives_hash(spark: SparkSession, bucket_hash: str, sql_type: str) -> None:
     hashes = HASHES[bucket_hash][sql_type]
     values = ", ".join(literal(value, sql_type) for value in hashes)
@@ -66,6 +52,7 @@ def test_hash_equals_hives_hash(spark: SparkSession, bucket_hash: str, sql_type:
 
 @pytest.mark.usefixtures("generated")
 @pytest.mark.parametrize("bucket_hash", HASHES)
+@pytest.mark.some(2)
 def test_hash_of_several_columns_equals_hives_hash(spark: SparkSession, bucket_hash: str) -> None:
     types = ["string", "bigint", "date", "decimal(10,2)", "int", "boolean"]
     for turn in range(8):
@@ -215,10 +202,8 @@ def test_extension_parses_file_names(spark: SparkSession) -> None:
     assert {name: (read(name, "hive"), read(name, "spark")) for name in BUCKETS} == BUCKETS
 
 
-def test_macros_parse_file_names(project: Project) -> None:
+def test_macros_parse_file_names(spark: SparkSession) -> None:
     paths = ", ".join(f"'file:/w/t_00009.x/{name}'" for name in BUCKETS)
-    read = "{{ spark_bucketing.bucket_id_of_path('path', '%s') }} as %s"
-    columns = ", ".join(read % (layout, layout) for layout in ("hive", "spark"))
-    project.build(f"select path, {columns} from (select explode(array({paths})) as path)", materialized="table")
-    rows = project.rows("select * from {schema}.m")
+    columns = ", ".join(f"{Macros({}).bucket_id_of_path('path', layout)} as {layout}" for layout in ("hive", "spark"))
+    rows = spark.sql(f"select path, {columns} from (select explode(array({paths})) as path)").collect()
     assert {row.path.rsplit("/", 1)[1]: (row.hive, row.spark) for row in rows} == BUCKETS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from bucketed_tables import plan_of
 from pyspark.sql import SparkSession
 
 from spark_bucketing.extension.build import _compile
@@ -32,7 +33,7 @@ def plan(session: SparkSession, folder: Path) -> str:
         session.sql("insert into t select id, 'x' from range(99)")
         frame = session.sql("select k, count(*) from t group by k")
         assert len(frame.collect()) == 99
-        return str(frame._jdf.queryExecution().executedPlan().toString())
+        return plan_of(frame)
 
 
 @pytest.mark.long

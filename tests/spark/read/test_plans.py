@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from bucketed_tables import Tables
 
-from conftest import all_long_but
-
 pytestmark = pytest.mark.usefixtures("extension", "aqe", "no_broadcast")
 
 
@@ -204,7 +202,7 @@ def test_input_without_required_ordering_is_not_merged(tables: Tables) -> None:
     assert "merged" not in tables.read(query)
 
 
-@pytest.mark.parametrize("alignment", all_long_but("auto", ["auto", "coalesce", "split"]))
+@pytest.mark.parametrize("alignment", ["auto", "coalesce", "split"])
 @pytest.mark.long
 def test_three_way_join_with_incompatible_bucket_counts_is_correct(tables: Tables, alignment: str) -> None:
     """The first join reads 12 buckets as 4; the second would need 8, which is impossible."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from bucketed_tables import Tables
+from bucketed_tables import Tables, rows_of
 from partition_specs import evolve
 
 pytestmark = pytest.mark.usefixtures("extension")
@@ -117,8 +117,8 @@ def _scan(plan: Any) -> Any:
 def read(tables: Tables, query: str) -> Buckets:
     """Return the buckets that a query reads from each partition, and check that stock Spark returns the same rows."""
     expected = tables.stock_rows(query)
-    frame = tables.spark.sql(query)
-    assert sorted(repr(tuple(row)) for row in frame.collect()) == expected != []
+    frame = tables.frame(query)
+    assert rows_of(frame.collect()) == expected != []
     scan = _scan(frame._jdf.queryExecution().executedPlan())
     files = [file.urlEncodedPath() for file in scan.listing().files()]
     assert scan.metrics().apply("numFiles").value() == len(files)

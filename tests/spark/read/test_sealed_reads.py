@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
-from bucketed_tables import Tables, put
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from bucketed_tables import ERRORS, Tables, plan_of, put, rows_of
+from pyspark.sql import DataFrame, Row
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
-ERRORS = (PySparkException, Py4JJavaError)
 NUMBERS = "select cast(pmod(id * 37, 600) - 100 as int) as k, id as v from range({})"
 JOIN = "select t.k, t.v, good.v as w from t join good on t.k = good.k"
 
@@ -32,18 +29,10 @@ def tables(tables: Tables) -> Tables:
 @pytest.fixture
 def plan_in_new_session(tables: Tables) -> DataFrame:
     """Plan the join in a new session."""
-    session = tables.spark.newSession()
-    session.conf.set("spark.bucketing.enabled", "true")
-    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
-    session.sql(f"use {tables.database}")
-    return session.sql(JOIN)
+    return tables.new_session({"spark.sql.autoBroadcastJoinThreshold": "-1"}).sql(JOIN)
 
 
-def rows_of(found: object) -> list[str]:
-    return sorted(repr(tuple(row)) for row in found)  # type: ignore[attr-defined]
-
-
-WAYS: dict[str, Callable[[DataFrame], object]] = {
+WAYS: dict[str, Callable[[DataFrame], Iterable[Row]]] = {
     "collect": lambda frame: frame.collect(),
     "a cursor": lambda frame: frame.toLocalIterator(),
     "rdd": lambda frame: frame.rdd.collect(),
@@ -54,7 +43,7 @@ WAYS: dict[str, Callable[[DataFrame], object]] = {
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.some(2)
 def test_first_query_of_a_session_reads_buckets(tables: Tables, plan_in_new_session: DataFrame, how: str) -> None:
-    plan = str(plan_in_new_session._jdf.queryExecution().executedPlan().toString())
+    plan = plan_of(plan_in_new_session)
     assert plan.count("Bucketed: true (8 Hive buckets, sorted)") == 2 and "Exchange" not in plan
     assert rows_of(WAYS[how](plan_in_new_session)) == tables.stock_rows(JOIN)
     plan_in_new_session.unpersist()
@@ -124,10 +113,14 @@ def test_all_kinds_of_queries_return_the_rows_of_stock_spark(tables: Tables, que
 
 @pytest.mark.parametrize("codegen", ["true", pytest.param("false", marks=pytest.mark.long)])
 def test_bucket_read_twice_by_one_task_returns_all_rows_both_times(tables: Tables, codegen: str) -> None:
+    tables.make("few", "k int, v bigint", "k", 2)
+    tables.sql(f"insert into few {NUMBERS.format(300)}")
     with tables.settings({"spark.sql.codegen.wholeStage": codegen}):
-        rows = tables.spark.sql("select k from sealed_reads.t join sealed_reads.good using (k) where k < 5").rdd
+        frame = tables.frame("select a.k from few a join few b on a.k = b.k where a.k < 5")
+        assert plan_of(frame).shape.bucketed == 2
+        rows = frame._jdf.javaRDD()
         count = rows.count()
-        assert rows.cartesian(rows).count() == count * count
+        assert rows.cartesian(rows).count() == count * count > 0
 
 
 GROUPED = "select k, sum(v) from r group by k"
@@ -136,9 +129,8 @@ REPLACED = ("select r.k, r.v, good.v as w from r join good on r.k = good.k", GRO
 
 def planned_frame(tables: Tables, query: str = GROUPED) -> DataFrame:
     """Return a query that Spark has planned over listed, bucketed files, but has not run."""
-    tables.sql(f"use {tables.database}")
-    frame = tables.spark.sql(query)
-    assert "Bucketed: true" in str(frame._jdf.queryExecution().executedPlan().toString())
+    frame = tables.frame(query)
+    assert "Bucketed: true" in plan_of(frame)
     return frame
 
 
@@ -206,7 +198,7 @@ def test_dataframe_created_before_the_seal_can_use_it(tables: Tables) -> None:
     def plan() -> str:
         grouped = frame.groupBy("k").count()
         assert len(grouped.collect()) == 300
-        return str(grouped._jdf.queryExecution().executedPlan().toString())
+        return plan_of(grouped)
 
     assert "[not-sealed]" in plan()
     tables.seal("late")

@@ -87,12 +87,10 @@ CASES = [
     ("of", "name", "step"),
     [("partitioned", "merge", 9), ("whole", "overwrite", 9), *(pytest.param(*case, 1, marks=pytest.mark.long) for case in CASES)],
 )  # fmt: skip
-def test_statement_takes_effect_as_a_whole_or_not_at_all(
-    tables: Tables, spark: SparkSession, of: str, name: str, step: int
-) -> None:
+def test_statement_takes_effect_as_a_whole_or_not_at_all(tables: Tables, of: str, name: str, step: int) -> None:
     """Stop after each number of changes, or after every few numbers."""
     statement, new = STATEMENTS[name], rows_after(name, of)
-    with object_store(spark) as store:
+    with object_store(tables.spark) as store:
         create(tables, of)
         before = store.changes()
         tables.sql(statement)
@@ -100,12 +98,12 @@ def test_statement_takes_effect_as_a_whole_or_not_at_all(
         assert rows(tables) == new
     kept = {"old": 0, "new": 0}
     for changes in range(0, number, step):
-        with object_store(spark):
+        with object_store(tables.spark):
             folder = create(tables, of)
         # If only old files are left to delete, the statement succeeds.
-        with object_store(spark, changes), suppress(Exception):
+        with object_store(tables.spark, changes), suppress(Exception):
             tables.sql(statement)
-        with object_store(spark):
+        with object_store(tables.spark):
             found = rows(tables)
             kept["old" if found == OLD else "new"] += 1
             assert found in (OLD, new), changes
@@ -128,12 +126,10 @@ def rows_or_deletion(spark: SparkSession) -> list[tuple[object, ...]] | None:
         return None
 
 
-def test_readers_see_old_or_new_rows_while_files_are_copied(tables: Tables, spark: SparkSession) -> None:
-    with object_store(spark, millis=100), ThreadPoolExecutor(1) as pool:
+def test_readers_see_old_or_new_rows_while_files_are_copied(tables: Tables) -> None:
+    with object_store(tables.spark, millis=100), ThreadPoolExecutor(1) as pool:
         create(tables, "partitioned")
-        reader = spark.newSession()
-        reader.conf.set("spark.bucketing.enabled", "true")
-        reader.catalog.setCurrentDatabase(tables.database)
+        reader = tables.new_session()
         running = pool.submit(tables.sql, OVERWRITE)
         seen = []
         while not running.done():

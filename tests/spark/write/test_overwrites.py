@@ -7,17 +7,14 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from bucketed_tables import Tables
+from bucketed_tables import Tables, explain
 from local_files import held
-from pyspark.sql import SparkSession
 
-from spark_bucketing.session import setting
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
 ATOMIC = "spark.bucketing.write.atomicOverwrite"
 BUCKETS = "clustered by (k) sorted by (k) into 3 buckets"
@@ -71,6 +68,7 @@ STATEMENTS = {
         "insert overwrite {t} partition (p) select k, 'new', p from rows",
     ],
 }  # fmt: skip
+SOME = ("existing and new partitions", "strange values")
 WHOLE = {
     "all rows": ["insert overwrite {t} select k, 'new', p from rows"],
     "no rows": ["insert overwrite {t} select k, v, p from rows where k < 0"],
@@ -79,73 +77,64 @@ WHOLE = {
         "insert overwrite {t} select * from rows",
     ],
 }
-TYPED = {
-    "dates and numbers": [
-        "insert overwrite {t} partition (p, q) select k, v, date '2024-01-01' + k % 3, k % 2 from rows",
-        "insert overwrite {t} partition (p, q) select k, 'new', date '2024-01-02', nullif(k % 3, 2) from rows",
-        "insert overwrite {t} partition (p = '2024-01-02', q) select k, 'newer', 0 from rows",
-        "insert overwrite {t} partition (p = date '2024-01-03', q = 1) select k, 'newest' from rows",
-    ],
-}
-UNDERSCORE = {
-    "underscore": [
-        "insert overwrite {t} partition (p, `_q`) select k, v, p, k % 2 from rows",
-        "insert overwrite {t} partition (p = 'p1', `_q` = 1) select k, 'new' from rows",
-        "insert overwrite {t} partition (p, `_q`) select k, 'newer', 'p2', 0 from rows",
-    ],
-}
-ORGANIZED_UNDERSCORE = {
-    "underscore": [
-        "insert overwrite {t} select k, v, p from rows",
-        "insert overwrite {t} select k, 'new', 'p1' from rows",
-    ],
-}
-MIXED_CASE = {
-    "mixed case": [
-        "insert overwrite {t} partition (P, aB) select k, v, p, k % 2 from rows",
-        "insert overwrite {t} partition (p = 'p1', ab) select k, 'new', k % 3 from rows",
-        "insert overwrite {t} partition (p = 'p2', AB = 1) select k, 'newer' from rows",
-    ],
-}
-STATIC = {
-    "NULL and partitions without files": [
-        "insert into {t} select k, v, null, null from rows",
-        "alter table {t} add partition (p = 'empty', q = 'empty')",
-        "insert overwrite {t} partition (p = null, q) select k, 'new', 'y' from rows where k < 5",
-        "insert overwrite {t} select k, 'newer', p, 'x' from rows",
-    ],
-    "all partitions": ["insert overwrite {t} select k, 'new', p, 'x' from rows where p = 'p1'"],
-    "partitions of a value": [
-        "insert overwrite {t} partition (p = 'p1', q) select k, 'new', 'y' from rows",
-        "insert overwrite {t} partition (p = 'p2', q) select k, 'new', 'y' from rows where k < 0",
-    ],
-}
-CASES = [
-    *[(table, name) for table in ("partitioned", "organized") for name in STATEMENTS],
-    *[(table, name) for table in ("orc", "version 2") for name in ("existing and new partitions", "strange values")],
-    *[(table, name) for table in ("whole", "organized whole") for name in WHOLE],
-    *[("typed", name) for name in TYPED],
-    ("underscore", "underscore"),
-    ("organized underscore", "underscore"),
-    *[("mixed case", name) for name in MIXED_CASE],
-    *[("organized static", name) for name in STATIC],
-]
-BY_TABLE = {
+BY_TABLE: dict[str, dict[str, list[str]]] = {
+    "partitioned": STATEMENTS,
+    "organized": STATEMENTS,
+    **{of: {name: STATEMENTS[name] for name in SOME} for of in ("orc", "version 2")},
     "whole": WHOLE,
     "organized whole": WHOLE,
-    "typed": TYPED,
-    "mixed case": MIXED_CASE,
-    "underscore": UNDERSCORE,
-    "organized underscore": ORGANIZED_UNDERSCORE,
-    "organized static": STATIC,
+    "typed": {
+        "dates and numbers": [
+            "insert overwrite {t} partition (p, q) select k, v, date '2024-01-01' + k % 3, k % 2 from rows",
+            "insert overwrite {t} partition (p, q) select k, 'new', date '2024-01-02', nullif(k % 3, 2) from rows",
+            "insert overwrite {t} partition (p = '2024-01-02', q) select k, 'newer', 0 from rows",
+            "insert overwrite {t} partition (p = date '2024-01-03', q = 1) select k, 'newest' from rows",
+        ],
+    },
+    "underscore": {
+        "underscore": [
+            "insert overwrite {t} partition (p, `_q`) select k, v, p, k % 2 from rows",
+            "insert overwrite {t} partition (p = 'p1', `_q` = 1) select k, 'new' from rows",
+            "insert overwrite {t} partition (p, `_q`) select k, 'newer', 'p2', 0 from rows",
+        ],
+    },
+    "organized underscore": {
+        "underscore": [
+            "insert overwrite {t} select k, v, p from rows",
+            "insert overwrite {t} select k, 'new', 'p1' from rows",
+        ],
+    },
+    "mixed case": {
+        "mixed case": [
+            "insert overwrite {t} partition (P, aB) select k, v, p, k % 2 from rows",
+            "insert overwrite {t} partition (p = 'p1', ab) select k, 'new', k % 3 from rows",
+            "insert overwrite {t} partition (p = 'p2', AB = 1) select k, 'newer' from rows",
+        ],
+    },
+    "organized static": {
+        "NULL and partitions without files": [
+            "insert into {t} select k, v, null, null from rows",
+            "alter table {t} add partition (p = 'empty', q = 'empty')",
+            "insert overwrite {t} partition (p = null, q) select k, 'new', 'y' from rows where k < 5",
+            "insert overwrite {t} select k, 'newer', p, 'x' from rows",
+        ],
+        "all partitions": ["insert overwrite {t} select k, 'new', p, 'x' from rows where p = 'p1'"],
+        "partitions of a value": [
+            "insert overwrite {t} partition (p = 'p1', q) select k, 'new', 'y' from rows",
+            "insert overwrite {t} partition (p = 'p2', q) select k, 'new', 'y' from rows where k < 0",
+        ],
+    },
 }
+CASES = [(of, name) for of, cases in BY_TABLE.items() for name in cases]
 
 
-@pytest.fixture(autouse=True)
-def enabled(tables: Tables, spark: SparkSession, extension: None) -> Iterator[None]:
+@pytest.fixture(scope="module")
+def tables(tables: Tables) -> Tables:
+    """Create the view `rows`, and the table `kept`, which no test changes."""
     tables.sql(f"create or replace temporary view rows as {ROWS}")
-    with setting(spark, "hive.exec.dynamic.partition.mode", "nonstrict"):
-        yield
+    with tables.settings({"spark.bucketing.enabled": "true", "hive.exec.dynamic.partition.mode": "nonstrict"}):
+        create(tables, "kept", "partitioned")
+    return tables
 
 
 def create(tables: Tables, name: str, of: str) -> None:
@@ -158,22 +147,20 @@ def create(tables: Tables, name: str, of: str) -> None:
 
 def contents(tables: Tables, name: str, of: str) -> tuple[object, object]:
     rows = sorted(tables.sql(f"select * from {name}"), key=str)
-    assert sorted(tables.sql(f"stock:select * from {name}"), key=str) == rows
+    assert name == "stock" or sorted(tables.sql(f"stock:select * from {name}"), key=str) == rows
     partitions = [] if "whole" in of else sorted(tables.sql(f"show partitions {name}"))
     return rows, partitions
 
 
 @pytest.mark.parametrize(("of", "case"), CASES)
 @pytest.mark.some(6)
-def test_rows_are_those_of_sparks_own_overwrite(
-    tables: Tables, spark: SparkSession, tmp_path: Path, of: str, case: str
-) -> None:
+def test_rows_are_those_of_sparks_own_overwrite(tables: Tables, tmp_path: Path, of: str, case: str) -> None:
     for name, value in (("atomic", "true"), ("stock", "false")):
-        with setting(spark, ATOMIC, value):
+        with tables.settings({ATOMIC: value}):
             create(tables, name, of)
-    for statement in BY_TABLE.get(of, STATEMENTS)[case]:
+    for statement in BY_TABLE[of][case]:
         for name, value in (("atomic", "true"), ("stock", "false")):
-            with setting(spark, ATOMIC, value):
+            with tables.settings({ATOMIC: value}):
                 tables.sql(statement.format(t=name, elsewhere=tmp_path / name))
         assert contents(tables, "atomic", of) == contents(tables, "stock", of)
     # An INSERT INTO an organized table, which fills it, is a replacement, too.
@@ -211,20 +198,15 @@ def test_hint_replaces_all_partitions(tables: Tables, of: str, statement: str) -
     assert tables.sql("show partitions shared") == [("p=p1",)]
 
 
-@pytest.mark.parametrize(
-    ("key", "of"), [(ATOMIC, "partitioned"), ("spark.bucketing.enabled", "partitioned"), (None, "spark layout")]
-)
-def test_hint_is_an_error_if_spark_would_run_the_statement(
-    tables: Tables, spark: SparkSession, key: str | None, of: str
-) -> None:
-    create(tables, "shared", of)
-    before = contents(tables, "shared", of)
-    with ExitStack() as settings:
-        if key:
-            settings.enter_context(setting(spark, key, "false"))
-        with pytest.raises(Exception, match=r"Cannot overwrite `shared`.\n.*PARTITION_OVERWRITE_MODE"):
-            tables.sql(STATIC_MODE)
-    assert contents(tables, "shared", of) == before
+@pytest.mark.parametrize(("key", "name"), [(ATOMIC, "kept"), ("spark.bucketing.enabled", "kept"), (None, "shared")])
+def test_hint_is_an_error_if_spark_would_run_the_statement(tables: Tables, key: str | None, name: str) -> None:
+    if name == "shared":
+        create(tables, name, "spark layout")
+    before = tables.files(name)
+    error = pytest.raises(Exception, match=rf"Cannot overwrite `{name}`.\n.*PARTITION_OVERWRITE_MODE")
+    with tables.settings({key: "false"} if key else {}), error:
+        tables.sql(STATIC_MODE.replace("shared", name))
+    assert tables.files(name) == before
 
 
 OTHERS = {
@@ -237,28 +219,26 @@ OTHERS = {
 BOTH = "insert overwrite {} select /*+ replace_only('k > 0'), partition_overwrite_mode('static') */ k, v, p from rows"
 
 
-@pytest.mark.parametrize("enabled", ["true", "false"])
 @pytest.mark.parametrize("source", OTHERS)
-def test_hint_is_an_error_for_a_table_of_another_source(
-    tables: Tables, spark: SparkSession, tmp_path: Path, source: str, enabled: str
-) -> None:
+def test_hint_is_an_error_for_a_table_of_another_source(tables: Tables, tmp_path: Path, source: str) -> None:
     """Also checks that the table keeps its rows: the command for JDBC tables removes them before it plans the query."""
     tables.sql("drop view if exists other")
     tables.sql("drop table if exists other")
     url = "jdbc:derby:memory:other;create=true"
-    rows = spark.sql("select 1 as k, 'a' as v, 'p1' as p")
+    rows = tables.spark.sql("select 1 as k, 'a' as v, 'p1' as p")
     rows.write.jdbc(url, "other", mode="overwrite")
     rows.write.parquet(str(tmp_path / "other"))
     tables.sql(OTHERS[source].format(url=url, path=tmp_path / "other"))
     if source in ("parquet", "text"):
         tables.sql("insert into other values (1, 'a', 'p1')")
-    with setting(spark, "spark.bucketing.enabled", enabled):
+    for prefix in ("", "stock:"):
         with pytest.raises(Exception, match=r"Cannot overwrite `other`.\n.*PARTITION_OVERWRITE_MODE"):
-            tables.sql(BOTH.format("other"))
-        assert tables.sql("select * from other") == [(1, "a", "p1")]
-        # The hints are the only reason of the error.
-        tables.sql(BOTH.format("other").replace("/*+", "/*"))
-        assert tables.sql("select count(*) from other") == [(60,)]
+            tables.sql(prefix + BOTH.format("other"))
+        assert tables.sql(f"{prefix}select * from other") == [(1, "a", "p1")]
+    # The hints are the only reason of the error.
+    for prefix in ("", "stock:"):
+        tables.sql(prefix + BOTH.format("other").replace("/*+", "/*"))
+        assert tables.sql(f"{prefix}select count(*) from other") == [(60,)]
     tables.sql("drop view if exists other" if "view" in source else "drop table other")
 
 
@@ -270,21 +250,6 @@ def test_statement_can_have_both_hints(tables: Tables) -> None:
     assert contents(tables, "shared", "partitioned") == before
     tables.sql(f"{BOTH.format('shared').replace('k > 0', 'k >= 0')} where p = 'p1'")
     assert tables.sql("select p, count(*) from shared group by p") == [("p1", 20)]
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        STATIC_MODE.replace("overwrite shared", "into shared"),
-        STATIC_MODE.replace("'static'", "'dynamic'"),
-        STATIC_MODE.replace("('static')", ""),
-        STATIC_MODE.replace("'static'", "static"),
-    ],
-)
-def test_wrong_hint_is_an_error(tables: Tables, statement: str) -> None:
-    create(tables, "shared", "partitioned")
-    with pytest.raises(Exception, match="Cannot parse the hint `PARTITION_OVERWRITE_MODE`"):
-        tables.sql(statement)
 
 
 def only(condition: str, partitions: str) -> str:
@@ -307,79 +272,57 @@ def test_rows_are_replaced_only_if_they_meet_the_condition(tables: Tables, of: s
     assert tables.sql("select min(k) >= 1000 from shared where p = 'p1' or p is null") == [(True,)]
 
 
-@pytest.mark.parametrize(
-    "hint",
-    [
-        "replace_only",
-        "replace_only('k >')",
-        "replace_only('k > 0', 'k < 9')",
-        "replace_only('k > 0'), replace_only('k < 9')",
-        "replace_only(k > 0)",
-        "replace_only(k)",
-        "replace_only(1)",
-    ],
-)
-def test_wrong_condition_of_replaced_rows_is_an_error(tables: Tables, hint: str) -> None:
-    create(tables, "shared", "partitioned")
-    with pytest.raises(Exception, match=r"Cannot parse the hint `REPLACE_ONLY`|PARSE_SYNTAX_ERROR"):
-        tables.sql(f"insert overwrite shared select /*+ {hint} */ k, v, p from rows")
-    with pytest.raises(Exception, match="Cannot parse the hint `REPLACE_ONLY`"):
-        tables.sql("insert into shared select /*+ replace_only('k > 0') */ k, v, p from rows")
+OF_MODE, OF_CONDITION = (f"Cannot parse the hint `{name}`" for name in ("PARTITION_OVERWRITE_MODE", "REPLACE_ONLY"))
+IGNORED = "Cannot apply the hint"
+INSERT = "insert overwrite kept select /*+ {} */ k, v, p from rows"
+# Statements with hints, and their errors.
+WRONG = [
+    (INSERT.replace("overwrite", "into").format("partition_overwrite_mode('static')"), OF_MODE),
+    (INSERT.format("partition_overwrite_mode('dynamic')"), OF_MODE),
+    (INSERT.format("partition_overwrite_mode"), OF_MODE),
+    (INSERT.format("partition_overwrite_mode(static)"), OF_MODE),
+    (INSERT.replace("overwrite", "into").format("replace_only('k > 0')"), OF_CONDITION),
+    (INSERT.format("replace_only"), OF_CONDITION),
+    (INSERT.format("replace_only('k >')"), f"{OF_CONDITION}|PARSE_SYNTAX_ERROR"),
+    (INSERT.format("replace_only('k > 0', 'k < 9')"), OF_CONDITION),
+    (INSERT.format("replace_only('k > 0'), replace_only('k < 9')"), OF_CONDITION),
+    (INSERT.format("replace_only(k > 0)"), f"{OF_CONDITION}|PARSE_SYNTAX_ERROR"),
+    (INSERT.format("replace_only(k)"), OF_CONDITION),
+    (INSERT.format("replace_only(1)"), OF_CONDITION),
+    ("insert overwrite kept with c as (select /*+ replace_only('k > 0') */ * from rows) select k, v, p from c", IGNORED),
+    ("insert overwrite kept select k, v, p from rows where k in (select /*+ replace_only('k > 0') */ k from rows)", IGNORED),
+    ("with c as (select /*+ partition_overwrite_mode('static') */ * from rows) insert overwrite kept select k, v, p from c", IGNORED),
+    ("select /*+ replace_only('k > 0') */ * from kept", IGNORED),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "insert overwrite shared with c as (select /*+ replace_only('k > 0') */ * from rows) select k, v, p from c",
-        "insert overwrite shared select k, v, p from rows where k in (select /*+ replace_only('k > 0') */ k from rows)",
-        "with c as (select /*+ partition_overwrite_mode('static') */ * from rows) insert overwrite shared select k, v, p from c",
-        "select /*+ replace_only('k > 0') */ * from shared",
-    ],
-)
-def test_hint_that_would_be_ignored_is_an_error(tables: Tables, statement: str) -> None:
-    create(tables, "shared", "partitioned")
-    before = contents(tables, "shared", "partitioned")
-    with pytest.raises(Exception, match="Cannot apply the hint"):
+@pytest.mark.parametrize(("statement", "message"), WRONG)
+def test_wrong_or_ignored_hint_is_an_error(tables: Tables, statement: str, message: str) -> None:
+    before = tables.files("kept")
+    with pytest.raises(Exception, match=message):
         tables.sql(statement)
-    assert contents(tables, "shared", "partitioned") == before
+    assert tables.files("kept") == before
 
 
 def test_statement_with_hints_can_be_explained(tables: Tables) -> None:
-    create(tables, "shared", "partitioned")
-    assert "InsertIntoHadoopFsRelationCommand" in str(tables.sql(f"explain {STATIC_MODE}"))
+    assert "InsertIntoHadoopFsRelationCommand" in explain(tables, STATIC_MODE.replace("shared", "kept"))
 
 
 def test_files_that_are_no_partition_are_not_replaced_unchecked(tables: Tables) -> None:
     create(tables, "shared", "partitioned")
-    shutil.copytree(location(tables, "shared") / "p=p1", location(tables, "shared") / "p=p9")
+    shutil.copytree(tables.folder("shared") / "p=p1", tables.folder("shared") / "p=p9")
     with pytest.raises(Exception, match="which is not a partition of the table"):
         tables.sql("insert overwrite shared select /*+ replace_only('k < 0') */ k, v, 'p9' from rows")
     tables.sql("insert overwrite shared select k, v, 'p9' from rows")
     assert tables.sql("select count(*) from shared where p = 'p9'") == [(60,)]
 
 
-def location(tables: Tables, name: str) -> Path:
-    found = {row[0]: str(row[1]) for row in tables.sql(f"describe formatted {name}")}
-    return Path(found["Location"].removeprefix("file:"))
-
-
 def replacements(tables: Tables, name: str) -> list[Path]:
-    return list((location(tables, name) / "_replaced").glob("*/committed"))
-
-
-def session(spark: SparkSession) -> SparkSession:
-    made = spark.newSession()
-    made.conf.set("spark.bucketing.enabled", "true")
-    made.conf.set("hive.exec.dynamic.partition.mode", "nonstrict")
-    # Other tests simulate crashes, and do not wait.
-    made.conf.set("spark.bucketing.write.recoverAfter", "60s")
-    return made
+    return list((tables.folder(name) / "_replaced").glob("*/committed"))
 
 
 @pytest.mark.parametrize("turns", [4, pytest.param(30, marks=pytest.mark.long)])
-def test_statements_overwrite_different_partitions_at_the_same_time(
-    tables: Tables, spark: SparkSession, turns: int
-) -> None:
+def test_statements_overwrite_different_partitions_at_the_same_time(tables: Tables, turns: int) -> None:
     create(tables, "shared", "partitioned")
     table = f"{tables.database}.shared"
 
@@ -387,7 +330,7 @@ def test_statements_overwrite_different_partitions_at_the_same_time(
         statement = (
             f"insert overwrite {table} partition (p = 'p{number}') select cast(id as int), '{{}}' from range(20)"
         )
-        mine = session(spark)
+        mine = tables.new_session()
         for turn in range(turns):
             mine.sql(statement.format(turn)).collect()
 
@@ -398,7 +341,7 @@ def test_statements_overwrite_different_partitions_at_the_same_time(
         (f"p{n}", str(turns - 1), 20) for n in range(4)
     ]
     assert {row[1] for row in statuses(tables, "shared")} == {"sealed"}
-    assert not [*location(tables, "shared").glob("_overwriting/*")]
+    assert not [*tables.folder("shared").glob("_overwriting/*")]
 
 
 CHANGES = {
@@ -411,15 +354,15 @@ CHANGES = {
     ("source", "change"), [("the table", "update"), ("the table", "insert"), ("other rows", "update")]
 )
 @pytest.mark.some(2)
-def test_no_change_of_another_session_is_lost(tables: Tables, spark: SparkSession, source: str, change: str) -> None:
+def test_no_change_of_another_session_is_lost(tables: Tables, source: str, change: str) -> None:
     """Another session changes rows of a partition while a statement writes new files for it."""
     statement, expected = CHANGES[change]
     create(tables, "shared", "partitioned")
     table = f"{tables.database}.shared"
     query = f"select k, 'new', p from {table} where p = 'p1'" if source == "the table" else "select 1, 'new', 'p1'"
     with ThreadPoolExecutor(1) as pool:
-        with held(spark, ".*/_overwriting/[^/]*/_temporary/.*") as operation:
-            running = pool.submit(session(spark).sql, f"insert overwrite {table} partition (p) {query}")
+        with held(tables.spark, ".*/_overwriting/[^/]*/_temporary/.*") as operation:
+            running = pool.submit(tables.new_session().sql, f"insert overwrite {table} partition (p) {query}")
             operation.await_reached()
             tables.sql(statement)
         error = running.exception()
@@ -434,13 +377,13 @@ def test_no_change_of_another_session_is_lost(tables: Tables, spark: SparkSessio
         assert error is None and values == {"p0": {"changed"}, "p1": {"new"}, "p2": {"changed"}}
 
 
-def test_update_waits_for_a_running_overwrite(tables: Tables, spark: SparkSession) -> None:
+def test_update_waits_for_a_running_overwrite(tables: Tables) -> None:
     create(tables, "shared", "partitioned")
-    table, other = f"{tables.database}.shared", session(spark)
+    table, other = f"{tables.database}.shared", tables.new_session()
     overwrite = f"insert overwrite {table} partition (p = 'p1') select 1, 'new'"
     with ThreadPoolExecutor(2) as pool:
-        with held(spark, "rename .*/_overwriting/[^/]*/p=p1/.*") as operation:
-            overwriting = pool.submit(session(spark).sql, overwrite)
+        with held(tables.spark, "rename .*/_overwriting/[^/]*/p=p1/.*") as operation:
+            overwriting = pool.submit(tables.new_session().sql, overwrite)
             operation.await_reached()
             updating = pool.submit(other.sql, f"update {table} set v = 'changed' where p = 'p0'")
             time.sleep(2)
@@ -450,13 +393,13 @@ def test_update_waits_for_a_running_overwrite(tables: Tables, spark: SparkSessio
     assert tables.sql("select distinct v from shared where p in ('p0', 'p1') order by v") == [("changed",), ("new",)]
 
 
-def test_partition_that_is_dropped_while_empty_gets_its_rows(tables: Tables, spark: SparkSession) -> None:
+def test_partition_that_is_dropped_while_empty_gets_its_rows(tables: Tables) -> None:
     create(tables, "shared", "partitioned")
     table = f"{tables.database}.shared"
     tables.sql("alter table shared add partition (p = 'empty')")
     with ThreadPoolExecutor(1) as pool:
-        with held(spark, "rename .*/_overwriting/[^/]*/p=empty/.*") as operation:
-            overwriting = pool.submit(session(spark).sql, f"insert overwrite {table} values (1, 'new', 'empty')")
+        with held(tables.spark, "rename .*/_overwriting/[^/]*/p=empty/.*") as operation:
+            overwriting = pool.submit(tables.new_session().sql, f"insert overwrite {table} values (1, 'new', 'empty')")
             operation.await_reached()
             tables.sql("alter table shared drop partition (p = 'empty')")
         assert overwriting.exception() is None
@@ -465,14 +408,11 @@ def test_partition_that_is_dropped_while_empty_gets_its_rows(tables: Tables, spa
 
 
 def test_failed_query_changes_nothing(tables: Tables) -> None:
-    create(tables, "shared", "partitioned")
-    before = contents(tables, "shared", "partitioned")
+    before = contents(tables, "kept", "partitioned")
     with pytest.raises(Exception, match="no value"):
-        tables.sql(
-            "insert overwrite shared partition (p) select k, if(k = 50, raise_error('no value'), v), p from rows"
-        )
-    assert contents(tables, "shared", "partitioned") == before
-    assert not [*location(tables, "shared").glob("_overwriting/*")] and not replacements(tables, "shared")
+        tables.sql("insert overwrite kept partition (p) select k, if(k = 50, raise_error('no value'), v), p from rows")
+    assert contents(tables, "kept", "partitioned") == before
+    assert not [*tables.folder("kept").glob("_overwriting/*")] and not replacements(tables, "kept")
 
 
 def test_files_of_a_dropped_partition_are_replaced(tables: Tables, tmp_path: Path) -> None:
@@ -513,7 +453,7 @@ def test_cached_table_has_the_new_rows(tables: Tables) -> None:
 
 def test_old_files_of_crashed_statements_are_deleted(tables: Tables) -> None:
     create(tables, "shared", "partitioned")
-    folder = location(tables, "shared") / "_overwriting"
+    folder = tables.folder("shared") / "_overwriting"
     (recent, crashed) = (folder / f"{int(time.time() * 1000) - days * 86_400_000}-crashed" for days in (1, 8))
     for path in (recent, crashed):
         path.mkdir(parents=True)
@@ -524,11 +464,11 @@ def test_old_files_of_crashed_statements_are_deleted(tables: Tables) -> None:
 def test_crashed_replacement_is_undone_before_the_next_overwrite(tables: Tables) -> None:
     create(tables, "shared", "partitioned")
     added = "p=p1/00000_0_part-crashed.c000"
-    record = location(tables, "shared") / "_replaced" / "20260101000000000000-0"
+    record = tables.folder("shared") / "_replaced" / "20260101000000000000-0"
     record.mkdir(parents=True)
     (record / "started").write_text(json.dumps({"added": [added], "removed": [], "created": []}))
     os.utime(record / "started", (0, time.time() - 120))
-    (location(tables, "shared") / added).write_text("incomplete")
+    (tables.folder("shared") / added).write_text("incomplete")
     tables.sql("insert overwrite shared partition (p = 'p1') select 1, 'new'")
     assert tables.sql("select k, v from shared where p = 'p1'") == [(1, "new")]
-    assert not (location(tables, "shared") / added).exists()
+    assert not (tables.folder("shared") / added).exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from hashlib import sha256
 from pathlib import Path
 
@@ -33,16 +32,12 @@ WRITES: list[tuple[str, dict[str, StoredSpec]]] = [
     ("insert into t select * from new_rows where p = 1", {"p=1": PLAIN}),
     ("insert into t select k, v, if(p = 1, null, 0) from new_rows", {"p=0": PLAIN, f"p={NULL}": EIGHT}),
 ]
-LONG = re.compile("false|not exists|where p")
 
 
 @pytest.mark.parametrize(
     "command", ["InsertIntoHadoopFsRelationCommand", pytest.param("InsertIntoHiveTable", marks=pytest.mark.long)]
 )
-@pytest.mark.parametrize(
-    ("statement", "written"),
-    [pytest.param(*case, id=case[0][:70], marks=pytest.mark.long if LONG.search(case[0]) else ()) for case in WRITES],
-)
+@pytest.mark.parametrize(("statement", "written"), WRITES, ids=[statement[:70] for statement, _ in WRITES])
 @pytest.mark.some(3)
 def test_write_seals_its_partitions(
     tables: Tables, statement: str, written: dict[str, StoredSpec], command: str

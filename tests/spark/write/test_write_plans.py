@@ -11,7 +11,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from conftest import Project, all_long_but
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
@@ -64,7 +63,7 @@ def test_write_shuffles_at_most_once(tables: Tables, statements: list[str]) -> N
         tables.make(name, "k bigint, v string", "k", buckets)
     tables.make("s", "k bigint, v string", "k", 8, stored="using parquet")
     tables.make("days", "k bigint, v string", "k", 8, rest="partitioned by (ds string)")
-    with setting(tables.spark, "spark.sql.autoBroadcastJoinThreshold", "-1"):
+    with tables.settings({"spark.sql.autoBroadcastJoinThreshold": "-1"}):
         for statement in statements:
             exchanges = SHUFFLES[statement]
             plan = explain(tables, statement)
@@ -90,44 +89,37 @@ def test_writes_without_buckets_or_extension_are_unchanged(tables: Tables) -> No
     statement = "insert into {} select * from scattered"
     flat, bucketed = (explain(tables, statement.format(name)) for name in ("flat", "t"))
     assert "BucketedRows" in bucketed and "BucketedRows" not in flat
-    with setting(tables.spark, "spark.bucketing.enabled", "false"):
+    with tables.settings({"spark.bucketing.enabled": "false"}):
         assert "BucketedRows" not in explain(tables, statement.format("t"))
 
 
-WRITES: dict[str, Callable[[Tables], object]] = {
-    "insert": lambda tables: tables.sql("insert into two select * from scattered"),
-    "overwrite": lambda tables: tables.sql("insert overwrite table two select * from scattered"),
-    "frame": lambda tables: tables.spark.table("scattered").write.insertInto("two"),
-    "explain": lambda tables: tables.spark.sql("explain insert into two select * from scattered").collect(),
-}
+WRITES: list[Callable[[Tables], object]] = [
+    lambda tables: tables.sql("insert into two select * from scattered"),
+    lambda tables: tables.sql("insert overwrite table two select * from scattered"),
+    lambda tables: tables.spark.table("scattered").write.insertInto("two"),
+]
 
 
-@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @pytest.mark.parametrize("stored", ["parquet", pytest.param("textfile", marks=pytest.mark.long)])
-def test_table_of_an_unknown_bucketing_version_is_refused(
-    tables: Tables, write: Callable[[Tables], object], stored: str
-) -> None:
-    create(tables, "two", "hive-parquet")
-    if stored == "textfile":
-        tables.make("two", "k bigint, v string, p bigint", "k", 8, stored="stored as textfile")
+def test_table_of_an_unknown_bucketing_version_is_refused(tables: Tables, stored: str) -> None:
+    tables.make("two", "k bigint, v string, p bigint", "k", 8, stored=f"stored as {stored}")
     tables.sql("alter table two set tblproperties ('bucketing_version' = '3')")
     tables.sql("select * from two")
-    if write is WRITES["explain"]:
-        assert "found:    the table property 'bucketing_version' = '3'" in str(write(tables))
-        return
-    with pytest.raises(AnalysisException) as error:
-        write(tables)
-    message = str(error.value)
-    assert (
-        "Cannot write into `spark_catalog`.`write_plans`.`two`.\n"
-        "  found:    the table property 'bucketing_version' = '3'" in message
-    )
-    assert "expected: exactly '1' or '2'" in message
-    assert "ALTER TABLE `spark_catalog`.`write_plans`.`two` SEAL BUCKETS DRY RUN" in message
-    assert tables.files("two") == []
+    found = "found:    the table property 'bucketing_version' = '3'"
+    assert found in explain(tables, "insert into two select * from scattered")
+    for write in WRITES:
+        with pytest.raises(AnalysisException) as error:
+            write(tables)
+        message = str(error.value)
+        assert f"Cannot write into `spark_catalog`.`write_plans`.`two`.\n  {found}" in message
+        assert "expected: exactly '1' or '2'" in message
+        assert "ALTER TABLE `spark_catalog`.`write_plans`.`two` SEAL BUCKETS DRY RUN" in message
+        assert tables.files("two") == []
     tables.sql("alter table two set tblproperties ('bucketing_version' = '1')")
-    write(tables)
-    assert tables.files("two")
+    for write in WRITES:
+        tables.sql("truncate table two")
+        write(tables)
+        assert tables.files("two")
 
 
 def test_bucketing_version_2_does_not_affect_the_spark_layout(tables: Tables) -> None:
@@ -141,19 +133,18 @@ def test_bucketing_version_2_does_not_affect_the_spark_layout(tables: Tables) ->
 def test_extension_adds_no_shuffle_if_the_macros_add_one(
     project: Project, spark: SparkSession, bucket_hash: str
 ) -> None:
-    for buckets, partition_by in ((8, []), (1, []), (4, ["p"])):
-        name = f"m{buckets}"
+    models: dict[int, list[str]] = {8: [], 1: [], 4: ["p"]}
+    for buckets, partition_by in models.items():
         config = {"clustered_by": ["k"], "buckets": buckets, "bucket_hash": bucket_hash, "partition_by": partition_by}
-        project.model(
-            name, "select id as k, id % 3 as p from range(0, 400, 1, 5)", materialized="bucketed_table", **config
-        )
-        project.dbt("run", "--select", name)
-        plan = last_insert(spark)
-        assert f"`{name}" in plan
+        sql = "select id as k, id % 3 as p from range(0, 400, 1, 5)"
+        project.model(f"m{buckets}", sql, materialized="bucketed_table", **config)
+    project.dbt("run")
+    for buckets, partition_by in models.items():
+        plan = last_insert(spark, f"`m{buckets}")
         final = plan.split("== Initial Plan ==")[0]
         assert len(re.findall(r"^[ :|+-]*(?:\* )?Exchange \(", final, re.MULTILINE)) == 1, plan
         assert "BucketedRows" in plan and "__spark_bucketing_key" not in plan, plan
-        assert len(project.files(name)) == buckets * (3 if partition_by else 1)
+        assert len(project.files(f"m{buckets}")) == buckets * (3 if partition_by else 1)
 
 
 def test_shuffle_below_computed_columns_is_kept(tables: Tables) -> None:
