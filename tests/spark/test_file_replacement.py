@@ -14,10 +14,11 @@ import pytest
 from commands import command
 from crashes import statements
 from local_files import held
+from organized import STEPS, OrganizedTable, merged
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from test_concurrent_row_changes import session
-from test_organized_merges import CHECKED, COLUMNS, Row, merge, rows_of, start, write
+from test_organized_merges import CHECKED, COLUMNS, Row, merge, model, rows_of, start, write
 from test_organized_ranges import data_files
 
 from conftest import Failed, Project, all_long_but
@@ -47,122 +48,87 @@ def recovered(project: Project, table: str = "m") -> str:
     return str(row.recovered)
 
 
-def crash_before_replacing(project: Project) -> tuple[list[tuple[Path, Path]], list[Path]]:
-    """Run a merge, and put its new files aside; return (staged, final) path pairs, and the files to replace."""
-    start(project, ROWS, partition_by=["ds"])
-    table, staged, backup = (project.location("m").with_name(name) for name in ("m", "staged", "backup"))
-    shutil.copytree(table, backup)
-    before, parts = set(data_files(project, "m")), {path.name for path in (table / "_file_statistics").iterdir()}
-    merge(project, DELTA)
-    after = set(data_files(project, "m"))
-    new_files = [(staged / path, table / path) for path in sorted(after - before)]
-    new_parts = [part for part in (table / "_file_statistics").iterdir() if part.name not in parts]
-    for source, target in [*new_files, *((staged / part.relative_to(table), part) for part in new_parts)]:
-        source.parent.mkdir(parents=True, exist_ok=True)
-        target.rename(source)
-    for path in before - after:
-        (table / path).parent.mkdir(exist_ok=True)
-        shutil.copy2(backup / path, table / path)
-    for folder in (table / "_replaced", table / "ds=c"):
-        shutil.rmtree(folder)
-    project.spark.sql(f"msck repair table {project.table('m')} sync partitions")
-    assert rows_of(project) == OLD
-    return new_files, [table / path for path in sorted(before - after)]
-
-
-def begin(
-    project: Project, new_files: list[tuple[Path, Path]], old_files: list[Path], name: str = "20260101000000000000-0"
-) -> Path:
+def begin(project: Project, added: list[Path], removed: list[Path], name: str) -> Path:
+    """Record the start of a replacement."""
     record = project.location("m") / "_replaced" / name
     record.mkdir(parents=True)
     lists = {
-        "added": [str(to.relative_to(project.location("m"))) for _, to in new_files],
-        "removed": [str(path.relative_to(project.location("m"))) for path in old_files],
-        "created": [{"ds": "c"}],
+        kind: [str(path.relative_to(project.location("m"))) for path in paths]
+        for kind, paths in {"added": added, "removed": removed, "created": []}.items()
     }
     (record / "started").write_text(json.dumps(lists))
     return record
 
 
-def move(paths: list[tuple[Path, Path]]) -> None:
-    for source, target in paths:
-        target.parent.mkdir(exist_ok=True)
-        source.rename(target)
-
-
-FORWARD = ["half-moved", "moved", "committed", "half-deleted", "deleted"]
-STEPS = {
-    "started": [],
-    **{step: FORWARD[: number + 1] for number, step in enumerate(FORWARD)},
-    "half-undone": ["half-moved", "moved", "undone", "half-undone"],
-}
 LONG = pytest.mark.long
 BOTH_KEYS = "m.id = new.id and m.ds = new.ds"
+# The delta without the columns that tests of crashes do not need.
+UPSERTS = [(key, o, s, ds) for key, o, s, _, ds, op in DELTA if op == "U"]
+DELETED = [row[0] for row in DELTA if row[-1] == "D"]
 
 
-def crashed(project: Project, state: str) -> Path:
-    """Simulate a merge that has crashed in this state of its replacement; return the record."""
-    new_files, old_files = crash_before_replacing(project)
-    record = begin(project, new_files, old_files)
-    for step in STEPS[state]:
-        if step == "half-moved":
-            project.spark.sql(f"alter table {project.table('m')} add partition (ds='c')")
-            move(new_files[::2])
-        elif step == "moved":
-            move(new_files[1::2])
-            for part in (project.location("m").with_name("staged") / "_file_statistics").glob("[0-9]*"):
-                part.rename(project.location("m") / "_file_statistics" / part.name)
-        elif step in ("committed", "undone"):
-            (record / "started").rename(record / step)
-        else:
-            paths = {
-                "half-undone": [to for _, to in new_files[::2]],
-                "half-deleted": old_files[::2],
-                "deleted": old_files[1::2],
-            }
-            for path in paths[step]:
-                path.unlink()
-    return record
+@pytest.fixture
+def table(project: Project, extension: None) -> OrganizedTable:
+    made = OrganizedTable(project.spark, project.schema, project.folder / "backups", partitioned=True)
+    made.insert([(key, o, s, ds) for key, o, s, _, ds in ROWS])
+    return made
 
 
-@pytest.mark.parametrize("state", all_long_but("half-moved", STEPS))
+def crash(table: OrganizedTable, state: str) -> list[Row]:
+    """Simulate a merge that has crashed in this state of its replacement; return the rows that the table must have."""
+    before, staged = table.expected(), table.stage(UPSERTS, DELETED)
+    table.crash(staged, "moved" if state == "half-undone" else state)
+    assert table.pending
+    if state == "half-undone":
+        (table.pending / "started").rename(table.pending / "undone")
+        for name in list(staged.coming)[::2]:
+            (table.location / name).unlink()
+    elif state not in ("started", "half-moved"):
+        for part in (table.staged / "_file_statistics").iterdir():
+            part.rename(table.location / "_file_statistics" / part.name)
+    return merged(before, UPSERTS, DELETED) if table.is_committed() else before
+
+
+@pytest.mark.parametrize("state", all_long_but("half-moved", [*STEPS[:-1], "half-undone"]))
 def test_readers_and_the_next_run_survive_a_crash_during_replacement(
-    project: Project, extension: None, state: str
+    project: Project, table: OrganizedTable, state: str
 ) -> None:
     """In every state, readers with the extension see the old or the new rows; the next run completes."""
-    record = crashed(project, state)
-    committed = (record / "committed").exists()
-    assert rows_of(project) == (MERGED if committed else OLD)
+    before = table.expected()
+    assert table.read() == crash(table, state)
     if not state.startswith("half"):
-        assert recovered(project) == ("completed" if committed else "undone")
-        assert rows_of(project) == (MERGED if committed else OLD)
+        expected = table.expected()
+        assert table.recover() == ("undone" if expected == before else "completed")
+        assert table.read() == expected
+    model(project, partition_by=["ds"])
+    delta = [*((*row, "U") for row in UPSERTS), *((key, 0, 0, "a", "D") for key in DELETED)]
+    write(project.spark, project.table("delta"), delta, "id bigint, o int, v int, ds string, op string")
     project.dbt("run")
-    assert rows_of(project) == MERGED
-    assert not list(project.location("m").glob("ds=b*/part-*")), "the run must drop a partition without rows"
+    assert table.read() == merged(before, UPSERTS, DELETED)
+    assert not list(table.location.glob("ds=b*/part-*")), "the run must drop a partition without rows"
     assert [row.partition for row in project.rows("show partitions {schema}.m")] == ["ds=a", "ds=c"]
-    assert project.tables() == {"m", "base", "delta"}
-    assert len(list((project.location("m") / "_replaced").iterdir())) == 1
+    assert project.tables() == {"m", "staged", "delta"}
+    assert len(list((table.location / "_replaced").iterdir())) == 1
     (known,) = project.rows(f"select count(*), count(rows) from file_statistics('{project.table('m')}')")
     assert known == (len(data_files(project, "m")),) * 2
 
 
 @pytest.mark.long
-def test_every_query_sees_the_rows_of_one_moment(project: Project, extension: None, spark: SparkSession) -> None:
+def test_every_query_sees_the_rows_of_one_moment(project: Project, table: OrganizedTable, spark: SparkSession) -> None:
     """Cover queries that use no buckets: with a setting of Spark, and in streaming queries."""
-    crashed(project, "committed")
-    assert rows_of(project) == MERGED
+    expected = crash(table, "committed")
     with setting(spark, "spark.sql.sources.bucketing.enabled", "false"):
-        assert rows_of(project) == MERGED
+        assert table.read() == expected
     source = project.folder / "ids"
     spark.range(400).write.parquet(str(source))
-    stream, table = spark.readStream.schema("id bigint").parquet(str(source)), project.table("m")
-    joined = stream.join(spark.table(table), "id").writeStream.format("memory").queryName("joined")
+    stream = spark.readStream.schema("id bigint").parquet(str(source))
+    joined = stream.join(spark.table(project.table("m")), "id").writeStream.format("memory").queryName("joined")
     found: list[Any] = []
-    batch = stream.writeStream.foreachBatch(lambda *_: found.append(rows_of(project)))
+    batch = stream.writeStream.foreachBatch(lambda *_: found.append(table.read()))
     for query in (joined, batch):
         query.trigger(availableNow=True).start().awaitTermination()
-    assert spark.table("joined").count() == len(MERGED)
-    assert found == [MERGED]
+    assert spark.table("joined").count() == len(expected)
+    assert found == [expected]
 
 
 def test_failed_replacement_is_undone(project: Project, extension: None) -> None:
@@ -205,11 +171,13 @@ def test_recovery_during_a_replacement_undoes_it_only_before_the_commit(
 
 
 @pytest.mark.long
-def test_committed_replacement_cannot_be_undone(project: Project, extension: None) -> None:
-    record = crashed(project, "started")
+def test_committed_replacement_cannot_be_undone(project: Project, table: OrganizedTable) -> None:
+    crash(table, "started")
+    record = table.pending
+    assert record
     jvm: Any = project.spark._jvm
     records = jvm.org.apache.spark.sql.bucketing.metadata
-    path = jvm.org.apache.hadoop.fs.Path(str(project.location("m")))
+    path = jvm.org.apache.hadoop.fs.Path(str(table.location))
     conf = project.spark._jsc.hadoopConfiguration()
     fs = path.getFileSystem(conf)
     started = records.Replacement.records(path, conf).last()
@@ -315,7 +283,7 @@ def test_outdated_listing_counts_only_committed_rows(
     merge(project, [(i, i, 1, "new", "a", "I") for i in range(1000, 1100)])
     one = project.location("m") / data_files(project, "m")[0]
     copied = one.with_name("part-copied.parquet")
-    record = begin(project, [(one, copied)], [], "20990101000000000000-0")
+    record = begin(project, [copied], [], "20990101000000000000-0")
     shutil.copy(one, copied)
     for _ in range(2):
         assert other.sql(query).collect()[0] == (500, 100)
@@ -358,30 +326,30 @@ def test_record_with_the_name_of_an_undone_replacement_is_read_again(project: Pr
 
 
 @pytest.mark.long
-def test_copied_table_recovers_only_its_own_files(project: Project, extension: None) -> None:
+def test_copied_table_recovers_only_its_own_files(project: Project, table: OrganizedTable) -> None:
     """The table was copied with its record during a replacement, which the original table has since completed."""
-    crashed(project, "started")
-    copy = project.location("m").parent / "copied"
-    shutil.copytree(project.location("m"), copy)
+    crash(table, "started")
+    copy = table.location.parent / "copied"
+    shutil.copytree(table.location, copy)
     (created,) = project.spark.sql(f"show create table {project.table('m')}").collect()[0]
     sql = re.sub(r"TABLE \S+", f"TABLE {project.table('copied')}", created, count=1)
     project.spark.sql(sql.replace("TBLPROPERTIES", f"LOCATION '{copy}' TBLPROPERTIES"))
     project.spark.sql(f"msck repair table {project.table('copied')}")
-    merge(project)
-    assert rows_of(project) == MERGED
+    table.merge(UPSERTS, DELETED)
+    after = table.read()
     assert recovered(project, "copied") == "undone"
-    assert rows_of(project) == MERGED
+    assert table.read() == after
     assert project.rows("select count(*), count(distinct id) from {schema}.copied")[0] == (400, 400)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("state", ["moved", "half-deleted"])
-def test_table_renamed_after_a_crash_recovers(project: Project, extension: None, state: str) -> None:
-    crashed(project, state)
+def test_table_renamed_after_a_crash_recovers(project: Project, table: OrganizedTable, state: str) -> None:
+    expected = crash(table, state)
     project.spark.sql(f"alter table {project.table('m')} rename to {project.table('n')}")
     assert recovered(project, "n") == ("undone" if state == "moved" else "completed")
-    found = project.rows("select id, o, s, v, ds from {schema}.n")
-    assert sorted(map(tuple, found), key=str) == (OLD if state == "moved" else MERGED)
+    found = project.rows("select id, o, v, ds from {schema}.n")
+    assert sorted(map(tuple, found)) == expected
     shutil.rmtree(project.location("n") / "_replaced")
     project.spark.sql(f"refresh table {project.table('n')}")
     assert len(project.rows("select id from {schema}.n")) == len(found), "the record must not hide rows"
