@@ -74,8 +74,6 @@ NO_VIEWS = "Spark supports materialized views only in pipelines"
 
 # Expected failures: (class, test, "stock" or "bucketed"): reason.
 DIFFERENCES: dict[tuple[str, str, str], str] = {
-    ("BaseIncrementalUniqueKey", "test__bad_unique_key", "stock"): STOCK_APPENDS,
-    ("BaseIncrementalUniqueKey", "test__bad_unique_key_list", "stock"): STOCK_APPENDS,
     ("BaseIncrementalUniqueKey", "test__bad_unique_key", "bucketed"): FOUND_EARLIER,
     ("BaseIncrementalUniqueKey", "test__bad_unique_key_list", "bucketed"): FOUND_EARLIER,
     ("BaseMergeExcludeColumns", "test__merge_exclude_columns", "stock"): REFUSES_MERGE,
@@ -94,6 +92,8 @@ DIFFERENCES: dict[tuple[str, str, str], str] = {
     **{
         ("BaseIncrementalUniqueKey", f"test__{name}", "stock"): STOCK_APPENDS
         for name in (
+            "bad_unique_key",
+            "bad_unique_key_list",
             "one_unique_key",
             "unary_unique_key_list",
             "duplicated_unary_unique_key_list",

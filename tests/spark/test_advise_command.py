@@ -46,7 +46,7 @@ def test_live_advice_matches_the_tables_built_after_apply(
     project.model("users", "select id as user_id, 'n' || id as name from range(500)", **plain)
     join = "select a.url, b.name from {{ ref('clicks') }} as a join {{ ref('users') }} as b using (user_id)"
     for number in range(5):
-        project.model(f"joined{number}", join + f" where a.url > '{number}'", **plain)
+        project.model(f"joined{number}", join + f" where a.url > '{number}'", materialized="view")
     project.model("bits", "select bit, collect_list(url) as urls from {{ ref('clicks') }} group by bit", **plain)
     project.dbt("run")
     report = advise(project, "--profile", "--apply")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -44,15 +45,11 @@ def assert_one_file_per_bucket(project: Project, table: str, bucket_hash: str, b
 def assert_sorted(project: Project, table: str, columns: list[str]) -> None:
     """Compare each row with the previous one in its file; each file is far smaller than a split."""
     names = ", ".join(f"`{column}`" for column in columns)
-    query = f"""
-        select count(*) from (
-            select now, lag(now) over (partition by file order by position) as before
-            from (
-                select struct({names}) as now, input_file_name() as file, monotonically_increasing_id() as position
-                from {project.table(table)}
-            )
-        ) where now < before"""
-    assert project.rows(query)[0][0] == 0
+    query = f"select input_file_name(), monotonically_increasing_id(), {names} from {project.table(table)}"
+    rows = sorted(
+        (file, position, [(part is not None, part) for part in key]) for file, position, *key in project.rows(query)
+    )
+    assert all(one[0] != other[0] or one[2] <= other[2] for one, other in pairwise(rows)), table
 
 
 ORDERS: dict[str, dict[str, list[str]]] = {

@@ -64,30 +64,35 @@ QUICK = tuple(next(case for case in CASES if case.file == file) for file in FILE
 FIRST_OF_EACH = tuple({case.file: case for case in reversed(CASES)}.values())
 
 
+TABLES: dict[str, Any] = yaml.safe_load((FOLDER / "tables.yml").read_text())
+
+
+def created(spark: SparkSession, database: str, tables: dict[str, Any]) -> Checked:
+    checked = Checked(spark, database, {name: made(table) for name, table in tables.items()})
+    checked.create()
+    return checked
+
+
 @pytest.fixture(scope="module")
 def checked(spark: SparkSession) -> Checked:
-    tables: dict[str, Any] = yaml.safe_load((FOLDER / "tables.yml").read_text())
-    made_tables = Checked(spark, "check_cases", {name: made(table) for name, table in tables.items()})
-    made_tables.create()
-    return made_tables
+    return created(spark, "check_cases", TABLES)
 
 
 @pytest.fixture(scope="module")
-def checked_version_2(spark: SparkSession) -> Checked:
-    """Create the tables of the cases with bucketing version 2 instead of version 1."""
-    tables: dict[str, Any] = yaml.safe_load((FOLDER / "tables.yml").read_text())
-    version_2 = {
-        name: table | {"hash": "hive2"} if table.get("hash") == "hive" else table for name, table in tables.items()
-    }
-    made_tables = Checked(spark, "check_cases_v2", {name: made(table) for name, table in version_2.items()})
-    made_tables.create()
-    return made_tables
+def checked_version_2(spark: SparkSession, request: pytest.FixtureRequest) -> Checked:
+    """Create the tables of the cases of this test run with bucketing version 2 instead of version 1."""
+    items: list[Any] = [
+        item for item in request.session.items if "checked_version_2" in getattr(item, "fixturenames", ())
+    ]
+    named = {word for item in items for word in re.findall(r"\w+", item.callspec.params["case"].sql)}
+    version_2 = {"hive": {"hash": "hive2"}}
+    tables = {name: TABLES[name] | version_2.get(TABLES[name].get("hash"), {}) for name in TABLES.keys() & named}
+    return created(spark, "check_cases_v2", tables)
 
 
 def _of_version_1(case: Case) -> bool:
     """Return whether a case reads tables in the Hive layout with the extension, but no table in version 2."""
-    tables: dict[str, Any] = yaml.safe_load((FOLDER / "tables.yml").read_text())
-    hashes = {tables[name].get("hash") for name in re.findall(r"\w+", case.sql) if name in tables}
+    hashes = {TABLES[name].get("hash") for name in re.findall(r"\w+", case.sql) if name in TABLES}
     return "hive" in hashes and "hive2" not in hashes
 
 

@@ -1,10 +1,11 @@
-"""Tests of `check` on a real Spark: live on a project that dbt built, and offline on stub tables."""
+"""Tests of `check` on a real Spark, live on a project that dbt built and offline on stub tables, and of `doctor`."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import yaml
 from click.testing import Result
 from commands import COMMAND, command, environment, verdicts
 from pyspark.sql import SparkSession
+from spark_features import SPARK
 
 from conftest import Project
 from spark_bucketing.check.checker import Checker, Subject
@@ -21,7 +23,9 @@ from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.planner import Planner, SessionPlanner, SqlPlanner
+from spark_bucketing.session import setting
 
+RECORDS = "spark.sql.files.maxRecordsPerFile"
 LARGE = "set spark.sql.autoBroadcastJoinThreshold=-1"
 
 
@@ -280,3 +284,17 @@ def test_offline_command_line_agrees_with_live(shop: Project, tmp_path: Path) ->
     assert {name: verdicts(model) for name, model in found.items()} == {
         name: verdicts(model) for name, model in live.items()
     }
+
+
+@pytest.mark.usefixtures("extension")
+def test_doctor_finds_settings_that_break_buckets(project: Project) -> None:
+    result = command(project, "doctor", "--format", "json")
+    found = {one["subject"]: one for one in json.loads(result.stdout)["examined"]}
+    assert result.exit_code == 0 and {one["state"] for one in found.values()} == {"ok"}, result.output
+    spark = found["Spark"]["found"].partition(";")[0]
+    assert spark.startswith(".".join(map(str, SPARK)))
+    assert found["session extension"]["found"] == f"version {version('spark-bucketing')}, built for Spark {spark}"
+    with setting(project.spark, RECORDS, "9"):
+        result = command(project, "doctor")
+    assert result.exit_code == 1 and f"wrong    {RECORDS}=9: Spark splits a bucket into several files" in result.stdout
+    assert f"instead: set {RECORDS}=0, or remove the setting" in result.stdout

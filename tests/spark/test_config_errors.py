@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import yaml
 from crashes import READS, statements
+from pyspark.sql import SparkSession
 
-from conftest import REPOSITORY, Failed, Project
+from conftest import REPOSITORY, Failed, Project, parameters
 from spark_bucketing.session import setting
 
 TABLE = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 4}
@@ -25,14 +26,15 @@ CASES: dict[str, dict[str, Any]] = {
     for name, case in yaml.safe_load((SHARED / file).read_text()).items()
     if "message" in case
 }
+TYPES = yaml.safe_load((SHARED / "bucket_types.yml").read_text())
 
 
 @pytest.fixture(scope="module")
-def messages(new_project: Callable[..., Project]) -> dict[str, str]:
-    """Return dbt's message for each invalid model; the empty name maps to the statements that dbt sent."""
+def messages(new_project: Callable[..., Project], request: pytest.FixtureRequest) -> dict[str, str]:
+    """Return dbt's message for each invalid model of this test run; "" maps to the statements that dbt sent."""
     project = new_project()
-    for name, case in CASES.items():
-        project.model(name, case.get("sql", SQL), **case["config"])
+    for name in parameters(request, "name") & CASES.keys():
+        project.model(name, CASES[name].get("sql", SQL), **CASES[name]["config"])
     with statements() as sent:
         results, _ = project.attempt("run")
     assert project.tables() == set()
@@ -50,6 +52,14 @@ def test_config_error_names_model_value_and_remedy(messages: dict[str, str], nam
 
 def test_invalid_configs_write_nothing(messages: dict[str, str]) -> None:
     assert [sent for sent in messages[""].splitlines() if not sent.lower().startswith("create schema")] == []
+
+
+def test_extension_accepts_the_types_of_the_hive_layout(spark: SparkSession) -> None:
+    packages = spark.sparkContext._jvm.org.apache.spark.sql  # type: ignore[union-attr]
+    fields = ", ".join(f"`{case['type']}` {case['type']}" for case in TYPES)
+    schema = packages.types.StructType.fromDDL(fields)
+    accepted = {field.name(): packages.bucketing.hash.BucketHash.spreads(field) for field in schema.fields()}
+    assert accepted == {case["type"]: case["hive"] for case in TYPES}
 
 
 def test_reading_statements_are_recognized() -> None:

@@ -13,7 +13,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from crashes import assert_survives_a_crash, assert_survives_every_crash, content, crashing, executing, statements
@@ -31,8 +30,9 @@ KILLS = int(os.environ.get("KILLS", "4"))
 TABLE: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 2}
 PARTITIONED = TABLE | {"materialized": "bucketed_incremental", "partition_by": ["ds"]}
 MERGE = PARTITIONED | {"incremental_strategy": "merge", "unique_key": "k"}
+ORGANIZED: dict[str, Any] = {"materialized": "organized_incremental", "rows_per_file": 50, "partition_by": ["ds"]}
 # Two versions of a model; the second moves a row.
-ONE, OTHER = {"VERSION": "one", "PLACE": "1", "BUCKETS": "2"}, {"VERSION": "other", "PLACE": "7", "BUCKETS": "4"}
+ONE, OTHER = {"VERSION": "one", "PLACE": "1"}, {"VERSION": "other", "PLACE": "7"}
 VERSIONED = "select id as k, id % 2 as ds, '{{ env_var('VERSION') }}' as version from range(10)"
 MOVES_A_ROW = """
     {% if is_incremental() %}
@@ -43,11 +43,13 @@ MOVES_A_ROW = """
 """
 SURVIVORS: dict[str, tuple[str, dict[str, Any]]] = {
     "table": (VERSIONED, TABLE | {"partition_by": ["ds"]}),
-    "external": (VERSIONED, TABLE | {"partition_by": ["ds"]}),
+    "external": (VERSIONED, TABLE | {"partition_by": ["ds"], "bucket_hash": "spark"}),
     # Moving this row empties its partition.
     "merge": (MOVES_A_ROW, MERGE),
     "merge, spark": (MOVES_A_ROW, MERGE | {"bucket_hash": "spark"}),
     "merge, unpartitioned": (MOVES_A_ROW, MERGE | {"partition_by": []}),
+    "organized": (VERSIONED, {"materialized": "organized_table", "num_files": 4}),
+    "organized, partitioned": (MOVES_A_ROW, ORGANIZED | {"incremental_strategy": "insert_overwrite"}),
 }
 
 
@@ -61,8 +63,10 @@ def test_model_survives_a_crash_before_each_statement(project: Project, name: st
     project.model("m", sql, **config, **place)
     assert_survives_every_crash(project, ONE, OTHER)
     if place:
-        builds = [path.name for path in (project.folder / "external" / "m").iterdir()]
-        assert builds == [project.location("m").name], "an unexpected build directory exists"
+        assert project.detail("m", "Type") == "EXTERNAL"
+        assert [*(project.folder / "external" / "m").iterdir()] == [project.location("m")], (
+            "unexpected directories exist"
+        )
         warehouse = Path(str(project.spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"))
         assert list((warehouse / f"{project.schema}.db").iterdir()) == [], "an unexpected empty directory exists"
 
@@ -236,33 +240,6 @@ def interrupted_rename(project: Project, rename: tuple[str, str], schema: Path, 
         (schema / to).rename(schema / name)
 
 
-EVOLVED_MODEL = """{{{{ config(materialized='bucketed_incremental', clustered_by=['k'], buckets=env_var('BUCKETS') | int, partition_by=['ds'],
-    on_bucket_change='evolve', incremental_strategy='{strategy}', unique_key=['k', 'ds']) }}}}
-{{% if is_incremental() %}}
-select id as k, '{{{{ env_var('VERSION') }}}}' as v, 1 as ds from range(3)
-{{% else %}}
-select id as k, 'first' as v, id % 3 as ds from range(12)
-{{% endif %}}
-"""
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("extension")
-@pytest.mark.parametrize("strategy", ["insert_overwrite", "merge"])
-def test_evolving_table_survives_a_crash_before_each_statement(project: Project, strategy: str) -> None:
-    project.write("models/m.sql", EVOLVED_MODEL.format(strategy=strategy))
-    attempt = project.attempt
-
-    def checked(*arguments: str, **variables: object) -> Any:
-        outcome = attempt(*arguments, **variables)
-        assert_files_match_seals(project, "m")
-        return outcome
-
-    # Check after every run and every crash.
-    with patch.object(project, "attempt", checked):
-        assert_survives_every_crash(project, ONE, OTHER)
-
-
 @pytest.mark.long
 @pytest.mark.usefixtures("extension")
 def test_unbucketed_table_that_becomes_bucketed_survives_every_crash(new_project: Callable[..., Project]) -> None:
@@ -370,23 +347,22 @@ def evolved_in_subprocess(folder: Path, rows: int) -> tuple[SparkSubprocess, lis
     return subprocess_spark, sums
 
 
-def assert_no_leftovers(subprocess_spark: SparkSubprocess, specs: list[Any], tables: list[Any]) -> None:
-    """Check that no extra table and no orphaned data folder exist, except the folder of Spark's killed overwrite."""
-    assert [table[1] for table in tables] == ["t"]
-    used = {Path("/" + spec[2].removeprefix("file:").lstrip("/")) for spec in specs}
-    data = {path.parent for path in data_files(subprocess_spark.folder / "warehouse" / "s.db")}
-    assert not {path for path in data - used if ".spark-staging-" not in str(path)}
-
-
 def assert_rewritten(subprocess_spark: SparkSubprocess, rows: list[Any], buckets: int) -> str:
-    """Check that the next rewrite succeeds, and that all rows are then in this many buckets; return its output."""
+    """Check that the next rewrite succeeds, that all rows are then in this many buckets, and that nothing else remains.
+
+    Returns the output of the rewrite.
+    """
     found, done, specs, verified, again, tables = subprocess_spark.run(
         ROWS, ("rewrite", "s.t"), SPECS, ("seal", "s.t", "--dry-run"), ROWS, TABLES
     )
     assert found == rows and again == rows
     assert (done[0], verified[0]) == (0, 0), (done[1], verified[1])
     assert {spec[1] for spec in specs} == {buckets}
-    assert_no_leftovers(subprocess_spark, specs, tables)
+    # Spark's killed overwrite leaves its own folder.
+    assert [table[1] for table in tables] == ["t"]
+    used = {Path("/" + spec[2].removeprefix("file:").lstrip("/")) for spec in specs}
+    data = {path.parent for path in data_files(subprocess_spark.folder / "warehouse" / "s.db")}
+    assert not {path for path in data - used if ".spark-staging-" not in str(path)}
     return str(done[1])
 
 
@@ -417,48 +393,3 @@ def test_rewrite_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
             subprocess_spark.run(f"alter table s.t clustered by (k) sorted by (k) into {buckets} buckets")
     assert killed
     assert "rewritten in the table's spec" in assert_rewritten(subprocess_spark, rows, buckets)
-
-
-MODEL = """
-    {{ config(materialized='bucketed_incremental', incremental_strategy=var('strategy'), unique_key='k', partition_by=['p'],
-              clustered_by=['k'], buckets=var('buckets'), on_bucket_change='evolve') }}
-    select id as k, {{ var('run') }} as v, cast(id % 4 as int) as p from range(400)
-    {% if is_incremental() %} where id % 4 < 2 {% endif %}
-"""
-
-
-@pytest.mark.long
-def test_evolving_dbt_run_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
-    subprocess_spark, moments = SparkSubprocess(tmp_path, "s"), random.Random(SEED)
-    subprocess_spark.install({"t": MODEL})
-
-    def command(run: int, buckets: int) -> tuple[str, ...]:
-        strategy = "merge" if run % 2 else "insert_overwrite"
-        return "run", "--vars", f"{{run: {run}, buckets: {buckets}, strategy: {strategy}}}"
-
-    def complete(run: int, buckets: int) -> list[Any]:
-        """Return the state between the killed run and the next run, which must succeed."""
-        before = (ROWS, SPECS) if run else ()
-        *killed, done, found, specs, verified, tables = subprocess_spark.run(
-            *before, ("dbt", *command(run, buckets)), ROWS, SPECS, ("seal", "s.t", "--dry-run"), TABLES
-        )
-        assert (done[0], verified[0]) == (0, 0), (done[1], verified[1])
-        assert found == expected(run)
-        recorded = {spec[0]: spec[1] for spec in specs}
-        assert [recorded["p=0"], recorded["p=1"], recorded["p=3"]] == [buckets, buckets, 4]
-        assert_no_leftovers(subprocess_spark, specs, tables)
-        return killed
-
-    def expected(run: int) -> list[list[int]]:
-        return [[p, 100, sum(range(p, 400, 4)), 100 * (run if p < 2 else 0)] for p in range(4)]
-
-    complete(0, 4)
-    ended = 0
-    for run in range(1, KILLS + 1):
-        buckets, delay = (8, 16, 6, 4)[run % 4], moments.uniform(0, 8)
-        ended += not subprocess_spark.kill(
-            subprocess_spark.dbt(*command(run, buckets)), lambda output: "START sql" in output, delay
-        )
-        found, _ = complete(run, buckets)
-        assert found in (expected(run - 1), expected(run)), delay
-    assert ended < KILLS

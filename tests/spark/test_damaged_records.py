@@ -18,9 +18,7 @@ CLEAR = r"(?s)Cannot determine the current files of the table, because .*{}.*exp
 
 def layouts(*quick: str) -> pytest.MarkDecorator:
     """Run a test with an unpartitioned and a partitioned table; only the named ones are quick."""
-    names = ["plain", "partitioned"]
-    cases = [pytest.param(name, marks=[] if name in quick else pytest.mark.long) for name in names]
-    return pytest.mark.parametrize("table", cases, indirect=True)
+    return pytest.mark.parametrize("table", all_long_but(quick, ["plain", "partitioned"]), indirect=True)
 
 
 @pytest.fixture

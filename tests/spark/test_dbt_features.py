@@ -11,7 +11,7 @@ import pytest
 from crashes import statements
 from test_bucketed_table import assert_one_file_per_bucket
 
-from conftest import Failed, Project
+from conftest import Failed, Project, parameters
 
 TABLE: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 2}
 INCREMENTAL = TABLE | {"materialized": "bucketed_incremental"}
@@ -62,22 +62,6 @@ def test_model_keeps_properties_options_tags_and_hooks(project: Project) -> None
         assert project.rows(f"select n from {{schema}}.post_{name}")[0].n == 10
         assert f"pre_{name}" in project.tables()
         assert all(path.name.endswith(".gz.parquet") for path in project.files(name))
-
-
-@pytest.mark.long
-def test_external_tables_keep_their_files_below_location_root(project: Project) -> None:
-    root = project.folder / "it's external"
-    query = "select id as k, '{{ var('v') }}' as v, id % 2 as p from range(10)"
-    for bucket_hash in ("hive", "spark"):
-        config = TABLE | {"bucket_hash": bucket_hash, "location_root": str(root), "partition_by": ["p"]}
-        project.model(f"m_{bucket_hash}", query, **config)
-    for version in ("one", "two", "three"):
-        project.dbt("run", v=version)
-        for name in ("m_hive", "m_spark"):
-            assert project.detail(name, "Type") == "EXTERNAL"
-            assert project.location(name).parent == root / name
-            assert [path.name for path in (root / name).iterdir()] == [project.location(name).name]
-            assert [r.v for r in project.rows(f"select distinct v from {project.table(name)}")] == [version]
 
 
 def test_files_of_a_replaced_external_table_are_kept(project: Project) -> None:
@@ -211,13 +195,19 @@ BUILT: dict[str, tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = {
 }  # fmt: skip
 
 
+# A model that a test needs in addition to the tested model.
+NEEDED = {"below_hive_1": "hive_1", "below_spark_2": "spark_2", "x_m": "m", "m": "x_m"}
+
+
 @pytest.fixture(scope="module")
-def built(new_project: Callable[..., Project]) -> Project:
-    """Build all models in parallel, and run the models again that a second run may treat differently."""
+def built(new_project: Callable[..., Project], request: pytest.FixtureRequest) -> Project:
+    """Build the models of this test run in parallel, and run those again that a second run may treat differently."""
     project = new_project()
-    for name, (sql, config, _, _) in BUILT.items():
-        project.model(name, sql, **config)
-    again = [name for name in BUILT if name.startswith(("Select", "bare", "a_bare", "hive", "spark"))]
+    tested = parameters(request, "name") & BUILT.keys() | {name for name in BUILT if name.startswith("Select")}
+    chosen = tested | {NEEDED[name] for name in tested & NEEDED.keys()}
+    for name in chosen:
+        project.model(name, BUILT[name][0], **BUILT[name][1])
+    again = [name for name in chosen if name.startswith(("Select", "bare", "a_bare", "hive", "spark"))]
     for selected in ([], ["--select", *again]):
         project.dbt("run", "--threads", "6", *selected)
     return project

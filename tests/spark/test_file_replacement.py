@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,14 @@ import pytest
 from commands import command
 from crashes import statements
 from local_files import held
-from py4j.protocol import Py4JError
+from organized import STEPS, OrganizedTable, merged
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from test_organized_merges import COLUMNS, Row, rows_of, start, write
+from test_concurrent_row_changes import session
+from test_organized_merges import CHECKED, COLUMNS, Row, merge, model, rows_of, start, write
 from test_organized_ranges import data_files
 
-from conftest import Failed, Project
+from conftest import Failed, Project, all_long_but
 from spark_bucketing.session import setting
 
 ROWS: list[Row] = [(i, i, 0, "old", "a" if i < 200 else "b") for i in range(400)]
@@ -42,174 +42,111 @@ MERGED = sorted(
 OLD = sorted(ROWS, key=str)
 
 
-def crash_before_replacing(project: Project) -> tuple[list[tuple[Path, Path]], list[Path]]:
-    """Run a merge, and put its new files aside; return (staged, final) path pairs, and the files to replace."""
-    start(project, ROWS, partition_by=["ds"])
-    write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
-    table, staged, backup = (project.location("m").with_name(name) for name in ("m", "staged", "backup"))
-    shutil.copytree(table, backup)
-    before, parts = set(data_files(project, "m")), {path.name for path in (table / "_file_statistics").iterdir()}
-    project.dbt("run")
-    after = set(data_files(project, "m"))
-    new_files = [(staged / path, table / path) for path in sorted(after - before)]
-    new_parts = [part for part in (table / "_file_statistics").iterdir() if part.name not in parts]
-    for source, target in [*new_files, *((staged / part.relative_to(table), part) for part in new_parts)]:
-        source.parent.mkdir(parents=True, exist_ok=True)
-        target.rename(source)
-    for path in before - after:
-        (table / path).parent.mkdir(exist_ok=True)
-        shutil.copy2(backup / path, table / path)
-    for folder in (table / "_replaced", table / "ds=c"):
-        shutil.rmtree(folder)
-    project.spark.sql(f"msck repair table {project.table('m')} sync partitions")
-    assert rows_of(project) == OLD
-    return new_files, [table / path for path in sorted(before - after)]
+def recovered(project: Project, table: str = "m") -> str:
+    """Recover the files of a table, and return the result."""
+    (row,) = project.spark.sql(f"alter table {project.table(table)} recover files").collect()
+    return str(row.recovered)
 
 
-def begin(
-    project: Project, new_files: list[tuple[Path, Path]], old_files: list[Path], name: str = "20260101000000000000-0"
-) -> Path:
+def begin(project: Project, added: list[Path], removed: list[Path], name: str) -> Path:
+    """Record the start of a replacement."""
     record = project.location("m") / "_replaced" / name
     record.mkdir(parents=True)
     lists = {
-        "added": [str(to.relative_to(project.location("m"))) for _, to in new_files],
-        "removed": [str(path.relative_to(project.location("m"))) for path in old_files],
-        "created": [{"ds": "c"}],
+        kind: [str(path.relative_to(project.location("m"))) for path in paths]
+        for kind, paths in {"added": added, "removed": removed, "created": []}.items()
     }
     (record / "started").write_text(json.dumps(lists))
     return record
 
 
-def move(paths: list[tuple[Path, Path]]) -> None:
-    for source, target in paths:
-        target.parent.mkdir(exist_ok=True)
-        source.rename(target)
-
-
-def take_step(
-    step: str, project: Project, record: Path, new_files: list[tuple[Path, Path]], old_files: list[Path]
-) -> None:
-    """Perform one step of a replacement that has started."""
-    if step == "half-moved":
-        project.spark.sql(f"alter table {project.table('m')} add partition (ds='c')")
-        move(new_files[::2])
-    elif step == "moved":
-        move(new_files[1::2])
-        for part in (project.location("m").with_name("staged") / "_file_statistics").glob("[0-9]*"):
-            part.rename(project.location("m") / "_file_statistics" / part.name)
-    elif step in ("committed", "undone"):
-        (record / "started").rename(record / step)
-    else:
-        paths = {
-            "half-undone": [to for _, to in new_files[::2]],
-            "half-deleted": old_files[::2],
-            "deleted": old_files[1::2],
-        }
-        for path in paths[step]:
-            path.unlink()
-
-
-FORWARD = ["half-moved", "moved", "committed", "half-deleted", "deleted"]
-STEPS = {
-    "started": [],
-    **{step: FORWARD[: number + 1] for number, step in enumerate(FORWARD)},
-    "half-undone": ["half-moved", "moved", "undone", "half-undone"],
-}
 LONG = pytest.mark.long
+BOTH_KEYS = "m.id = new.id and m.ds = new.ds"
+# The delta without the columns that tests of crashes do not need.
+UPSERTS = [(key, o, s, ds) for key, o, s, _, ds, op in DELTA if op == "U"]
+DELETED = [row[0] for row in DELTA if row[-1] == "D"]
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        pytest.param("started", marks=LONG),
-        "half-moved",
-        pytest.param("moved", marks=LONG),
-        pytest.param("half-undone", marks=LONG),
-        pytest.param("committed", marks=LONG),
-        "half-deleted",
-        pytest.param("deleted", marks=LONG),
-    ],
-)
-@pytest.mark.some(1)
+@pytest.fixture
+def table(project: Project, extension: None) -> OrganizedTable:
+    made = OrganizedTable(project.spark, project.schema, project.folder / "backups", partitioned=True)
+    made.insert([(key, o, s, ds) for key, o, s, _, ds in ROWS])
+    return made
+
+
+def crash(table: OrganizedTable, state: str) -> list[Row]:
+    """Simulate a merge that has crashed in this state of its replacement; return the rows that the table must have."""
+    before, staged = table.expected(), table.stage(UPSERTS, DELETED)
+    table.crash(staged, "moved" if state == "half-undone" else state)
+    assert table.pending
+    if state == "half-undone":
+        (table.pending / "started").rename(table.pending / "undone")
+        for name in list(staged.coming)[::2]:
+            (table.location / name).unlink()
+    elif state not in ("started", "half-moved"):
+        for part in (table.staged / "_file_statistics").iterdir():
+            part.rename(table.location / "_file_statistics" / part.name)
+    return merged(before, UPSERTS, DELETED) if table.is_committed() else before
+
+
+@pytest.mark.parametrize("state", all_long_but("half-moved", [*STEPS[:-1], "half-undone"]))
 def test_readers_and_the_next_run_survive_a_crash_during_replacement(
-    project: Project, extension: None, state: str
+    project: Project, table: OrganizedTable, state: str
 ) -> None:
     """In every state, readers with the extension see the old or the new rows; the next run completes."""
-    new_files, old_files = crash_before_replacing(project)
-    record = begin(project, new_files, old_files)
-    for step in STEPS[state]:
-        take_step(step, project, record, new_files, old_files)
-    committed = (record / "committed").exists()
-    assert rows_of(project) == (MERGED if committed else OLD)
+    before = table.expected()
+    assert table.read() == crash(table, state)
     if not state.startswith("half"):
-        (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
-        assert row.recovered == ("completed" if committed else "undone")
-        assert rows_of(project) == (MERGED if committed else OLD)
+        expected = table.expected()
+        assert table.recover() == ("undone" if expected == before else "completed")
+        assert table.read() == expected
+    model(project, partition_by=["ds"])
+    delta = [*((*row, "U") for row in UPSERTS), *((key, 0, 0, "a", "D") for key in DELETED)]
+    write(project.spark, project.table("delta"), delta, "id bigint, o int, v int, ds string, op string")
     project.dbt("run")
-    assert rows_of(project) == MERGED
-    assert not list(project.location("m").glob("ds=b*/part-*")), "the run must drop a partition without rows"
+    assert table.read() == merged(before, UPSERTS, DELETED)
+    assert not list(table.location.glob("ds=b*/part-*")), "the run must drop a partition without rows"
     assert [row.partition for row in project.rows("show partitions {schema}.m")] == ["ds=a", "ds=c"]
-    assert project.tables() == {"m", "base", "delta"}
-    assert len(list((project.location("m") / "_replaced").iterdir())) == 1
-    unknown = project.rows(f"select count(*) as n, count(rows) as known from file_statistics('{project.table('m')}')")[
-        0
-    ]
-    assert unknown.n == unknown.known == len(data_files(project, "m"))
+    assert project.tables() == {"m", "staged", "delta"}
+    assert len(list((table.location / "_replaced").iterdir())) == 1
+    (known,) = project.rows(f"select count(*), count(rows) from file_statistics('{project.table('m')}')")
+    assert known == (len(data_files(project, "m")),) * 2
 
 
 @pytest.mark.long
-def test_every_query_sees_the_rows_of_one_moment(project: Project, extension: None, spark: SparkSession) -> None:
+def test_every_query_sees_the_rows_of_one_moment(project: Project, table: OrganizedTable, spark: SparkSession) -> None:
     """Cover queries that use no buckets: with a setting of Spark, and in streaming queries."""
-    new_files, old_files = crash_before_replacing(project)
-    record = begin(project, new_files, old_files)
-    for step in STEPS["committed"]:
-        take_step(step, project, record, new_files, old_files)
-    assert rows_of(project) == MERGED
+    expected = crash(table, "committed")
     with setting(spark, "spark.sql.sources.bucketing.enabled", "false"):
-        assert rows_of(project) == MERGED
+        assert table.read() == expected
     source = project.folder / "ids"
     spark.range(400).write.parquet(str(source))
-    stream, table = spark.readStream.schema("id bigint").parquet(str(source)), project.table("m")
-    joined = stream.join(spark.table(table), "id").writeStream.format("memory").queryName("joined")
+    stream = spark.readStream.schema("id bigint").parquet(str(source))
+    joined = stream.join(spark.table(project.table("m")), "id").writeStream.format("memory").queryName("joined")
     found: list[Any] = []
-    batch = stream.writeStream.foreachBatch(lambda *_: found.append(rows_of(project)))
+    batch = stream.writeStream.foreachBatch(lambda *_: found.append(table.read()))
     for query in (joined, batch):
         query.trigger(availableNow=True).start().awaitTermination()
-    assert spark.table("joined").count() == len(MERGED)
-    assert found == [MERGED]
-
-
-MERGE = (
-    "merge into {m} as m using {delta} as new on m.id = new.id when matched and op = 'D' then delete"
-    " when matched then update set * when not matched then insert *"
-)
-
-
-def merge(project: Project) -> Any:
-    return project.spark.sql(MERGE.format(m=project.table("m"), delta=project.table("delta"))).collect()
-
-
-def start_with_delta(project: Project) -> None:
-    start(project, ROWS, partition_by=["ds"])
-    write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
+    assert spark.table("joined").count() == len(expected)
+    assert found == [expected]
 
 
 def test_failed_replacement_is_undone(project: Project, extension: None) -> None:
     """If a file cannot be moved, no new file remains."""
-    start_with_delta(project)
+    start(project, ROWS, partition_by=["ds"])
     before, in_the_way = data_files(project, "m"), project.location("m") / "ds=c"
     in_the_way.write_text("not a folder")
     with pytest.raises(Exception, match="ds=c"):
-        merge(project)
+        merge(project, DELTA)
     in_the_way.unlink()
     assert rows_of(project) == OLD and data_files(project, "m") == before
     assert "ds=c" not in {row.partition for row in project.rows("show partitions {schema}.m")}
-    project.dbt("run")
+    merge(project)
     assert rows_of(project) == MERGED
 
 
 @pytest.mark.parametrize(
-    ("held_operation", "recovered"),
+    ("held_operation", "result"),
     [
         pytest.param("rename .*/_replaced/[^/]*/started", "undone", id="before the commit"),
         pytest.param("delete .*/m/(?:[^/]*/)?ds=[^/]*/part-.*", "completed", id="after the commit"),
@@ -217,30 +154,30 @@ def test_failed_replacement_is_undone(project: Project, extension: None) -> None
 )
 @pytest.mark.some(1)
 def test_recovery_during_a_replacement_undoes_it_only_before_the_commit(
-    project: Project, extension: None, held_operation: str, recovered: str
+    project: Project, extension: None, held_operation: str, result: str
 ) -> None:
     """Another session recovers the table while a statement waits; the statement starts again if it is undone."""
-    start_with_delta(project)
+    start(project, ROWS, partition_by=["ds"])
     old_files = set(data_files(project, "m"))
     with ThreadPoolExecutor(1) as pool, held(project.spark, held_operation) as operation:
-        statement = pool.submit(merge, project)
+        statement = pool.submit(merge, project, DELTA)
         operation.await_reached()
-        (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
-        assert rows_of(project) == (OLD if recovered == "undone" else MERGED)
+        assert recovered(project) == result
+        assert rows_of(project) == (OLD if result == "undone" else MERGED)
         operation.open()
         assert [tuple(row) for row in statement.result()] == [(230, 210, 20, 0)]
-    assert row.recovered == recovered
     assert rows_of(project) == MERGED
     assert len(set(data_files(project, "m")) & old_files) == 3
 
 
 @pytest.mark.long
-def test_committed_replacement_cannot_be_undone(project: Project, extension: None) -> None:
-    new_files, old_files = crash_before_replacing(project)
-    record = begin(project, new_files, old_files)
+def test_committed_replacement_cannot_be_undone(project: Project, table: OrganizedTable) -> None:
+    crash(table, "started")
+    record = table.pending
+    assert record
     jvm: Any = project.spark._jvm
     records = jvm.org.apache.spark.sql.bucketing.metadata
-    path = jvm.org.apache.hadoop.fs.Path(str(project.location("m")))
+    path = jvm.org.apache.hadoop.fs.Path(str(table.location))
     conf = project.spark._jsc.hadoopConfiguration()
     fs = path.getFileSystem(conf)
     started = records.Replacement.records(path, conf).last()
@@ -255,11 +192,11 @@ def test_statement_starts_again_if_another_writer_changes_a_file(
     project: Project, extension: None, changes: int
 ) -> None:
     """After three attempts, it fails and changes nothing."""
-    start_with_delta(project)
+    start(project, ROWS, partition_by=["ds"])
     path = project.location("m") / next(path for path in data_files(project, "m") if "ds=b" in str(path))
     waits = r"rename .*/_replaced/[^/]*/\.started"
     with ThreadPoolExecutor(1) as pool, held(project.spark, waits) as operation:
-        statement = pool.submit(merge, project)
+        statement = pool.submit(merge, project, DELTA)
         for number in range(changes):
             operation.await_reached()
             path.touch()
@@ -271,31 +208,6 @@ def test_statement_starts_again_if_another_writer_changes_a_file(
         else re.search("(?s)was changed or deleted since it was read.*run it again", str(failure))
     )
     assert rows_of(project) == (MERGED if changes < 3 else OLD)
-
-
-@pytest.mark.long
-def test_two_statements_at_once_lose_no_row(project: Project, extension: None, spark: SparkSession) -> None:
-    """Each statement adds a row and updates the same file; the later commit starts again."""
-    start(project, [(i, 0, 0, "x", "a") for i in range(20)])
-    sessions = [spark.newSession() for _ in range(3)]
-
-    def run(number: int) -> None:
-        sessions[number].conf.set("spark.bucketing.enabled", "true")
-        for step in range(3):
-            sessions[number].sql(
-                f"merge into {project.table('m')} as m using (select explode(array({number}L, {100 + 10 * number + step}L)) as id) as n"
-                " on m.id = n.id when matched then update set s = s + 1 when not matched then insert (id, o, s) values (id, 5, 0)"
-            )
-
-    with ThreadPoolExecutor(3) as pool:
-        statements_at_once = [pool.submit(run, number) for number in range(3)]
-        failures = [statement.exception() for statement in statements_at_once]
-    found = {row.id: row.s for row in project.rows("select id, s from {schema}.m")}
-    assert len(found) == project.rows("select count(*) from {schema}.m")[0][0]
-    for number, failure in enumerate(failures):
-        steps = found[number]
-        assert {key for key in found if key // 10 == 10 + number} == {100 + 10 * number + step for step in range(steps)}
-        assert steps == 3 if failure is None else re.search("run it again", str(failure)), str(failure)
 
 
 @pytest.mark.long
@@ -315,55 +227,11 @@ def test_merge_survives_a_crash_between_statements(project: Project, extension: 
     assert project.tables() == {"m", "base", "delta"}
 
 
-@pytest.mark.long
-def test_readers_see_either_old_or_new_rows(project: Project, extension: None, spark: SparkSession) -> None:
-    """A second session counts rows while a merge moves some of them between partitions."""
-    start(project, [(i, i, 0, "x", "a") for i in range(400)], partition_by=["ds"])
-    other = spark.newSession()
-    other.conf.set("spark.bucketing.enabled", "true")
-    found: list[Any] = []
-    done, has_read = threading.Event(), threading.Semaphore(0)
-
-    def count_rows() -> Any:
-        try:
-            return tuple(other.sql(f"select count(*), sum(s) from {project.table('m')}").collect()[0])
-        except (PySparkException, Py4JError) as error:
-            return str(error)
-
-    def read() -> None:
-        while not done.is_set():
-            found.append(count_rows())
-            has_read.release()
-
-    def await_a_query() -> None:
-        """Wait for the end of a query that was planned after this call."""
-        for _ in range(2):
-            while has_read.acquire(blocking=False):
-                pass
-            assert has_read.acquire(timeout=120)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        await_a_query()
-        for run in range(1, 4):
-            delta = [(i, i, run, "x", "ab"[run % 2] if i % 2 else "c", "U") for i in range(0, 400, 4)]
-            write(project.spark, project.table("delta"), delta, f"{COLUMNS}, op string")
-            project.dbt("run")
-            await_a_query()
-    finally:
-        done.set()
-        reader.join()
-    sums = {(400, 100 * run) for run in range(4)}
-    # A query that was planned earlier fails if it reads a deleted file, as with any overwrite.
-    failed = [one for one in found if re.search("FILE_NOT_EXIST|does not exist|FAILED_READ_FILE", str(one))]
-    assert {one for one in found if one not in failed} == sums
-
-
 def test_tables_without_file_statistics_have_no_replacement(project: Project, extension: None) -> None:
-    project.build("select 1 as id", materialized="bucketed_table", clustered_by=["id"], buckets=1, bucket_hash="spark")
-    (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
-    assert row.recovered == "nothing"
+    project.spark.sql(
+        f"create table {project.table('m')} using parquet clustered by (id) into 1 buckets as select 1 as id"
+    )
+    assert recovered(project) == "nothing"
     with pytest.raises(Exception, match=r"has no file statistics"):
         project.spark.sql(f"select * from file_statistics('{project.table('m')}')")
     with pytest.raises(Exception, match=r"UNSUPPORTED_FEATURE.TABLE_OPERATION|MERGE INTO TABLE"):
@@ -377,8 +245,7 @@ def test_replacements_stay_in_order_when_a_clock_was_ahead(project: Project, ext
     """The names of the records determine the order of the replacements, not the clock."""
     start(project, ROWS, partition_by=["ds"])
     for v in ("one", "two"):
-        write(project.spark, project.table("delta"), [(5, 5, 1, v, "a", "U")], f"{COLUMNS}, op string")
-        project.dbt("run")
+        merge(project, [(5, 5, 1, v, "a", "U")])
         (record,) = (project.location("m") / "_replaced").iterdir()
         if v == "one":
             record.rename(record.with_name("20990101000000000000-0"))
@@ -386,20 +253,17 @@ def test_replacements_stay_in_order_when_a_clock_was_ahead(project: Project, ext
     assert project.rows("select count(*), count_if(v = 'two') from {schema}.m")[0] == (400, 1)
 
 
-@pytest.mark.parametrize("config", [{"partition_by": ["ds"]}, pytest.param({}, marks=LONG)])
+@pytest.mark.parametrize("by", all_long_but(["ds"], [["ds"], []]))
 def test_session_with_an_old_listing_reads_the_current_files(
-    project: Project, extension: None, spark: SparkSession, config: dict[str, Any]
+    project: Project, extension: None, spark: SparkSession, by: list[str]
 ) -> None:
     """The second replacement removes files of the first one, so no record refers to the files in the listing."""
-    start(project, ROWS, **config)
+    start(project, ROWS, partition_by=by)
     spark.sql(f"analyze table {project.table('m')} compute statistics")
-    other = spark.newSession()
-    other.conf.set("spark.bucketing.enabled", "true")
-    query = f"select count(*), sum(s) from {project.table('m')}"
+    other, query = session(spark), f"select count(*), sum(s) from {project.table('m')}"
     assert other.sql(query).collect()[0] == (400, 0)
     for s in (1, 2):
-        write(project.spark, project.table("delta"), [(5, 5, s, "new", "a", "U")], f"{COLUMNS}, op string")
-        project.dbt("run")
+        merge(project, [(5, 5, s, "new", "a", "U")])
     assert "400 rows" not in str(project.detail("m", "Statistics")), "outdated statistics from ANALYZE must be removed"
     (done,) = (project.location("m") / "_replaced").glob("*/done")
     os.utime(done, (done.stat().st_mtime - 3600,) * 2)
@@ -407,54 +271,44 @@ def test_session_with_an_old_listing_reads_the_current_files(
         assert other.sql(query).collect()[0] == (400, 2)
 
 
-@pytest.mark.parametrize("is_undone", [pytest.param(False, marks=LONG), True])
+@pytest.mark.parametrize("is_undone", [False, True])
 @pytest.mark.long
 def test_outdated_listing_counts_only_committed_rows(
     project: Project, extension: None, spark: SparkSession, is_undone: bool
 ) -> None:
     """The listing contains files of a later replacement that is unfinished or undone; only committed rows count."""
     start(project, ROWS)
-    other = spark.newSession()
-    other.conf.set("spark.bucketing.enabled", "true")
-    query = f"select count(*), sum(s) from {project.table('m')}"
+    other, query = session(spark), f"select count(*), sum(s) from {project.table('m')}"
     assert other.sql(query).collect()[0] == (400, 0)
-    delta = [(i, i, 1, "new", "a", "I") for i in range(1000, 1100)]
-    write(project.spark, project.table("delta"), delta, f"{COLUMNS}, op string")
-    project.dbt("run")
+    merge(project, [(i, i, 1, "new", "a", "I") for i in range(1000, 1100)])
     one = project.location("m") / data_files(project, "m")[0]
     copied = one.with_name("part-copied.parquet")
-    record = begin(project, [(one, copied)], [], "20990101000000000000-0")
+    record = begin(project, [copied], [], "20990101000000000000-0")
     shutil.copy(one, copied)
     for _ in range(2):
         assert other.sql(query).collect()[0] == (500, 100)
     if is_undone:
-        (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
-        assert row.recovered == "undone" and (record / "done").exists() and not copied.exists()
-        (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
-        assert row.recovered == "nothing"
+        assert recovered(project) == "undone" and (record / "done").exists() and not copied.exists()
+        assert recovered(project) == "nothing"
         assert other.sql(query).collect()[0] == (500, 100)
         # The run that started the replacement is still alive, and moves more files before it notices the recovery.
         shutil.copy(one, copied)
         assert other.sql(query).collect()[0] == (500, 100) and len(rows_of(project)) == 500
-    write(project.spark, project.table("delta"), [(1000, 1000, 2, "new", "a", "U")], f"{COLUMNS}, op string")
-    project.dbt("run")
+    merge(project, [(1000, 1000, 2, "new", "a", "U")])
     assert other.sql(query).collect()[0] == (500, 101)
-    with setting(spark, "spark.bucketing.enabled", "false"):
-        project.spark.sql(f"refresh table {project.table('m')}")
-        assert project.rows("select count(*), sum(s) from {schema}.m")[0] == (500, 101)
+    assert (len(rows := stock_rows(project)), sum(row[2] for row in rows)) == (500, 101)
     assert not record.exists() and not copied.exists()
 
 
 @pytest.mark.long
 def test_two_partitions_in_one_folder_are_refused(project: Project, extension: None) -> None:
     """The rows of a file would belong to both partitions, so a merge would write them twice."""
-    start(project, [(i, i, 0, "x", "a") for i in range(100)], unique_key=["id", "ds"], partition_by=["ds"])
+    start(project, [(i, i, 0, "x", "a") for i in range(100)], partition_by=["ds"])
     folder = project.location("m") / "ds=a"
     project.spark.sql(f"alter table {project.table('m')} add partition (ds='b') location '{folder}'")
     before = data_files(project, "m")
-    write(project.spark, project.table("delta"), [(2, 2, 0, "y", "b", "U")], f"{COLUMNS}, op string")
-    with pytest.raises(Failed, match=r"(?s)2 partitions in the directory .*ds=a.*nothing has been replaced"):
-        project.dbt("run")
+    with pytest.raises(PySparkException, match=r"(?s)2 partitions in the directory .*ds=a.*nothing has been replaced"):
+        merge(project, [(2, 2, 0, "y", "b", "U")], on=BOTH_KEYS)
     assert data_files(project, "m") == before
 
 
@@ -466,42 +320,36 @@ def test_record_with_the_name_of_an_undone_replacement_is_read_again(project: Pr
     (project.location("m") / "_replaced" / "20990101000000000000-0").mkdir(parents=True)
     begin(project, [], files[:1], "20990101000000000001")
     assert len(rows_of(project)) == 400
-    write(project.spark, project.table("delta"), [(399, 399, 1, "y", "a", "U")], f"{COLUMNS}, op string")
-    project.dbt("run")
+    assert recovered(project) == "undone"
+    merge(project, [(399, 399, 1, "y", "a", "U")])
     assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (400, 1)
 
 
 @pytest.mark.long
-def test_copied_table_recovers_only_its_own_files(project: Project, extension: None) -> None:
+def test_copied_table_recovers_only_its_own_files(project: Project, table: OrganizedTable) -> None:
     """The table was copied with its record during a replacement, which the original table has since completed."""
-    new_files, old_files = crash_before_replacing(project)
-    begin(project, new_files, old_files)
-    copy = project.location("m").parent / "copied"
-    shutil.copytree(project.location("m"), copy)
+    crash(table, "started")
+    copy = table.location.parent / "copied"
+    shutil.copytree(table.location, copy)
     (created,) = project.spark.sql(f"show create table {project.table('m')}").collect()[0]
     sql = re.sub(r"TABLE \S+", f"TABLE {project.table('copied')}", created, count=1)
     project.spark.sql(sql.replace("TBLPROPERTIES", f"LOCATION '{copy}' TBLPROPERTIES"))
     project.spark.sql(f"msck repair table {project.table('copied')}")
-    project.dbt("run")
-    assert rows_of(project) == MERGED
-    (row,) = project.spark.sql(f"alter table {project.table('copied')} recover files").collect()
-    assert row.recovered == "undone"
-    assert rows_of(project) == MERGED
+    table.merge(UPSERTS, DELETED)
+    after = table.read()
+    assert recovered(project, "copied") == "undone"
+    assert table.read() == after
     assert project.rows("select count(*), count(distinct id) from {schema}.copied")[0] == (400, 400)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("state", ["moved", "half-deleted"])
-def test_table_renamed_after_a_crash_recovers(project: Project, extension: None, state: str) -> None:
-    new_files, old_files = crash_before_replacing(project)
-    record = begin(project, new_files, old_files)
-    for step in STEPS[state]:
-        take_step(step, project, record, new_files, old_files)
+def test_table_renamed_after_a_crash_recovers(project: Project, table: OrganizedTable, state: str) -> None:
+    expected = crash(table, state)
     project.spark.sql(f"alter table {project.table('m')} rename to {project.table('n')}")
-    (row,) = project.spark.sql(f"alter table {project.table('n')} recover files").collect()
-    assert row.recovered == ("undone" if state == "moved" else "completed")
-    found = project.rows("select id, o, s, v, ds from {schema}.n")
-    assert sorted(map(tuple, found), key=str) == (OLD if state == "moved" else MERGED)
+    assert recovered(project, "n") == ("undone" if state == "moved" else "completed")
+    found = project.rows("select id, o, v, ds from {schema}.n")
+    assert sorted(map(tuple, found)) == expected
     shutil.rmtree(project.location("n") / "_replaced")
     project.spark.sql(f"refresh table {project.table('n')}")
     assert len(project.rows("select id from {schema}.n")) == len(found), "the record must not hide rows"
@@ -510,16 +358,16 @@ def test_table_renamed_after_a_crash_recovers(project: Project, extension: None,
 @pytest.mark.long
 def test_partitions_can_have_files_with_the_same_names(project: Project, extension: None) -> None:
     """A partition was copied to another folder, with the same file names."""
-    keys = {"unique_key": ["id", "ds"], "partition_by": ["ds"], "merge_checks": True}
-    start(project, [(i, i, 0, "x", "a") for i in range(100)], **keys)
+    start(project, [(i, i, 0, "x", "a") for i in range(100)], partition_by=["ds"])
     clone = project.location("m").parent / "clone" / "ds=a"
     shutil.copytree(project.location("m") / "ds=a", clone)
     project.spark.sql(f"alter table {project.table('m')} add partition (ds='b') location '{clone}'")
-    write(project.spark, project.table("delta"), [(2, 2, 0, "y", "b", "U")], f"{COLUMNS}, op string")
-    with pytest.raises(Failed, match=r"(?s)old file.s. that differ from their file statistics.*table stats --repair"):
-        project.dbt("run")
+    with pytest.raises(
+        PySparkException, match=r"(?s)old file.s. that differ from their file statistics.*table stats --repair"
+    ):
+        merge(project, [(2, 2, 0, "y", "b", "U")], CHECKED, BOTH_KEYS)
     assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0
-    project.dbt("run")
+    merge(project, hint=CHECKED, on=BOTH_KEYS)
     counts = "select ds, count(*), count(distinct id), count_if(v = 'y') from {schema}.m group by ds order by ds"
     for enabled in ("true", "false"):
         with setting(project.spark, "spark.bucketing.enabled", enabled):
@@ -531,31 +379,33 @@ def test_partitions_can_have_files_with_the_same_names(project: Project, extensi
 @pytest.mark.long
 def test_rows_of_a_dropped_partition_do_not_reappear(project: Project, extension: None) -> None:
     """An external table keeps the files of a dropped partition; a new partition in the same folder would include them."""
-    root = str(project.folder / "external")
-    start(project, [(i, i, 0, "x", "ab"[i % 2]) for i in range(100)], partition_by=["ds"], location_root=root)
+    start(
+        project,
+        [(i, i, 0, "x", "ab"[i % 2]) for i in range(100)],
+        partition_by=["ds"],
+        location_root=str(project.folder),
+    )
     project.spark.sql(f"alter table {project.table('m')} drop partition (ds='b')")
-    write(project.spark, project.table("delta"), [(3, 3, 0, "y", "b", "U")], f"{COLUMNS}, op string")
-    with pytest.raises(Failed, match=r"(?s)ds=b, which is not a partition.*ADD PARTITION.*nothing has been replaced"):
-        project.dbt("run")
+    with pytest.raises(
+        PySparkException, match=r"(?s)ds=b, which is not a partition.*ADD PARTITION.*nothing has been replaced"
+    ):
+        merge(project, [(3, 3, 0, "y", "b", "U")])
     assert project.rows("select count(*), count_if(ds = 'b') from {schema}.m")[0] == (50, 0)
     project.spark.sql(f"alter table {project.table('m')} add partition (ds='b')")
-    project.dbt("run")
+    merge(project)
     assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (100, 1)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("config", [{"partition_by": ["ds"]}, pytest.param({}, marks=LONG)])
+@pytest.mark.parametrize("by", [["ds"], []])
 def test_session_keeps_reading_after_a_merge_that_adds_no_file(
-    project: Project, extension: None, spark: SparkSession, config: dict[str, Any]
+    project: Project, extension: None, spark: SparkSession, by: list[str]
 ) -> None:
-    start(project, ROWS[190:210], **config)
-    other = spark.newSession()
-    other.conf.set("spark.bucketing.enabled", "true")
-    query = f"select count(*), sum(s) from {project.table('m')} where ds = 'a'"
+    start(project, ROWS[190:210], partition_by=by)
+    other, query = session(spark), f"select count(*), sum(s) from {project.table('m')} where ds = 'a'"
     assert other.sql(query).collect()[0] == (10, 0)
     for delta in ([(195, 195, 1, "new", "a", "U")], [(i, i, 0, "gone", "ab"[i > 199], "D") for i in range(190, 210)]):
-        write(project.spark, project.table("delta"), delta, f"{COLUMNS}, op string")
-        project.dbt("run")
+        merge(project, delta)
     for _ in range(2):
         assert other.sql(query).collect()[0] == (0, None)
 
@@ -565,46 +415,37 @@ def stock_rows(project: Project) -> list[Row]:
         return rows_of(project)
 
 
-@pytest.mark.parametrize(
-    ("what", "copy"),
-    [
-        ("ds=a", shutil.copy2),
-        pytest.param("ds=a", shutil.copy, marks=LONG),
-        pytest.param(".", shutil.copy2, marks=LONG),
-        pytest.param(".", shutil.copy, marks=LONG),
-    ],
-)
+@pytest.mark.parametrize("what", ["ds=a", "."])
+@pytest.mark.parametrize("copy", [shutil.copy2, shutil.copy])
 @pytest.mark.long
 def test_backup_made_before_a_merge_can_be_restored(project: Project, extension: None, what: str, copy: Any) -> None:
     """Restore a partition or the table, with old or new file times; queries return the rows, and a merge finds them."""
-    start(project, ROWS, partition_by=["ds"], merge_checks=True)
+    start(project, ROWS, partition_by=["ds"])
     backup = project.folder / "backup"
     shutil.copytree(project.location("m"), backup)
-    write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
-    project.dbt("run")
+    merge(project, DELTA, hint=CHECKED)
     assert rows_of(project) == MERGED
     shutil.rmtree(project.location("m") / what)
     shutil.copytree(backup / what, project.location("m") / what, copy_function=copy)
     project.spark.sql(f"msck repair table {project.table('m')} sync partitions")
     expected = OLD if what == "." else sorted([*ROWS[:200], *(row for row in MERGED if row[4] != "a")], key=str)
     assert rows_of(project) == stock_rows(project) == expected
-    project.dbt("run")
+    merge(project, hint=CHECKED)
     assert rows_of(project) == stock_rows(project) == MERGED
 
 
 @pytest.mark.long
 def test_restored_file_may_duplicate_rows_of_a_new_file(project: Project, extension: None) -> None:
     """As in stock Spark, the rows exist twice; a merge must report them."""
-    start(project, ROWS, merge_checks=True)
+    start(project, ROWS)
     (old,) = [path for path in data_files(project, "m") if 100 in ids_of(project, path)]
     backup = shutil.copy2(project.location("m") / old, project.folder / "backup")
-    write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
-    project.dbt("run")
+    merge(project, DELTA, hint=CHECKED)
     shutil.copy2(backup, project.location("m") / old)
     before = rows_of(project)
     assert before == stock_rows(project) and len(before) == len(MERGED) + 40
-    with pytest.raises(Failed, match="several rows of the table that match the new row with the key"):
-        project.dbt("run")
+    with pytest.raises(PySparkException, match="several rows of the table that match the new row with the key"):
+        merge(project, hint=CHECKED)
     assert rows_of(project) == before
 
 

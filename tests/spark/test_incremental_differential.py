@@ -122,18 +122,20 @@ def compare_strategies(project: Project, seed: int, names: Iterable[str], empty_
     cases = {name: CASES[name] | ({} if seed == 1 else random_layout(dice)) for name in names}
     project.spark.sql(f"create schema if not exists {project.schema}_feed")
     for name, config in cases.items():
-        sql = f"select * from {project.schema}_feed.{name}"
+        sql = f"select {', '.join(COLUMNS)} from {project.schema}_feed.rows where model = '{name}'"
         project.model(name, sql, materialized="bucketed_incremental", **config, **place)
     expected: dict[str, list[Row]] = {name: [] for name in cases}
     # An increment without rows changes nothing unless it replaces the whole table.
     for turn, count in enumerate((30, dice.choice([3, 25]), *([0] if empty_increment else []))):
+        feed: list[Row] = []
         for name, config in cases.items():
             rows = [tuple(map(dice.choice, VALUES.values())) for _ in range(count)]
             if turn and "unique_key" in config:
                 rows = distinct_keys(rows, config["unique_key"])
-            feed = project.spark.createDataFrame(rows, SCHEMA)
-            feed.write.mode("overwrite").saveAsTable(f"{project.schema}_feed.{name}")
+            feed += [(name, *row) for row in rows]
             expected[name] = after(config, expected[name], rows) if turn else [stored(row, config) for row in rows]
+        made = project.spark.createDataFrame(feed, f"model string, {SCHEMA}")
+        made.write.mode("overwrite").saveAsTable(f"{project.schema}_feed.rows")
         project.dbt("run")
         for name, config in cases.items():
             found = [tuple(row) for row in project.rows(f"select {', '.join(COLUMNS)} from {project.table(name)}")]

@@ -23,6 +23,7 @@ from kills import (
     killed,
     matching,
 )
+from test_evolution_runs import assert_files_match_seals
 
 from conftest import Project, all_long_but
 
@@ -76,6 +77,9 @@ CHANGES = f"""
 EVENTS = f"select id as k, {RUN} as v, date_add(date'2024-01-01', cast(id % 3 as int)) as p from range(12)"
 BUCKETED: dict[str, Any] = {"materialized": "bucketed_incremental", "clustered_by": ["k"], "buckets": 2}
 PARTITIONED = BUCKETED | {"partition_by": ["p"]}
+EVOLVE = PARTITIONED | {"on_bucket_change": "evolve"}
+# Each run changes the number of buckets.
+BUCKETS = "{{ config(buckets=2 + 2 * (env_var('RUN') | int % 2)) }}"
 ORGANIZED: dict[str, Any] = {"materialized": "organized_incremental", "range_by": ["k"], "rows_per_file": 4}
 CHECKED = {"unique_key": "k", "delete_when": "op = 'D'", "insert_when": "op = 'I'", "update_when": "op = 'U'"}
 MICROBATCH = PARTITIONED | {"event_time": "p", "batch_size": "day", "begin": "2024-01-01"}
@@ -117,10 +121,8 @@ KINDS = {
         ("--event-time-start", "2024-01-02", "--event-time-end", "2024-01-04"),
         {"events": (EVENTS, {"materialized": "view", "event_time": "p"})},
     ),
-    "bucketed evolve": Kind(
-        PARTITIONED | {"incremental_strategy": "merge", "unique_key": "k", "on_bucket_change": "evolve"},
-        "{{ config(buckets=2 + 2 * (env_var('RUN') | int % 2)) }}" + MERGE, merged, "partition",
-    ),
+    "bucketed evolve": Kind(EVOLVE | {"incremental_strategy": "merge", "unique_key": "k"}, BUCKETS + MERGE, merged, "partition"),
+    "bucketed evolve, insert_overwrite": Kind(EVOLVE | {"incremental_strategy": "insert_overwrite"}, BUCKETS + OVERWRITE, overwritten),
     "organized_table": Kind(ORGANIZED | {"materialized": "organized_table", "partition_by": ["p"]}, BUILD, built),
     "organized append": Kind(ORGANIZED | {"incremental_strategy": "append"}, APPEND, appended),
     "organized insert_overwrite": Kind(
@@ -162,6 +164,8 @@ def assert_survives(project: Project, kind: Kind, run: int, chosen: Choice, how:
         project.dbt("run", *kind.later)
         assert content(project) == kind.rows(run), (how, statement)
         assert_nothing_is_left(project, {"m", *kind.inputs}, f"{how} {statement}")
+        if kind.config.get("on_bucket_change"):
+            assert_files_match_seals(project, "m")
 
 
 def assert_readable_when_killed(project: Project, kind: Kind, run: int, chosen: Choice, how: str) -> tuple[int, str]:

@@ -19,14 +19,15 @@ MICROBATCH: dict[str, Any] = {
 }  # fmt: skip
 
 
+EVENTS = (
+    "select id as k, date_add(date'2024-01-01', cast(id % 10 as int)) as day, '{{ var('v') }}' as v from range(1000)"
+)
+
+
 @pytest.fixture
 def events(project: Project) -> Project:
     """Create a hundred events on each of ten days, and a model that copies them with the version of the source."""
-    project.model(
-        "events",
-        "select id as k, date_add(date'2024-01-01', cast(id % 10 as int)) as day, '{{ var('v') }}' as v from range(1000)",
-        materialized="view", event_time="day",
-    )  # fmt: skip
+    project.model("events", EVENTS, materialized="view", event_time="day")
     project.model("m", "select * from {{ ref('events') }}", **MICROBATCH)
     return project
 
@@ -44,25 +45,20 @@ def written_batches(sent: list[str]) -> int:
 
 
 def test_first_run_builds_all_batches_and_later_runs_the_selected_ones(events: Project) -> None:
-    with statements() as sent:
-        events.dbt("run", "--event-time-end", "2024-01-06", "--event-time-start", "2024-01-01", v="one")
-    assert written_batches(sent) == 5
-    assert days(events) == {f"0{day}": ("one", 100) for day in range(1, 6)}
-    events.dbt("run", "--event-time-start", "2024-01-05", "--event-time-end", "2024-01-08", v="two")
-    expected = {f"0{day}": ("one", 100) for day in range(1, 5)} | {f"0{day}": ("two", 100) for day in range(5, 8)}
-    assert days(events) == expected
-    assert_one_file_per_bucket(events, "m", "hive", 2)
-
-
-def test_input_is_filtered_to_the_batch(events: Project) -> None:
+    """The input of each batch has only rows of the batch."""
     sql = "select * from {{ ref('events') }} -- {{ model.batch.event_time_start.date() if model.batch }}"
     events.model("m", sql, **MICROBATCH)
     with statements(ignored=re.compile("no statement")) as sent:
-        events.dbt("run", "--event-time-start", "2024-01-02", "--event-time-end", "2024-01-04", v="one")
+        events.dbt("run", "--event-time-end", "2024-01-04", "--event-time-start", "2024-01-01", v="one")
+    assert written_batches(sent) == 3
+    assert days(events) == {f"0{day}": ("one", 100) for day in (1, 2, 3)}
     inserts = [statement for statement in sent if "insert into" in statement and "day >= '2024" in statement]
     found = [re.findall(r"2024-01-(\d\d)(?= 00:00:00\+00:00)", insert) for insert in inserts]
-    assert found == [["02", "03"], ["03", "04"]]
-    assert "-- 2024-01-02" in inserts[0]
+    assert found == [["01", "02"], ["02", "03"], ["03", "04"]]
+    assert "-- 2024-01-01" in inserts[0]
+    events.dbt("run", "--event-time-start", "2024-01-03", "--event-time-end", "2024-01-05", v="two")
+    assert days(events) == {"01": ("one", 100), "02": ("one", 100), "03": ("two", 100), "04": ("two", 100)}
+    assert_one_file_per_bucket(events, "m", "hive", 2)
 
 
 @pytest.mark.parametrize(
@@ -82,10 +78,7 @@ def test_batches_of_every_size_are_built(project: Project, size: str, begin: str
     assert written_batches(sent) == expected
 
 
-@pytest.mark.parametrize(
-    ("lookback", "batches"),
-    [(None, 2), pytest.param(0, 1, marks=pytest.mark.long), pytest.param(3, 4, marks=pytest.mark.long)],
-)
+@pytest.mark.parametrize(("lookback", "batches"), [(None, 2), (0, 1), (3, 4)])
 @pytest.mark.long
 def test_lookback_reprocesses_earlier_batches(project: Project, lookback: int | None, batches: int) -> None:
     config = MICROBATCH | {"begin": "2024-01-01"} | ({} if lookback is None else {"lookback": lookback})
@@ -144,12 +137,11 @@ def test_model_with_rows_despite_empty_input_runs_all_batches(events: Project) -
 @pytest.mark.long
 def test_empty_batch_keeps_its_existing_partitions(events: Project) -> None:
     events.model("m", "select * from {{ ref('events') }} where '{{ var('v') }}' = 'one'", **MICROBATCH)
-    days_of_view = "select id as k, date_add(date'2024-01-01', cast(id % 10 as int)) as day, '{{ var('v') }}' as v from range(1000)"
     window = ("--event-time-start", "2024-01-01", "--event-time-end", "2024-01-04")
     events.dbt("run", *window, v="one")
     events.dbt("run", *window, v="none at all")
     assert days(events) == {f"0{day}": ("one", 100) for day in (1, 2, 3)} and not skipped_batches(events)
-    events.model("events", f"{days_of_view} where id % 10 != 1", materialized="view", event_time="day")
+    events.model("events", f"{EVENTS} where id % 10 != 1", materialized="view", event_time="day")
     events.model("m", "select * from {{ ref('events') }}", **MICROBATCH)
     events.dbt("run", *window, v="two")
     assert days(events) == {"01": ("two", 100), "02": ("one", 100), "03": ("two", 100)}
@@ -157,9 +149,9 @@ def test_empty_batch_keeps_its_existing_partitions(events: Project) -> None:
 
 
 def test_run_with_only_empty_batches_creates_and_keeps_the_table(events: Project) -> None:
-    for expected in ("31 of 31", "31 of 31"):
-        events.dbt("run", "--event-time-start", "2025-01-01", "--event-time-end", "2025-02-01", v="one")
-        assert days(events) == {} and skipped_batches(events) == [expected]
+    for _ in range(2):
+        events.dbt("run", "--event-time-start", "2025-01-01", "--event-time-end", "2025-01-09", v="one")
+        assert days(events) == {} and skipped_batches(events) == ["8 of 8"]
     assert events.tables() == {"events", "m"}
 
 
@@ -169,7 +161,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         ({key: None}, f"Model `m` has an invalid `{key}`")
         for key in ("event_time", "begin", "batch_size", "partition_by")
     ),
-    *(({"begin": begin}, "begin") for begin in ("2024-13-01", "2024-01-41", "yesterday", "2024-01-01T25")),
+    *(({"begin": begin}, "begin") for begin in ("2024-01-41", "yesterday", "2024-01-01T25")),
     ({"batch_size": "hour", "begin": "1900-01-01"}, "results in more than 100,000 batches"),
 ]
 
@@ -177,10 +169,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        pytest.param(
-            change, message, id=str(change), marks=pytest.mark.long if "begin" in change and 3 < number < 8 else ()
-        )
-        for number, (change, message) in enumerate(WRONG)
+        pytest.param(change, message, id=str(change), marks=pytest.mark.long if message == "begin" else ())
+        for change, message in WRONG
     ],
 )
 def test_invalid_config_is_an_error(project: Project, change: dict[str, Any], message: str) -> None:

@@ -54,11 +54,13 @@ def assert_exact(
 
 
 def assert_same_rows(project: Project, sql: str, table: str = "m") -> None:
-    written = f"select * from {project.table(table)}"
     columns = ", ".join(project.spark.table(project.table(table)).columns)
-    expected = f"select {columns} from ({sql.replace(chr(39) * 2, 'null')})"
-    for one, other in ((written, expected), (expected, written)):
-        assert project.rows(f"({one}) except all ({other})") == []
+    # Spark stores an empty string in a partition column as NULL.
+    found, expected = (
+        sorted(map(repr, project.rows(f"select {columns} from {source}")))
+        for source in (project.table(table), f"({sql.replace(chr(39) * 2, 'null')})")
+    )
+    assert found == expected
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
@@ -97,13 +99,13 @@ def test_every_setting_for_the_number_of_files_is_exact(project: Project) -> Non
 def test_all_strategies_write_the_same_rows(project: Project) -> None:
     for strategy in STRATEGIES:
         config = {"file_strategy": strategy} | ({"scale_factor": 2.5} if strategy == "by_column_salted" else {})
-        project.model(strategy, SKEWED, **TABLE, partition_by=["region", "ds"], rows_per_file=100, **config)
+        project.model(strategy, SKEWED, **TABLE, partition_by=["region", "ds"], rows_per_file=300, **config)
     project.dbt("run")
     for strategy in STRATEGIES:
         assert_same_rows(project, SKEWED, strategy)
     files = {strategy: len(project.files(strategy)) for strategy in STRATEGIES}
     # For each of the five partitions, one task writes all rows.
-    assert files["by_column"] == 5 and files["exact"] == 12 and files["by_column_salted"] <= 12 < files["repartition"]
+    assert files["by_column"] == 5 and files["exact"] == 7 and files["by_column_salted"] <= 7 < files["repartition"]
     assert project.tables() == set(STRATEGIES)
 
 
@@ -139,9 +141,7 @@ def samples(sent: list[str]) -> list[str]:
     return [one for one in sent if "__dbt_plan` using" in one and "'maxRecordsPerFile'" in one]
 
 
-@pytest.mark.parametrize(
-    ("file_format", "partition_by"), [("parquet", []), pytest.param("orc", ["p"], marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("file_format", "partition_by"), [("parquet", []), ("orc", ["p"])])
 @pytest.mark.long
 def test_target_file_size_is_met_by_measuring_written_files(
     project: Project, file_format: str, partition_by: list[str]
@@ -175,26 +175,6 @@ def test_session_settings_do_not_affect_the_files(project: Project, conf: dict[s
     with settled(project.spark, conf):
         project.build(SKEWED, **TABLE, partition_by=["ds"], rows_per_file=60)
         assert_exact(project, {"a b": 12, None: 4, "c%d": 1}, ROWS_OF)
-
-
-@pytest.mark.long
-def test_failed_build_keeps_the_table_and_the_next_run_cleans_up(project: Project) -> None:
-    project.build("select id as k from range(10)", **TABLE, num_files=2)
-    project.model("m", "select id as k from range(20)", **TABLE, num_files=4)
-    with statements() as sent:
-        project.dbt("run")
-    for number in range(len(sent)):
-        rows = 10 if number % 2 else 30
-        before = project.rows("select count(*) from {schema}.m")[0][0]
-        project.model("m", f"select id as k from range({rows})", **TABLE, num_files=4)
-        with statements(crash_before=number):
-            _, failure = project.attempt("run")
-        assert "the process crashed here" in failure
-        name = "m" if "m" in project.tables() else "m__dbt_backup"
-        assert project.rows(f"select count(*) from {project.table(name)}")[0][0] in (before, rows), sent[number]
-        project.dbt("run")
-        assert project.rows("select count(*) from {schema}.m")[0][0] == rows, sent[number]
-        assert project.tables() == {"m"}, sent[number]
 
 
 def test_docs_grants_contracts_and_locations_work_as_for_other_tables(project: Project, tmp_path: Any) -> None:

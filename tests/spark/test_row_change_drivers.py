@@ -59,6 +59,10 @@ class Killed:
                 )
 
 
+def driver(*arguments: object) -> list[str]:
+    return [sys.executable, statement_loop.__file__, *map(str, arguments)]
+
+
 def output(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
 
@@ -72,18 +76,6 @@ def test_killed_statement_leaves_the_table_as_before_or_as_after(tmp_path: Path,
     settings.write_text(json.dumps(subprocesses.settings | quiet))
     folders_of_new_files = [tmp_path / "warehouse" / "t" / name for name in ("_replaced", "_overwriting")]
 
-    def command(most: int) -> list[str]:
-        return [
-            sys.executable,
-            statement_loop.__file__,
-            str(settings),
-            "loop",
-            layout,
-            str(SEED),
-            str(killed.number),
-            str(most),
-        ]
-
     for kill in range(KILLS):
         seen: set[str] = set()
 
@@ -96,10 +88,12 @@ def test_killed_statement_leaves_the_table_as_before_or_as_after(tmp_path: Path,
             return not replaces or any(path.name not in seen for path in folders)
 
         delay = chosen.uniform(0, 0.6 if kill % 2 else 6)
-        assert subprocesses.kill(command(0), has_begun, delay), log.read_text()[-3000:]
+        command = driver(settings, "loop", layout, SEED, killed.number, 0)
+        assert subprocesses.kill(command, has_begun, delay), log.read_text()[-3000:]
         killed.read(output(log))
         print(f"\nkill {kill + 1} of seed {SEED}: {dict(killed.outcomes)} {dict(killed.statements)}", flush=True)
-    done = subprocess.run(command(2), capture_output=True, text=True, check=False, timeout=300)
+    command = driver(settings, "loop", layout, SEED, killed.number, 2)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     log.write_text(done.stdout)
     killed.read(output(log))
@@ -119,21 +113,12 @@ def test_two_drivers_lose_no_change(tmp_path: Path, layout: str) -> None:
         (tmp_path / str(number)).mkdir()
         settings = tmp_path / str(number) / "settings.json"
         settings.write_text(json.dumps(SparkSubprocess(settings.parent, "default").settings))
-        command = [
-            sys.executable,
-            statement_loop.__file__,
-            str(settings),
-            "share",
-            layout,
-            str(tmp_path / "t"),
-            str(number),
-            "8",
-        ]
+        command = driver(settings, "share", layout, tmp_path / "t", number, 8)
         with log.open("w") as out:
             drivers.append(subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, text=True))
         while not output(log) and drivers[-1].poll() is None:
             time.sleep(0.1)
-    assert [driver.wait(300) for driver in drivers] == [0, 0], [log.read_text()[-2000:] for log in logs]
+    assert [process.wait(300) for process in drivers] == [0, 0], [log.read_text()[-2000:] for log in logs]
     lines = [output(log) for log in logs]
     updates, failures = ([sum(line.get(key) == "update" for line in of) for of in lines] for key in ("ends", "fails"))
     print(f"\nupdates: {updates}; failed: {failures}", flush=True)

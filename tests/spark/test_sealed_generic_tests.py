@@ -11,7 +11,7 @@ from bucketed_tables import no_extension, settled
 from dbt.artifacts.schemas.results import NodeResult
 from test_generic_tests import FILE_TESTS, Tables, of_table, rows_of
 
-from conftest import Project
+from conftest import Project, parameters
 
 pytestmark = pytest.mark.usefixtures("extension")
 
@@ -53,13 +53,15 @@ class Shop(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def shop(new_project: Callable[..., Project]) -> Shop:
+def shop(new_project: Callable[..., Project], request: pytest.FixtureRequest) -> Shop:
+    """Create the tables that the tests of this run use, and run the generic tests."""
     project = new_project()
+    chosen = parameters(request, "name") | MADE.keys() - {"whole", "whole_unsealed"}
     tables, database = Tables(project), bucketed_tables.Tables(project.spark, project.schema)
     on = {"spark.bucketing.enabled": "true", "hive.exec.dynamic.partition.mode": "nonstrict"}
     with settled(project.spark, on):
-        for name, (statements, _) in MADE.items():
-            for statement in statements:
+        for name in MADE.keys() & chosen:
+            for statement in MADE[name][0]:
                 database.sql(statement.format(t=name))
             skew = [{"test": "bucket_skew_below", "arguments": {"ratio": 3}}] if name == "mixed" else []
             tables.tests(name, *TESTS, *skew)

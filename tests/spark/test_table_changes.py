@@ -169,7 +169,7 @@ def test_failed_merge_changes_nothing(project: Project, partition_by: list[str],
     assert project.detail("m", "Num Buckets") == "4"
 
 
-@pytest.mark.parametrize("strategy", all_long_but("merge", ("merge", "append", "insert_overwrite")))
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.long
 def test_one_run_can_change_rows_and_layout(project: Project, strategy: str) -> None:
     config = BASE | {"incremental_strategy": strategy, "partition_by": ["p"], "unique_key": "k"}

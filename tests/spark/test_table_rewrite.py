@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 from bucketed_tables import put
+from click.testing import Result
+from commands import command
 from partition_specs import metastore
 from spec_evolution import DB, HARD, SpecEvolution, evolving_tables, literal, sealed  # noqa: F401
+
+from conftest import Project
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
@@ -164,3 +169,55 @@ def test_rewritten_files_use_the_tables_compression(tables: SpecEvolution) -> No
     tables.alter("gzip", 8)
     tables.said("rewrite", "gzip")
     assert all("gz" in path.name for path in tables.files("gzip"))
+
+
+# Tests that `check` names the partitions to rewrite.
+
+
+def create_mixed(tables: SpecEvolution, specs: dict[str, int]) -> None:
+    """Create the table `mixed` with these specs, and a table to join."""
+    tables.new("other")
+    tables.sql("insert into other select cast(id as int), id, 'x' from range(40)")
+    tables.evolved("mixed", specs)
+
+
+def check(project: Project, *arguments: str) -> Result:
+    file = project.folder / "query.sql"
+    file.write_text(f"select a.k, a.v, b.v as w from {DB}.mixed a join {DB}.other b on a.k = b.k")
+    return command(project, "check", str(file), *arguments)
+
+
+MIXED = {"2024-01": 3, "2024-02": 4, "2024-03": 3, "2024-04": 8}
+COMMAND = f"""spark-bucketing table rewrite {DB}.mixed --where "ds in ('2024-01', '2024-03')\""""
+
+
+def test_finding_names_incompatible_partitions_and_the_smallest_rewrite(
+    tables: SpecEvolution, project: Project
+) -> None:
+    create_mixed(tables, MIXED)
+    result = check(project)
+    found = [line.strip() for line in result.output.splitlines()]
+    assert result.exit_code == 1
+    assert found[2:4] == [
+        f"Spark uses an ordinary scan for {DB}.mixed: its bucket specs differ: 3 buckets in ds=2024-01 and 1 more, "
+        "4 buckets in ds=2024-02, 8 buckets in ds=2024-04.",
+        f"fix (then sort-free): Run `{COMMAND}` to rewrite 2 partitions (ds=2024-01, ds=2024-03) with 8 buckets by (k), "
+        "sorted by (k), hash hive. [whole query: 1 Exchange to 0, 1 Sort to 0]",
+    ]
+    (model,) = json.loads(check(project, "--format", "json").stdout)["models"]
+    (finding,) = [finding for operator in model["operators"] for finding in operator["findings"]]
+    (fix,) = finding["fixes"]
+    assert (finding["reason"], finding["tables"]) == ("mixed-bucket-specs", [f"{DB}.mixed"])
+    assert (fix["kind"], fix["where"]) == ("rewrite_files", "ds in ('2024-01', '2024-03')")
+
+
+@pytest.mark.long
+def test_finding_counts_the_other_partitions_without_buckets(tables: SpecEvolution, project: Project) -> None:
+    create_mixed(tables, {"a": 4, "b": 4, "c": 4})
+    for value in ("a", "b"):
+        tables.sql(f"alter table mixed partition (ds = '{value}') not clustered")
+    tables.alter("mixed", 8)
+    output = check(project).output
+    message = f"an ordinary scan for {DB}.mixed: partition ds=a and 1 more: its files are not sealed (not-sealed).\n"
+    assert message in output
+    assert """--where "ds in ('a', 'b')"` to rewrite 2 partitions (ds=a, ds=b) with 8 buckets""" in output

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 from commands import command
 from pyspark.sql import SparkSession
-from test_organized_ranges import ORGANIZED, ROWS, data_files
+from test_organized_ranges import ROWS, data_files
+from test_organized_table import TABLE
 
 from conftest import Project
 from spark_bucketing.session import setting
+
+ORGANIZED = {**TABLE, "range_by": "o", "rows_per_file": 150}
 
 
 def shown(project: Project) -> list[dict[str, Any]]:
@@ -147,7 +150,7 @@ def test_one_scan_reads_all_parts_of_the_statistics(project: Project, extension:
 
 
 def test_commands_report_tables_without_statistics(project: Project) -> None:
-    project.build("select 1 as k", materialized="table")
+    project.spark.sql(f"create table {project.table('m')} using parquet as select 1 as k")
     result = command(project, "table", "stats", project.table("m"))
     assert result.exit_code == 2 and "`range_by` or `implicit_partition_by`" in result.output
     result = command(project, "table", "stats", "nope.nope")
