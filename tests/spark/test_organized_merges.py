@@ -415,6 +415,7 @@ def test_files_with_names_from_other_writers_are_found(project: Project, extensi
     start(project, [(i, i, 0, "x", "a") for i in range(400)])
     for number, path in enumerate(sorted((project.location("m")).glob("part-*"))[:5]):
         path.rename(path.with_name(f"part %20{number}+é'.parquet"))
+    project.spark.sql(f"refresh table {project.table('m')}")
     merge(project, [(i, i, 0, "y", "a", "U" if i % 2 else "D") for i in range(0, 100)], CHECKED)
     assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (350, 50)
 
