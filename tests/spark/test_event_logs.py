@@ -77,7 +77,7 @@ def test_commands_use_the_logs_of_dbt_runs_and_other_queries(
     clicks: Project, spark: SparkSession, tmp_path: Path
 ) -> None:
     # Buckets pay for themselves if several models read them.
-    for number in range(2):
+    for number in range(4):
         clicks.model(f"more{number}", JOIN + f" where a.url > '{number}'", materialized="table", file_format="parquet")
     logs = tmp_path / "logs"
     with event_log(spark, logs, rolling_enabled="true", compress="true", compression_codec="zstd"):

@@ -343,7 +343,7 @@ def test_misplaced_rows_are_counted_by_file(good: Project, results: dict[str, No
 @pytest.mark.parametrize("file_format", all_long_but("parquet", ["parquet", "orc"]))
 def test_sort_order_is_checked_across_splits_of_a_file(good: Project, file_format: str) -> None:
     tables = Tables(good)
-    with setting(good.spark, "spark.sql.files.maxPartitionBytes", "300000"):
+    with setting(good.spark, "spark.sql.files.maxPartitionBytes", "120000"):
         for name, late in (("in_order", "false"), ("two_late", "k in (12000, 25000)")):
             written, claimed = f"written_{name}_{file_format}", f"{name}_{file_format}"
             for table, sorted_by in ((written, "place"), (claimed, "k")):
