@@ -81,7 +81,7 @@ def time_rewrites(spark: SparkSession, repetitions: int) -> Table:
             _create_rewritten(spark)
             with closing(SessionStatements(spark)) as statements:
                 warehouse = Warehouse(statements.rows)
-                table = read_table(warehouse, "default.rewritten")
+                table = read_table(warehouse, f"{spark.catalog.currentDatabase()}.rewritten")
                 todo = plan_rewrite(table, table.partitions[:number]).todo
                 begin = time.perf_counter()
                 rewrite_batch(warehouse, table, todo, lambda _: None)

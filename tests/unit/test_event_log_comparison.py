@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from itertools import combinations
 from pathlib import Path
 from random import Random
 from time import process_time
+from unittest import mock
 
 import pytest
 import zstandard
@@ -17,7 +19,7 @@ from hypothesis import strategies as st
 from report_pages import written
 
 from conftest import REPOSITORY
-from spark_bucketing.cli import main
+from spark_bucketing.cli import main, options
 from spark_bucketing.event_log import comparison
 from spark_bucketing.event_log.comparison import Difference, compare, rank_test
 from spark_bucketing.event_log.measured import AD_HOC, Measured, Run
@@ -199,6 +201,13 @@ def test_report_command_writes_every_format(tmp_path: Path) -> None:
     assert [model["shuffle_bytes"]["verdict"] for model in data["models"]] == ["no difference"] * 3
     page = (tmp_path / "html").read_text()
     assert "<svg" in page and "http" not in page
+
+
+def test_report_to_a_closed_pipe_ends_without_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = mock.Mock(write=mock.Mock(side_effect=BrokenPipeError(errno.EPIPE, "Broken pipe")))
+    monkeypatch.setattr(options, "standard_output", lambda _: closed)
+    done = CliRunner().invoke(main, ["report", "--before", str(CASE), "--after", str(CASE), "--format", "html"])
+    assert (done.exit_code, done.output) == (1, "")
 
 
 def test_long_names_and_verdicts_stay_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from spark_bucketing.advise.subjects import MIB, AdviseRequest
 from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
-from spark_bucketing.errors import COULD_NOT_RUN, ProjectError
+from spark_bucketing.errors import COULD_NOT_RUN
 from spark_bucketing.report.advise import write_html, write_json, write_text
 
 _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
@@ -102,18 +102,7 @@ def advise(
     )
     with progress_line() as line:
         advice = advise_project(AdviseRequest(check, apply=not diff, **asked), line.show)
-    try:
-        if output:
-            with output.open("w", encoding="utf-8", errors="replace") as file:
-                _WRITERS[form](advice, file)
-        else:
-            _WRITERS[form](advice, options.standard_output(form))
-    except OSError as error:
-        raise ProjectError(
-            f"The report cannot be written to `{output}`.",
-            found=error.strerror,
-            expected="a path that this user can write",
-            instead="choose another path with `--output`",
-        ) from error
+    with options.report_file(output, form) as file:
+        _WRITERS[form](advice, file)
     if any(one.error for one in advice.proof):
         ctx.exit(COULD_NOT_RUN)

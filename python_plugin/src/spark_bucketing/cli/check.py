@@ -14,7 +14,6 @@ from spark_bucketing.check.acceptance import write_baseline
 from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.check.outcome import FailOn, exit_code
 from spark_bucketing.check.project_check import check_project
-from spark_bucketing.check.results import Report
 from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.errors import CLEAN, ProjectError
@@ -192,10 +191,8 @@ def check(
         except KeyboardInterrupt as interrupt:
             raise ProjectError("Interrupted before any model was checked.") from interrupt
     for form, place in places:
-        if place:
-            _write(report, form, place, fail_on, verbose)
-        else:
-            write_report(report, form, options.standard_output(form), fail_on, verbose)
+        with options.report_file(place, form) as file:
+            write_report(report, form, file, fail_on, verbose, plain=bool(place))
     if new_baseline:
         number = write_baseline(report, new_baseline, part=bool(request.files or request.selection))
         click.echo(f"{new_baseline} accepts {number:,} findings.", err=True)
@@ -213,16 +210,3 @@ def _check_writable(path: Path) -> None:
             expected="a path that this user can write",
             instead="choose another path",
         )
-
-
-def _write(report: Report, form: str, output: Path, fail_on: FailOn, verbose: bool) -> None:
-    try:
-        with output.open("w", encoding="utf-8", errors="replace") as file:
-            write_report(report, form, file, fail_on, verbose, plain=True)
-    except OSError as error:
-        raise ProjectError(
-            f"The report cannot be written to `{output}`.",
-            found=error.strerror,
-            expected="a path that this user can write",
-            instead="choose another path",
-        ) from error

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial, wraps
 from io import TextIOWrapper
 from pathlib import Path
@@ -13,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from spark_bucketing.config.schema import KEYS
+from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.log_files import find_logs, is_remote
 from spark_bucketing.project.profile import Place
 from spark_bucketing.units import parse_size
@@ -46,6 +48,28 @@ def standard_output(form: str) -> TextIO:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding=None if form == "text" else "utf-8", errors="replace")
     return sys.stdout
+
+
+@contextmanager
+def report_file(output: Path | None, form: str) -> Iterator[TextIO]:
+    """Open the file of a report, or standard output.
+
+    Raises:
+        ProjectError: the file cannot be written.
+    """
+    if output is None:
+        yield standard_output(form)
+        return
+    try:
+        with output.open("w", encoding="utf-8", errors="replace") as file:
+            yield file
+    except OSError as error:
+        raise ProjectError(
+            f"The report cannot be written to `{output}`.",
+            found=error.strerror,
+            expected="a path that this user can write",
+            instead="choose another path",
+        ) from error
 
 
 class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]

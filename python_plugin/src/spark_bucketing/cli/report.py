@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from spark_bucketing.cli.options import OUTPUT, event_logs, format_of, standard_output
+from spark_bucketing.cli.options import OUTPUT, event_logs, format_of, report_file
 from spark_bucketing.cli.progress import progress_line
-from spark_bucketing.errors import EventLogError, ProjectError
+from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.comparison import compare
 from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.event_log.reader import read_measured
@@ -39,14 +39,8 @@ def report(before: tuple[str, ...], after: tuple[str, ...], target: str | None, 
         measured = [_of_target(read_measured(paths, line.show, target), target) for paths in (before, after)]
         _check_same_target(*measured)
         comparison = compare(*measured)
-    try:
-        if output:
-            with output.open("w", encoding="utf-8", errors="replace") as file:
-                _WRITERS[form](comparison, file)
-        else:
-            _WRITERS[form](comparison, standard_output(form))
-    except OSError as error:
-        raise ProjectError(f"Cannot write the report to `{output}`: {error.strerror}.") from error
+    with report_file(output, form) as file:
+        _WRITERS[form](comparison, file)
 
 
 def _of_target(measured: Measured, target: str | None) -> Measured:
