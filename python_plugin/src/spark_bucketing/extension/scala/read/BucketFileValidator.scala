@@ -35,9 +35,9 @@ class BucketFileValidator(relation: HadoopFsRelation, table: String, specs: Seq[
     val open = BucketScan.reader(relation, table, new StructType, schema, Nil, relation.fileFormat.supportBatch(session, schema))
     val (wanted, read) = (specs, schema)
     // Small files share a task.
-    val tasks = FilePartition.getFilePartitions(session, files.map(partitioned), session.sessionState.conf.filesMaxPartitionBytes)
+    val tasks = FilePartition.getFilePartitions(session, files.map(partitioned), session.sessionState.conf.filesMaxPartitionBytes).map(_.files.toList)
     session.sparkContext.setJobDescription(s"Validate the buckets of ${files.length} files of table $table")
-    try session.sparkContext.parallelize(tasks, tasks.length).flatMap(_.files).map { file =>
+    try session.sparkContext.parallelize(tasks, tasks.length).flatMap(identity).map { file =>
       BucketFileValidator.validate(BucketFiles.nameOf(file), BucketScan.rows(open(file)), wanted, read)
     }.collect().toSeq finally session.sparkContext.setJobDescription(null)
   }
