@@ -107,7 +107,7 @@ def test_readers_and_the_next_run_survive_a_crash_during_replacement(
     assert table.read() == merged(before, UPSERTS, DELETED)
     assert not list(table.location.glob("ds=b*/part-*")), "the run must drop a partition without rows"
     assert [row.partition for row in project.rows("show partitions {schema}.m")] == ["ds=a", "ds=c"]
-    assert project.tables() == {"m", "staged", "delta"}
+    assert project.tables() == {"m", "delta"}
     assert len(list((table.location / "_replaced").iterdir())) == 1
     (known,) = project.rows(f"select count(*), count(rows) from file_statistics('{project.table('m')}')")
     assert known == (len(data_files(project, "m")),) * 2
