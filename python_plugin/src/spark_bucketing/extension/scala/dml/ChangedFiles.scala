@@ -6,6 +6,7 @@ import scala.collection.mutable
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.bucketing.compat.Tasks
 import org.apache.spark.sql.bucketing.write._
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.expressions._
@@ -85,11 +86,11 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
   /** Reads files again. Returns the row counts and hashes of each file. */
   protected def sums(files: Seq[TableFile], stored: Stored): Map[Int, FileSums] = {
     val isKept = changed.isUpdate.indices.map(_ == 0)
-    val counted = stored.rows(changed.hashed(files)).mapPartitions { rows =>
+    val counted = Tasks.run(stored.rows(changed.hashed(files))) { (_, rows) =>
       val sums = mutable.HashMap.empty[Int, FileSum]
       rows.foreach(row => sums.getOrElseUpdate(row.getInt(0), new FileSum).add(row.getLong(2), isKept(row.getInt(1))))
-      Iterator(sums.map { case (file, sum) => file -> sum.value })
-    }.collect().toSeq.flatten.groupBy(_._1).map { case (file, of) => file -> of.map(_._2).reduce(_ + _) }
+      sums.toSeq.map { case (file, sum) => file -> sum.value }
+    }.flatten.groupBy(_._1).map { case (file, of) => file -> of.map(_._2).reduce(_ + _) }
     counted.withDefaultValue(FileSums.Zero)
   }
 

@@ -6,7 +6,7 @@ import java.util.BitSet
 import scala.collection.mutable
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.compat.{Compat, Tasks}
 import org.apache.spark.sql.bucketing.ddl.MergeChecks
 import org.apache.spark.sql.bucketing.read.FixedFiles
 import org.apache.spark.sql.bucketing.write.{GroupKey, Stored}
@@ -65,13 +65,16 @@ class TouchedFiles(statement: ChangeRows, snapshot: TableSnapshot, stored: Store
     val (places, isUpdate, sampleStep) = (snapshot.places, rows.isUpdate, snapshot.sampleStep)
     // The columns of the place follow the row's file, its action and the number of its source rows.
     val columns = plan.output.map(_.dataType).zipWithIndex.drop(3)
-    stored.rows(plan).aggregate(new Changes(isUpdate))((changes, row) => {
-      if (changes.change(row.getInt(0), row.getInt(1), row.getLong(2))) {
-        val values = columns.map { case (dataType, i) => row.get(i, dataType) }
-        changes.addTo(places.cellOf(values), values.lastOption.orNull, sampleStep)
+    Tasks.run(stored.rows(plan)) { (_, rows) =>
+      val changes = new Changes(isUpdate)
+      rows.foreach { row =>
+        if (changes.change(row.getInt(0), row.getInt(1), row.getLong(2))) {
+          val values = columns.map { case (dataType, i) => row.get(i, dataType) }
+          changes.addTo(places.cellOf(values), values.lastOption.orNull, sampleStep)
+        }
       }
       changes
-    }, _ add _)
+    }.foldLeft(new Changes(isUpdate))(_ add _)
   }
 
   /** The files that neither the conditions on the target nor the keys of the source rule out. */
@@ -90,11 +93,15 @@ class TouchedFiles(statement: ChangeRows, snapshot: TableSnapshot, stored: Store
       val output = source.get.plan.output
       val keys = (groups ++ range).map(BindReferences.bindReference(_, AttributeSeq(output)))
       val number = groups.size
-      val found = stored.rows(source.get.plan).aggregate(new BitSet)((some, row) => {
-        val values = keys.map(_.eval(row))
-        if (!values.contains(null)) lookup.add(GroupKey.of(values.take(number)), values.drop(number).headOption.orNull, some)
+      val found = new BitSet
+      Tasks.run(stored.rows(source.get.plan)) { (_, rows) =>
+        val some = new BitSet
+        rows.foreach { row =>
+          val values = keys.map(_.eval(row))
+          if (!values.contains(null)) lookup.add(GroupKey.of(values.take(number)), values.drop(number).headOption.orNull, some)
+        }
         some
-      }, (all, some) => { all.or(some); all })
+      }.foreach(found.or)
       lookup.always.foreach(found.set(_))
       files.filter(file => found.get(file.id))
     }

@@ -4,6 +4,7 @@ package read
 import org.apache.hadoop.fs.FileStatus
 
 import org.apache.spark.paths.SparkPath
+import org.apache.spark.sql.bucketing.compat.Tasks
 import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -37,9 +38,9 @@ class BucketFileValidator(relation: HadoopFsRelation, table: String, specs: Seq[
     // Small files share a task.
     val tasks = FilePartition.getFilePartitions(session, files.map(partitioned), session.sessionState.conf.filesMaxPartitionBytes).map(_.files.toList)
     session.sparkContext.setJobDescription(s"Validate the buckets of ${files.length} files of table $table")
-    try session.sparkContext.parallelize(tasks, tasks.length).flatMap(identity).map { file =>
-      BucketFileValidator.validate(BucketFiles.nameOf(file), BucketScan.rows(open(file)), wanted, read)
-    }.collect().toSeq finally session.sparkContext.setJobDescription(null)
+    try Tasks.run(session.sparkContext.range(0, tasks.length, 1, tasks.length)) { (task, _) =>
+      tasks(task.partitionId()).map(file => BucketFileValidator.validate(BucketFiles.nameOf(file), BucketScan.rows(open(file)), wanted, read))
+    }.flatten finally session.sparkContext.setJobDescription(null)
   }
 
   private def partitioned(file: FileStatus): PartitionedFile =

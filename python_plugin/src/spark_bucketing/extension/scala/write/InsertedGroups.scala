@@ -7,7 +7,7 @@ import scala.util.Try
 import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.compat.{Compat, Tasks}
 import org.apache.spark.sql.bucketing.metadata.FileStatistics
 import org.apache.spark.sql.bucketing.read.{CurrentFiles, FileStatisticsColumns}
 import org.apache.spark.sql.catalyst.InternalRow
@@ -65,14 +65,14 @@ object InsertedGroups {
   }
 
   /** Returns the number of rows of each group. */
-  def count(places: RDD[Seq[Any]], hasRange: Boolean, depth: Int): Map[InsertedGroup, Long] = places.mapPartitions { rows =>
+  def count(places: RDD[Seq[Any]], hasRange: Boolean, depth: Int): Map[InsertedGroup, Long] = Tasks.run(places) { (_, rows) =>
     val counts = mutable.HashMap.empty[InsertedGroup, Long]
     rows.foreach { values =>
       val group = copied(of(values, hasRange, depth))
       counts(group) = counts.getOrElse(group, 0L) + 1
     }
-    counts.iterator
-  }.collect().toSeq.groupBy(_._1).map { case (group, counts) => group -> counts.map(_._2).sum }
+    counts.toSeq
+  }.flatten.groupBy(_._1).map { case (group, counts) => group -> counts.map(_._2).sum }
 
   /**
    * Returns the slots of all groups. With a range column, the slots of a group have disjoint ranges, with quantiles of a sample as boundaries.
@@ -98,16 +98,16 @@ object InsertedGroups {
   }
 
   /** Returns every n-th value of each group. The first one depends on the task, because a task may have fewer rows. */
-  private def sample(places: RDD[Seq[Any]], steps: Map[InsertedGroup, Long], depth: Int): Map[InsertedGroup, Seq[Any]] = places.mapPartitionsWithIndex { (task, rows) =>
+  private def sample(places: RDD[Seq[Any]], steps: Map[InsertedGroup, Long], depth: Int): Map[InsertedGroup, Seq[Any]] = Tasks.run(places) { (task, rows) =>
     val sampled = mutable.HashMap.empty[InsertedGroup, Sample]
     rows.foreach { values =>
       val group = of(values, hasRange = true, depth)
       steps.get(group).foreach { step =>
-        sampled.getOrElseUpdate(copied(group), new Sample(step, Math.floorMod(task * 0x9E3779B1L, step))).add(values.last)
+        sampled.getOrElseUpdate(copied(group), new Sample(step, Math.floorMod(task.partitionId() * 0x9E3779B1L, step))).add(values.last)
       }
     }
-    sampled.iterator.map { case (group, sample) => group -> sample.values.toSeq }
-  }.collect().toSeq.groupBy(_._1).map { case (group, found) => group -> found.flatMap(_._2) }
+    sampled.toSeq.map { case (group, sample) => group -> sample.values.toSeq }
+  }.flatten.groupBy(_._1).map { case (group, found) => group -> found.flatMap(_._2) }
 
   // The values of a row are valid only until the next row.
   private def copied(group: InsertedGroup): InsertedGroup = group.copy(values = GroupKey.copied(group.values))

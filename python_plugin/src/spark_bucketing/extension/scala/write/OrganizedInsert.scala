@@ -5,10 +5,9 @@ import java.util.Locale
 
 import org.apache.hadoop.fs.{FileStatus, Path}
 
-import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.compat.{Compat, Tasks}
 import org.apache.spark.sql.bucketing.metadata.FileStatistics
 import org.apache.spark.sql.bucketing.read.FileStatisticsColumns
 import org.apache.spark.sql.catalyst.InternalRow
@@ -115,13 +114,13 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
       val plan = stored.rows(Project(data.map(rows.output), rows))
       val perTask = math.max(SampledRows / math.max(1, plan.getNumPartitions), 1)
       val sampler = opener
-      val (path, number) = session.sparkContext.runJob(plan.mapPartitions(_.take(perTask)).coalesce(1), (task: TaskContext, rows: Iterator[InternalRow]) => {
+      val (path, number) = Tasks.run(plan.mapPartitions(_.take(perTask)).coalesce(1)) { (task, rows) =>
         val path = new Path(folder, s"_sample-${task.taskAttemptId()}")
         (path, sampler.storing(path.toString) {
           val writer = sampler.open(path, sampler.context(task.partitionId(), task.attemptNumber()))
           try rows.map(writer.write).size finally writer.close()
         })
-      }).head
+      }.head
       path.getFileSystem(Compat.hadoopConf(session)).getFileStatus(path).getLen.toDouble / math.max(1, number)
     }
 }

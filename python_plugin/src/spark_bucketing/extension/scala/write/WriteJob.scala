@@ -3,9 +3,8 @@ package write
 
 import java.util.UUID
 
-import org.apache.spark.TaskContext
 import org.apache.spark.sql.{AnalysisException, SparkSession}
-import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.compat.{Compat, Tasks}
 import org.apache.spark.sql.bucketing.hash.OtherHashPartitioning
 import org.apache.spark.sql.bucketing.read.BucketTasks
 import org.apache.spark.sql.catalyst.InternalRow
@@ -39,7 +38,7 @@ class WriteJob(
     val sorts = (slot.toAttribute +: sortedBy.map(columns)).map(SortOrder(_, Ascending))
     val sorted = Sort(sorts, global = false, distribute.fold[LogicalPlan](bySlot)(_(project)))
     val writer = new NewFiles(opener, of, sorted.output.map(_.dataType).toArray, slots.toArray, folders.toArray, UUID.randomUUID.toString)
-    session.sparkContext.runJob(stored.rows(sorted), (task: TaskContext, rows: Iterator[InternalRow]) => writer.write(task, rows)).toSeq.flatten
+    Tasks.run(stored.rows(sorted))((task, rows) => writer.write(task, rows)).flatten
   }
 }
 
