@@ -37,7 +37,7 @@ MERGE = {"incremental_strategy": "merge"}
 
 CASES = [
     Case(BaseSimpleMaterializations),
-    Case(BaseIncremental, quick=True),
+    Case(BaseIncremental),
     Case(BaseTableMaterialization, quick=True),
     Case(BaseIncrementalUniqueKey, by="state", incremental=MERGE),
     Case(BaseIncrementalOnSchemaChange),

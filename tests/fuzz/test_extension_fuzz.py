@@ -17,7 +17,7 @@ from generator import EVOLVED, Generator, Query, Table
 from pyspark.sql import SparkSession
 
 SEED = int(os.environ.get("SEED", "1"))
-CASES = int(os.environ.get("CASES", "5"))
+CASES = int(os.environ.get("CASES", "3"))
 # Stock Spark runs each query once, and the extension runs it under several settings.
 SETTINGS_PER_QUERY = 4
 STOCK = {

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from spark_bucketing.session import setting
 
 SEED = int(os.environ.get("SEED", "1"))
-CASES = int(os.environ.get("CASES", "4"))
+CASES = int(os.environ.get("CASES", "3"))
 STEPS_PER_TABLE = 40
 REFUSED = re.compile(
     r"Cannot determine the current files of the table, because .*expected: .*instead:  restore ", re.DOTALL

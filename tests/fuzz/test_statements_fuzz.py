@@ -22,7 +22,7 @@ from statement_tables import BucketedTable, OrganizedTable, Table, fails
 from spark_bucketing.session import setting
 
 SEED = int(os.environ.get("SEED", "1"))
-CASES = int(os.environ.get("CASES", "3"))
+CASES = int(os.environ.get("CASES", "2"))
 STATEMENTS_PER_TABLE = 12
 
 

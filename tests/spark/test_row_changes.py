@@ -187,6 +187,7 @@ KEYS = "select /*+ merge_checks('keys') */ * from twice"
     ],
 )
 @pytest.mark.usefixtures("table")
+@pytest.mark.some(5)
 def test_hint_of_the_source_is_applied_or_an_error(spark: SparkSession, source: str, checked: bool) -> None:
     spark.sql("create or replace temporary view twice as select 3L as id union all select 3L")
     before = rows(spark)

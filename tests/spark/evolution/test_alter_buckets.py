@@ -252,7 +252,7 @@ def refused_tables(tables: Tables) -> None:
 
 @pytest.mark.usefixtures("refused_tables")
 @pytest.mark.parametrize(("statement", "message"), REFUSED, ids=[statement for statement, _ in REFUSED])
-@pytest.mark.some(30)
+@pytest.mark.some(18)
 def test_invalid_statements_are_refused(tables: Tables, statement: str, message: str) -> None:
     refused(tables, statement, message)
     assert places(tables, "t").descriptor == (4, ["k"], ["k"])

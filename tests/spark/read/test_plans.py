@@ -140,7 +140,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("query", "exchanges", "sorts", "bucketed"), CASES, ids=[case[0] for case in CASES])
-@pytest.mark.some(20)
+@pytest.mark.some(12)
 def test_plan_has_the_expected_shape_and_rows(
     tables: Tables, query: str, exchanges: int, sorts: int, bucketed: int
 ) -> None:

@@ -76,7 +76,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("query", "expected"), CASES, ids=[case[0] for case in CASES])
-@pytest.mark.some(7)
+@pytest.mark.some(5)
 def test_sorted_groups_need_no_hash_table(tables: Tables, query: str, expected: tuple[int, int, int]) -> None:
     plan = tables.read(query)
     assert count_operators(plan) == expected or not BY_ORDER, plan

@@ -153,7 +153,7 @@ def contents(tables: Tables, name: str, of: str) -> tuple[object, object]:
 
 
 @pytest.mark.parametrize(("of", "case"), CASES)
-@pytest.mark.some(6)
+@pytest.mark.some(4)
 def test_rows_are_those_of_sparks_own_overwrite(tables: Tables, tmp_path: Path, of: str, case: str) -> None:
     for name, value in (("atomic", "true"), ("stock", "false")):
         with tables.settings({ATOMIC: value}):
