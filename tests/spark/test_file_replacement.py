@@ -84,8 +84,9 @@ def crash(table: OrganizedTable, state: str) -> list[Row]:
         for name in list(staged.coming)[::2]:
             (table.location / name).unlink()
     elif state not in ("started", "half-moved"):
-        for part in (table.staged / "_file_statistics").iterdir():
-            part.rename(table.location / "_file_statistics" / part.name)
+        # Stock Spark reads the new files even if the replacement is not committed.
+        with setting(table.spark, "spark.bucketing.enabled", "false"):
+            table.write_file_statistics(set(staged.coming))
     return merged(before, UPSERTS, DELETED) if table.is_committed() else before
 
 
