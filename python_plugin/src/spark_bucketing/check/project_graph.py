@@ -87,7 +87,7 @@ def _names(tables: Iterable[str]) -> Iterator[str]:
 
 
 def _tables_behind(manifest: Manifest, relation: Callable[[Node], str | None]) -> Mapping[str, frozenset[str]]:
-    """Return the tables that stand for each node in plans: its own, or those that a view or ephemeral model reads."""
+    """Return the tables that a plan shows for each node: its table, or the tables below a view or ephemeral model."""
     tables: dict[str, frozenset[str]] = {}
     for unique_id in manifest.order:
         node = manifest.nodes[unique_id]

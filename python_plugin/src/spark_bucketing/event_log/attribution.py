@@ -26,7 +26,7 @@ _WRITERS = re.compile(r"Insert|AsSelect|AppendData|Overwrite|ReplaceData|WriteDe
 _TARGET = re.compile(r"(?:`[^`]+`\.)?`([^`]+)`\.`([^`]+)`|\[Database: ([^,\]]+), TableName: ([^\]]+)\]")
 _INTERMEDIATE = re.compile(r"__dbt_(backup|staged|tmp|input|plan|trash)$")
 _BUCKETED_WRITE = " buckets, bucket columns: ["
-# Nodes that do not build a table of their own.
+# Nodes that build no table.
 NO_MODELS = ("test.", "unit_test.", "operation.")
 
 

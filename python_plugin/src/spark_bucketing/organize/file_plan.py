@@ -126,14 +126,7 @@ def plan_model(
     config = file_config(node.config, counts, name)
     folders = tuple(config["partition_by"])
     partition_by = (*folders, *config["implicit_partition_by"])
-    count = next((FileCount(setting, config[setting]) for setting in FILE_COUNTS if config[setting]), None)
-    if count is None:
-        raise ProjectError(
-            f"Model `{name}` has an invalid `range_boundaries_from`.",
-            found=config["range_boundaries_from"],
-            expected="a setting for the number of files, which depends here on the ranges of that table",
-            instead="a command option such as --target-file-size 256MiB, or build the model",
-        )
+    count = _file_count(config, name)
     on_progress(f"counting the rows of {name}")
     rows = _rows_of_partitions(warehouse, node, config)
     measured = _measured(warehouse, node)
@@ -200,6 +193,18 @@ def _wanted(count: FileCount, rows: int, per_file: int | None, total: int) -> in
         math.floor(Fraction(count.value * rows, max(total, 1)) + Fraction(1, 2))
         if count.setting == "num_files"
         else count.value
+    )
+
+
+def _file_count(config: Mapping[str, Any], model: str) -> FileCount:
+    for setting in FILE_COUNTS:
+        if config[setting]:
+            return FileCount(setting, config[setting])
+    raise ProjectError(
+        f"Model `{model}` has an invalid `range_boundaries_from`.",
+        found=config["range_boundaries_from"],
+        expected="a setting for the number of files, which depends here on the ranges of that table",
+        instead="a command option such as --target-file-size 256MiB, or build the model",
     )
 
 

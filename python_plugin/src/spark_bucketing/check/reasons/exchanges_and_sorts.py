@@ -144,7 +144,7 @@ class ExchangeOrSort:
         return tuple(key_text(key, text.rpartition(" AS ")[0] or text, self.side.entry) for key, text in pairs)
 
     def order_columns(self) -> tuple[str, ...] | None:
-        """Return the columns by which the operator requires sorted rows, or None if files cannot have this order."""
+        """Return the sort columns that the operator requires, or None if files cannot have this order."""
         orders = [_canonical_order(text) for text in self.op.order]
         if self.table is None or not all(order.endswith(_ASCENDING) for order in orders):
             return None
