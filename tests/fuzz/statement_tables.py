@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import unquote
 
 import pytest
@@ -295,21 +295,30 @@ PARTITIONS: list[tuple[str, ...]] = [(), (), ("ds",), ("s",), ("d",), ("c",), ("
 class BucketedTable(Table):
     """A table in the Hive layout, some of whose partitions are not sealed, or with another spec."""
 
+    # How the table states each bucket hash, and the function that returns the bucket of a row.
+    hashes: ClassVar = {
+        "hive": ("stored as {}", "hive_bucket({}, {})"),
+        "hive2": (f"stored as {{}} {VERSION_2}", "hive2_bucket({}, {})"),
+    }
+
     def create(self, file_format: str) -> None:
         chosen, types = self.random, self.generator.types
         self.tables = Tables(self.spark, self.spark.catalog.currentDatabase())
-        self.partitioned_by, self.version = chosen.choice(PARTITIONS), chosen.choice("12")
+        self.partitioned_by, (stored, self.bucket) = (
+            chosen.choice(PARTITIONS),
+            chosen.choice(list(self.hashes.values())),
+        )
         self.spec = self.random_spec()
         # Files that Hive's ORC reader would read are not sealed.
         self.is_sealable = file_format != "orc" or self.spark.conf.get("spark.sql.orc.impl") != "hive"
         spell = str.upper if chosen.random() < 0.3 else str
         columns = {name: spell(f"{name} ") + types[name] for name in types}
         by = ", ".join(columns.pop(name) for name in self.partitioned_by)
-        self.definition = (
-            f"create table t ({', '.join(columns.values())}) {f'partitioned by ({by})' if by else ''} {self.spec.ddl}"
-            f" stored as {file_format} {VERSION_2 if self.version == '2' else ''}"
-        )
-        self.spark.sql(self.definition)
+        partitioned = f"partitioned by ({by})" if by else ""
+        clauses = [partitioned, self.spec.ddl, stored.format(file_format)]
+        # The clause USING is the first one.
+        clauses.sort(key=lambda clause: not clause.startswith("using"))
+        self.spark.sql(f"create table t ({', '.join(columns.values())}) {' '.join(clauses)}")
         if by and chosen.random() < 0.3:
             values = ", ".join(f"{name} = {OUTSIDE[name]}" for name in self.partitioned_by)
             self.spark.sql(f"alter table t add partition ({values}) location '{self.folder / 'outside'}'")
@@ -404,9 +413,8 @@ class BucketedTable(Table):
 
     def check_rows(self, files: set[Path]) -> None:
         """Check that the rows of these files are in their buckets, and in order."""
-        function = "hive_bucket" if self.version == "1" else "hive2_bucket"
         found = self.tables.sql(
-            f"stock:select {self.path}, {function}({self.spec.buckets}, {', '.join(self.spec.columns)}),"
+            f"stock:select {self.path}, {self.bucket.format(self.spec.buckets, ', '.join(self.spec.columns))},"
             f" struct({', '.join(self.spec.sorts) or '1'}) from t"
         )
         rows: dict[Path, list[Row]] = {path: [] for path in files}
@@ -432,8 +440,18 @@ class BucketedTable(Table):
         self.reads[f"join of {'sealed' if is_sealed else 'other'} files, {exchanges} exchanges"] += 1
 
 
+class SparkLayoutTable(BucketedTable):
+    """A table in the Spark layout, all of whose files have the same bucket spec."""
+
+    hashes: ClassVar = {"spark": ("using {}", "pmod(hash({1}), {0})")}
+
+    def changes(self) -> list[str]:
+        return [*Table.changes(self), "insert_sealed", "insert_unsealed", "unseal"]
+
+
 def _bucket(file: str) -> int:
-    return int(file.split("_")[0]) if re.match(r"\d+_", file) else -1
+    found = re.match(r"(\d+)_", file) or re.match(r"part-.*_(\d+)[.]", file)
+    return int(found[1]) if found else -1
 
 
 def _properties(properties: dict[str, str]) -> str:

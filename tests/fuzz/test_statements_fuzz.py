@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from random_statements import RANGES, REJECTED, Generator
-from statement_tables import BucketedTable, OrganizedTable, Table, fails
+from statement_tables import BucketedTable, OrganizedTable, SparkLayoutTable, Table, fails
 
 from spark_bucketing.session import setting
 
@@ -61,7 +61,7 @@ def database(spark: SparkSession, name: str) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("extension")
-@pytest.mark.parametrize("layout", [OrganizedTable, BucketedTable])
+@pytest.mark.parametrize("layout", [OrganizedTable, BucketedTable, SparkLayoutTable])
 def test_random_statements_equal_joins(
     spark: SparkSession, functions: list[str], layout: type[Table], tmp_path: Path
 ) -> None:

@@ -184,6 +184,39 @@ def test_committed_statement_succeeds_even_if_old_files_stay(tables: Tables) -> 
     assert not old.exists() and tables.sql(count) == [(91, 1)]
 
 
+@pytest.mark.parametrize("table", ["parquet-ds", "orc-whole"], indirect=True)
+def test_statements_change_buckets_in_the_spark_layout(tables: Tables, table: str) -> None:
+    columns, rest = ("k bigint, v int", "partitioned by (ds string)") if table else ("k bigint, v int, ds string", "")
+    tables.make("t", columns, "k", 4, ROWS, rest=rest, stored="using parquet" if table else "using orc")
+    bucket = r"cast(regexp_extract(input_file_name(), '_([0-9]+)[.][^/]*$', 1) as int)"
+    placed = f"stock:select pmod(hash(k), 4) = {bucket}, count(*), sum(v) from t group by 1"
+    source = "select id as k, 100 as v, if(id < 100, concat('p', id % 3), 'new') as ds from range(88, 102)"
+    total = sum(number % 7 for number in range(90))
+    statements = [
+        ("update t set v = v + 100 where k in (1, 13) and ds = 'p1'", 2, 90, total + 200),
+        ("update t set k = 200 where k = 1", 1, 90, total + 200),
+        ("delete from t where ds = 'p0'", 30, 60, (two := total + 200 - sum(number % 7 for number in range(0, 90, 3)))),
+        (
+            f"merge into t using ({source}) as s on t.k = s.k and t.ds = s.ds when matched then update set * when not matched then insert *",
+            14, 72, two - 88 % 7 - 89 % 7 + 1400,
+        ),
+    ]  # fmt: skip
+    for statement, changed_rows, number, values in statements:
+        before = set(tables.files("t"))
+        assert tables.sql(statement)[0][0] == changed_rows
+        assert tables.sql(placed) == [(True, number, values)], statement
+        assert before & set(tables.files("t")) or not table, "a statement must keep the files of other partitions"
+        assert_sealed(tables)
+    if table:
+        with tables.settings({"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
+            overwritten = len(tables.sql("select k from t where ds = 'p1'"))
+            tables.sql("insert overwrite table t select k, v + 1, ds from t where ds = 'p1'")
+        assert_sealed(tables)
+        # The extension and stock Spark read the same rows.
+        for session in ("", "stock:"):
+            assert tables.sql(f"{session}select count(*), sum(v) from t") == [(number, values + overwritten)]
+
+
 @pytest.mark.parametrize("table", ["parquet-ds"], indirect=True)
 def test_dbt_appends_and_merges_in_place(project: Project, table: str) -> None:
     first, second = (
@@ -198,7 +231,7 @@ def test_dbt_appends_and_merges_in_place(project: Project, table: str) -> None:
     before = {strategy: set(data_files(project.location(strategy))) for strategy in ("append", "merge")}
     with statements() as sent:
         project.dbt("run")
-    assert not [text for text in sent if "__dbt_input" in text or "__dbt_staged" in text]
+    assert not [text for text in sent if "__dbt_input" in text]
     assert sum("merge into" in text for text in sent) == 2
     for strategy, files in before.items():
         new = set(data_files(project.location(strategy))) - files

@@ -58,7 +58,7 @@ object BucketingConf {
     .booleanConf.createWithDefault(true)
 
   val ATOMIC_OVERWRITE: ConfigEntry[Boolean] = conf("write.atomicOverwrite",
-    "When true, INSERT OVERWRITE into a bucketed table in the Hive layout or a table with file statistics replaces all " +
+    "When true, INSERT OVERWRITE into a bucketed table or a table with file statistics replaces all " +
       "files at once, so a scan with the extension sees either all old or all new rows. When false, Spark deletes and " +
       "replaces one partition after another, and writes no file statistics.")
     .booleanConf.createWithDefault(true)

@@ -182,13 +182,16 @@ object ResolveRowChanges extends Rule[LogicalPlan] {
   private def ofTable(table: LogicalPlan, condition: Option[Expression], action: MergeAction): LogicalPlan = DeferredFunction.deferred(ChangeRows(
     target(table), OneRowRelation(), condition.getOrElse(Literal.TrueLiteral), Seq(action), Nil, Nil, Set.empty, Counts.take(1)))
 
-  /** Returns the target with its own read options, so that Spark reads its files even if the table is cached. */
+  /**
+   * Returns the target with its own read options, so that Spark reads its files even if the table is cached. Without the bucket spec, Spark's own reader
+   * accepts files without a bucket.
+   */
   private def target(table: LogicalPlan): LogicalPlan = EliminateSubqueryAliases(table).transform {
     case relation: LogicalRelation =>
       val files = relation.relation.asInstanceOf[HadoopFsRelation]
       // A file that Spark skips without an error would lose its rows.
       val options = files.options ++ Seq("ignoreCorruptFiles" -> "false", "ignoreMissingFiles" -> "false")
-      relation.copy(relation = files.copy(options = options)(files.sparkSession))
+      relation.copy(relation = files.copy(bucketSpec = None, options = options)(files.sparkSession))
   }
 
   private def isSupported(target: LogicalPlan): Boolean = BucketingConf.enabled && (EliminateSubqueryAliases(target) match {
@@ -214,7 +217,7 @@ object ResolveRowChanges extends Rule[LogicalPlan] {
 
 /** Plans the statements. */
 case class PlanRowChanges(session: SparkSession) extends SparkStrategy {
-  private val Supported = "bucketed Parquet and ORC tables in the Hive layout and for tables with file statistics"
+  private val Supported = "bucketed Parquet and ORC tables and for tables with file statistics"
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case statement: ChangeRows =>

@@ -46,7 +46,7 @@ class ChangedBuckets(
       val partition = cell.group.take(depth)
       val kept = if (mixed(partition)) ofFiles(BucketPlaces.unknown(partition)) / spec.numBuckets else ofFiles.getOrElse(cell, 0.0)
       val added = touched.changes.added.get(cell).fold(0L)(_.rows) * snapshot.bytesPerRow
-      Slot(partition, kept + added, Long.MaxValue, Some(BucketPlaces.bucketOf(cell)))
+      Slot(partition, kept + added, Long.MaxValue, Some(BucketPlaces.bucketOf(cell) -> spec.hash))
     }
   }
 

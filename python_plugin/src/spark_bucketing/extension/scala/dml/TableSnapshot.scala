@@ -6,12 +6,14 @@ import org.apache.hadoop.fs.FileStatus
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.bucketing.read._
 import org.apache.spark.sql.bucketing.write.{FileSizes, GroupKey}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.execution.command.DDLUtils
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.types.StructType
 
@@ -153,14 +155,13 @@ object TableSnapshot {
   }
 
   private def bucketed(session: SparkSession, table: CatalogTable, statement: ChangeRows, partitionFilters: Seq[Expression], listed: Seq[(InternalRow, FileStatus)]): TableSnapshot = {
-    val hash = BucketValidation.statedHash(table, "change rows of")
+    val hash = if (DDLUtils.isHiveTable(table)) BucketValidation.statedHash(table, "change rows of") else BucketHash.Spark
     def refused(found: String, expected: String, instead: String) = ResolveRowChanges.refusal(table.identifier.quotedString, found, expected, instead)
     val buckets = table.bucketSpec.getOrElse(throw refused("a table without buckets", "a bucketed table", "run REFRESH TABLE, and then the statement again"))
     val spec = SealedSpec.of(buckets, hash, table.dataSchema).getOrElse(throw refused(s"the columns ${table.dataSchema.fieldNames.mkString(", ")}",
       s"exactly one of each bucket and sort column: ${(buckets.bucketColumnNames ++ buckets.sortColumnNames).mkString(", ")}", "change the buckets with ALTER TABLE ... CLUSTERED BY"))
-    BucketValidation.unlikeHive(table, hash, buckets.bucketColumnNames).filter(_ => !hash.isWrittenByStockSpark).foreach { key =>
-      throw refused(s"the bucket column ${key.name} of type ${key.dataType.sql}", s"a column of type ${hash.types}", "bucket the table by another column")
-    }
+    for (hive <- hash.asHiveHash if !hash.isWrittenByStockSpark; key <- BucketValidation.unlikeHive(table, hive, buckets.bucketColumnNames))
+      throw refused(s"the bucket column ${key.name} of type ${key.dataType.sql}", s"a column of type ${hive.types}", "bucket the table by another column")
     val isSealable = SealedSpec.ofFiles(buckets, hash, table.dataSchema).isDefined && SealedSpecs.otherColumns(statement.files).isEmpty
     val conf = Compat.hadoopConf(session)
     def folderOf(file: FileStatus) = BucketFiles.folderOf(file.getPath.getParent, conf)

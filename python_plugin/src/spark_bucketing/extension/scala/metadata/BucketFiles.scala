@@ -26,8 +26,8 @@ object BucketFiles {
   def bucketOf(name: String, hash: BucketHash): Option[Int] =
     if (hash.inHiveLayout) bucketOfHiveName(name).orElse(matched(TransactionName, name)) else matched(SparkName, name)
 
-  /** Returns the name of a file of a bucket in the Hive layout, without the extension. Spark's names have the same form. */
-  def hiveName(bucket: Int, part: String): String = f"$bucket%05d_0_${part}_$bucket%05d"
+  /** Returns the name of a file of a bucket, in the form of Spark's names, without the extension. */
+  def nameOf(bucket: Int, part: String, hash: BucketHash): String = (if (hash.inHiveLayout) f"$bucket%05d_0_" else "") + f"${part}_$bucket%05d"
 
   private def matched(pattern: Regex, name: String): Option[Int] = pattern.findFirstMatchIn(name).map(_.group(1).toInt)
 

@@ -12,7 +12,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.metadata.{FileStatistics, Replacement, TableFiles}
+import org.apache.spark.sql.bucketing.metadata.{FileStatistics, Replacement, SealedFormats, TableFiles}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.{And, AttributeReference, BoundReference, Expression, Literal, Predicate}
@@ -33,7 +33,8 @@ object CurrentReads {
   }
 
   /** Returns whether statements may replace files of a table while queries read them. */
-  def isChangeable(table: CatalogTable): Boolean = FileStatistics.isKept(table.properties) || DDLUtils.isHiveTable(table) && table.bucketSpec.isDefined
+  def isChangeable(table: CatalogTable): Boolean =
+    FileStatistics.isKept(table.properties) || table.bucketSpec.isDefined && (DDLUtils.isHiveTable(table) || SealedFormats.has(table))
 
   private def current(scan: FileSourceScanExec, table: CatalogTable): FileSourceScanExec = {
     val session = scan.relation.sparkSession

@@ -12,6 +12,7 @@ import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
 import org.apache.spark.{SparkThrowable, TaskContext}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.metadata.{BucketFiles, SealedSpec}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection}
@@ -61,9 +62,9 @@ object FileOpener {
  * @param partition the key of the partition
  * @param bytes the approximate size of the rows
  * @param limit the maximum number of rows of a file
- * @param bucket the bucket in the names of the files
+ * @param bucket the bucket in the names of the files, and its hash
  */
-case class Slot(partition: Seq[Any], bytes: Double, limit: Long, bucket: Option[Int])
+case class Slot(partition: Seq[Any], bytes: Double, limit: Long, bucket: Option[(Int, BucketHash)])
 
 /**
  * A file that a statement has written.
@@ -116,7 +117,7 @@ class NewFiles(opener: FileOpener, of: FileColumns, types: Array[DataType], slot
           close()
           val number = row.getInt(slot)
           val part = f"part-${task.partitionId()}%05d-$id-${task.taskAttemptId()}"
-          val name = slots(number).bucket.fold(part)(BucketFiles.hiveName(_, part))
+          val name = slots(number).bucket.fold(part) { case (bucket, hash) => BucketFiles.nameOf(bucket, part, hash) }
           val path = new Path(folders(number), f"$name.c${written.size}%03d${opener.extension(context)}")
           open = Some(new OpenFile(row, path.toString, opener.storing(path.toString)(opener.open(path, context))))
         }

@@ -75,7 +75,7 @@ object SealWriter extends Logging {
         val store = PartitionStore.of(session)
         val seals = digests.map { case (values, digest) => store.nameOf(table, values) -> digest.map(Seal(spec, _)) }
         store.change(table, store.find(table, digests.keys.toSeq).map { partition =>
-          PartitionChange(partition, seals(partition.name), Some(describe(partition, spec, seals(partition.name))))
+          change(partition, spec, seals(partition.name))
         })
     } catch {
       case error @ (NonFatal(_) | _: LinkageError) => logWarning(unsealed(name), error)
@@ -110,10 +110,7 @@ object SealWriter extends Logging {
       if !mode.onlyNew || names(before.name).nonEmpty && files._1.isDefined
       partition <- now.get(before.name) if partition.isSame(before)
     } yield {
-      val after = sealOf(partition.seal, spec, mode, files)
-      // In the Spark layout, the descriptors of partitions do not contain buckets.
-      val described = if (spec.hash.inHiveLayout) Some(describe(partition, spec, after)) else None
-      PartitionChange(partition, after, described)
+      change(partition, spec, sealOf(partition.seal, spec, mode, files))
     }
     val undone = changes.filterNot(_.isDone)
     if (undone.nonEmpty) store.change(table, undone)
@@ -146,6 +143,10 @@ object SealWriter extends Logging {
     case (Some(own), others) if mode.overwrites || !others => Some(Seal(spec, own))
     case (Some(own), _) => before.flatMap(_.toOption).filter(_.spec == spec).map(seal => seal.copy(files = seal.files + own))
   }
+
+  // In the Spark layout, the descriptors of partitions do not contain buckets.
+  private def change(partition: StoredPartition, spec: SealedSpec, after: Option[Seal]): PartitionChange =
+    PartitionChange(partition, after, if (spec.hash.inHiveLayout) Some(describe(partition, spec, after)) else None)
 
   /** Returns the descriptor for Hive and Trino. A partition that was never sealed keeps its descriptor if it has the same spec. */
   private def describe(partition: StoredPartition, spec: SealedSpec, after: Option[Seal]): BucketDescriptor = {
