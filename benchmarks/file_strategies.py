@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=5, help="mean number of files per partition")
     parser.add_argument("--runs", type=int, default=3, help="number of runs of each variant")
     options = parser.parse_args()
-    with temporary_session("3g", {"spark.sql.shuffle.partitions": "40"}, extension=False) as (spark, folder):
+    with temporary_session("3g", {"spark.sql.shuffle.partitions": "40"}) as (spark, folder):
         project = _project(folder / "bench", options)
         seconds: dict[str, list[float]] = {}
         for _ in range(options.runs):

@@ -110,7 +110,7 @@ def _project(folder: Path, config: Mapping[str, Any], rows: int) -> Path:
 def _measure(spark: SparkSession, folder: Path, options: argparse.Namespace) -> dict[str, dict[str, Measurement]]:
     selected = {n for name, (_, stock) in VARIANTS.items() if (options.only or "") in name for n in (name, stock)}
     kinds = [options.extension] if options.extension else KINDS
-    variants = [(name, kind) for name in VARIANTS if name in selected for kind in kinds]
+    variants = [(name, kind) for name in VARIANTS if name in selected for kind in kinds if kind in _kinds_of(name)]
     projects = {
         variant: _project(folder / f"variant{n}", VARIANTS[variant[0]][0], options.rows)
         for n, variant in enumerate(variants)
@@ -133,6 +133,15 @@ def _measure(spark: SparkSession, folder: Path, options: argparse.Namespace) -> 
             statements[name, kind], statistics.median(seconds[name, kind][2:]), written[name, kind]
         )
     return figures
+
+
+def _kinds_of(name: str) -> tuple[str, ...]:
+    """Return whether a variant runs with the extension off and on; some materializations and strategies need it."""
+    config = VARIANTS[name][0]
+    needs = config["materialized"].startswith("organized") or (
+        config["materialized"] == "bucketed_incremental" and config["incremental_strategy"] != "insert_overwrite"
+    )
+    return KINDS[1:] if needs else KINDS
 
 
 def _data_files(spark: SparkSession, schema: str) -> dict[Path, int]:
@@ -196,15 +205,19 @@ def _table(figures: Mapping[str, Mapping[str, Measurement]], rows: int) -> Table
     )
     table = Table(title=title)
     table.add_column("materialization")
-    for kind in next(iter(figures.values())):
+    shown = [kind for kind in KINDS if any(kind in kinds for kinds in figures.values())]
+    for kind in shown:
         table.add_column(f"extension {kind}: statements", justify="right")
         table.add_column("seconds", justify="right")
         table.add_column("x stock", justify="right")
         table.add_column("written", justify="right")
     for name, kinds in figures.items():
         cells = []
-        for kind, seen in kinds.items():
-            stock = figures[VARIANTS[name][1]][kind]
+        for kind in shown:
+            if kind not in kinds:
+                cells += [""] * 4
+                continue
+            seen, stock = kinds[kind], figures[VARIANTS[name][1]][kind]
             cells += [
                 str(len(seen.statements)),
                 f"{seen.seconds:.2f}",

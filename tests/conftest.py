@@ -136,6 +136,13 @@ def extension(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
+def extension_for_module(spark: SparkSession) -> Iterator[None]:
+    """Enable the session extension for a module whose fixtures also need it."""
+    with setting(spark, "spark.bucketing.enabled", "true"):
+        yield
+
+
+@pytest.fixture(scope="module")
 def bucketing_version() -> str:
     """Return the bucketing version of tables in the Hive layout; test modules may override this fixture."""
     return "1"

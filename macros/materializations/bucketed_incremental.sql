@@ -4,12 +4,10 @@
 
     insert_overwrite, microbatch  partitioned: replaces the partitions of the new rows, in one INSERT OVERWRITE
                                   unpartitioned: rebuilds the table
-    append, merge                 with the extension: replaces the files of the touched buckets, in one MERGE INTO
-                                  otherwise, partitioned: rewrites the touched partitions through a staging table
-                                  otherwise, unpartitioned: rebuilds the table, because stock Spark cannot replace less than a partition
+    append, merge                 replaces the files of the touched buckets, in one MERGE INTO of the session extension
 
-  If the layout changes, or if columns are dropped or change their type, the increment rewrites the whole table, including the rows
-  that it keeps. With on_bucket_change='evolve', only the table and the partitions that the run writes get a new bucket spec.
+  If the layout changes, or if columns are dropped or change their type, the increment changes a copy of the table in the new layout, which then replaces
+  the table. With on_bucket_change='evolve', only the table and the partitions that the run writes get a new bucket spec.
 -#}
 {% materialization bucketed_incremental, adapter='spark', supported_languages=['sql'] -%}
   {%- set layout = spark_bucketing.model_config() -%}
@@ -19,11 +17,13 @@
 
   {{ run_hooks(pre_hooks) }}
   {% do spark_bucketing.validate_session(keeps_rows=true) %}
+  {%- if not overwrite -%}
+    {% do spark_bucketing.require_extension('incremental_strategy', increment.strategy, 'stock Spark cannot replace less than a partition',
+        "incremental_strategy='insert_overwrite', which replaces whole partitions") %}
+  {%- endif -%}
+  {% do spark_bucketing.warn_about_missing_extension(layout) %}
 
   {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=should_full_refresh()) -%}
-  {%- if existing and existing.staged -%}
-    {% do spark_bucketing.replace_touched_partitions(target_relation, existing.staged.empties, [existing.staged.relation]) %}
-  {%- endif -%}
   {%- set rebuild = existing is none or existing.type == 'view' or should_full_refresh() -%}
   {%- set batches = [none] -%}
   {%- if increment.strategy == 'microbatch' -%}
@@ -42,53 +42,48 @@
   {%- for batch in batches if not rebuild -%}
     {% do spark_bucketing.log_batch(target_relation, batch, loop) %}
     {%- set new = spark_bucketing.reconcile_increment(target_relation, spark_bucketing.render_model(true, batch), layout, increment) -%}
-    {%- set selected = '(select ' ~ spark_bucketing.select_list(new.columns, new.layout.partition_by) ~ ' from ' ~ new.source ~ ')' -%}
-    {#- If the run alters the table, the query must run first, because it may read the table. Spark's own INSERT OVERWRITE must not read the table that
-        it replaces, and does not check a batch. -#}
-    {%- set reads_first = new.added or new.change == 'evolve' or not spark_bucketing.overwrites_files(new.layout) -%}
     {%- if overwrite and not new.layout.partition_by -%}
       {% do spark_bucketing.build_table(target_relation, [new.source], new.columns, new.layout, new.existing) %}
-    {%- elif overwrite and not new.rewrite and not (reads_first and (batch or spark_bucketing.reads_relation(new.source, target_relation))) -%}
-      {% do spark_bucketing.alter_relation(target_relation, new.added, new.change, new.layout, new.existing) %}
-      {% do spark_bucketing.overwrite_partitions(target_relation, new.source, new.columns, new.layout,
-          spark_bucketing.only_rows_of_batch(new.plain, new.layout, batch) if batch) %}
-    {%- elif not overwrite and not new.rewrite and spark_bucketing.replaces_files(new.layout) -%}
-      {% do spark_bucketing.validate_merge_predicates(new.rows, new.source, increment) %}
-      {#- Rows that need Spark's store assignment get it before the merge compares their keys. -#}
-      {%- set input = spark_bucketing.load_input(target_relation, new.source, new.columns, new.layout)
-          if spark_bucketing.converted_columns(new.columns) or new.added or new.change == 'evolve' -%}
-      {% do spark_bucketing.alter_relation(target_relation, new.added, new.change, new.layout, new.existing) %}
-      {% do spark_bucketing.merge_into(target_relation, spark_bucketing.quote_relation(input) if input else selected, dict(increment, columns=new.plain)) %}
-      {% do spark_bucketing.drop_tables([input] if input else []) %}
-    {%- elif not new.layout.partition_by and not increment.predicates and not spark_bucketing.converted_columns(new.columns) -%}
-      {#- The rebuild reads the table and the query only once, so it needs no input table. -#}
-      {% do spark_bucketing.build_table(target_relation, [spark_bucketing.new_content(new.rows, selected, new.plain, increment, 'true')], new.plain, new.layout, new.existing) %}
     {%- else -%}
       {% do spark_bucketing.validate_merge_predicates(new.rows, new.source, increment) %}
-      {%- set input = spark_bucketing.load_input(target_relation, new.source, new.columns, new.layout) -%}
-      {% do spark_bucketing.validate_input(target_relation, new, input, increment, batch) %}
-      {%- set new_rows = spark_bucketing.quote_relation(input) -%}
-      {%- set touched = spark_bucketing.touched_partitions(new.rows, new_rows, new.layout, increment) if not overwrite and not new.rewrite and new.layout.partition_by -%}
-      {%- if new.rewrite or not new.layout.partition_by -%}
-        {#- If the new rows are rejected, the table stays unchanged. -#}
-        {%- set replaced = spark_bucketing.partition_values(new.layout.partition_by, new_rows) if overwrite else [] -%}
-        {%- set kept = 'not ' ~ spark_bucketing.partition_predicate(spark_bucketing.columns_named(new.plain, new.layout.partition_by), replaced) -%}
-        {% do spark_bucketing.build_table(target_relation, [spark_bucketing.new_content(new.rows, new_rows, new.plain, increment, kept)], new.plain, new.layout, new.existing) %}
-      {%- elif overwrite -%}
-        {% do spark_bucketing.alter_relation(target_relation, new.added, new.change, new.layout, new.existing) %}
-        {% do spark_bucketing.overwrite_partitions(target_relation, new_rows, new.plain, new.layout) %}
+      {#- If the run alters the table, the query must run first, because it may read the table. Spark's own INSERT OVERWRITE must not read the table that
+          it replaces, and does not check a batch. Rows that need Spark's store assignment get it before a merge compares their keys. -#}
+      {%- set alters = not new.rewrite and (new.added or new.change == 'evolve') -%}
+      {%- if overwrite -%}
+        {%- set reads_first = (alters or not spark_bucketing.overwrites_files(new.layout))
+            and (batch or (not new.rewrite and spark_bucketing.reads_relation(new.source, target_relation))) -%}
       {%- else -%}
-        {%- set staged = spark_bucketing.stage_partitions(target_relation, new.rows, input, new.plain, new.layout, increment, touched) if touched.partitions -%}
-        {#- Alters the table only after staging, because Spark may reject the new rows. -#}
-        {% do spark_bucketing.alter_relation(target_relation, new.added, new.change, new.layout, new.existing) %}
-        {%- if staged -%}
-          {% do spark_bucketing.complete_staging(staged, target_relation, new.layout, new.existing.identity) %}
-          {% do spark_bucketing.replace_touched_partitions(target_relation, touched.lose, [staged]) %}
-        {%- else -%}
-          {% call statement('main') -%} select 'no new rows' as message {%- endcall %}
-        {%- endif -%}
+        {%- set reads_first = alters or spark_bucketing.converted_columns(new.columns) -%}
       {%- endif -%}
-      {% do spark_bucketing.drop_tables([input]) %}
+      {%- set input = spark_bucketing.load_input(target_relation, new.source, new.columns, new.layout) if reads_first -%}
+      {%- set source = spark_bucketing.quote_relation(input) if input else new.source -%}
+      {%- set columns = new.plain if input else new.columns -%}
+      {%- if batch and input -%}
+        {#- The model's query may have cached the table's files. Rows that another session has inserted since would be lost. -#}
+        {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(target_relation)) %}
+        {% do spark_bucketing.validate_batch(new.rows, input, new.plain, new.layout, batch) %}
+      {%- endif -%}
+      {%- if new.rewrite -%}
+        {%- set relation = spark_bucketing.create_build(target_relation, new.plain, new.layout) -%}
+        {% do spark_bucketing.insert_rows(relation, new.rows, new.plain, new.layout) %}
+      {%- else -%}
+        {%- set relation = target_relation -%}
+        {% do spark_bucketing.alter_relation(relation, new.added, new.change, new.layout, new.existing) %}
+      {%- endif -%}
+      {%- if overwrite -%}
+        {% do spark_bucketing.overwrite_partitions(relation, source, columns, new.layout,
+            spark_bucketing.only_rows_of_batch(new.plain, new.layout, batch) if batch and not input) %}
+      {%- else -%}
+        {%- set selected = '(select ' ~ spark_bucketing.select_list(columns, new.layout.partition_by) ~ ' from ' ~ source ~ ')' -%}
+        {% do spark_bucketing.merge_into(relation, selected, dict(increment, columns=new.plain)) %}
+      {%- endif -%}
+      {%- if new.rewrite -%}
+        {% do spark_bucketing.verify_buckets(relation, new.layout, build=context['__spark_bucketing_build']) %}
+        {% do spark_bucketing.mark_written(relation) %}
+        {% do spark_bucketing.validate_build(relation, spark_bucketing.found_build(relation), context['__spark_bucketing_build']) %}
+        {% do spark_bucketing.swap_relations(relation, target_relation, new.existing) %}
+      {%- endif -%}
+      {% do spark_bucketing.drop_tables([input] if input else []) %}
     {%- endif -%}
   {%- endfor -%}
   {%- if not rebuild -%}

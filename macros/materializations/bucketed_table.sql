@@ -4,6 +4,7 @@
 
   {{ run_hooks(pre_hooks) }}
   {% do spark_bucketing.validate_session() %}
+  {% do spark_bucketing.warn_about_missing_extension(layout) %}
 
   {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=true) -%}
   {%- set source = spark_bucketing.model_source(compiled_code) -%}

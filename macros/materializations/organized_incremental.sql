@@ -4,14 +4,11 @@
   {%- set target_relation = this.incorporate(type='table') -%}
 
   {{ run_hooks(pre_hooks) }}
-  {% do spark_bucketing.validate_session(keeps_rows=true) %}
+  {% do spark_bucketing.validate_organized_session(layout) %}
 
   {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=should_full_refresh()) -%}
-  {%- if existing and existing.staged -%}
-    {% do spark_bucketing.replace_touched_partitions(target_relation, existing.staged.empties, [existing.staged.relation]) %}
-  {%- endif -%}
   {%- set rebuild = existing is none or existing.type == 'view' or should_full_refresh() -%}
-  {%- if not rebuild and spark_bucketing.extension_enabled() -%}
+  {%- if not rebuild -%}
     {% do spark_bucketing.recover_files(target_relation) %}
   {%- endif -%}
   {%- set source = spark_bucketing.model_source(spark_bucketing.render_model(not rebuild)) -%}
@@ -37,20 +34,17 @@
     {% do spark_bucketing.alter_relation(target_relation, reconciled.added, none, layout, existing) %}
     {% do spark_bucketing.merge_organized(target_relation, new_rows, merge, layout, existing) %}
     {% do spark_bucketing.drop_tables([input] if input else []) %}
-  {%- elif spark_bucketing.overwrites_files(layout) and (rebuild or existing.has_file_statistics) -%}
-    {%- if rebuild -%}
-      {% do spark_bucketing.build_table(target_relation, [source], reconciled.columns, layout, existing) %}
-    {%- else -%}
-      {% do spark_bucketing.alter_relation(target_relation, reconciled.added, none, layout, existing) %}
-      {% do spark_bucketing.set_file_sizes(target_relation, layout, existing) %}
-      {%- set overwrite = ('dynamic' if layout.partition_by else 'static') if increment.strategy == 'insert_overwrite' else none -%}
-      {% do spark_bucketing.insert_rows(target_relation, source, reconciled.columns, layout, overwrite) %}
-    {%- endif -%}
   {%- elif rebuild or (increment.strategy == 'insert_overwrite' and not layout.partition_by) -%}
-    {% do spark_bucketing.build_organized_table(target_relation, source, reconciled.columns, layout, existing) %}
+    {% do spark_bucketing.build_table(target_relation, [source], reconciled.columns, layout, existing) %}
   {%- else -%}
     {% do spark_bucketing.alter_relation(target_relation, reconciled.added, none, layout, existing) %}
-    {% do spark_bucketing.add_organized_rows(target_relation, source, reconciled.columns, layout, existing, overwrite=increment.strategy == 'insert_overwrite') %}
+    {% do spark_bucketing.set_file_sizes(target_relation, layout, existing) %}
+    {%- set overwrite = 'dynamic' if increment.strategy == 'insert_overwrite' -%}
+    {%- if spark_bucketing.has_other_strategy(layout) -%}
+      {% do spark_bucketing.insert_by_strategy(target_relation, source, reconciled.columns, layout, overwrite) %}
+    {%- else -%}
+      {% do spark_bucketing.insert_rows(target_relation, source, reconciled.columns, layout, overwrite) %}
+    {%- endif -%}
   {%- endif -%}
   {%- if not rebuild -%}
     {% do spark_bucketing.persist_changed_docs(target_relation) %}

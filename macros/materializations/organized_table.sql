@@ -3,17 +3,12 @@
   {%- set target_relation = this.incorporate(type='table') -%}
 
   {{ run_hooks(pre_hooks) }}
-  {% do spark_bucketing.validate_session(keeps_rows=true) %}
+  {% do spark_bucketing.validate_organized_session(layout) %}
 
   {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=true) -%}
   {%- set source = spark_bucketing.model_source(compiled_code) -%}
   {%- set columns = spark_bucketing.query_columns(source) -%}
-  {%- set layout = spark_bucketing.resolve_organized_layout(layout, columns) -%}
-  {%- if spark_bucketing.overwrites_files(layout) -%}
-    {% do spark_bucketing.build_table(target_relation, [source], columns, layout, existing) %}
-  {%- else -%}
-    {% do spark_bucketing.build_organized_table(target_relation, source, columns, layout, existing) %}
-  {%- endif -%}
+  {% do spark_bucketing.build_table(target_relation, [source], columns, spark_bucketing.resolve_organized_layout(layout, columns), existing) %}
 
   {% do apply_grants(target_relation, config.get('grants'), should_revoke(existing, full_refresh_mode=true)) %}
 

@@ -27,6 +27,7 @@ BY_VARIABLE = 'materialized=var("materialized_var", "table")'
 SETTINGS = {
     "spark.sql.storeAssignmentPolicy": "LEGACY",
     "spark.sql.ansi.enabled": "false",
+    "spark.bucketing.enabled": "true",
     "spark.sql.shuffle.partitions": "1",
 }
 

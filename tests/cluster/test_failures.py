@@ -158,9 +158,8 @@ def partitioned(project: ClusterProject) -> ClusterProject:
 
 # Phases of a run, each with a condition on the project and its files. An empty folder exists too briefly to be seen.
 REPLACING: dict[str, Callable[[ClusterProject, set[Path]], bool]] = {
-    "rows are being staged": lambda project, _: is_writing(project.table("m__dbt_staged")),
-    "partitions are being written": lambda project, _: is_writing(project.table("m")),
-    "partitions are being replaced": lambda project, before: not before <= files_of_partitions(project),
+    "files are being written": lambda project, _: any(project.table("m").glob("_replaced/*/files/**/*part-*")),
+    "files are being replaced": lambda project, before: not before <= files_of_partitions(project),
 }
 
 

@@ -13,6 +13,7 @@ from test_bucketed_table import assert_one_file_per_bucket
 
 from conftest import Failed, Project, parameters
 
+pytestmark = pytest.mark.usefixtures("extension_for_module")
 TABLE: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 2}
 INCREMENTAL = TABLE | {"materialized": "bucketed_incremental"}
 

@@ -13,6 +13,7 @@ from crashes import executing
 
 from conftest import Failed, Project
 
+pytestmark = pytest.mark.usefixtures("extension_for_module")
 TABLE = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 2}
 INCREMENTAL = TABLE | {"materialized": "bucketed_incremental"}
 MERGE = INCREMENTAL | {"incremental_strategy": "merge"}

@@ -125,25 +125,6 @@ def test_table_written_without_buckets_never_replaces_the_old_one(project: Proje
 
 
 @pytest.mark.long
-def test_next_run_rewrites_rows_added_without_buckets(project: Project) -> None:
-    config = TABLE | {"materialized": "bucketed_incremental", "partition_by": ["p"]}
-    project.build("select id as k, 0 as p from range(100)", **config)
-
-    def read_when_refreshed(execute: Callable[[str], None], sql: str) -> None:
-        execute(sql)
-        if "refresh table" in sql:
-            project.rows("select * from {schema}.m")
-
-    with executing(read_when_refreshed):
-        _, failure = project.attempt("run")
-    assert f"also in {project.schema}.m__dbt_staged" in failure and "twice" in failure
-    assert "m__dbt_staged" in project.tables()
-    project.build("select id as k, 0 as p from range(0)", **config)
-    assert project.rows("select count(*) from {schema}.m") == [(200,)]
-    assert_one_file_per_bucket(project, "m", "hive", 8)
-
-
-@pytest.mark.long
 def test_upstream_partitioning_and_order_do_not_matter(project: Project) -> None:
     queries = {
         "distributed": "select * from (select id as k from range(0, 500, 1, 7)) distribute by k % 3",

@@ -317,7 +317,7 @@ def test_unsupported_session_fails_before_anything_changes(project: Project) -> 
         assert files_of(project, "m") == before and project.tables() == {"m", "rows"}
 
     with setting(spark, "spark.bucketing.enabled", "false"):
-        refused("evolve, in a session with spark.bucketing.enabled = false", "set spark.bucketing.enabled=true")
+        refused("evolve, in a session with spark.bucketing.enabled=false", "set spark.bucketing.enabled=true")
 
     with no_extension(spark):
         refused("evolve, in a session without the session extension", "spark-bucketing extension conf", "'rebuild'")

@@ -9,6 +9,7 @@ from test_organized_table import TABLE
 
 from conftest import Project
 
+pytestmark = pytest.mark.usefixtures("extension_for_module")
 AT_MOST, BETWEEN = "files_at_most", "file_sizes_between"
 # Expected failures for two tables: an unpartitioned one with 4 files of about 41 KB, and one whose partitions have 5, 2
 # and 1 files of up to 8 KB.

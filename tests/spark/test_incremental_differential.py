@@ -52,8 +52,8 @@ CASES: dict[str, Config] = {
     | layout("hive", "parquet", ["k"], 3, "p"),
 }  # fmt: skip
 
-# The quick tests repeat these cases on stock Spark.
-OF_EVERY_STRATEGY = ("append_partitions", "overwrite_partitions", "merge_where")
+# Stock Spark replaces partitions and whole tables.
+ON_STOCK_SPARK = ("overwrite", "overwrite_partitions")
 
 
 def random_layout(dice: random.Random) -> Config:
@@ -106,14 +106,9 @@ def test_strategies_give_the_same_rows_as_plain_python(project: Project, extensi
     compare_strategies(project, seed, CASES, empty_increment=seed > 1)
 
 
-def test_every_strategy_gives_the_same_rows_on_stock_spark(project: Project) -> None:
-    compare_strategies(project, 1, OF_EVERY_STRATEGY)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(1, 12))
-def test_strategies_give_the_same_rows_on_stock_spark(project: Project, seed: int) -> None:
-    compare_strategies(project, seed, CASES)
+@pytest.mark.parametrize("seed", all_long_but(1, range(1, 12)))
+def test_overwrites_give_the_same_rows_on_stock_spark(project: Project, seed: int) -> None:
+    compare_strategies(project, seed, ON_STOCK_SPARK)
 
 
 def compare_strategies(project: Project, seed: int, names: Iterable[str], empty_increment: bool = True) -> None:

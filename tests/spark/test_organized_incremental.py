@@ -10,6 +10,7 @@ from test_organized_table import rows_of_files
 
 from conftest import Failed, Project
 
+pytestmark = pytest.mark.usefixtures("extension_for_module")
 MODEL: dict[str, Any] = {"materialized": "organized_incremental", "rows_per_file": 50, "partition_by": ["p"]}
 # The first run writes days 0 to 2, and the second run days 2 to 4. The days have 10, 110, 210 and more rows.
 FIRST = "select id as k, cast(d as string) as p from (select explode(sequence(0, 2)) as d), range(300) where id < 10 + 100 * d"
@@ -21,14 +22,6 @@ QUERY = """
     {first}
     {{% endif %}}
 """
-
-
-@pytest.fixture(params=["extension", "stock"], autouse=True)
-def session(request: pytest.FixtureRequest) -> str:
-    """Run without the session extension, where macros plan the files, and with it, where it plans the files itself."""
-    if request.param == "extension":
-        request.getfixturevalue("extension")
-    return str(request.param)
 
 
 def model(project: Project, more: str = "", **config: object) -> None:

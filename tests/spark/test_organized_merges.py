@@ -20,6 +20,7 @@ from test_organized_ranges import data_files, files_of, read_files
 from conftest import Failed, Project
 from spark_bucketing.session import setting
 
+pytestmark = pytest.mark.usefixtures("extension_for_module")
 MODEL: dict[str, Any] = {
     "materialized": "organized_incremental",
     "incremental_strategy": "merge",
@@ -418,12 +419,6 @@ def test_files_with_names_from_other_writers_are_found(project: Project, extensi
     project.spark.sql(f"refresh table {project.table('m')}")
     merge(project, [(i, i, 0, "y", "a", "U" if i % 2 else "D") for i in range(0, 100)], CHECKED)
     assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (350, 50)
-
-
-def test_merge_without_the_extension_is_refused(project: Project) -> None:
-    start(project, [(1, 1, 1, "x", "a")])
-    with pytest.raises(Failed, match=r"(?s)`incremental_strategy`.*session extension.*insert_overwrite"):
-        run(project, [(1, 2, 1, "y", "a", "U")])
 
 
 def test_rows_to_delete_are_excluded_from_a_build(project: Project, extension: None) -> None:

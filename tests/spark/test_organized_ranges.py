@@ -15,6 +15,7 @@ from test_organized_table import SKEWED, TABLE, assert_same_rows
 from conftest import Failed, Project
 from spark_bucketing.session import setting
 
+pytestmark = pytest.mark.usefixtures("extension_for_module")
 ORGANIZED = {**TABLE, "range_by": "o", "rows_per_file": 40}
 # NULLs, a value that a third of the rows share, and types that sort differently from their text.
 ROWS = """

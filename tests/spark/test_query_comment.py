@@ -66,8 +66,7 @@ def test_comment_after_the_statements_does_not_break_them(project: Project, exte
 def test_comment_after_the_statements_does_not_break_stock_spark(project: Project) -> None:
     models = {
         "whole": MODELS["whole"] | {"post_hook": []},
-        "merged": MODELS["merged"],
-        "organized": MODELS["organized"],
+        "overwrite": MODELS["overwrite"] | {"on_bucket_change": "fail"},
     }
     with setting(project.spark, "spark.bucketing.enabled", "false"), no_extension(project.spark):
         build(project, **models)

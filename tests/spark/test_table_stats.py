@@ -16,6 +16,7 @@ from test_organized_table import TABLE
 from conftest import Project
 from spark_bucketing.session import setting
 
+pytestmark = pytest.mark.usefixtures("extension_for_module")
 ORGANIZED = {**TABLE, "range_by": "o", "rows_per_file": 150}
 
 
@@ -44,7 +45,7 @@ def verified(project: Project, expected: int = 0) -> list[dict[str, Any]]:
     ],
 )
 def test_statistics_are_correct_until_files_change(project: Project, config: dict[str, Any]) -> None:
-    """The macros write the statistics, and the command computes them separately; both must agree."""
+    """The extension writes the statistics, and the command computes them separately; both must agree."""
     project.build(ROWS, **ORGANIZED | config)
     files = verified(project)
     assert {one["state"] for one in files} == {"covered"} and not any(one["overlaps"] for one in files)

@@ -31,11 +31,15 @@ for arguments in (["run"], ["run"], ["run", "--full-refresh"]):
 """
 
 
+# Models that stock Spark can write.
+ON_STOCK_SPARK = ("customers", "by_day")
+
+
 @pytest.mark.parametrize("extension", [True, False], ids=["extension", "stock"])
 @pytest.mark.long
 def test_successful_run_prints_no_stack_trace(tmp_path: Path, extension: bool) -> None:
     subprocess_spark = SparkSubprocess(tmp_path, "s", extension=extension)
-    subprocess_spark.install(MODELS)
+    subprocess_spark.install({name: sql for name, sql in MODELS.items() if extension or name in ON_STOCK_SPARK})
     done = subprocess.run(
         [sys.executable, "-c", RUNS, *subprocess_spark.place], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         check=False,

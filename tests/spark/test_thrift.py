@@ -34,6 +34,16 @@ def server(tmp_path_factory: pytest.TempPathFactory, logs: Path) -> Iterator[int
         yield port
 
 
+@pytest.fixture(scope="module")
+def extended_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Start a server with the session extension, and return its port."""
+    from spark_bucketing.extension.build import build_jar
+    from spark_bucketing.extension.settings import server_settings
+
+    with thrift_server(tmp_path_factory.mktemp("extended"), server_settings(build_jar())) as port:
+        yield port
+
+
 def connect(project: Project, port: int, schema: str, threads: int = 1) -> None:
     output = {"type": "spark", "method": "thrift", "host": HOST, "port": port, "user": "me", "schema": schema}
     project.write(
@@ -46,9 +56,9 @@ STRATEGIES = {"append": 20, "insert_overwrite": 15, "merge": 15}
 
 @pytest.mark.parametrize("bucket_hash", ["hive", "spark"])
 @pytest.mark.long
-def test_strategies_work_over_thrift(server: int, project: Project, bucket_hash: str) -> None:
+def test_strategies_work_over_thrift(extended_server: int, project: Project, bucket_hash: str) -> None:
     schema = f"w_{bucket_hash}"
-    connect(project, server, schema, threads=4)
+    connect(project, extended_server, schema, threads=4)
     later = "select id as k, 'new' as v, 1 as p from range(5, 15)"
     first = "select id as k, 'old' as v, id % 2 as p from range(10)"
     project.model(
@@ -67,7 +77,7 @@ def test_strategies_work_over_thrift(server: int, project: Project, bucket_hash:
     )
     project.dbt("run")
     project.dbt("run")
-    with asking(server) as query:
+    with asking(extended_server) as query:
         # 5 rows and 15 rows.
         assert query(
             f"select count(*), sum(n) from (select count(*) as n from {schema}.organized group by input_file_name())"

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 from click.testing import CliRunner
-from macros import Macros
+from macros import CompilerError, Macros
 
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
@@ -70,10 +70,18 @@ def test_invalid_option_of_a_simulation_is_rejected(arguments: tuple[str, ...], 
         ("by_column", "repartition(4, `ds`)", False),
         ("by_column_salted", "repartition(6, `ds`, `__spark_bucketing_key`)", True),
         ("by_range", "repartition_by_range(4, `__spark_bucketing_key`)", True),
-        ("exact", "repartition(4, `__spark_bucketing_key`)", True),
     ],
 )
 def test_each_strategy_has_its_own_hint(strategy: str, hint: str, has_key: bool) -> None:
     layout = {"file_strategy": strategy, "partition_by": ["ds"], "range_by": [], "scale_factor": 1.5}
-    found = Macros({}).write_distribution({"files": 4}, layout)
-    assert (found["hint"], "key" in found) == (hint, has_key)
+    found = Macros({}).write_distribution(4, layout)
+    assert (found["hint"], found["key"] != "") == (hint, has_key)
+
+
+def test_too_many_write_tasks_are_refused() -> None:
+    layout = {"file_strategy": "by_column_salted", "partition_by": [], "scale_factor": 3}
+    layout |= {"file_count": {"setting": "rows_per_file", "value": 1}}
+    with pytest.raises(
+        CompilerError, match=r"1, which results in 33,334 files, and scale_factor=3\n +expected: at most 100,000"
+    ):
+        Macros({"name": "m"}).write_distribution(33334, layout)

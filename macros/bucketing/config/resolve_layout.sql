@@ -5,12 +5,9 @@
   The metastore cannot alter or rename a table if the names of its bucket columns contain upper-case letters.
 -#}
 {% macro resolve_layout(layout, columns) -%}
-  {%- if layout.clustered_by and not spark_bucketing.config_schema().hashes[layout.bucket_hash].stock and not spark_bucketing.extension_enabled() -%}
+  {%- if layout.clustered_by and not spark_bucketing.config_schema().hashes[layout.bucket_hash].stock -%}
     {#- Stock Spark always computes the bucket of a row with Hive's hash of version 1. No SQL expression can change this. -#}
-    {%- set missing = spark_bucketing.missing_bucket_specs()
-        or {'found': 'a session with spark.bucketing.enabled = false', 'instead': 'set spark.bucketing.enabled=true'} -%}
-    {% do spark_bucketing.raise_config_error('bucket_hash', layout.bucket_hash ~ ', in ' ~ missing.found,
-        'the session extension, loaded and enabled: stock Spark writes only the buckets of bucketing version 1', missing.instead ~ "; or use bucket_hash='hive'") %}
+    {% do spark_bucketing.require_extension('bucket_hash', layout.bucket_hash, 'stock Spark writes only the buckets of bucketing version 1', "bucket_hash='hive'") %}
   {%- endif -%}
   {%- set by_name = dict(zip(columns | map(attribute='name') | map('lower'), columns)) -%}
   {%- set resolved = dict(layout) -%}

@@ -7,7 +7,7 @@
   {%- if not description -%}
     {{ return({
         'found': 'a session without the session extension, or with an extension that lacks `bucket_specs`',
-        'instead': 'load the current extension; `spark-bucketing extension conf` prints the settings',
+        'instead': 'start Spark with spark.sql.extensions=org.apache.spark.sql.bucketing.BucketingExtension and the extension\'s jar, as `spark-bucketing extension conf` prints them',
     }) }}
   {%- endif -%}
   {{ return({

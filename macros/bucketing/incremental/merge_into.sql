@@ -9,14 +9,8 @@
 {% macro merge_into(relation, new_rows, merge, hint='') -%}
   {%- call statement('main', fetch_result=true) -%} {{ spark_bucketing.merge_sql(relation, new_rows, merge, hint) }} {%- endcall -%}
   {%- set counts = load_result('main').table.rows[0] -%}
-  {% do log(relation ~ ': updated ' ~ '{:,}'.format(counts[1] | int) ~ ', deleted ' ~ '{:,}'.format(counts[2] | int) ~ ' and inserted '
+  {% do log(this ~ ': updated ' ~ '{:,}'.format(counts[1] | int) ~ ', deleted ' ~ '{:,}'.format(counts[2] | int) ~ ' and inserted '
       ~ '{:,}'.format(counts[3] | int) ~ ' rows.', info=true) %}
-{%- endmacro %}
-
-
-{#- Returns whether statements of this session can replace files of a bucketed table. Stock Spark replaces only partitions and tables. -#}
-{% macro replaces_files(layout) -%}
-  {{ return(layout.clustered_by and layout.bucket_hash != 'spark' and spark_bucketing.extension_enabled()) }}
 {%- endmacro %}
 
 

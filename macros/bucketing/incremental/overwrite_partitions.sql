@@ -23,5 +23,5 @@
 -#}
 {% macro overwrites_files(layout) -%}
   {%- set setting = spark_bucketing.session_settings().get('spark.bucketing.write.atomicoverwrite') -%}
-  {{ return((spark_bucketing.replaces_files(layout) or spark_bucketing.plans_files(layout)) and (setting is none or setting[1] | lower == 'true')) }}
+  {{ return(spark_bucketing.extension_enabled() and not spark_bucketing.has_other_strategy(layout) and (setting is none or setting[1] | lower == 'true')) }}
 {%- endmacro %}

@@ -22,7 +22,8 @@
   {%- set change = spark_bucketing.layout_changes(layout, existing) -%}
   {%- set rewrite = change == 'rewrite' or reconciled.rewrite -%}
   {%- if not rewrite and change == 'evolve' -%}
-    {% do spark_bucketing.validate_evolution_session() %}
+    {% do spark_bucketing.require_extension('on_bucket_change', 'evolve', 'stock Spark cannot change the buckets of a table',
+        "on_bucket_change='rebuild' or `dbt run --full-refresh` to rewrite the table") %}
   {%- endif -%}
   {%- set plain = spark_bucketing.without_expressions(reconciled.columns) -%}
   {{ return({

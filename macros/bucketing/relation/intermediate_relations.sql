@@ -1,17 +1,14 @@
 {#-
   Returns the intermediate tables of a relation, which exist only during a run, as a dict keyed by role:
     tmp      the new table, until it is swapped in
-    staged   staging table with the complete new rows of the touched partitions. If a run crashes after it has completed this table, the next run
-             replaces the partitions with its rows (docs/explanation/recovery.md)
     input    the rows of one run
-    plan     the file plan of an organized table
     backup   the previous table, between the two renames of a swap
     trash    a table whose directory the run deletes by dropping the table
-  The next run drops leftover tables of all roles except staged and backup.
+  The next run drops leftover tables of all roles except backup.
 -#}
 {% macro intermediate_relations(relation) -%}
   {%- set relations = {} -%}
-  {%- for role in ['backup', 'staged', 'tmp', 'input', 'plan', 'trash'] -%}
+  {%- for role in ['backup', 'tmp', 'input', 'trash'] -%}
     {%- set suffix = '__dbt_' ~ role -%}
     {%- set name = relation.identifier -%}
     {#- The metastore's limit is 128 characters. -#}

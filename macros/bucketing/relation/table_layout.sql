@@ -15,7 +15,7 @@
   {%- endif -%}
   {%- set before = modules.re.split('\n(?:Comment|View Text|Table Properties): ', text, maxsplit=1)[0] -%}
   {%- set details = {} -%}
-  {%- for key in ['Created Time', 'Type', 'Provider', 'Num Buckets', 'Bucket Columns', 'Sort Columns'] -%}
+  {%- for key in ['Type', 'Provider', 'Num Buckets', 'Bucket Columns', 'Sort Columns'] -%}
     {%- do details.update({key: modules.re.findall('(?m)^' ~ key ~ ': (.*)$', before) | first | default('')}) -%}
   {%- endfor -%}
   {%- for key in ['Location', 'Serde Library', 'Partition Columns'] -%}
@@ -25,7 +25,7 @@
   {%- set comment = modules.re.search('(?s)\nComment: (.*?)(?=' ~ after ~ ')', text) -%}
   {%- set properties = modules.re.findall('(?ms)^Table Properties: (\\[.*?\\])$', text) | last | default('') -%}
   {%- set property = {} -%}
-  {%- for key in ['bucketing.build', 'bucketing.definition', 'bucketing.replaces', 'bucketing.staging_empties', 'bucketing.written_as', 'bucketing_version'] -%}
+  {%- for key in ['bucketing.build', 'bucketing.definition', 'bucketing_version'] -%}
     {%- do property.update({key: modules.re.findall('(?:^\\[|, )' ~ modules.re.escape(key) ~ '=([^],]*)', properties) | first | default(none)}) -%}
   {%- endfor -%}
   {%- set sizes = ['rows_per_file', 'target_file_size', 'num_files', 'files_per_partition', 'range_boundaries_from'] -%}
@@ -44,12 +44,8 @@
       'comment': comment.group(1) if comment else '',
       'build': property['bucketing.build'],
       'definition': property['bucketing.definition'],
-      'identity': property['bucketing.build'] or details['Created Time'],
-      'replaces': property['bucketing.replaces'],
-      'written_as': property['bucketing.written_as'],
       'file_sizes': file_sizes,
       'has_file_statistics': 'bucketing.range_by=' in properties or 'bucketing.implicit_partition_by=' in properties,
-      'empties': property['bucketing.staging_empties'] == 'true',
       'overwrites_dynamically': modules.re.search('(?m)^Storage Properties: .*partitionOverwriteMode=dynamic', text) is not none,
       'file_format': 'parquet' if 'parquet' in storage else ('orc' if 'orc' in storage else provider),
       'bucket_hash': spark_bucketing.stated_hash(property['bucketing_version'] or '1') if provider == 'hive' else 'spark',

@@ -1,9 +1,8 @@
 {#-
-  Cleans up after a crashed run, and returns table_layout() of the model's relation, or none. The caller completes the replacement in `staged`.
+  Cleans up after a crashed run, and returns table_layout() of the model's relation, or none.
     backup without the relation   crashed during a swap: restores the backup. A relation without a directory counts as missing, because the
                                   metastore can commit the second rename and still move the directory back
     backup and the relation       crashed after a swap: drops the backup
-    staged                        crashed while it replaced partitions: unfinished_replacement() becomes `staged` of the result, unless this run rebuilds the table
     others                        crashed during a build: drops them, and deletes directories without a table, in which CREATE TABLE would fail
 
   rebuild: bool, whether this run rebuilds the table
@@ -20,9 +19,6 @@
       {%- set state.exists = false -%}
     {%- endif -%}
     {%- if state.exists -%}
-      {#- The staged rows belong to the table that is now the backup. -#}
-      {% do spark_bucketing.drop_relation_with_files(roles.staged) %}
-      {%- set found = found | reject('equalto', roles.staged.identifier | lower) | list -%}
       {% do spark_bucketing.drop_relation_with_files(roles.backup) %}
     {%- else -%}
       {%- set backup = spark_bucketing.table_layout(roles.backup) -%}
@@ -34,14 +30,13 @@
       {%- set state.exists = true -%}
     {%- endif -%}
   {%- endif -%}
-  {%- for role, leftover in roles.items() if role not in ['backup', 'staged'] and leftover.identifier | lower in found -%}
+  {%- for role, leftover in roles.items() if role != 'backup' and leftover.identifier | lower in found -%}
     {% do log('Dropping ' ~ leftover ~ ', which another run of this model left behind or still uses. If that run is still active, it will fail, and '
         ~ relation ~ ' keeps its rows. Run a model only once at a time.', info=true) %}
     {% do spark_bucketing.drop_relation_with_files(leftover) %}
   {%- endfor -%}
   {%- set existing = spark_bucketing.table_layout(relation) if state.exists else none -%}
-  {%- set absent = roles.values() | reject('equalto', roles.staged if roles.staged.identifier | lower in found else none) | list -%}
-  {%- set strays = spark_bucketing.stray_directories(absent) -%}
+  {%- set strays = spark_bucketing.stray_directories(roles.values() | list) -%}
   {%- if roles.backup in strays and existing and existing.type == 'table' and not existing.external -%}
     {% do spark_bucketing.raise_interrupted_rename(relation, roles.backup) %}
   {%- endif -%}
@@ -53,13 +48,6 @@
   {%- if existing and existing.type == 'table' and not rebuild -%}
     {#- This run reads the table's rows, including files that are missing in the session's cached listing. -#}
     {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
-  {%- endif -%}
-  {%- if roles.staged.identifier | lower in found -%}
-    {%- if not existing or existing.type != 'table' -%}
-      {% do spark_bucketing.drop_relation_with_files(roles.staged) %}
-    {%- elif not rebuild -%}
-      {%- set existing = dict(existing, staged=spark_bucketing.unfinished_replacement(relation, existing)) -%}
-    {%- endif -%}
   {%- endif -%}
   {{ return(existing) }}
 {%- endmacro %}

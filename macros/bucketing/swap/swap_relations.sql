@@ -30,8 +30,6 @@
       {% do spark_bucketing.execute_sql('drop ' ~ existing.type ~ ' if exists ' ~ quoted if gone else spark_bucketing.rename_sql(relation, backup, existing.type)) %}
       {% do spark_bucketing.execute_sql(spark_bucketing.rename_sql(finished, relation)) %}
     {%- endif -%}
-    {#- Staged rows belong to the previous table. After a crash here, the backup identifies them as outdated, so it is dropped last. -#}
-    {% do spark_bucketing.drop_relation_with_files(spark_bucketing.intermediate_relation(relation, 'staged')) %}
     {% do spark_bucketing.drop_relation_with_files(backup, existing) %}
   {%- endif -%}
 {%- endmacro %}

@@ -55,7 +55,7 @@
     {%- do properties.update({'bucketing_version': spark_bucketing.bucketing_versions()[layout.bucket_hash]}) -%}
   {%- endif -%}
   {%- if not layout.clustered_by -%}
-    {%- do properties.update(dict(spark_bucketing.file_size_properties(layout), **{'bucketing.written_as': spark_bucketing.written_as(layout)})) -%}
+    {%- do properties.update(spark_bucketing.file_size_properties(layout)) -%}
     {#- A table with one of these properties has file statistics. -#}
     {%- set needed = 'range_by' if spark_bucketing.overwrites_files(layout) and not layout.implicit_partition_by else none -%}
     {%- for setting in ['range_by', 'implicit_partition_by'] if layout[setting] or setting == needed -%}

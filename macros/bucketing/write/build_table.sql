@@ -1,6 +1,6 @@
 {#-
   Replaces all rows of a table, or creates it. If only the rows change, one INSERT OVERWRITE of the session extension replaces all files at once.
-  Otherwise, the macro builds an intermediate table, verifies it, and then replaces the whole table with it. An organized table needs the extension.
+  Otherwise, the macro builds an intermediate table, verifies it, and then replaces the whole table with it.
 
   sources: list of relations or queries in parentheses, as SQL, which are written one after another
   columns: list of {name, type[, expression]}
@@ -14,14 +14,15 @@
     {%- if layout.partition_by -%}
       {% do spark_bucketing.mark_written(relation) %}
     {%- endif -%}
-    {% do spark_bucketing.drop_relation_with_files(spark_bucketing.intermediate_relation(relation, 'staged')) %}
   {%- else -%}
-    {%- set tmp = spark_bucketing.intermediate_relation(relation, 'tmp') -%}
-    {% do spark_bucketing.drop_relation_with_files(tmp) %}
-    {% do spark_bucketing.execute_sql(spark_bucketing.bucketed_table_ddl(tmp, columns, layout)) %}
+    {%- set tmp = spark_bucketing.create_build(relation, columns, layout) -%}
     {%- for source in sources -%}
       {% do spark_bucketing.log_batch(relation, batches[loop.index0], loop) %}
-      {% do spark_bucketing.insert_rows(tmp, source, columns, layout) %}
+      {%- if spark_bucketing.has_other_strategy(layout) -%}
+        {% do spark_bucketing.insert_by_strategy(tmp, source, columns, layout) %}
+      {%- else -%}
+        {% do spark_bucketing.insert_rows(tmp, source, columns, layout) %}
+      {%- endif -%}
     {%- endfor -%}
     {%- if batches[0] -%}
       {% do spark_bucketing.validate_batch_partitions(tmp, layout) %}
@@ -34,6 +35,15 @@
     {%- endif -%}
     {% do spark_bucketing.swap_relations(tmp, relation, existing) %}
   {%- endif -%}
+{%- endmacro %}
+
+
+{#- Creates the intermediate table of a new build, and returns it. -#}
+{% macro create_build(relation, columns, layout) -%}
+  {%- set tmp = spark_bucketing.intermediate_relation(relation, 'tmp') -%}
+  {% do spark_bucketing.drop_relation_with_files(tmp) %}
+  {% do spark_bucketing.execute_sql(spark_bucketing.bucketed_table_ddl(tmp, columns, layout)) %}
+  {{ return(tmp) }}
 {%- endmacro %}
 
 

@@ -1,6 +1,5 @@
 {#-
-  Inserts rows so that each bucket that has rows gets exactly one file in each partition, or, with the session extension, so that an organized table gets
-  the configured files.
+  Inserts rows so that each bucket that has rows gets exactly one file in each partition, or so that an organized table gets the configured files.
 
   The SELECT with the hint reads from a subquery, because in a UNION, the hint would apply only to the first branch. In this subquery, bucket and
   partition columns already have the table's types, so that the shuffle and the writer hash the same values. With the session extension, Spark itself

@@ -4,10 +4,9 @@
   macro lists only unsealed files.
 
   before: dict from before_write(), to check only newer files, or none if this run built the table
-  staged: relation of the staging table that contains the same rows, or none if the next run replaces all rows
   build: string, id of this run's build, which the table must still have, or none if the run did not build the table
 -#}
-{% macro verify_buckets(relation, layout, before=none, staged=none, build=none) -%}
+{% macro verify_buckets(relation, layout, before=none, build=none) -%}
   {%- if not layout.clustered_by -%}
     {{ return(none) }}
   {%- endif -%}
@@ -39,7 +38,7 @@
     {% do exceptions.raise_compiler_error(spark_bucketing.error_message(
         'Model `' ~ model.name ~ '` was not written as one file per bucket. The table has all of its rows.', found | join('\n'),
         'one file per bucket, and no other statement in the same session that reads ' ~ relation ~ ' during the write',
-        'run the model again' ~ ('; the rows are also in ' ~ staged ~ ', from which the next run writes them again, and an `append` model that does not filter existing rows adds its new rows twice' if staged else ''))) %}
+        'run the model again')) %}
   {%- endif -%}
 {%- endmacro %}
 

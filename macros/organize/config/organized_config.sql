@@ -18,9 +18,3 @@
       range_boundaries_from={'of': words[0] if words[1:] else 'ref', 'names': words[1:] or words} if words else none,
   ))) }}
 {%- endmacro %}
-
-
-{#- Returns the maximum number of files in one write. Each file has its own task, and a shuffle with more tasks would overload Spark. -#}
-{% macro max_num_files() -%}
-  {{ return(spark_bucketing.config_schema()['keys'].num_files.maximum) }}
-{%- endmacro %}

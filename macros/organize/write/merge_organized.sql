@@ -13,9 +13,15 @@
 {%- endmacro %}
 
 
-{#- Sets the size, number or boundaries of files, which the extension reads from the table. -#}
+{#-
+  Sets the size, number or boundaries of files, which the extension reads from the table. A table that another file strategy has written has no file
+  statistics yet.
+-#}
 {% macro set_file_sizes(relation, layout, existing) -%}
   {%- set properties = spark_bucketing.file_size_properties(layout) -%}
+  {%- if not spark_bucketing.has_other_strategy(layout) and not existing.has_file_statistics -%}
+    {%- do properties.update({'bucketing.range_by': '[]'}) -%}
+  {%- endif -%}
   {%- for key in existing.file_sizes.keys() | reject('in', properties) -%}
     {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' unset tblproperties if exists (' ~ spark_bucketing.string_literal(key) ~ ')') %}
   {%- endfor -%}
@@ -48,19 +54,13 @@
 
 
 {#-
-  Raises an error unless the rows of a query can be merged. Stock Spark has no statement that replaces files.
+  Raises an error unless the rows of a query can be merged.
 
   source: string, SQL query in parentheses
   columns: list of the reconciled columns, with expressions
 -#}
 {% macro validate_organized_merge(relation, source, columns, existing_columns, layout, merge) -%}
   {% do spark_bucketing.validate_merge_columns(merge.columns, merge) %}
-  {%- if not spark_bucketing.extension_enabled() -%}
-    {%- set missing = spark_bucketing.missing_bucket_specs()
-        or {'found': 'a session with spark.bucketing.enabled = false', 'instead': 'set spark.bucketing.enabled=true'} -%}
-    {% do spark_bucketing.raise_config_error('incremental_strategy', "merge with materialized='organized_incremental', in " ~ missing.found,
-        'the session extension, enabled; stock Spark cannot replace less than a partition', missing.instead ~ ", or incremental_strategy='insert_overwrite'") %}
-  {%- endif -%}
   {%- for operation, condition in merge.operations.items() -%}
     {%- set error = spark_bucketing.planning_error('select 1 from ' ~ source ~ ' where ' ~ spark_bucketing.operation_sql(condition)) -%}
     {%- if error -%}

@@ -24,6 +24,8 @@ from spark_bucketing.spec import BucketHash
 OnProgress = Callable[[str], None]
 MIB = 2**20
 # This package's materializations, and the materializations of dbt-spark that they can replace.
+# Strategies of bucketed_incremental that stock Spark supports.
+_WITHOUT_EXTENSION = ("insert_overwrite", "microbatch")
 _BUILT = ("table", "incremental", "bucketed_table", "bucketed_incremental")
 
 
@@ -101,7 +103,7 @@ def subjects_of(
         evolves = is_incremental(node) and bool(table.partition_columns) and around.settings.extension
         written = around.runs_of(node) * _written(node, facts)
         subject = Subject(table, facts, written, given or default, evolves)
-        if why := _objection(node, subject, around.request.smallest):
+        if why := _objection(node, subject, around.request.smallest, around.settings.extension):
             # A source that consists of files has a stub table with a made-up name.
             in_files = node.source_name and relations[unique_id] != node.relation
             left_out.append(RejectedTable(f"{node.source_name}.{node.name}" if in_files else name, why))
@@ -130,9 +132,12 @@ def _written(node: Node, facts: TableSize) -> float:
     return 1 / max(facts.partitions or 1, 1) if is_incremental(node) and node.config.get("partition_by") else 1.0
 
 
-def _objection(node: Node, subject: Subject, smallest: int) -> str:
+def _objection(node: Node, subject: Subject, smallest: int, extension: bool) -> str:
     if node.resource_type != "source" and node.materialized not in _BUILT:
         return f"materialized as {node.materialized}, which has no bucketed counterpart"
+    strategy = str(node.config.get("incremental_strategy") or "append")
+    if is_incremental(node) and strategy not in _WITHOUT_EXTENSION and not extension:
+        return f"incremental_strategy={strategy}, which needs the session extension in a bucketed table"
     if subject.table.file_format not in ("parquet", "orc"):
         return f"format {subject.table.file_format}; bucketed tables must be Parquet or ORC"
     if subject.facts.size_bytes is None:

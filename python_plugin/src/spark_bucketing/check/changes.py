@@ -34,7 +34,7 @@ def switch_extension_on(settings: Settings) -> Change:
     if settings.loaded:
         return Change("extension", f"Set {ENABLED}=true.", {ENABLED: "true"})
     others = [name for name in settings.get(EXTENSIONS).split(",") if name.strip()]
-    text = "Load the session extension: `spark-bucketing extension conf` prints the settings."
+    text = f"Load the session extension with {EXTENSIONS}={EXTENSION_CLASS}: see `spark-bucketing extension conf`."
     return Change("extension", text, {EXTENSIONS: ",".join([*others, EXTENSION_CLASS]), ENABLED: "true"})
 
 

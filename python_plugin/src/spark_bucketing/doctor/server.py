@@ -116,7 +116,7 @@ def _extension(settings: Mapping[str, str], description: str, spark: str) -> Dia
         )
     return wrong(
         "session extension",
-        "not loaded, so Spark uses ordinary scans for tables in the Hive layout",
+        "not loaded, so runs do not seal tables in the Hive layout, and Spark reads them with ordinary scans",
         "add the output of `spark-bucketing extension conf` to the server's configuration or, for the method "
         "session, to the profile's server_side_parameters",
     )

@@ -24,7 +24,7 @@ _WRITE = re.compile(
 _WRITERS = re.compile(r"Insert|AsSelect|AppendData|Overwrite|ReplaceData|WriteDelta|MergeInto")
 # The first table of these arguments: `spark_catalog`.`db`.`table`, or [Database: db, TableName: table]
 _TARGET = re.compile(r"(?:`[^`]+`\.)?`([^`]+)`\.`([^`]+)`|\[Database: ([^,\]]+), TableName: ([^\]]+)\]")
-_INTERMEDIATE = re.compile(r"__dbt_(backup|staged|tmp|input|plan|trash)$")
+_INTERMEDIATE = re.compile(r"__dbt_(backup|tmp|input|trash)$")
 _BUCKETED_WRITE = " buckets, bucket columns: ["
 # Nodes that build no table.
 NO_MODELS = ("test.", "unit_test.", "operation.")

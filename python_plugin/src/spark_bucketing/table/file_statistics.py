@@ -174,7 +174,7 @@ def _tail(of: Organized) -> str:
 
 
 def _truth(of: Organized) -> str:
-    """Return a query that computes the statistics from the rows, in the same way as the macro file_statistics_sql()."""
+    """Return a query that computes the statistics from the rows, as the extension does when it writes files."""
     partition = [column.name for column in of.table.columns]
     groups = [("partition", partition), ("implicit_partition", list(of.implicit_partition_by))]
     columns = [

@@ -117,6 +117,6 @@ def extension_not_loaded(project: ProjectFacts) -> Iterator[Explanation]:
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
     message = (
         f"Spark uses ordinary scans for {shown}, which are in the Hive layout, because the extension is not "
-        f"{'enabled' if settings.loaded else 'loaded'}."
+        f"{'enabled' if settings.loaded else 'loaded'}. Runs do not seal these tables."
     )
     yield Explanation(message, names, (switch_extension_on(settings),))
