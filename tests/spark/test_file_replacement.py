@@ -229,9 +229,7 @@ def test_merge_survives_a_crash_between_statements(project: Project, extension: 
 
 
 def test_tables_without_file_statistics_have_no_replacement(project: Project, extension: None) -> None:
-    project.spark.sql(
-        f"create table {project.table('m')} using parquet clustered by (id) into 1 buckets as select 1 as id"
-    )
+    project.spark.sql(f"create table {project.table('m')} using parquet as select 1 as id")
     assert recovered(project) == "nothing"
     with pytest.raises(Exception, match=r"has no file statistics"):
         project.spark.sql(f"select * from file_statistics('{project.table('m')}')")

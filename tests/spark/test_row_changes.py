@@ -107,7 +107,7 @@ def test_error_for_other_tables_states_the_requirements(spark: SparkSession) -> 
             "merge into unchanged as t using changed as s on t.id = s.id when matched then delete",
         ):
             with pytest.raises(
-                PySparkException, match=r"UNSUPPORTED_FEATURE\.TABLE_OPERATION.*Hive layout.*enabled=true"
+                PySparkException, match=r"UNSUPPORTED_FEATURE\.TABLE_OPERATION.*file statistics.*enabled=true"
             ):
                 spark.sql(statement).collect()
     finally:

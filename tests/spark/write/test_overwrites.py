@@ -184,6 +184,7 @@ STATIC_MODE = (
     [
         ("partitioned", STATIC_MODE),
         ("organized", STATIC_MODE),
+        ("spark layout", STATIC_MODE),
         ("partitioned", STATIC_MODE.replace("shared", "shared with rows as (select * from rows)")),
         ("partitioned", f"{STATIC_MODE} order by k limit 20"),
         ("partitioned", f"with x as (select 1) {STATIC_MODE}"),
@@ -198,15 +199,13 @@ def test_hint_replaces_all_partitions(tables: Tables, of: str, statement: str) -
     assert tables.sql("show partitions shared") == [("p=p1",)]
 
 
-@pytest.mark.parametrize(("key", "name"), [(ATOMIC, "kept"), ("spark.bucketing.enabled", "kept"), (None, "shared")])
-def test_hint_is_an_error_if_spark_would_run_the_statement(tables: Tables, key: str | None, name: str) -> None:
-    if name == "shared":
-        create(tables, name, "spark layout")
-    before = tables.files(name)
-    error = pytest.raises(Exception, match=rf"Cannot overwrite `{name}`.\n.*PARTITION_OVERWRITE_MODE")
-    with tables.settings({key: "false"} if key else {}), error:
-        tables.sql(STATIC_MODE.replace("shared", name))
-    assert tables.files(name) == before
+@pytest.mark.parametrize("key", [ATOMIC, "spark.bucketing.enabled"])
+def test_hint_is_an_error_if_spark_would_run_the_statement(tables: Tables, key: str) -> None:
+    before = tables.files("kept")
+    error = pytest.raises(Exception, match=r"Cannot overwrite `kept`.\n.*PARTITION_OVERWRITE_MODE")
+    with tables.settings({key: "false"}), error:
+        tables.sql(STATIC_MODE.replace("shared", "kept"))
+    assert tables.files("kept") == before
 
 
 OTHERS = {
