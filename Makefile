@@ -26,7 +26,7 @@ JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-lint bench-hashes lint lint-types lint-sql lint-style format docs dist clean
+.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-hashes lint lint-types lint-sql lint-style format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -135,9 +135,6 @@ bench-merges: setup ## Compare merges with rewrites of partitions, for bucketed 
 	@$(BIN)/python benchmarks/bucketed_merges.py
 	@$(BIN)/python benchmarks/merges.py --deltas one clustered --variants merge "merge, unchecked"
 	@$(BIN)/python benchmarks/merges.py --partitions 20 --deltas spread --variants merge "affected partitions"
-
-bench-lint: setup ## Compare the sqlfluff rules with `check` on random models, and time both: MODELS=500
-	@$(BIN)/python benchmarks/lint_models.py --models $(or $(MODELS),500)
 
 bench-hashes: setup ## Compare the times of Hive's bucketing versions 1 and 2: ROWS=5000000
 	@$(BIN)/python benchmarks/hashes.py --rows $(or $(ROWS),5000000)
