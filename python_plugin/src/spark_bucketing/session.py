@@ -48,33 +48,6 @@ def active() -> SparkSession | None:
     return SparkSession.getActiveSession()
 
 
-@contextmanager
-def local_session() -> Iterator[SparkSession]:
-    """Yield this process's session.
-
-    If the process has no session, start a local Spark without a metastore, and stop it at the end of the block.
-
-    Raises:
-        SparkError: Spark does not start.
-    """
-    if session := active():
-        yield session
-        return
-    with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as folder:
-        settings = {
-            "spark.sql.warehouse.dir": folder,
-            "spark.sql.shuffle.partitions": "2",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-        }
-        session = open_session(settings, hive=False)
-        session.sparkContext.setLogLevel("OFF")
-        try:
-            yield session
-        finally:
-            session.stop()
-
-
 def open_beside(
     session: SparkSession, settings: Mapping[str, str], jar: Path | None = None, extension: str | None = None
 ) -> SparkSession:
