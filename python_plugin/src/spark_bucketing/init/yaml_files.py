@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+from ruamel.yaml.util import load_yaml_guess_indent
 
-from spark_bucketing.edits.round_trip import dumped, loaded
 from spark_bucketing.errors import ProfileError, ProjectError
 
 PACKAGE = "spark_bucketing"
@@ -37,7 +38,7 @@ def add_package(text: str, entry: Mapping[str, str], file: str = "packages.yml")
     if any(dict(one) == dict(entry) or is_this_package(one) for one in data["packages"]):
         return text
     data["packages"].append(dict(entry))
-    return dumped(yaml, data)
+    return _dumped(yaml, data)
 
 
 def packages_of(text: str, file: str) -> list[Mapping[str, Any]]:
@@ -55,7 +56,7 @@ def packages_of(text: str, file: str) -> list[Mapping[str, Any]]:
 
 def _packages(text: str, file: str) -> tuple[YAML, dict[str, Any]]:
     try:
-        yaml, data = loaded(text)
+        yaml, data = _loaded(text)
     except YAMLError as error:
         raise ProjectError(
             f"The file `{file}` is not valid YAML.", found=error, instead="correct the file, and run the command again"
@@ -100,7 +101,7 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
         ProfileError: the file does not contain this target.
     """
     try:
-        yaml, data = loaded(text)
+        yaml, data = _loaded(text)
         output = data[profile]["outputs"][target]
     except YAMLError as error:
         raise ProfileError(
@@ -118,8 +119,34 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
         return text
     for key, value in added.items():
         found[key] = DoubleQuotedScalarString(value)
-    return dumped(yaml, data)
+    return _dumped(yaml, data)
 
 
 def _with_entry(found: object, entry: str) -> str:
     return f"{found},{entry}" if found else entry
+
+
+def _loaded(text: str) -> tuple[YAML, Any]:
+    """Parse YAML text.
+
+    Return the data, and the `YAML` instance that writes it in the same style.
+    """
+    _, indent, offset = load_yaml_guess_indent(text) if text.strip() else (None, None, None)
+    sequence = indent or 4
+    depths = [len(line) - len(line.lstrip()) for line in text.splitlines() if line.lstrip()[:1] not in ("", "#", "-")]
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 10_000
+    yaml.indent(
+        mapping=min(filter(None, depths), default=2),
+        sequence=sequence,
+        offset=offset if offset is not None else sequence - 2,
+    )
+    return yaml, yaml.load(text)
+
+
+def _dumped(yaml: YAML, data: Any) -> str:
+    """Return edited YAML data as text."""
+    stream = io.StringIO()
+    yaml.dump(data, stream)
+    return stream.getvalue()
