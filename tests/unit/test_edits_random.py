@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_bucketing.edits.literals import in_jinja, in_yaml
+from spark_bucketing.edits.config_changes import in_jinja, in_yaml
 from spark_bucketing.edits.properties import edit_properties
 from spark_bucketing.edits.sql_config import edit_sql
 

@@ -16,8 +16,7 @@ from report_pages import written
 from conftest import REPOSITORY
 from spark_bucketing.cli import main, options
 from spark_bucketing.event_log.comparison import Difference, compare
-from spark_bucketing.event_log.measured import AD_HOC, Measured, Run
-from spark_bucketing.event_log.reader import read_measured
+from spark_bucketing.event_log.measured import AD_HOC, Measured, Run, read_measured
 from spark_bucketing.event_log.statements import Work
 from spark_bucketing.report.event_log import rows, write_html, write_json, write_text
 

@@ -31,7 +31,7 @@ from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.table_facts import Facts, OfflineFacts
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
-from spark_bucketing.event_log.reader import read_measured
+from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.plan.planner import Planner, SessionPlanner, SqlPlanner
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.connection import Connection

@@ -12,8 +12,7 @@ from typing import Any
 
 import yaml
 
-from spark_bucketing.edits.config_changes import CannotEditError
-from spark_bucketing.edits.literals import in_yaml, line_end, same
+from spark_bucketing.edits.config_changes import CannotEditError, in_yaml, line_end, same
 
 _COMMENT = re.compile(r"(^|\s)#")
 
