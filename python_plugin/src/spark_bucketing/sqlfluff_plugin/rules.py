@@ -202,8 +202,9 @@ class Rule_SparkBucketing_SB04(BucketRule, BaseRule):
 
     .. code-block:: sql
 
+        -- the contract states: price double
         {{ config(materialized='bucketed_table', clustered_by=['price'], buckets=64) }}
-        select cast(price as double) as price from {{ ref('stg_orders') }}
+        select price from {{ ref('stg_orders') }}
 
     **Best practice**
 
@@ -212,6 +213,7 @@ class Rule_SparkBucketing_SB04(BucketRule, BaseRule):
 
     .. code-block:: sql
 
+        -- the contract states: price decimal(38, 9)
         {{ config(materialized='bucketed_table', clustered_by=['price'], buckets=64) }}
         select cast(price as decimal(38, 9)) as price from {{ ref('stg_orders') }}
     """
