@@ -13,6 +13,9 @@ from jinja2 import Environment, TemplateSyntaxError, nodes
 from spark_bucketing.edits.config_changes import CannotEditError, in_jinja, line_end, same
 
 _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
+_BOM = "\ufeff"
+_LONGEST_LINE = 80
+_ASSIGNMENT = re.compile(r"[ \t]*[=:][ \t]*$")
 
 
 @dataclass(frozen=True)
@@ -217,11 +220,6 @@ def literal(key: str, value: nodes.Expr) -> object:
     if isinstance(value, nodes.Neg) and isinstance(value.node, nodes.Const):
         return value.as_const()
     raise CannotEditError(f"The model's config() call sets {key} with a Jinja expression.")
-
-
-_BOM = "\ufeff"
-_LONGEST_LINE = 80
-_ASSIGNMENT = re.compile(r"[ \t]*[=:][ \t]*$")
 
 
 def config_block(config: Mapping[str, object], line_end: str = "\n") -> str:
