@@ -14,7 +14,7 @@ from spark_bucketing.doctor.installed import examine_installed
 from spark_bucketing.doctor.server import SETTINGS, examine_server
 from spark_bucketing.doctor.trino import SPECS, examine_tables
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.table.warehouse import NOT_LOADED, Warehouse
 
 FACTORY = "spark.hadoop.mapreduce.outputcommitter.factory.scheme"
 NAMED = {"spark.sql.extensions": f"other.Extension, {EXTENSION_CLASS}"}
@@ -38,7 +38,7 @@ def examined(
     answers: dict[str, list[dict[str, Any]]] = {
         "set": [{"key": key, "value": value} for key, value in settings.items()],
         "select version() as version": [{"version": version}],
-        "show user functions like 'bucket_specs'": [{"function": "bucket_specs"}] if extension else [],
+        f"show user functions like 'bucket_specs|{NOT_LOADED}'": [{"function": "bucket_specs"}] if extension else [],
         "describe function bucket_specs": [{"function_desc": line} for line in ("Function: bucket_specs", extension)],
         "set spark.sql.warehouse.dir": [{"key": "", "value": place}],
         "set spark.sql.catalogImplementation": [{"key": "", "value": catalog}],
