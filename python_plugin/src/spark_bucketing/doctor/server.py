@@ -190,7 +190,8 @@ def _metastore(warehouse: Warehouse) -> Diagnosis:
             f"spark.sql.catalogImplementation={catalog}",
             "use a session with a Hive metastore: spark.sql.catalogImplementation=hive",
         )
-    return Diagnosis("metastore", f"Hive, client version {client}")
+    limit = "; cannot use metastores of Hive 4" if client.startswith(("0.", "1.", "2.")) else ""
+    return Diagnosis("metastore", f"Hive, client version {client}{limit}")
 
 
 _WAREHOUSE = "spark.sql.warehouse.dir"
