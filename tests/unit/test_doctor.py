@@ -14,7 +14,7 @@ from spark_bucketing.doctor.installed import examine_installed
 from spark_bucketing.doctor.server import SETTINGS, examine_server
 from spark_bucketing.doctor.trino import SPECS, examine_tables
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.table.warehouse import NOT_LOADED, Warehouse
 
 FACTORY = "spark.hadoop.mapreduce.outputcommitter.factory.scheme"
 NAMED = {"spark.sql.extensions": f"other.Extension, {EXTENSION_CLASS}"}
@@ -38,7 +38,7 @@ def examined(
     answers: dict[str, list[dict[str, Any]]] = {
         "set": [{"key": key, "value": value} for key, value in settings.items()],
         "select version() as version": [{"version": version}],
-        "show user functions like 'bucket_specs'": [{"function": "bucket_specs"}] if extension else [],
+        f"show user functions like 'bucket_specs|{NOT_LOADED}'": [{"function": "bucket_specs"}] if extension else [],
         "describe function bucket_specs": [{"function_desc": line} for line in ("Function: bucket_specs", extension)],
         "set spark.sql.warehouse.dir": [{"key": "", "value": place}],
         "set spark.sql.catalogImplementation": [{"key": "", "value": catalog}],
@@ -50,7 +50,7 @@ def examined(
 def test_correctly_configured_server_has_no_findings() -> None:
     found = examined()
     assert {one.state for one in found.values()} == {"ok"} and not any(one.instead for one in found.values())
-    assert found["metastore"].found == "Hive, client version 2.3.10"
+    assert found["metastore"].found == "Hive, client version 2.3.10; cannot use metastores of Hive 4"
     assert found["settings"].found == f"{len(SETTINGS)} of {len(SETTINGS)} are correct"
 
 
@@ -243,8 +243,20 @@ K, V = '["k"]', '["v"]'
 
 @pytest.mark.parametrize("buckets", [1, 2, 4, 8, 16, 64])
 def test_trino_reads_partitions_whose_buckets_differ_by_a_power_of_two(buckets: int) -> None:
-    (found,) = listed_tables(a=Listed(specs=((8, K, 8, K, 3), (buckets, K, None, None, 1))), empty=Listed(specs=()))
+    found, *others = listed_tables(
+        a=Listed(specs=((8, K, 8, K, 3), (buckets, K, None, None, 1))), empty=Listed(specs=())
+    )
     assert (found.state, found.found) == ("ok", "reads 2 tables of shop as bucketed")
+    assert [(one.subject, one.state) for one in others] == ([("Hive", "ok")] if buckets != 8 else [])
+
+
+def test_doctor_names_tables_whose_rows_hive_can_lose() -> None:
+    _, _, found = listed_tables(a=Listed(specs=((8, K, 8, K, 3), (16, K, 16, K, 2), (None, None, 4, K, 1))))
+    assert found.found == (
+        "can lose rows of 2 partitions of a, such as ds=1, in sort-merge-bucket and bucket map joins: 16 buckets, but "
+        "the table has 8"
+    )
+    assert "hive.disable.unsafe.external.table.operations=true" in found.instead
 
 
 @pytest.mark.parametrize(
@@ -261,7 +273,7 @@ def test_trino_reads_partitions_whose_buckets_differ_by_a_power_of_two(buckets: 
     ],
 )
 def test_doctor_names_tables_with_partitions_that_trino_does_not_read(spec: Any, said: str) -> None:
-    read, mixed = listed_tables(a=Listed(specs=((8, K, 8, K, 3), (*spec, 2))), b=Listed())
+    read, mixed, *_ = listed_tables(a=Listed(specs=((8, K, 8, K, 3), (*spec, 2))), b=Listed())
     assert (read.found, mixed.state) == ("reads 1 table of shop as bucketed", "ok")
     assert mixed.found == (
         "fails with HIVE_PARTITION_SCHEMA_MISMATCH if a query reads 2 partitions of a, such as ds=1: "
@@ -287,7 +299,7 @@ def test_doctor_names_tables_whose_seals_have_another_version(stated: str | None
 
 def test_doctor_has_one_finding_for_each_table() -> None:
     specs = ((8, K, 8, K, 3, "hive2"), (6, K, 6, K, 2), (None, None, 8, K, 1), (None, None, 4, K, 5))
-    _, found = listed_tables(a=Listed(specs=specs))
+    _, found, _ = listed_tables(a=Listed(specs=specs))
     assert found.found == (
         "fails with HIVE_PARTITION_SCHEMA_MISMATCH if a query reads 8 partitions of a, such as ds=1: 6 buckets by (k) "
         "in the metastore, but the table has 8 buckets by (k); may look for rows of 3 partitions of a, such as ds=0, in "

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from spark_bucketing.check.acceptance import Baseline, accept, allowed_reasons, read_baseline
 from spark_bucketing.check.artifacts import Artifacts, CheckRequest, Project
@@ -38,7 +39,7 @@ from spark_bucketing.project.connection import Connection
 from spark_bucketing.project.freshness import read_project
 from spark_bucketing.project.manifest import Manifest, table_name
 from spark_bucketing.project.profile import Target, read_target
-from spark_bucketing.session import open_session, quiet_errors
+from spark_bucketing.session import is_remote, open_session, quiet_errors, rows_of
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.table import sql
 
@@ -194,6 +195,9 @@ def open_planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
     elif target.method == "session":
         session = open_session(target.settings)
         quiet_errors()
+        if is_remote(session):
+            yield _over_sql(project, "Spark Connect", partial(rows_of, session))
+            return
         with SessionPlanner("live (session)", session).printing_in_full() as live:
             before = session.catalog.currentDatabase()
             _use(live, project)
@@ -204,17 +208,24 @@ def open_planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
     else:
         connection = Connection(target)
         try:
-            over_wire = SqlPlanner(f"live ({target.method})", connection.rows)
-            _use(over_wire, project)
-            # Copy only settings that were set explicitly, in addition to the target's settings.
-            yield (
-                over_wire,
-                lambda loaded: embedded_whatif(
-                    {**target.settings, **{str(name): str(value) for name, value, *_ in over_wire.rows("set")}}, loaded
-                ),
-            )
+            yield _over_sql(project, target.method, connection.rows)
         finally:
             connection.close()
+
+
+def _over_sql(
+    project: Project, method: str, run: Callable[[str], Sequence[tuple[Any, ...]]]
+) -> tuple[Planner, StartWhatIf]:
+    """Return a planner in a server, and a function that starts a planner for hypothetical tables in this process."""
+    planner = SqlPlanner(f"live ({method})", run)
+    _use(planner, project)
+
+    def start(loaded: bool) -> AbstractContextManager[WhatIf]:
+        # Copy only settings that were set explicitly, in addition to the target's settings.
+        given = {str(name): str(value) for name, value, *_ in planner.rows("set")}
+        return embedded_whatif({**project.target.settings, **given}, loaded)
+
+    return planner, start
 
 
 def _use(planner: Planner, project: Project) -> None:

@@ -230,7 +230,8 @@ KEYS: Mapping[str, Key] = {
     ),
     "on_bucket_change": Key(
         "choice", "What a run does if the bucket spec in the config differs from the table's spec. "
-        "See [change buckets](../how-to/change-buckets.md).", BUCKETED,
+        "See [change buckets](../how-to/change-buckets.md). With `evolve`, Hive's bucket joins can "
+        "[lose rows](../explanation/evolution.md#reading).", BUCKETED,
         default="fail", choices=("fail", "rebuild", "evolve"), misspellings=("on_buckets_change", "on_layout_change"),
     ),
     "incremental_strategy": Key(

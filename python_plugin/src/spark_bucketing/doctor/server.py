@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from spark_bucketing.doctor.diagnosis import Diagnosis, wrong
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.table.warehouse import BUILT, Warehouse
 
 _OLDEST, _NEWEST = (3, 5), (4, 3)
 
@@ -52,8 +52,6 @@ SETTINGS = (
 _ANSI = "spark.sql.ansi.enabled"
 # Plugins whose columnar rules replace bucketed scans.
 _ENGINES = ("comet", "gluten", "rapids", "velox")
-# The description of the extension in DESCRIBE FUNCTION; the dbt package searches for the same text.
-_BUILT = re.compile(r"spark-bucketing ([^ ,]+), for Spark ([^ )]+)")
 _REBUILD = (
     "run `spark-bucketing extension build` from this release for the server's Spark version, replace the jar, and "
     "restart the server"
@@ -110,8 +108,8 @@ def _extension(settings: Mapping[str, str], description: str, spark: str) -> Dia
     if EXTENSION_CLASS in map(str.strip, settings.get("spark.sql.extensions", "").split(",")):
         return wrong(
             "session extension",
-            f"spark.sql.extensions contains {EXTENSION_CLASS}, but Spark did not load it: the jar is missing or was "
-            "built for another Spark version; see the server's log",
+            f"spark.sql.extensions contains {EXTENSION_CLASS}, but Spark did not load it: the jar is missing; see "
+            "the server's log",
             "make the jar available to the driver: see `spark-bucketing extension conf`",
         )
     return wrong(
@@ -124,7 +122,7 @@ def _extension(settings: Mapping[str, str], description: str, spark: str) -> Dia
 
 def _jar(description: str, spark: str) -> Diagnosis:
     """Check that the extension's jar has this command's version, and was built for the running version of Spark."""
-    said = _BUILT.search(description)
+    said = BUILT.search(description)
     if not said:
         return wrong(
             "session extension",
@@ -133,10 +131,11 @@ def _jar(description: str, spark: str) -> Diagnosis:
         )
     jar, built_for = said.groups()
     found, plugin = f"version {jar}, built for Spark {built_for}", installed("spark-bucketing")
+    if _numbers(built_for)[:2] != _numbers(spark)[:2]:
+        ignored = f"{found}, but the session runs Spark {spark} and therefore does not use the extension"
+        return wrong("session extension", ignored, _REBUILD)
     if jar != plugin:
         return wrong("session extension", f"{found}, but this command has version {plugin}", _REBUILD)
-    if _numbers(built_for)[:2] != _numbers(spark)[:2]:
-        return wrong("session extension", f"{found}, but the session runs Spark {spark}", _REBUILD)
     return Diagnosis("session extension", found)
 
 
@@ -191,7 +190,8 @@ def _metastore(warehouse: Warehouse) -> Diagnosis:
             f"spark.sql.catalogImplementation={catalog}",
             "use a session with a Hive metastore: spark.sql.catalogImplementation=hive",
         )
-    return Diagnosis("metastore", f"Hive, client version {client}")
+    limit = "; cannot use metastores of Hive 4" if client.startswith(("0.", "1.", "2.")) else ""
+    return Diagnosis("metastore", f"Hive, client version {client}{limit}")
 
 
 _WAREHOUSE = "spark.sql.warehouse.dir"

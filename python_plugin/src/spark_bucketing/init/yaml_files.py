@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -12,6 +13,7 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 from ruamel.yaml.util import load_yaml_guess_indent
 
 from spark_bucketing.errors import ProfileError, ProjectError
+from spark_bucketing.extension.build import is_other_build
 
 PACKAGE = "spark_bucketing"
 # Comma-separated settings, which may already have entries.
@@ -95,7 +97,8 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
         file: the file's name, for errors.
 
     Returns:
-        The new content, or the unchanged content if the target already loads the extension.
+        The new content, or the unchanged content if the target already loads the extension. A jar of another build of
+        the extension, such as one for another Spark version, is replaced.
 
     Raises:
         ProfileError: the file does not contain this target.
@@ -114,16 +117,23 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
             instead="choose another target with `--target`",
         ) from error
     found = output.setdefault("server_side_parameters", {})
-    added = {key: _with_entry(found.get(key), value) if key in _LISTS else value for key, value in settings.items()}
-    if settings["spark.sql.extensions"] in str(found.get("spark.sql.extensions", "")):
+    jars = _entries(found.get("spark.jars"))
+    current = [entry for entry in jars if not is_other_build(entry, Path(settings["spark.jars"]))]
+    if settings["spark.sql.extensions"] in _entries(found.get("spark.sql.extensions")) and current == jars:
         return text
+    before = {**found, "spark.jars": ",".join(current)}
+    added = {key: _with_entry(before.get(key), value) if key in _LISTS else value for key, value in settings.items()}
     for key, value in added.items():
         found[key] = DoubleQuotedScalarString(value)
     return _dumped(yaml, data)
 
 
+def _entries(found: object) -> list[str]:
+    return [entry.strip() for entry in str(found or "").split(",") if entry.strip()]
+
+
 def _with_entry(found: object, entry: str) -> str:
-    return f"{found},{entry}" if found else entry
+    return ",".join(dict.fromkeys([*_entries(found), entry]))
 
 
 def _loaded(text: str) -> tuple[YAML, Any]:
