@@ -161,6 +161,12 @@ object Compat {
     case _ => None
   }
 
+  /** Returns the listing of the table's files with which a write was planned. */
+  def fileIndex(write: V1WriteCommand): Option[FileIndex] = write match {
+    case insert: InsertIntoHadoopFsRelationCommand => insert.fileIndex
+    case _ => None
+  }
+
   /** Returns a copy of the command with another bucket spec and other write options. */
   def withBuckets(write: V1WriteCommand, spec: BucketSpec, options: Map[String, String]): V1WriteCommand = write match {
     case insert: InsertIntoHadoopFsRelationCommand => insert.copy(bucketSpec = Some(spec), options = options)

@@ -49,6 +49,7 @@ case class AlterBucketsCommand(
   override def run(session: SparkSession): Seq[Row] = {
     val table = Compat.catalog(session).getTableMetadata(name)
     BucketValidation.checkTable(table)
+    WriteTarget.check(session, table, "change the buckets of")
     val spec = asked.map(BucketValidation.spec(table, _))
     val store = PartitionStore.of(session)
     store.check(table, toHiveLayout = spec.isDefined && BucketValidation.isPlainOfSpark(table))

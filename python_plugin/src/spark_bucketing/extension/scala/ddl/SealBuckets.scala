@@ -77,6 +77,7 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
     val relation = Compat.filesOf(session, table.identifier).getOrElse(throw refused(table,
       "files that Spark reads with Hive's SerDe",
       "spark.sql.hive.convertMetastoreParquet and spark.sql.hive.convertMetastoreOrc to be true", "set both to true"))
+    WriteTarget.check(session, table, "seal", Some(relation.location))
     SealedSpecs.otherColumns(relation).foreach { why =>
       throw refused(table, why.words, "the default reader, which returns the same rows in every session", "set the option to its default")
     }

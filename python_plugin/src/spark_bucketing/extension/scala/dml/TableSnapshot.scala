@@ -11,9 +11,9 @@ import org.apache.spark.sql.bucketing.read._
 import org.apache.spark.sql.bucketing.write.{FileSizes, GroupKey}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{Expression, InSet, Literal}
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{StringType, StructType}
 
 /**
  * A file of a table.
@@ -121,7 +121,8 @@ class BucketedSnapshot(table: CatalogTable, val spec: SealedSpec, val isSealable
 object TableSnapshot {
 
   /** Lists the files of the partitions that a statement may touch. */
-  def now(session: SparkSession, table: CatalogTable, statement: ChangeRows, partitionFilters: Seq[Expression]): TableSnapshot = {
+  def now(session: SparkSession, table: CatalogTable, statement: ChangeRows, conditions: Seq[Expression]): TableSnapshot = {
+    val partitionFilters = conditions.filterNot(isMisread)
     val listed = for (directory <- CurrentFiles.now(session, table, partitionFilters); file <- directory.files) yield (directory.values, file.fileStatus)
     listed.groupBy(_._2.getPath).collectFirst { case (path, of) if of.size > 1 => path.getParent -> of.size }.foreach { case (folder, number) =>
       throw Compat.refusal(s"Cannot change rows of ${table.identifier.quotedString}.", s"$number partitions in the directory $folder",
@@ -131,10 +132,17 @@ object TableSnapshot {
     if (FileStatistics.isKept(table.properties)) organized(session, table, statement.files, listed) else bucketed(session, table, statement, partitionFilters, listed)
   }
 
+  /** Returns whether the metastore cannot parse a filter: it has no escapes for quotes, and takes a backslash for one. Without the filter, more files are listed. */
+  private def isMisread(filter: Expression): Boolean = filter.exists {
+    case Literal(value, _: StringType) => value != null && value.toString.exists(char => char == '"' || char == '\\')
+    case of: InSet => of.set.exists(value => value != null && value.toString.exists(char => char == '"' || char == '\\'))
+    case _ => false
+  }
+
   private def organized(session: SparkSession, table: CatalogTable, relation: HadoopFsRelation, listed: Seq[(InternalRow, FileStatus)]): TableSnapshot = {
     val columns = FileStatisticsColumns(table)
     // As for queries, statistics do not count if this session may read other values.
-    val isSame = SealedSpecs.otherColumns(relation).isEmpty && columns.organized.forall(column => CurrentFiles.isTheSameForAll(table, column.dataType))
+    val isSame = SealedSpecs.otherColumns(relation).isEmpty && columns.organized.forall(column => SealedFormats.isTheSameForAll(table, column.dataType))
     val statistics = if (isSame) FileStatistics.read(session, table) else None
     val known = listed.map { case (_, status) =>
       statistics.fold(Seq.empty[FileStats])(_.of(status)) match {

@@ -8,7 +8,9 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.execution.command.DDLUtils
+import org.apache.spark.sql.execution.datasources.FileIndexOptions
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -18,7 +20,7 @@ import org.apache.spark.sql.types.StructType
  * @param seal the seal, or the reason why the seal is unreadable (Left)
  * @param described the bucket spec in the descriptor
  * @param files the current data files
- * @param folders the names of subdirectories whose files Spark would also read
+ * @param folders the names of subdirectories whose files Spark also reads
  */
 case class PartitionFiles(
     partition: Option[StoredPartition], location: String, seal: Option[Either[String, Seal]], described: Option[BucketSpec],
@@ -72,7 +74,7 @@ object PartitionFiles {
   def list(
       session: SparkSession, table: CatalogTable, partitions: => Seq[StoredPartition], listed: Boolean = true): Seq[PartitionFiles] = {
     val conf = Compat.hadoopConf(session)
-    def content(folder: Path) = if (listed) children(folder, conf) else (Nil, Nil)
+    def content(folder: Path) = if (listed) children(table, folder, conf) else (Nil, Nil)
     if (table.partitionColumnNames.isEmpty) {
       val (files, folders) = content(new Path(table.location))
       val described = BucketDescriptor.of(table.bucketSpec).bucketSpec
@@ -83,9 +85,20 @@ object PartitionFiles {
     }
   }
 
-  /** Returns the data files in a directory, and the names of subdirectories whose files Spark would also read. */
-  def children(folder: Path, conf: Configuration): (Seq[FileStatus], Seq[String]) = {
-    val all = BucketFiles.children(folder, folder.getFileSystem(conf))
-    (all.filter(BucketFiles.isData), all.filter(_.isDirectory).map(_.getPath.getName).filterNot(BucketFiles.isHidden))
+  /**
+   * Returns the data files in the directory of a partition or of an unpartitioned table, and the names of subdirectories whose files Spark also reads. As for
+   * Spark's queries, files in subdirectories, such as those of Hive's UNION ALL, belong to a table only with the option `recursiveFileLookup`.
+   */
+  def children(table: CatalogTable, folder: Path, conf: Configuration): (Seq[FileStatus], Seq[String]) = {
+    val fs = folder.getFileSystem(conf)
+    val all = BucketFiles.children(folder, fs)
+    def isRead(file: FileStatus): Boolean =
+      if (file.isDirectory) !BucketFiles.isHidden(file.getPath.getName) && BucketFiles.children(file.getPath, fs).exists(isRead) else BucketFiles.isData(file)
+    val folders = if (readsFolders(table)) all.filter(file => file.isDirectory && isRead(file)).map(_.getPath.getName) else Nil
+    (all.filter(BucketFiles.isData), folders)
   }
+
+  // Spark ignores or rejects the option for partitioned tables.
+  private def readsFolders(table: CatalogTable): Boolean = table.partitionColumnNames.isEmpty &&
+    CaseInsensitiveMap(table.storage.properties).get(FileIndexOptions.RECURSIVE_FILE_LOOKUP).exists(_.equalsIgnoreCase("true"))
 }

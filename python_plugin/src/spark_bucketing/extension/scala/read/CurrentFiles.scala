@@ -12,14 +12,14 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.metadata.{FileStatistics, Replacement, TableFiles}
+import org.apache.spark.sql.bucketing.metadata.{FileStatistics, Replacement, SealedFormats, TableFiles}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.{And, AttributeReference, BoundReference, Expression, Literal, Predicate}
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.command.DDLUtils
 import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionDirectory}
-import org.apache.spark.sql.types.{DataType, StructType, TimestampType}
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.ThreadUtils
 
 /**
@@ -57,7 +57,7 @@ case class CurrentFiles(all: FileIndex)(session: SparkSession, table: CatalogTab
     val listed = CurrentFiles.asOfOneMoment(session, table, all, partitionFilters, dataFilters)
     // Skipping files is only an optimization, so an error here must not make the query fail.
     try map.fold(listed) { known =>
-      val mayMatch = FileRangeFilter.mayMatch(dataFilters.filter(_.references.forall(attribute => CurrentFiles.isTheSameForAll(table, attribute.dataType))))
+      val mayMatch = FileRangeFilter.mayMatch(dataFilters.filter(_.references.forall(attribute => SealedFormats.isTheSameForAll(table, attribute.dataType))))
       CurrentFiles.only(listed) { file =>
         val mapped = known.of(file)
         mapped.isEmpty || mapped.exists(mayMatch)
@@ -89,13 +89,6 @@ object CurrentFiles {
   private val Attempts = 5
   // A time in milliseconds that exceeds usual planning times and clock differences.
   private val Recent = 600000L
-
-  /**
-   * Returns whether all sessions read the same values of this type. ORC stores timestamps in the writer's local time, so a
-   * session in another time zone reads values that differ from the statistics.
-   */
-  def isTheSameForAll(table: CatalogTable, dataType: DataType): Boolean =
-    dataType != TimestampType || !table.provider.exists(_.equalsIgnoreCase("orc"))
 
   /** Lists the current files of a table. */
   def now(session: SparkSession, table: CatalogTable, partitionFilters: Seq[Expression] = Nil): Seq[PartitionDirectory] =

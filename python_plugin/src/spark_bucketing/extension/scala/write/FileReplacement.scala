@@ -122,9 +122,11 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private def folderOf(spec: TablePartitionSpec): Path = known.getOrElse(spec, defaultLocation(spec))
 
-  private def create(created: Seq[(TablePartitionSpec, Path)]): Unit = if (created.nonEmpty) catalog.createPartitions(table.identifier, created.map {
-    case (spec, folder) => CatalogTablePartition(spec, table.storage.copy(locationUri = Some(folder.toUri)))
-  }, ignoreIfExists = true)
+  private def create(created: Seq[(TablePartitionSpec, Path)]): Unit = if (created.nonEmpty) CreatedPartitions.create(session, table, created.map(_._1)) {
+    catalog.createPartitions(table.identifier, created.map {
+      case (spec, folder) => CatalogTablePartition(spec, table.storage.copy(locationUri = Some(folder.toUri)))
+    }, ignoreIfExists = true)
+  }
 
   /** Creates a partition without files, if it does not exist. If it existed before the replacement, it keeps its directory. */
   def createEmpty(spec: TablePartitionSpec): Unit = {
@@ -163,6 +165,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def undo(started: Replacement): Unit = if (Replacement.undo(started, fs)) {
     Compat.inParallel(pathsOf(started.added))(fs.delete(_, false))
     dropEmpty(started.created.map(defaultLocation))
+    started.created.map(defaultLocation).foreach(deletesEmpty)
     Replacement.finish(started, fs)
     Compat.refresh(session, table.identifier)
   }
@@ -175,7 +178,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val removed = pathsOf(committed.removed)
     committed.checkRestored(Compat.inParallel(removed.map(_.getParent).distinct)(children).flatten.map(file => files.nameOf(file.getPath)).toSet)
     Compat.inParallel(removed)(fs.delete(_, false))
-    dropEmpty(removed.map(_.getParent).distinct)
+    dropEmpty(Subdirectories.deleteEmpty(fs, removed.map(_.getParent).distinct, isPartition))
     Replacement.finish(committed, fs)
     val before = Replacement.records(location, conf).filter(_.folder.getName < committed.folder.getName)
     // Another run may commit its replacement at this moment.
@@ -261,6 +264,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /** The directories of the partitions before the replacement. */
   lazy val known: Map[TablePartitionSpec, Path] = partitions.map(partition => partition.spec -> new Path(partition.location)).toMap
+
+  /** Returns whether a directory is that of a partition or of a table without partitions. A custom directory may have any name. */
+  private def isPartition(folder: Path): Boolean = table.partitionColumnNames.lastOption.fold(files.nameOf(folder) == folder.toUri.getPath) { column =>
+    folder.getName.toLowerCase(java.util.Locale.ROOT).startsWith(s"${column.toLowerCase(java.util.Locale.ROOT)}=") ||
+      known.values.exists(_.toUri.getPath == folder.toUri.getPath)
+  }
 
   private def defaultLocation(spec: TablePartitionSpec): Path =
     ExternalCatalogUtils.generatePartitionPath(spec, table.partitionColumnNames, location)

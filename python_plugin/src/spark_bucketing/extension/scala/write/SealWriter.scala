@@ -88,7 +88,7 @@ object SealWriter extends Logging {
   private def sealTable(
       session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written): Unit = {
     val before = Seal.parse(table.properties)
-    val found = folder(session, table.location.toString, written.values.flatten.toSet)
+    val found = folder(session, table, table.location.toString, written.values.flatten.toSet)
     refuseLost(session, table, mode, found)
     val after = sealOf(before, spec, mode, found)
     if (after.map(Right(_)) != before) PartitionStore.of(session).sealTable(table, after)
@@ -99,7 +99,7 @@ object SealWriter extends Logging {
     val store = PartitionStore.of(session)
     val names = written.map { case (values, files) => store.nameOf(table, values) -> files }.withDefaultValue(Set.empty[String])
     val found = Compat.inParallel(store.find(table, written.keys.toSeq)) { partition =>
-      partition -> folder(session, partition.location, names(partition.name))
+      partition -> folder(session, table, partition.location, names(partition.name))
     }
     found.foreach { case (_, files) => refuseLost(session, table, mode, files) }
     // The metastore can only replace a partition as a whole, so skip a partition that another statement altered during the listing.
@@ -120,8 +120,8 @@ object SealWriter extends Logging {
   }
 
   /** Returns the digest of the files of this write, and whether the directory has other files. The digest is None if a file is missing. */
-  private def folder(session: SparkSession, location: String, names: Set[String]): (Option[FilesDigest], Boolean) = {
-    val (files, folders) = PartitionFiles.children(new Path(location), Compat.hadoopConf(session))
+  private def folder(session: SparkSession, table: CatalogTable, location: String, names: Set[String]): (Option[FilesDigest], Boolean) = {
+    val (files, folders) = PartitionFiles.children(table, new Path(location), Compat.hadoopConf(session))
     val (own, others) = files.partition(file => names.contains(file.getPath.getName))
     val digest = if (own.length == names.size) Some(PartitionFiles.digest(own)) else None
     (digest, others.nonEmpty || folders.nonEmpty)

@@ -83,7 +83,7 @@ private class WrittenFilesTaskTracker(hadoopConf: Configuration, commitTime: Opt
 /** Collects Spark's statistics about a write, and the files that its tasks report after they commit. */
 private class WrittenFilesJobTracker(
     hadoopConf: Configuration, metrics: Map[String, SQLMetric], commitTime: SQLMetric, dates: Array[Int],
-    @transient private val note: Seq[(InternalRow, String)] => Unit)
+    @transient private val note: (Seq[(InternalRow, String)], Boolean) => Unit)
     extends BasicWriteJobStatsTracker(new SerializableConfiguration(hadoopConf), metrics, commitTime) {
 
   private val conf = new SerializableConfiguration(hadoopConf)
@@ -93,7 +93,7 @@ private class WrittenFilesJobTracker(
   override def processStats(stats: Seq[WriteTaskStats], jobCommitTime: Long): Unit = {
     val written = stats.collect { case of: WrittenStats => of }
     super.processStats(written.map(_.of), jobCommitTime)
-    if (written.forall(_.asRead)) note(written.flatMap(_.files))
+    note(written.flatMap(_.files), written.forall(_.asRead))
   }
 }
 
@@ -121,12 +121,17 @@ trait SealedWrite extends V1WriteCommand {
   /** Returns the final name of a written file. */
   protected def nameOf(file: String): String = file
 
+  /** The written files, once Spark has moved them into the table. */
   @transient private var reported: Option[Seq[(InternalRow, String)]] = None
+  @transient private var asRead = true
 
   override def basicWriteJobStatsTracker(hadoopConf: Configuration): BasicWriteJobStatsTracker = {
     val (own, commitTime) = metrics.partition { case (name, _) => name != BasicWriteJobStatsTracker.TASK_COMMIT_TIME }
     new WrittenFilesJobTracker(
-      hadoopConf, own, commitTime(BasicWriteJobStatsTracker.TASK_COMMIT_TIME), dates, files => reported = Some(files))
+      hadoopConf, own, commitTime(BasicWriteJobStatsTracker.TASK_COMMIT_TIME), dates, (files, areAsRead) => {
+        reported = Some(files)
+        asRead = areAsRead
+      })
   }
 
   /** Returns the positions of bucket and sort columns of type DATE among the data columns. */
@@ -146,8 +151,10 @@ trait SealedWrite extends V1WriteCommand {
   override def run(session: ClassicSession, child: SparkPlan): Seq[Row] = {
     BucketWriteExec.check(child, options, into)
     reported = None
-    val rows = SealedWrites.storing(session, target)(runOf(session, child))
-    reported.filter(_ => bucketSpec.isDefined).foreach { files =>
+    val rows = SealedWrites.storing(session, target)(into.filter(appends).fold(runOf(session, child)) { table =>
+      CreatedPartitions.insert(session, table, reported.fold[SealWriter.Written](Map.empty)(byPartition))(runOf(session, child))
+    })
+    reported.filter(_ => bucketSpec.isDefined && asRead).foreach { files =>
       into match {
         case Some(found) => SealWriter.after(session, found, bucketSpec.get, SealedWrites.hashOf(options), how, byPartition(files))
         case None => SealWriter.ofCreated(session, byPartition(files))
@@ -155,6 +162,9 @@ trait SealedWrite extends V1WriteCommand {
     }
     rows
   }
+
+  /** Returns whether Spark itself runs the statement, and only adds files to partitions. */
+  private def appends(table: CatalogTable): Boolean = table.partitionColumnNames.nonEmpty && !how.overwrites && !how.onlyNew
 
   private def byPartition(files: Seq[(InternalRow, String)]): SealWriter.Written = {
     val columns = DataTypeUtils.fromAttributes(partitionColumns)
