@@ -536,3 +536,96 @@ def test_columns_whose_names_differ_only_in_case_are_rejected(spark: SparkSessio
             spark.sql("update cased set id = 77 where id = 1").collect()
         assert sorted(map(tuple, spark.sql("select * from cased").collect())) == [(0, 0, 100), (1, 1, 101)]
         spark.sql("drop table cased")
+
+
+NESTED = {
+    "organized": """using parquet tblproperties ('bucketing.range_by'='["id"]', 'bucketing.rows_per_file'='4')""",
+    "bucketed": "clustered by (id) into 2 buckets stored as orc tblproperties ('bucketing_version'='2')",
+}
+of_nested_columns = pytest.mark.parametrize("nested", NESTED, indirect=True)
+
+
+@pytest.fixture
+def nested(spark: SparkSession, extension: None, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Create a table with nested columns, and return the type of some fields. Tables in the Hive layout cannot have a VARIANT."""
+    field = "variant" if request.param == "organized" and spark.version >= "4" else "string"
+    columns = (
+        f"v {field}, s struct<v: {field}, x: int, n: struct<v: {field}, y: int>>, a array<struct<v: {field}, x: int>>"
+    )
+    spark.sql(f"create table nested (id int, {columns}, m map<string, {field}>) {NESTED[request.param]}")
+    spark.sql(f"insert into nested {nested_rows(field, 'range(10)')}")
+    yield field
+    spark.sql("drop table nested")
+
+
+def nested_rows(field: str, source: str) -> str:
+    v = """parse_json('{"k": ' || id || '}')""" if field == "variant" else "string(id)"
+    struct = f"named_struct('v', {v}, 'x', int(id), 'n', named_struct('v', {v}, 'y', int(id)))"
+    return f"select int(id) as id, {v} as v, {struct} as s, array(named_struct('v', {v}, 'x', 1)) as a, map('k', {v}) as m from {source}"
+
+
+@of_nested_columns
+def test_kept_rows_keep_all_nested_columns(spark: SparkSession, nested: str) -> None:
+    """The optimizer extracts fields of VARIANT columns, and prunes nested columns, in the scans of queries."""
+
+    def shown(of: str) -> dict[int, tuple[object, ...]]:
+        columns = "id, to_json(struct(v)), to_json(s), to_json(a), to_json(m)"
+        return {row[0]: tuple(row) for row in spark.sql(f"select {columns} from {of}").collect()}
+
+    def value(of: str) -> str:
+        return f"variant_get({of}, '$.k', 'int')" if nested == "variant" else f"int({of})"
+
+    source = nested_rows(nested, "range(6, 14)")
+    expected = shown("nested")
+    # Spark extracts fields of VARIANT columns in scans only with compiled code.
+    with (
+        setting(spark, "spark.sql.variant.pushVariantIntoScan", "true"),
+        setting(spark, "spark.sql.codegen.factoryMode", "FALLBACK"),
+        setting(spark, "spark.sql.codegen.wholeStage", "true"),
+    ):
+        spark.sql(f"delete from nested where {value('v')} = 1 or s.n.y = 2").collect()
+        expected = {key: row for key, row in expected.items() if key not in (1, 2)}
+        assert shown("nested") == expected
+        spark.sql(f"update nested set v = s.n.v, s.x = {value('m.k')} where a[0].x = 1 and s.n.y = 3").collect()
+        assert shown("nested") == expected
+        spark.sql(
+            f"merge into nested as t using ({source}) as n on t.id = n.id and {value('t.s.v')} = {value('n.v')}"
+            " when matched and t.s.x = 6 then delete when matched and n.s.x = 7 then update set s.n.v = n.m.k"
+            " when matched then update set * when not matched then insert *"
+        ).collect()
+        expected = expected | shown(f"({source})")
+        del expected[6]
+        assert shown("nested") == expected
+        with (
+            setting(spark, "spark.sql.adaptive.enabled", "false"),
+            setting(spark, "spark.sql.codegen.wholeStage", "false"),
+        ):
+            spark.sql("update nested set a = array(), m = map() where id < 0 or s.x = 99").collect()
+            spark.sql(f"delete from nested where {value('s.n.v')} = 9").collect()
+    del expected[9]
+    assert shown("nested") == expected
+
+
+@of_nested_columns
+@pytest.mark.usefixtures("nested")
+def test_rules_of_other_extensions_cannot_change_the_rows_to_write(spark: SparkSession) -> None:
+    """A rule that changes the scan of these rows anyway makes the statement fail before it writes."""
+    jvm: Any = spark._jvm
+    rules, session = jvm.org.apache.spark.sql.bucketing.support.ScanRules, spark._jsparkSession
+    shown = "select id, to_json(s) from nested"
+    before = sorted(map(tuple, spark.sql(shown).collect()))
+    update = "update nested set m = map() where id = 3"
+    try:
+        rules.dropColumn(session.experimental(), "s", True)
+        for statement in (update, "delete from nested where id = 3"):
+            with pytest.raises(
+                (PySparkException, Py4JJavaError),
+                match=r"(?s)Cannot change rows of .*found:    a scan of STRUCT<id: INT, v.*, a: .*the table is unchanged",
+            ):
+                spark.sql(statement).collect()
+        rules.dropColumn(session.experimental(), "s", False)
+        assert spark.sql(shown).collect()[0][1] is None
+        assert spark.sql(update).collect()[0][0] == 1
+    finally:
+        rules.clear(session.experimental())
+    assert sorted(map(tuple, spark.sql(shown).collect())) == before

@@ -41,7 +41,9 @@ case class ChangeRows(
 
   override def producedAttributes: AttributeSet = outputSet
 
-  def relation: LogicalRelation = target.collectFirst { case relation: LogicalRelation => relation }.get
+  /** The plan of the target. Only the queries of the statement read it, so the optimizer of the statement does not see it. */
+  def read: ExactRead = target.collectFirst { case read: ExactRead => read }.get
+  def relation: LogicalRelation = read.plan.collectFirst { case relation: LogicalRelation => relation }.get
   def table: CatalogTable = relation.catalogTable.get
   def files: HadoopFsRelation = relation.relation.asInstanceOf[HadoopFsRelation]
   def actions: Seq[MergeAction] = matched ++ notMatched ++ notMatchedBySource
@@ -183,12 +185,14 @@ object ResolveRowChanges extends Rule[LogicalPlan] {
     target(table), OneRowRelation(), condition.getOrElse(Literal.TrueLiteral), Seq(action), Nil, Nil, Set.empty, Counts.take(1)))
 
   /** Returns the target with its own read options, so that Spark reads its files even if the table is cached. */
-  private def target(table: LogicalPlan): LogicalPlan = EliminateSubqueryAliases(table).transform {
-    case relation: LogicalRelation =>
+  private def target(table: LogicalPlan): ExactRead = {
+    val plan = EliminateSubqueryAliases(table).transform { case relation: LogicalRelation =>
       val files = relation.relation.asInstanceOf[HadoopFsRelation]
       // A file that Spark skips without an error would lose its rows.
       val options = files.options ++ Seq("ignoreCorruptFiles" -> "false", "ignoreMissingFiles" -> "false")
       relation.copy(relation = files.copy(options = options)(files.sparkSession))
+    }
+    ExactRead(plan.collectFirst { case relation: LogicalRelation => relation }.flatMap(_.catalogTable).get, plan)
   }
 
   private def isSupported(target: LogicalPlan): Boolean = BucketingConf.enabled && (EliminateSubqueryAliases(target) match {
@@ -220,6 +224,7 @@ case class PlanRowChanges(session: SparkSession) extends SparkStrategy {
     case statement: ChangeRows =>
       checkColumns(statement)
       ExecutedCommandExec(ChangeRowsCommand(DeferredFunction.restored(statement), statement.output)(session)) :: Nil
+    case ExactRead(table, of) => ExactReadExec(table, planLater(of)) :: Nil
     case merge: MergeIntoTable => reject(merge.targetTable, "MERGE INTO")
     case update: UpdateTable => reject(update.table, "UPDATE")
     case delete: DeleteFromTable => reject(delete.table, "DELETE")
@@ -237,7 +242,7 @@ case class PlanRowChanges(session: SparkSession) extends SparkStrategy {
 
   /** Throws an error if the columns of the rows to read are not exactly the columns of the table. */
   private def checkColumns(statement: ChangeRows): Unit = {
-    val names = statement.files.schema.fieldNames.toSeq
+    val names = statement.table.schema.fieldNames.toSeq
     def refused(found: String, expected: String, instead: String) =
       ResolveRowChanges.refusal(statement.table.identifier.quotedString, found, expected, instead)
     names.groupBy(_.toLowerCase(Locale.ROOT)).values.find(_.size > 1).foreach { alike =>
