@@ -1,6 +1,7 @@
 package org.apache.spark.sql.bucketing
 
 import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.bucketing.compat.SparkVersion
 import org.apache.spark.sql.bucketing.ddl._
 import org.apache.spark.sql.bucketing.dml._
 import org.apache.spark.sql.bucketing.hash._
@@ -25,6 +26,7 @@ class BucketingExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => MergeChecks.RejectMisplaced)
     extensions.injectPlannerStrategy(PlanPartitionSpecs(_))
     extensions.injectPlannerStrategy(PlanFileStatistics(_))
+    SparkVersion.injectEarlyRule(extensions, RejectSchemaEvolution(_))
     extensions.injectPostHocResolutionRule(_ => ResolveRowChanges)
     extensions.injectPlannerStrategy(PlanRowChanges(_))
     extensions.injectPreCBORule(BucketedWrites(_))
