@@ -2,12 +2,13 @@ package org.apache.spark.sql.bucketing
 package dml
 
 import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.bucketing.read.HidesPlan
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.plans.QueryPlan
-import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Statistics}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
@@ -21,7 +22,7 @@ import org.apache.spark.sql.types.{StructField, StructType}
  * @param table the table, whose files have exactly the columns to read
  * @param plan the relation, and what the analyzer has added to it
  */
-case class ExactRead(table: CatalogTable, plan: LogicalPlan) extends LeafNode {
+case class ExactRead(table: CatalogTable, plan: LogicalPlan) extends HidesPlan {
   override def output: Seq[Attribute] = plan.output
   override def innerChildren: Seq[QueryPlan[_]] = Seq(plan)
   override def computeStats(): Statistics = plan.stats
