@@ -19,7 +19,7 @@ include tests/peers/versions.mk
 VERSIONS ?= $(shell sed -n 's/^pyspark==\([0-9]*[.][0-9]*\)[.].*/\1/p' spark-versions.txt)
 # Tests to run with each of these versions.
 OF_VERSIONS := $(addprefix tests/spark/,test_spark_versions.py test_bucketed_table.py test_incremental.py test_incremental_differential.py test_microbatch.py \
-  test_organized_table.py test_organized_ranges.py test_organized_incremental.py test_organized_merges.py test_row_changes.py test_file_replacement.py test_file_tests.py test_generic_tests.py test_sealed_generic_tests.py test_crashes.py test_swap_errors.py test_table_show.py read write evolution/test_alter_buckets.py) tests/fuzz
+  test_organized_table.py test_organized_ranges.py test_organized_incremental.py test_organized_merges.py test_row_changes.py test_row_changes_of_nested_columns.py test_file_replacement.py test_file_tests.py test_generic_tests.py test_sealed_generic_tests.py test_crashes.py test_swap_errors.py test_table_show.py read write evolution/test_alter_buckets.py) tests/fuzz
 # With --strict, broken links and anchors are errors. The variable disables an advertisement by the theme.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 # The path of the session extension in profiles.yml, and the cache for its jars.

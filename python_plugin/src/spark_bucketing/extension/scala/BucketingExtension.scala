@@ -6,6 +6,7 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.bucketing.compat.SparkVersion
 import org.apache.spark.sql.bucketing.ddl._
 import org.apache.spark.sql.bucketing.dml._
 import org.apache.spark.sql.bucketing.hash._
@@ -69,6 +70,7 @@ class BucketingRules extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => MergeChecks.RejectMisplaced)
     extensions.injectPlannerStrategy(PlanPartitionSpecs(_))
     extensions.injectPlannerStrategy(PlanFileStatistics(_))
+    SparkVersion.injectEarlyRule(extensions, RejectSchemaEvolution(_))
     extensions.injectPostHocResolutionRule(_ => ResolveRowChanges)
     extensions.injectPlannerStrategy(PlanRowChanges(_))
     extensions.injectPreCBORule(BucketedWrites(_))
