@@ -62,6 +62,7 @@ def test_error_names_a_damaged_record_of_an_unfinished_replacement(table: Organi
 
 
 # Paths of another file; `{}` is the directory that has the table's directory and this file.
+FOREIGN_NAME = r"(?s)/started is damaged\.\n  found:    the name .*expected: .*instead: .*dbt run --full-refresh"
 FOREIGN = ["../victim", "./../victim", "ds=a/../../victim", "ds=a//../../victim", "{}/m/../victim", "{}/victim"]
 
 
@@ -83,7 +84,7 @@ def test_names_outside_the_table_are_errors(table: OrganizedTable, decision: str
         if decision:
             write_outcome(record, decision)
         for act in (table.recover, lambda: table.merge([], [1])):
-            with pytest.raises(AnalysisException, match=CLEAR.format(r"/started is damaged\.\n  found:    the name ")):
+            with pytest.raises(AnalysisException, match=FOREIGN_NAME):
                 act()
         assert victim.read_text() == "keep"
         shutil.rmtree(record)
