@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 from organized import DAMAGES, OrganizedTable, merged, organized, random_rows, write_outcome
@@ -75,7 +76,7 @@ def test_names_outside_the_table_are_errors(table: OrganizedTable, decision: str
     victim = base / "victim"
     victim.write_text("keep")
     for number, name in enumerate(FOREIGN):
-        record = table.location / "_replaced" / f"2026010100000000000{number}-0"
+        record = table.location / "_replaced" / f"2026010100000000000{number}-{uuid4().hex[:8]}"
         record.mkdir(parents=True)
         names = [name.format(base)]
         lists = {"added": [], "removed": [], "created": [], "exclusive": True}
