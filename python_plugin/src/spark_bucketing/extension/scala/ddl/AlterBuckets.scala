@@ -94,9 +94,15 @@ case class AlterBucketsCommand(
   }
 }
 
-/** Completes or undoes a replacement that a crash interrupted. */
-case class RecoverFilesCommand(name: TableIdentifier) extends LeafRunnableCommand {
+/**
+ * Completes or undoes a replacement that a crash interrupted.
+ *
+ * @param isForced whether to do so even if its statement may still be running
+ */
+case class RecoverFilesCommand(name: TableIdentifier, isForced: Boolean) extends LeafRunnableCommand {
   override val output: Seq[Attribute] = PartitionSpecs.attributes(("recovered", StringType, false))
-  override def run(session: SparkSession): Seq[Row] =
-    Seq(Row(new FileReplacement(session, Compat.catalog(session).getTableMetadata(name)).recover()))
+  override def run(session: SparkSession): Seq[Row] = {
+    val replacement = new FileReplacement(session, Compat.catalog(session).getTableMetadata(name))
+    Seq(Row((if (isForced) replacement.recover() else replacement.awaitOthers()).lastOption.getOrElse("nothing")))
+  }
 }

@@ -9,7 +9,7 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
+import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.{Compat, CreateWithCtes}
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.metadata._
@@ -55,7 +55,7 @@ object SealWriter extends Logging {
         case Left(why) => logInfo(s"The files written into $name are not sealed: $why.")
       }
     } catch {
-      case refused: AnalysisException if Compat.isRefusal(refused) => throw refused
+      case lost: LostFiles => throw Compat.refusal(lost.getMessage)
       case error @ (NonFatal(_) | _: LinkageError) => logWarning(unsealed(name), error)
     }
   }
@@ -89,25 +89,25 @@ object SealWriter extends Logging {
       session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written): Unit = {
     val before = Seal.parse(table.properties)
     val found = folder(session, table, table.location.toString, written.values.flatten.toSet)
-    refuseLost(session, table, mode, found)
     val after = sealOf(before, spec, mode, found)
-    if (after.map(Right(_)) != before) PartitionStore.of(session).sealTable(table, after)
+    if (withoutReplaced(session, table, mode, Seq(found)).nonEmpty && after.map(Right(_)) != before) PartitionStore.of(session).sealTable(table, after)
   }
 
   private def sealPartitions(
       session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written): Unit = {
     val store = PartitionStore.of(session)
     val names = written.map { case (values, files) => store.nameOf(table, values) -> files }.withDefaultValue(Set.empty[String])
-    val found = Compat.inParallel(store.find(table, written.keys.toSeq)) { partition =>
+    val listed = Compat.inParallel(store.find(table, written.keys.toSeq)) { partition =>
       partition -> folder(session, table, partition.location, names(partition.name))
     }
-    found.foreach { case (_, files) => refuseLost(session, table, mode, files) }
+    val kept = withoutReplaced(session, table, mode, listed.map(_._2)).toSet
+    val found = listed.filter(of => kept(of._2))
     // The metastore can only replace a partition as a whole, so skip a partition that another statement altered during the listing.
     val now = store.find(table, written.keys.toSeq).map(partition => partition.name -> partition).toMap
     val changes = for {
       (before, files) <- found
       // With IF NOT EXISTS, a statement does not write to existing partitions.
-      if !mode.onlyNew || names(before.name).nonEmpty && files._1.isDefined
+      if !mode.onlyNew || names(before.name).nonEmpty && files.missing.isEmpty
       partition <- now.get(before.name) if partition.isSame(before)
     } yield {
       val after = sealOf(partition.seal, spec, mode, files)
@@ -119,33 +119,47 @@ object SealWriter extends Logging {
     if (undone.nonEmpty) store.change(table, undone)
   }
 
-  /** Returns the digest of the files of this write, and whether the directory has other files. The digest is None if a file is missing. */
-  private def folder(session: SparkSession, table: CatalogTable, location: String, names: Set[String]): (Option[FilesDigest], Boolean) = {
+  /**
+   * A directory after a write.
+   *
+   * @param own the digest of the files of this write that exist
+   * @param missing the files of this write that do not exist
+   * @param hasOthers whether the directory has other files
+   */
+  private case class Folder(own: FilesDigest, missing: Set[Path], hasOthers: Boolean)
+
+  private def folder(session: SparkSession, table: CatalogTable, location: String, names: Set[String]): Folder = {
     val (files, folders) = PartitionFiles.children(table, new Path(location), Compat.hadoopConf(session))
     val (own, others) = files.partition(file => names.contains(file.getPath.getName))
-    val digest = if (own.length == names.size) Some(PartitionFiles.digest(own)) else None
-    (digest, others.nonEmpty || folders.nonEmpty)
+    val missing = names -- own.map(_.getPath.getName)
+    Folder(PartitionFiles.digest(own), missing.map(new Path(location, _)), others.nonEmpty || folders.nonEmpty)
   }
+
+  private class LostFiles(message: String) extends RuntimeException(message)
 
   /**
-   * Throws an error if files of an append are missing, because another write deleted them with the _temporary folder that all
+   * Returns directories without those where a later statement has replaced files of an append. That statement has read the appended rows, and seals its own
+   * files.
+   *
+   * Throws an error if other files of an append are missing, because another write deleted them with the _temporary folder that all
    * writes share. For other statements, there is no error: a later INSERT OVERWRITE also deletes files, and other committers may rename files.
    */
-  private def refuseLost(
-      session: SparkSession, table: CatalogTable, mode: WriteMode, found: (Option[FilesDigest], Boolean)): Unit =
-    if (found._1.isEmpty && !mode.overwrites && !mode.onlyNew && Compat.keepsFileNames(session, table)) {
-      val name = table.identifier.quotedString
-      throw Compat.refusal(s"Files of $name are missing after the commit.", "another statement, which wrote to the table at the " +
-        "same time and deleted them", SealedWrites.OneWrite, SealedWrites.AfterConcurrentWrite)
+  private def withoutReplaced(session: SparkSession, table: CatalogTable, mode: WriteMode, folders: Seq[Folder]): Seq[Folder] = {
+    val missing = folders.flatMap(_.missing)
+    if (missing.isEmpty || mode.overwrites || mode.onlyNew || !Compat.keepsFileNames(session, table)) folders
+    else {
+      val (location, name) = (new Path(table.location), table.identifier.quotedString)
+      val replaced = Replacement.records(location, Compat.hadoopConf(session)).filter(_.isCommitted).flatMap(_.removed).toSet
+      if (!missing.map(TableFiles(location).nameOf).forall(replaced)) throw new LostFiles(Compat.message(s"Files of $name are missing after the commit.",
+        "another statement, which wrote to the table at the same time and deleted them", SealedWrites.OneWrite, SealedWrites.AfterConcurrentWrite))
+      folders.filter(_.missing.isEmpty)
     }
-
-  private def sealOf(
-      before: Option[Either[String, Seal]], spec: SealedSpec, mode: WriteMode,
-      found: (Option[FilesDigest], Boolean)): Option[Seal] = found match {
-    case (None, _) => None
-    case (Some(own), others) if mode.overwrites || !others => Some(Seal(spec, own))
-    case (Some(own), _) => before.flatMap(_.toOption).filter(_.spec == spec).map(seal => seal.copy(files = seal.files + own))
   }
+
+  private def sealOf(before: Option[Either[String, Seal]], spec: SealedSpec, mode: WriteMode, found: Folder): Option[Seal] =
+    if (found.missing.nonEmpty) None
+    else if (mode.overwrites || !found.hasOthers) Some(Seal(spec, found.own))
+    else before.flatMap(_.toOption).filter(_.spec == spec).map(seal => seal.copy(files = seal.files + found.own))
 
   /** Returns the descriptor for Hive and Trino. A partition that was never sealed keeps its descriptor if it has the same spec. */
   private def describe(partition: StoredPartition, spec: SealedSpec, after: Option[Seal]): BucketDescriptor = {
