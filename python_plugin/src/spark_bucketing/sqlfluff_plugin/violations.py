@@ -12,7 +12,7 @@ from typing import Any
 
 from spark_bucketing.config.schema import BUCKET_TYPES, HIVE_TYPES, KEYS, RANGE_TYPES, SPARK_TYPES, base_type
 from spark_bucketing.config.validation import Config, validate
-from spark_bucketing.config.values import UNKNOWN, Violation
+from spark_bucketing.config.values import UNKNOWN, Violation, nearest_name
 
 _PARTITIONS = ("array", "map", "struct", "binary", "void")
 
@@ -70,7 +70,8 @@ def _columns(key: str, names: list[str], columns: OutputColumns, values: Mapping
         kind = columns.types.get(name.lower())
         if columns.complete and name.lower() not in columns.types:
             expected = f"a column that the query returns: {', '.join(columns.types)}"
-            yield Violation(key, name, expected, "use one of these names")
+            near = nearest_name(name, columns.types)
+            yield Violation(key, name, expected, f"`{near}`" if near else "use one of these names")
         elif kind:
             yield from _type(key, name, kind, values)
 
