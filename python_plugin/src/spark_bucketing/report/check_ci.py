@@ -39,7 +39,7 @@ _UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 # Relative paths start at the directory of the check.
 _BASE = "SRCROOT"
-_KINDS: dict[Acceptance, str] = {"allow": "inSource", "baseline": "external"}
+_KINDS: dict[Acceptance, str] = {"allow": "inSource", "baseline": "external", "small": "external"}
 
 
 def _message(finding: Finding) -> str:
