@@ -144,6 +144,13 @@ def test_sort_above_an_aggregate_of_buckets_that_one_task_reads_is_explained(che
     assert said(checked, Case("", "", sql, expected, settings, None), "true") == list(expected)
 
 
+def test_table_that_the_reader_of_hive_reads_is_explained(checked: Checked) -> None:
+    settings = {"spark.bucketing.enabled": "true", "spark.sql.hive.convertMetastoreParquet": "false"}
+    expected = ("aggregate shuffled: unsupported-bucket-column",)
+    sql = "select k, count(*) from h8 group by k"
+    assert said(checked, Case("", "", sql, expected, settings, None), "true") == list(expected)
+
+
 TWICE = "select x.n, y.n from grouped x join grouped y on x.v = y.v"
 SUBQUERY = "select v from s8 where v > (select max(v) from s8) and v < 2 * (select max(v) from s8)"
 

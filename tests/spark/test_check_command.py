@@ -229,8 +229,9 @@ def test_live_check_reports_a_configured_table_that_was_built_without_buckets(sh
     assert finding["accepted"] == "small"
 
 
+@pytest.mark.skipif(SPARK < (4, 0), reason="Spark 3.5 has no functions in SQL")
 def test_live_check_plans_models_with_functions_of_their_hooks(shop: Project) -> None:
-    hook = "create temporary function bracketed as 'org.apache.hadoop.hive.ql.udf.UDFAscii'"
+    hook = "create temporary function bracketed(x string) returns string return concat('[', x, ']')"
     sql = "select bracketed(b.name) as c from {{ ref('odd') }} as b join {{ ref('clicks') }} as a on a.user_id = b.user_id"
     shop.model("hooked", sql, materialized="table", file_format="parquet", pre_hook=hook)
     shop.model("unhooked", sql, materialized="table", file_format="parquet")
