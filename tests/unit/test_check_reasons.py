@@ -65,6 +65,13 @@ def test_project_has_the_expected_findings(
     ] == expected
 
 
+def test_sources_without_columns_are_one_finding() -> None:
+    facts = ProjectFacts(Settings(LOADED), "4.3.0", {}, tuple(f"source `{name}`" for name in "abcde"), False)
+    (finding,) = project_findings(facts)
+    assert (finding.reason, finding.level) == ("unknown-columns", "note")
+    assert "source `a`, source `b`, source `c` and 2 more" in finding.message and "no catalog.json" in finding.message
+
+
 def table(column: str, *values: str) -> TableFacts:
     parts = tuple(Partition(f"{column}={value}", (value,), f"file:/t/{value}", Status.NOT_SEALED) for value in values)
     partitions = Table("db.t", HIVE["orders"], (Column(column, "string"),), parts)

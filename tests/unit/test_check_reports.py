@@ -13,10 +13,11 @@ import pytest
 from jsonschema import Draft202012Validator
 from report_pages import Page
 from rich.console import Console
-from sample_report import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT, joined
+from sample_report import BROKEN, CAST, CLEAN, JOINED, LATER, MISMATCH, ODD, REPORT, WIDE, joined
 
 from conftest import REPOSITORY
-from spark_bucketing.check.outcome import unknown_models
+from spark_bucketing.check.acceptance import accept
+from spark_bucketing.check.outcome import exit_code, unknown_models
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Parent, Report, Verdict
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.report import output
@@ -278,3 +279,18 @@ def test_verbose_text_shows_all_operators() -> None:
     assert "PARTITION BY cast(user_id)" in written("text", verbose=True)
     assert "sort-free aggregate: GROUP BY user_id" not in written("text")
     assert "sort-free aggregate: GROUP BY user_id" in written("text", verbose=True)
+
+
+def test_text_states_a_common_error_once() -> None:
+    models = tuple(replace(BROKEN, name=f"m{number}", error="No columns.") for number in range(17))
+    text = written("text", Report((*models, BROKEN)))
+    assert "unknown  17 queries  m0, m1, m2, m3, m4 and 12 more\n    No columns.\n" in text
+    assert text.count("No columns.") == 1 and "unknown  broken  models/broken.sql" in text and "18 unknown" in text
+
+
+@pytest.mark.parametrize(("size", "small"), [(45 * 1024, True), (1024**2, False), (0, False), (None, False)])
+def test_small_unbucketed_inputs_do_not_fail_a_check(size: int | None, small: bool) -> None:
+    finding = replace(WIDE, bytes_shuffled=size)
+    report = accept(joined(finding, replace(MISMATCH, bytes_shuffled=size, accepted="allow")), {}, {})
+    assert (exit_code(accept(joined(finding), {}, {}), "warning") == 0) == small
+    assert ("1 below 1.0 MiB" in written("text", report)) == small

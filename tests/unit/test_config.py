@@ -58,6 +58,13 @@ def test_macros_and_python_agree_with_the_case(name: str) -> None:
     assert "model `m`" in str(found).lower()
 
 
+def test_key_of_another_adapter_beside_the_correct_key_is_a_warning() -> None:
+    macros = Macros({"name": "m", "config": CASES["similar_key_of_another_adapter"]["config"]})
+    macros.model_config()
+    (warning,) = macros.exceptions.warnings
+    assert "`m` has the key cluster_by=['v'] besides `clustered_by`" in warning and "for another adapter" in warning
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_lint_agrees_with_the_case(name: str) -> None:
     case = CASES[name]

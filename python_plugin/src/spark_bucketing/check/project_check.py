@@ -104,8 +104,12 @@ def _checked(
     relation = stub.relation if stub else operator.attrgetter("relation")
     report = replace(
         found,
-        models=tuple(with_graph(results, manifest, relation)),
-        project=project_findings(ProjectFacts(settings, version, specs)),
+        models=tuple(with_graph(results, manifest, relation, configured)),
+        project=project_findings(
+            ProjectFacts(
+                settings, version, specs, tuple(stub.undescribed.values()) if stub else (), bool(artifacts.catalog)
+            )
+        ),
         planner=f"{planner.label}, Spark {version}",
         about=about(project.target),
     )

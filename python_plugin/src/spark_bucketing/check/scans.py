@@ -91,6 +91,11 @@ class BucketedScan:
         return note_of(self.node)
 
     @property
+    def by_hive_reader(self) -> bool:
+        """Return whether Spark does not use its own file readers, but the reader of Hive, which ignores buckets."""
+        return self.node.title.startswith("hive ")
+
+    @property
     def by_extension(self) -> bool:
         """Return whether the extension, not stock Spark, reads the table or would read it."""
         return self.settings.extension and (self.note.by_extension or not self.note.bucketed)

@@ -31,7 +31,7 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 # Relative paths start at the directory of the check.
 _BASE = "SRCROOT"
-_KINDS: dict[Acceptance, str] = {"allow": "inSource", "baseline": "external"}
+_KINDS: dict[Acceptance, str] = {"allow": "inSource", "baseline": "external", "small": "external"}
 
 
 def _message(finding: Finding) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from rich.table import Column, Table
+from rich.console import Console
 from rich.text import Text
 
 from spark_bucketing.organize.file_plan import FilePlan, PlannedPartition
 from spark_bucketing.report.formatting import size
-from spark_bucketing.report.output import console_on, grid, write_json
+from spark_bucketing.report.output import console_on, print_rows, write_json
 from spark_bucketing.units import count
 
 _MOST_PARTITIONS = 20
@@ -21,14 +21,14 @@ def write_plan(plan: FilePlan, form: str, file: TextIO) -> None:
     if form == "json":
         write_json(_plan_data(plan), file)
         return
-    console = console_on(file, soft_wrap=True)
+    console = console_on(file)
     total = f", about {size(round(plan.rows * plan.bytes_per_row))}" if plan.bytes_per_row else ""
     where = f" in {count(len(plan.partitions), 'partition')}" if plan.partition_by else ""
     console.print(Text(f"{plan.model}: {count(plan.files, 'file')} for {count(plan.rows, 'row')}{where}{total}"))
     for reason in _reasons(plan):
         console.print(Text(f"  {reason}"))
     if plan.partition_by and plan.partitions:
-        console.print(_partitions(plan))
+        _print_partitions(console, plan)
         if len(plan.partitions) > _MOST_PARTITIONS:
             left = count(len(plan.partitions) - _MOST_PARTITIONS, "smaller partition")
             console.print(Text(f"and {left} (--format json shows all)"))
@@ -51,11 +51,10 @@ def _reasons(plan: FilePlan) -> Iterator[str]:
         yield f"{plan.strategy} uses this number of tasks, but can write more or fewer files"
 
 
-def _partitions(plan: FilePlan) -> Table:
+def _print_partitions(console: Console, plan: FilePlan) -> None:
     titles = ("rows", "files", "rows per file", *(["size per file"] if plan.bytes_per_row else []))
     largest = sorted(plan.partitions, key=lambda one: -one.rows)[:_MOST_PARTITIONS]
-    columns = (Column(title, justify="right") for title in titles)
-    return grid([", ".join(plan.partition_by), *columns], (_cells(plan, one) for one in largest))
+    print_rows(console, [", ".join(plan.partition_by), *titles], [_cells(plan, one) for one in largest], titles)
 
 
 def _cells(plan: FilePlan, one: PlannedPartition) -> list[str]:

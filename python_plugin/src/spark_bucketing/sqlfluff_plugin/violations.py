@@ -11,7 +11,7 @@ from typing import Any
 
 from spark_bucketing.config.schema import BUCKET_TYPES, HIVE_TYPES, KEYS, RANGE_TYPES, SPARK_TYPES, base_type
 from spark_bucketing.config.validation import Config, validate
-from spark_bucketing.config.values import UNKNOWN, Violation
+from spark_bucketing.config.values import UNKNOWN, Violation, nearest_name
 
 _PARTITIONS = ("array", "map", "struct", "binary", "void")
 
@@ -64,7 +64,8 @@ def _columns(
         kind = columns.get(name.lower())
         if name.lower() not in columns:
             expected = f"a column of the model's contract: {', '.join(columns)}"
-            yield Violation(key, name, expected, "use one of these names")
+            near = nearest_name(name, columns)
+            yield Violation(key, name, expected, f"`{near}`" if near else "use one of these names")
         elif kind and base_type(kind) in _KNOWN_TYPES:
             yield from _type(key, name, kind, values)
 

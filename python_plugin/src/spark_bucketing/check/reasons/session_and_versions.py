@@ -19,6 +19,8 @@ class ProjectFacts:
     settings: Settings
     spark_version: str
     specs: Mapping[str, BucketSpec]
+    undescribed: tuple[str, ...] = ()  # sources without known columns, in an offline check
+    has_catalog: bool = True  # whether an offline check has a catalog.json
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -120,3 +122,27 @@ def extension_not_loaded(project: ProjectFacts) -> Iterator[Explanation]:
         f"{'enabled' if settings.loaded else 'loaded'}."
     )
     yield Explanation(message, names, (switch_extension_on(settings),))
+
+
+@reason("an offline check knows no columns of some sources, so it cannot plan queries over them")
+def unknown_columns(project: ProjectFacts) -> Iterator[Explanation]:
+    """An offline check does not know the columns of some sources, so all queries over them are unknown.
+
+    **Anti-pattern**
+
+    `spark-bucketing check --offline` runs without a `catalog.json`, and the YAML of the sources has no data types.
+
+    **Best practice**
+
+    Run `dbt docs generate` against the warehouse, and keep its `catalog.json` in the target directory. Alternatively,
+    add the `data_type` of each column to the YAML of the sources.
+    """
+    if project.undescribed:
+        names = ", ".join(project.undescribed[:3])
+        more = f" and {len(project.undescribed) - 3:,} more" if len(project.undescribed) > 3 else ""
+        why = "catalog.json does not contain them" if project.has_catalog else "there is no catalog.json"
+        yield Explanation(
+            f"The columns of {names}{more} are unknown, because {why}. Run `dbt docs generate`, or add the `data_type` "
+            "of each column to their YAML.",
+            level="note",
+        )
