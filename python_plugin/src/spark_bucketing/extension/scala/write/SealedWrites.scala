@@ -11,6 +11,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FSError, Path}
 
 import org.apache.spark.{SparkException, SparkThrowable}
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
 import org.apache.spark.sql.bucketing.compat.SparkVersion.ClassicSession
@@ -101,7 +102,7 @@ private class WrittenFilesJobTracker(
  * One of Spark's INSERT commands, which also seals the files that it writes. Implementations are subclasses of Spark's commands,
  * so that rules and listeners still recognize them.
  */
-trait SealedWrite extends V1WriteCommand {
+trait SealedWrite extends V1WriteCommand with Logging {
 
   /** The original Spark command. */
   protected def of: V1WriteCommand
@@ -147,13 +148,24 @@ trait SealedWrite extends V1WriteCommand {
     BucketWriteExec.check(child, options, into)
     reported = None
     val rows = SealedWrites.storing(session, target)(runOf(session, child))
-    reported.filter(_ => bucketSpec.isDefined).foreach { files =>
+    reported.filter(files => bucketSpec.isDefined && isOneFilePerBucket(files, child)).foreach { files =>
       into match {
         case Some(found) => SealWriter.after(session, found, bucketSpec.get, SealedWrites.hashOf(options), how, byPartition(files))
         case None => SealWriter.ofCreated(session, byPartition(files))
       }
     }
     rows
+  }
+
+  /** Returns whether the files are as planned. Otherwise, the plan does not prove what they contain, so they must not be sealed. */
+  private def isOneFilePerBucket(files: Seq[(InternalRow, String)], written: SparkPlan): Boolean = {
+    val hash = SealedWrites.hashOf(options)
+    val most = if (!query.exists(_.isInstanceOf[BucketedRows])) 1
+      else files.groupBy { case (partition, name) => (partition, BucketFiles.bucketOf(name, hash)) }.values.map(_.size).foldLeft(1)(_ max _)
+    if (most > 1) logWarning(s"The files written into ${target.fold("a new table")(_.identifier.quotedString)} are not sealed: found $most files of a bucket. " +
+      s"Expected one file per bucket and partition. The rows were distributed by ${BucketedRowsExec.otherExchange(written).getOrElse("an unknown operator")}. Instead: " +
+      "disable this operator for writes into bucketed tables")
+    most == 1
   }
 
   private def byPartition(files: Seq[(InternalRow, String)]): SealWriter.Written = {
