@@ -125,7 +125,7 @@ case class ChangeRows(
   /** Returns an id of the condition and the actions. The id does not contain the queries of subqueries. */
   def id: String = {
     val parts = condition.sql +: actions.flatMap(action => action.getClass.getSimpleName +: action.children.map(_.sql))
-    FilesDigest.None.plus(parts.mkString("\n"), 1).hex
+    FilesDigest.of(Nil).plus(parts.mkString("\n"), 1).hex
   }
 
   /** Whether only one source row may match a row of the target. The actions for other statements do not depend on the source row. */

@@ -146,6 +146,7 @@ trait SealedWrite extends V1WriteCommand with Logging {
 
   override def run(session: ClassicSession, child: SparkPlan): Seq[Row] = {
     BucketWriteExec.check(child, options, into)
+    if (!how.overwrites && !how.onlyNew) into.foreach(SealWriter.beforeAppend(session, _, how.static))
     reported = None
     val rows = SealedWrites.storing(session, target)(runOf(session, child))
     reported.filter(files => bucketSpec.isDefined && isOneFilePerBucket(files, child)).foreach { files =>
