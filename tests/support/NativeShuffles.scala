@@ -8,7 +8,6 @@ import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partition
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{SparkPlan, UnsafeRowSerializer}
 import org.apache.spark.sql.execution.exchange.{ShuffleExchangeExec, ShuffleOrigin}
-import org.apache.spark.sql.execution.metric.SQLShuffleWriteMetricsReporter
 import org.apache.spark.sql.internal.SessionState
 
 /**
@@ -25,8 +24,7 @@ class NativeExchange(claimed: Partitioning, child: SparkPlan, origin: ShuffleOri
   }
 
   @transient override lazy val shuffleDependency: ShuffleDependency[Int, InternalRow, InternalRow] = ShuffleExchangeExec.prepareShuffleDependency(
-    inputRDD, child.output, native, new UnsafeRowSerializer(child.output.size, longMetric("dataSize")),
-    SQLShuffleWriteMetricsReporter.createShuffleWriteMetrics(sparkContext))
+    inputRDD, child.output, native, new UnsafeRowSerializer(child.output.size, longMetric("dataSize")), metrics)
 
   override def nodeName: String = "NativeExchange"
   // Spark versions differ in the number of arguments.

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from bucketed_tables import Tables, buckets_of_files, plan_of
-from partition_specs import logged
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -107,7 +106,7 @@ def test_engine_that_hashes_partitioning_expressions_itself(tables: Tables, stor
 
 
 @pytest.mark.usefixtures("extension", "dynamic_partitions")
-def test_rows_that_another_engine_scatters_are_not_sealed(tables: Tables) -> None:
+def test_overwrite_of_rows_that_another_engine_scatters_is_refused(tables: Tables) -> None:
     tables.create("t (k bigint, v string, p int) clustered by (k) sorted by (k) into 8 buckets stored as parquet")
     tables.sql(f"insert into t {ROWS}")
     before = [path.name for path in tables.files("t")]
@@ -116,15 +115,4 @@ def test_rows_that_another_engine_scatters_are_not_sealed(tables: Tables) -> Non
             PySparkException, match=r"(?s)new files of bucket \d.*NativeExchange.*nothing has been replaced"
         ):
             tables.sql(f"insert overwrite t {ROWS}")
-        with pytest.raises(PySparkException, match="several files"):
-            tables.sql(
-                f"merge into t using ({ROWS.replace('id as k', 'id + 9 as k')}) s on t.k = s.k when matched then update set *"
-            )
         assert [path.name for path in tables.files("t")] == before
-        with logged(tables.spark, "org.apache.spark.sql.bucketing.write.SealedFileInsert") as lines:
-            tables.sql(f"insert into t {ROWS}")
-    assert [line for line in lines if "not sealed" in line and "NativeExchange" in line], lines
-    assert tables.sql("select status from bucket_specs('t')") == [("seal-stale",)]
-    assert tables.rows("select k, count(*) from t group by k") == tables.stock_rows(
-        "select k, count(*) from t group by k"
-    )

@@ -102,7 +102,7 @@ private class WrittenFilesJobTracker(
  * One of Spark's INSERT commands, which also seals the files that it writes. Implementations are subclasses of Spark's commands,
  * so that rules and listeners still recognize them.
  */
-trait SealedWrite extends V1WriteCommand with Logging {
+trait SealedWrite extends V1WriteCommand {
 
   /** The original Spark command. */
   protected def of: V1WriteCommand
@@ -163,9 +163,7 @@ trait SealedWrite extends V1WriteCommand with Logging {
     val hash = SealedWrites.hashOf(options)
     val most = if (!query.exists(_.isInstanceOf[BucketedRows])) 1
       else files.groupBy { case (partition, name) => (partition, BucketFiles.bucketOf(name, hash)) }.values.map(_.size).foldLeft(1)(_ max _)
-    if (most > 1) logWarning(s"The files written into ${target.fold("a new table")(_.identifier.quotedString)} are not sealed: found $most files of a bucket. " +
-      s"Expected one file per bucket and partition. The rows were distributed by ${BucketedRowsExec.otherExchange(written).getOrElse("an unknown operator")}. Instead: " +
-      "disable this operator for writes into bucketed tables")
+    if (most > 1) SealedWrites.warnScattered(target, most, BucketedRowsExec.otherExchange(written))
     most == 1
   }
 
@@ -193,7 +191,12 @@ trait SealedWrite extends V1WriteCommand with Logging {
   override def hashCode: Int = super.hashCode + 1
 }
 
-object SealedWrites {
+object SealedWrites extends Logging {
+
+  def warnScattered(table: Option[CatalogTable], files: Int, operator: Option[String]): Unit =
+    logWarning(s"The files written into ${table.fold("a new table")(_.identifier.quotedString)} are not sealed: found $files files of a bucket. " +
+      s"Expected one file per bucket and partition. The rows were distributed by ${operator.getOrElse("an unknown operator")}. Instead: " +
+      "disable this operator for writes into bucketed tables")
 
   /** Writes files. A storage failure, such as a full disk, becomes a short error without the stack trace of the task. */
   def storing[A](session: SparkSession, table: Option[CatalogTable])(write: => A): A = try write catch {
