@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from bucketed_tables import Tables, buckets_of_files, plan_of
+from partition_specs import logged
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -106,7 +107,7 @@ def test_engine_that_hashes_partitioning_expressions_itself(tables: Tables, stor
 
 
 @pytest.mark.usefixtures("extension", "dynamic_partitions")
-def test_overwrite_of_rows_that_another_engine_scatters_is_refused(tables: Tables) -> None:
+def test_rows_that_another_engine_scatters_are_not_sealed(tables: Tables) -> None:
     tables.create("t (k bigint, v string, p int) clustered by (k) sorted by (k) into 8 buckets stored as parquet")
     tables.sql(f"insert into t {ROWS}")
     before = [path.name for path in tables.files("t")]
@@ -116,3 +117,10 @@ def test_overwrite_of_rows_that_another_engine_scatters_is_refused(tables: Table
         ):
             tables.sql(f"insert overwrite t {ROWS}")
         assert [path.name for path in tables.files("t")] == before
+        with logged(tables.spark, "org.apache.spark.sql.bucketing.write.SealedWrites") as lines:
+            tables.sql(f"insert into t {ROWS}")
+    assert [line for line in lines if "not sealed" in line and "NativeExchange" in line], lines
+    assert tables.sql("select status from bucket_specs('t')") == [("seal-stale",)]
+    assert tables.rows("select k, count(*) from t group by k") == tables.stock_rows(
+        "select k, count(*) from t group by k"
+    )

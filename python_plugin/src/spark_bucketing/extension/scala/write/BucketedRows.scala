@@ -107,6 +107,9 @@ object BucketedRowsExec {
     case ofSpark => ofSpark.expressions
   }
 
+  /** Returns whether the rows of a write are distributed by bucket. */
+  def isIn(written: SparkPlan): Boolean = find(written) { case rows: BucketedRowsExec => rows }.isDefined
+
   /** Returns the operator that distributed the rows of a write in another way than planned, or None. Other extensions may replace Spark's exchange. */
   def otherExchange(written: SparkPlan): Option[String] = find(written) { case rows: BucketedRowsExec => rows }.flatMap { rows =>
     find(rows.child) { case exchange: Exchange => exchange }.filter { found =>

@@ -161,7 +161,7 @@ trait SealedWrite extends V1WriteCommand {
   /** Returns whether the files are as planned. Otherwise, the plan does not prove what they contain, so they must not be sealed. */
   private def isOneFilePerBucket(files: Seq[(InternalRow, String)], written: SparkPlan): Boolean = {
     val hash = SealedWrites.hashOf(options)
-    val most = if (!query.exists(_.isInstanceOf[BucketedRows])) 1
+    val most = if (!BucketedRowsExec.isIn(written)) 1
       else files.groupBy { case (partition, name) => (partition, BucketFiles.bucketOf(name, hash)) }.values.map(_.size).foldLeft(1)(_ max _)
     if (most > 1) SealedWrites.warnScattered(target, most, BucketedRowsExec.otherExchange(written))
     most == 1
