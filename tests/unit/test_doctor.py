@@ -121,11 +121,30 @@ def test_jar_for_another_release_or_another_spark_is_diagnosed(description: str,
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_wrong_setting_is_named_with_the_correct_value(setting: Any) -> None:
     value = {"0": "1000", "true": "false", "false": "TRUE"}[setting.right]
-    found = examined(settings={setting.name: value})[f"{setting.name}={value}"]
+    # With the extension, a limit of rows per file has no effect on buckets.
+    extension = "" if setting.right == "0" else None
+    found = examined(extension=extension, settings={setting.name: value})[f"{setting.name}={value}"]
     assert (
         found.state == "wrong" and f"{setting.name}={setting.right}" in found.instead and found.found == setting.effect
     )
     assert examined(settings={setting.name: setting.right.upper()})["settings"].found.startswith(f"{len(SETTINGS)} of")
+
+
+def test_limit_of_rows_per_file_is_a_finding_only_where_it_splits_buckets() -> None:
+    capped = {"spark.sql.files.maxRecordsPerFile": "9"}
+    assert "spark.sql.files.maxRecordsPerFile=9" not in examined(settings=capped)
+    for name in ("spark.bucketing.enabled", "spark.bucketing.write.distribute"):
+        assert examined(settings={**capped, name: "false"})["spark.sql.files.maxRecordsPerFile=9"].state == "wrong"
+
+
+def test_committer_that_renames_files_is_named() -> None:
+    key = "spark.hadoop.fs.s3a.committer"
+    for name in ("directory", "partitioned"):
+        found = examined(settings={f"{key}.name": name})[f"{key}.name={name}"]
+        assert found.state == "wrong" and f"set {key}.staging.unique-filenames=false" in found.instead
+        named = {f"{key}.name": name, f"{key}.staging.unique-filenames": "false"}
+        assert f"{key}.name={name}" not in examined(settings=named)
+    assert f"{key}.name=magic" not in examined(settings={f"{key}.name": "magic"})
 
 
 def test_setting_without_effect_on_buckets_is_not_a_finding() -> None:

@@ -18,7 +18,7 @@ from spark_bucketing.table.model import Partition, Table, one_spelling
 _NOTE = re.compile(r"^(?P<bucketed>true|false)(?: \[(?P<code>[a-z-]+)\])?(?: \((?P<words>.*)\))?$", re.DOTALL)
 _NUMBER = re.compile(rf"^(?P<buckets>\d+) (?:{'|'.join(map(str.capitalize, HASHES))}) buckets")
 # EXPLAIN codes that give the reason for an ordinary scan; with other codes, the query does not need buckets.
-SEAL_CODES = ("not-sealed", "seal-stale", "seal-unreadable", "columns-changed")
+SEAL_CODES = ("not-sealed", "seal-stale", "seal-unreadable", "columns-changed", "files-missing")
 MIXED_CODES = ("mixed-specs",)
 TASK_CODES = ("too-few-buckets",)
 COLUMN_CODES = (

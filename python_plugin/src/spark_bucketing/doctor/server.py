@@ -26,13 +26,15 @@ class _Setting(NamedTuple):
 
 _HIVES_READER = "Hive's own classes read and write the Hive layout without using buckets"
 _LOSES = "Spark silently skips unreadable files, so the materializations refuse to copy data"
+_RECORDS_PER_FILE = "spark.sql.files.maxRecordsPerFile"
+_STAGING, _UNIQUE_NAMES = "spark.hadoop.fs.s3a.committer.name", "spark.hadoop.fs.s3a.committer.staging.unique-filenames"
 # The defaults are correct in every Spark version, so the checks cover only explicit values.
 SETTINGS = (
     _Setting("spark.bucketing.enabled", "true", "the extension neither uses buckets nor seals tables"),
     _Setting("spark.bucketing.write.distribute", "true", "each write creates several files per bucket"),
     _Setting("spark.bucketing.write.atomicOverwrite", "true", "queries can miss rows during an INSERT OVERWRITE"),
     _Setting("spark.sql.sources.bucketing.enabled", "true", "Spark ignores all buckets"),
-    _Setting("spark.sql.files.maxRecordsPerFile", "0", "Spark splits a bucket into several files"),
+    _Setting(_RECORDS_PER_FILE, "0", "Spark splits a bucket into several files"),
     _Setting("spark.sql.hive.convertMetastoreParquet", "true", _HIVES_READER),
     _Setting("spark.sql.hive.convertMetastoreOrc", "true", _HIVES_READER),
     _Setting("spark.sql.hive.convertInsertingPartitionedTable", "true", _HIVES_READER),
@@ -67,10 +69,12 @@ def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
     settings = {key.lower(): value for key, value in warehouse.settings().items()}
     version = str(next(iter(warehouse.rows("select version() as version")))["version"]).partition(" ")[0]
     yield _spark(version, settings)
-    yield _extension(settings, warehouse.extension_description(), version)
-    yield from _settings(settings)
+    description = warehouse.extension_description()
+    yield _extension(settings, description, version)
+    yield from _settings(settings, bool(description))
     yield from _engines(settings)
     yield from _committer(settings, warehouse)
+    yield from _staging_committer(settings)
     yield _metastore(warehouse)
 
 
@@ -139,9 +143,14 @@ def _jar(description: str, spark: str) -> Diagnosis:
     return Diagnosis("session extension", found)
 
 
-def _settings(settings: Mapping[str, str]) -> Iterator[Diagnosis]:
+def _settings(settings: Mapping[str, str], has_extension: bool) -> Iterator[Diagnosis]:
     given = [(setting, settings[setting.name.lower()]) for setting in SETTINGS if setting.name.lower() in settings]
     bad = [(setting, value) for setting, value in given if not setting.is_right(value)]
+    if has_extension and {"spark.bucketing.enabled", "spark.bucketing.write.distribute"}.isdisjoint(
+        setting.name for setting, _ in bad
+    ):
+        # The extension ignores this setting in writes into bucketed tables.
+        bad = [(setting, value) for setting, value in bad if setting.name != _RECORDS_PER_FILE]
     for setting, value in bad:
         yield wrong(
             f"{setting.name}={value}", setting.effect, f"set {setting.name}={setting.right}, or remove the setting"
@@ -179,6 +188,17 @@ def _committer(settings: Mapping[str, str], warehouse: Warehouse) -> Iterator[Di
             )
         else:
             yield Diagnosis("committer", f"{name} for {location}")
+
+
+def _staging_committer(settings: Mapping[str, str]) -> Iterator[Diagnosis]:
+    """Check the staging committers of S3A, which add an id to file names unless a setting disables it."""
+    name = settings.get(_STAGING, "").strip().lower()
+    if name in ("directory", "partitioned") and settings.get(_UNIQUE_NAMES, "true").strip().lower() != "false":
+        yield wrong(
+            f"{_STAGING}={name}",
+            "this committer adds an id to file names, so files in the Spark layout have no bucket number and no seal",
+            f"set {_UNIQUE_NAMES}=false, or use the magic committer",
+        )
 
 
 def _metastore(warehouse: Warehouse) -> Diagnosis:

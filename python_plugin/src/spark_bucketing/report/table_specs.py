@@ -78,23 +78,23 @@ def _read(read: Read) -> dict[str, Any]:
 
 
 def write_sealed(table: str, found: Sequence[Partition], dry_run: bool, form: str, file: TextIO) -> None:
-    """Write which partitions are sealed, or would be sealed in a dry run, and why the others are not."""
+    """Write which partitions are sealed, or can be sealed in a dry run, and why the others are not."""
     if form == "json":
         write_json({"table": table, "dry_run": dry_run, "partitions": list(map(sealed_data, found))}, file)
     else:
-        print_sealed(table, found, dry_run, console_on(file))
+        print_sealed(table, found, console_on(file))
 
 
-def print_sealed(table: str, found: Sequence[Partition], dry_run: bool, console: Console) -> None:
-    """Print which partitions are sealed, or would be sealed in a dry run, and why the others are not."""
+def print_sealed(table: str, found: Sequence[Partition], console: Console) -> None:
+    """Print which partitions are sealed, or can be sealed in a dry run, and why the others are not."""
     for part in found:
         where = part.name or table
         if part.status == Status.REFUSED:
             console.print(Text.assemble((where, "red"), f": found {part.problem}"))
-        elif part.status == Status.SEALED or part.problem:
+        elif part.status in (Status.SEALED, Status.SEALABLE) or part.problem:
             weaker = f" ({part.problem})" if part.problem else ""
             spec = f"{words(part.spec)}, {count(part.files, 'file')}, {size(part.size)}{weaker}"
-            console.print(Text.assemble((where, "bold"), f": {'would be ' if dry_run else ''}{part.status}, {spec}"))
+            console.print(Text.assemble((where, "bold"), f": {part.status}, {spec}"))
     numbers = Counter(part.status for part in found)
     sums = ", ".join(f"{number:,} {status}" for status, number in numbers.items())
     read = count(sum(part.files_read for part in found), "file")

@@ -48,14 +48,13 @@ def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file:
 def _print_grid(console: Console, overviews: Sequence[Overview]) -> None:
     print_rows(console, _TITLES, list(map(_cells, overviews)), _NUMBERS)
     for overview in overviews:
-        for message in _messages(overview.files):
+        for message in _messages(overview):
             console.print(Text.assemble((overview.table.name, STATE_STYLES[overview.state]), ": ", message))
 
 
-def _messages(files: BucketedFiles | None) -> Sequence[str]:
-    if files is None:
-        return ()
-    return (files.unreadable,) if files.unreadable else files.findings
+def _messages(overview: Overview) -> Sequence[str]:
+    unreadable = overview.files.unreadable if overview.files else ""
+    return (*overview.findings, unreadable) if unreadable else overview.findings
 
 
 def _cells(overview: Overview) -> list[Text]:
@@ -151,7 +150,7 @@ def overview_data(overview: Overview) -> dict[str, Any]:
         "by_spec": [_spec_files(files, part) for part in files.by_spec]
         if files and overview.state != "unknown"
         else [],
-        "findings": list(files.findings) if files else [],
+        "findings": list(overview.findings),
         "unreadable": (files.unreadable if files else "") or None,
         "seals": specs_data(table, overview.merging) if overview.merging else None,
         "file_statistics": None if statistics is None else [asdict(file) for file in statistics],
@@ -191,7 +190,7 @@ def _print_verification(verification: Verification, console: Console, details: b
     for message in messages or ["ok"]:
         console.print(Text.assemble((name, STATE_STYLES[verification.state]), ": ", message))
     if details and verification.sealed:
-        print_sealed(name, verification.sealed, True, console)
+        print_sealed(name, verification.sealed, console)
     elif details and verification.statistics:
         _print_statistics(name, verification.statistics, console)
 

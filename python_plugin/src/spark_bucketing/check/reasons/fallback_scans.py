@@ -149,6 +149,12 @@ def not_sealed(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """
     if table.note.code not in SEAL_CODES:
         return None
+    if table.note.code == "files-missing":
+        accept = f"ALTER TABLE {table.name} SEAL BUCKETS"
+        return Explanation(
+            f"Queries of {table.name} fail: {table.note.words} ({table.note.code}). Restore the files from a backup, "
+            f"or accept the loss with `{accept}`."
+        )
     message = f"Spark uses an ordinary scan for {table.name}: {table.note.words} ({table.note.code})."
     return Explanation(message, changes=(seal_files(table.facts), rewrite_files(table)))
 

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 
 from spark_bucketing.check.changes import set_to, switch_extension_on
 from spark_bucketing.check.reasons.reason import Explanation, reason
-from spark_bucketing.check.session_settings import BUCKETING, CONVERT_METASTORE, RECORDS_PER_FILE, Settings
+from spark_bucketing.check.session_settings import (
+    BUCKETING,
+    CONVERT_METASTORE,
+    DISTRIBUTE,
+    RECORDS_PER_FILE,
+    Settings,
+)
 from spark_bucketing.spec import BucketSpec
 
 
@@ -82,7 +88,7 @@ def incompatible_setting(project: ProjectFacts) -> Iterator[Explanation]:
 
     `spark.sql.sources.bucketing.enabled=false` makes Spark ignore buckets.
     `spark.sql.hive.convertMetastoreParquet=false` makes Spark use Hive's reader. `spark.sql.files.maxRecordsPerFile`
-    above 0 splits a bucket into several files.
+    above 0 splits a bucket into several files, unless the session extension writes the files.
 
     **Best practice**
 
@@ -92,7 +98,9 @@ def incompatible_setting(project: ProjectFacts) -> Iterator[Explanation]:
     wanted = [(BUCKETING, "true", "Spark ignores all buckets")] if project.specs else []
     wanted += [(name, "true", hive_reader) for name in CONVERT_METASTORE if project.hive]
     wrong = [(name, "false", value, effect) for name, value, effect in wanted if not project.settings.on(name)]
-    if project.specs and project.settings.number(RECORDS_PER_FILE) > 0:
+    # The extension ignores this setting when it distributes the rows of a write.
+    is_ignored = project.settings.extension and project.settings.on(DISTRIBUTE)
+    if project.specs and project.settings.number(RECORDS_PER_FILE) > 0 and not is_ignored:
         records = project.settings.get(RECORDS_PER_FILE)
         wrong.append((RECORDS_PER_FILE, records, "0", "Spark splits a bucket into several files"))
     for name, value, right, effect in wrong:

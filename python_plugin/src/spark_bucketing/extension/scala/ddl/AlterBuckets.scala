@@ -54,7 +54,7 @@ case class AlterBucketsCommand(
     val store = PartitionStore.of(session)
     store.check(table, toHiveLayout = spec.isDefined && BucketValidation.isPlainOfSpark(table))
     partition match {
-      case Some(given) => describe(store, table, find(store, table, BucketValidation.partitionValues(table, given)), spec)
+      case Some(given) => describe(session, store, table, find(store, table, BucketValidation.partitionValues(table, given)), spec)
       case None => alterTable(store, table, spec)
     }
     Compat.refresh(session, table.identifier)
@@ -77,8 +77,9 @@ case class AlterBucketsCommand(
 
   /** Sets the descriptors of partitions. Removes seals that have another spec, so that the next SEAL BUCKETS uses the descriptor. */
   private def describe(
-      store: PartitionStore, table: CatalogTable, partitions: Seq[StoredPartition], spec: Option[BucketSpec]): Unit = {
+      session: SparkSession, store: PartitionStore, table: CatalogTable, partitions: Seq[StoredPartition], spec: Option[BucketSpec]): Unit = {
     val wanted = BucketDescriptor.of(spec)
+    MissingFiles.check(table.identifier, PartitionFiles.list(session, table, partitions), "change the buckets of")
     store.change(table, partitions.map { partition =>
       val kept = partition.seal.flatMap(_.toOption).filter(seal => BucketDescriptor.of(Some(seal.spec.bucketSpec)) == wanted)
       PartitionChange(partition, kept, Some(wanted))

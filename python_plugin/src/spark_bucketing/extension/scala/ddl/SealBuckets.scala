@@ -40,7 +40,7 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
     val evidence = new SealValidation(table, relation, PartitionFiles.hashesOf(table))
       .of(PartitionFiles.list(session, table, selected), hashesOfOthers)
     val outcomes = SealOutcome.of(evidence, hashesOfOthers, isWhole = others.isEmpty, table.properties)
-    (if (asked.dryRun) outcomes else write(session, table, outcomes)).map(_.row)
+    (if (asked.dryRun) outcomes.map(_.unwritten) else write(session, table, outcomes)).map(_.row)
   }
 
   /**

@@ -130,7 +130,7 @@ case class ChangeRows(
   /** Returns an id of the condition and the actions. The id does not contain the queries of subqueries. */
   def id: String = {
     val parts = condition.sql +: actions.flatMap(action => action.getClass.getSimpleName +: action.children.map(_.sql))
-    FilesDigest.None.plus(parts.mkString("\n"), 1).hex
+    FilesDigest.of(Nil).plus(parts.mkString("\n"), 1).hex
   }
 
   /** Throws Spark's own errors for expressions that a statement may not contain. Spark's errors for an operator of the extension would not name them. */

@@ -12,7 +12,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.ddl.MergeChecks
-import org.apache.spark.sql.bucketing.metadata.{FilesDigest, Replacement, WriteTarget}
+import org.apache.spark.sql.bucketing.metadata.{FileIdentity, FilesDigest, Replacement, WriteTarget}
 import org.apache.spark.sql.bucketing.write.{ConcurrentChange, FileReplacement, SealedWrites, Stored}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
@@ -99,7 +99,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
 
   /** Returns an id of merged rows and of the files of the table after the merge. A later change of the table makes it invalid. */
   private def mergedId(rowsId: String, files: Seq[FileStatus]): String = {
-    val digest = FilesDigest.sum(files.iterator.map(file => FilesDigest.of(file.getPath.toUri.getPath, file.getLen, file.getModificationTime)))
+    val digest = FilesDigest.of(files.map(file => FileIdentity(file.getPath.toUri.getPath, file.getLen, file.getModificationTime)))
     s"$rowsId ${digest.count} ${digest.hex}"
   }
 }

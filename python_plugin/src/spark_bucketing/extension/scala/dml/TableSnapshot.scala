@@ -89,7 +89,7 @@ class OrganizedSnapshot(
  * The files of a bucketed table. If the seal of a partition is valid and has the table's bucket spec, its files contain the rows of their buckets. In
  * other partitions, rows may be in any file.
  *
- * @param isSealable whether all engines and all readers of this session agree on the buckets of rows
+ * @param isSealable whether all engines agree on the buckets of rows
  */
 class BucketedSnapshot(table: CatalogTable, val spec: SealedSpec, val isSealable: Boolean, files: IndexedSeq[TableFile], conf: Configuration)
     extends TableSnapshot(table, table.partitionSchema, files) {
@@ -169,19 +169,29 @@ object TableSnapshot {
     BucketValidation.unlikeHive(table, hash, buckets.bucketColumnNames).filter(_ => !hash.isWrittenByStockSpark).foreach { key =>
       throw refused(s"the bucket column ${key.name} of type ${key.dataType.sql}", s"a column of type ${hash.types}", "bucket the table by another column")
     }
-    val isSealable = SealedSpec.ofFiles(buckets, hash, table.dataSchema).isDefined && SealedSpecs.otherColumns(statement.files).isEmpty
+    val isSealable = SealedSpec.ofFiles(buckets, hash, table.dataSchema).isDefined
+    val readsSealed = isSealable && SealedSpecs.otherColumns(statement.files).isEmpty
     val conf = Compat.hadoopConf(session)
     def folderOf(file: FileStatus) = BucketFiles.folderOf(file.getPath.getParent, conf)
     // A file of zero bytes has no rows, and Spark cannot read it.
     val files = listed.filter(_._2.getLen > 0)
-    val seals = if (isSealable) SealedSpecs.seals(session, table, partitionFilters).filter { case (_, seal) => seal.spec == spec } else Map.empty[String, Seal]
-    val valid = files.map(_._2).groupBy(folderOf).collect { case (folder, of) if seals.get(folder).exists(isSealed(of, _)) => folder }.toSet
+    val (seals, byFolder) = (SealedSpecs.seals(session, table, partitionFilters), files.map(_._2).groupBy(folderOf))
+    checkMissing(session, table, seals, byFolder)
+    val valid = byFolder.collect { case (folder, of) if readsSealed && seals.get(folder).exists(seal => seal.spec == spec && isSealed(of, seal)) => folder }.toSet
     val placed = files.zipWithIndex.map { case ((values, status), id) =>
       val partition = GroupKey.of(values.copy().toSeq(table.partitionSchema))
       val bucket = if (valid(folderOf(status))) BucketFiles.bucketOf(status.getPath.getName, hash) else None
       TableFile(id, status, values, None, bucket.fold(BucketPlaces.unknown(partition))(BucketPlaces.cell(partition, _)))
     }
     new BucketedSnapshot(table, spec, isSealable, placed.toIndexedSeq, conf)
+  }
+
+  private def checkMissing(session: SparkSession, table: CatalogTable, seals: Map[String, Seal], files: Map[String, Seq[FileStatus]]): Unit = {
+    val suspects = seals.filter { case (folder, seal) => files.get(folder).exists(seal.missing(_) > 0) }
+    MissingFiles.certain(session, table.identifier, suspects).toSeq.sortBy(_._1).headOption.foreach { case (folder, number) =>
+      throw MissingFiles.refusal(s"Cannot change rows of ${table.identifier.quotedString}.", table.identifier,
+        s"${MissingFiles.words(number, seals(folder))} in ${BucketFiles.nameOf(folder)}", "; nothing has been replaced")
+    }
   }
 
   private def isSealed(files: Seq[FileStatus], seal: Seal): Boolean = PartitionFiles.digest(files) == seal.files &&

@@ -21,10 +21,11 @@ import org.apache.spark.sql.types.StructType
  * @param described the bucket spec in the descriptor
  * @param files the current data files
  * @param folders the names of subdirectories whose files Spark also reads
+ * @param missing the number of sealed files that are certainly missing
  */
 case class PartitionFiles(
     partition: Option[StoredPartition], location: String, seal: Option[Either[String, Seal]], described: Option[BucketSpec],
-    files: Seq[FileStatus], folders: Seq[String]) {
+    files: Seq[FileStatus], folders: Seq[String], missing: Long = 0) {
 
   def name: String = partition.fold("")(_.name)
 
@@ -36,6 +37,7 @@ case class PartitionFiles(
     case _ if folders.nonEmpty => (FallbackReason.SealStale, Some(s"a directory among the files: ${folders.head}"))
     case None => (FallbackReason.NotSealed, None)
     case Some(Left(why)) => (FallbackReason.SealUnreadable, Some(why))
+    case Some(Right(found)) if missing > 0 => (FallbackReason.FilesMissing, Some(MissingFiles.words(missing, found)))
     case Some(Right(found)) if !found.spec.fits(dataSchema) =>
       (FallbackReason.ColumnsChanged, Some("bucket or sort columns that changed after the seal"))
     case Some(Right(found)) if found.spec.hash.inHiveLayout != hash.inHiveLayout || found.files != PartitionFiles.digest(files) =>
@@ -63,8 +65,10 @@ object PartitionFiles {
     if (DDLUtils.isHiveTable(table)) (BucketHash.stated(table.properties).toSeq ++ BucketHash.HiveHashes).distinct else Seq(BucketHash.Spark)
 
   /** Returns the digest of data files. Empty files do not count. */
-  def digest(files: Seq[FileStatus]): FilesDigest = FilesDigest.sum(files.iterator.filter(BucketFiles.isData)
-    .map(file => FilesDigest.of(file.getPath.getName, file.getLen, file.getModificationTime)))
+  def digest(files: Seq[FileStatus]): FilesDigest = FilesDigest.of(identities(files))
+
+  def identities(files: Seq[FileStatus]): Seq[FileIdentity] =
+    files.filter(BucketFiles.isData).map(file => FileIdentity(file.getPath.getName, file.getLen, file.getModificationTime))
 
   /**
    * Returns partitions with their current files. Without partition columns, returns the table itself.
@@ -75,14 +79,14 @@ object PartitionFiles {
       session: SparkSession, table: CatalogTable, partitions: => Seq[StoredPartition], listed: Boolean = true): Seq[PartitionFiles] = {
     val conf = Compat.hadoopConf(session)
     def content(folder: Path) = if (listed) children(table, folder, conf) else (Nil, Nil)
-    if (table.partitionColumnNames.isEmpty) {
+    MissingFiles.counted(session, table, if (table.partitionColumnNames.isEmpty) {
       val (files, folders) = content(new Path(table.location))
       val described = BucketDescriptor.of(table.bucketSpec).bucketSpec
       Seq(PartitionFiles(None, table.location.toString, Seal.parse(table.properties), described, files, folders))
     } else Compat.inParallel(partitions) { partition =>
       val (files, folders) = content(new Path(partition.location))
       PartitionFiles(Some(partition), partition.location, partition.seal, partition.described.flatMap(_.bucketSpec), files, folders)
-    }
+    })
   }
 
   /**

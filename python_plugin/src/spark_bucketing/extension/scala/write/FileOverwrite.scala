@@ -69,20 +69,25 @@ class FileOverwrite(
     }
   }
 
-  /** Returns the files in a directory. Throws an error if there are fewer files than the tasks have written: the statement would replace old files without new ones. */
-  def written(folder: Path, number: Long): Seq[Path] = {
+  /**
+   * Returns the files in a directory. Throws an error if there are fewer files than the tasks have written: the statement would replace old files without new ones.
+   *
+   * @param otherExchange the operator that distributed the rows in another way than planned
+   */
+  def written(folder: Path, number: Long, otherExchange: Option[String]): Seq[Path] = {
     val files = FileOverwrite.filesBelow(folder, fs)
     if (files.size < number) throw Compat.refusal(s"Cannot replace files of ${table.identifier.quotedString}.", s"${files.size} new files in $folder",
       s"$number new files, as reported by the tasks", "run it again; nothing has been replaced")
-    byBucket.foreach(checkBuckets(files, _))
+    byBucket.foreach(checkBuckets(files, _, otherExchange))
     files
   }
 
   // Spark writes some different partition values into the same directory.
-  private def checkBuckets(written: Seq[Path], hash: BucketHash): Unit =
+  private def checkBuckets(written: Seq[Path], hash: BucketHash, otherExchange: Option[String]): Unit =
     written.groupBy(file => (file.getParent, BucketFiles.bucketOf(file.getName, hash))).collectFirst { case ((folder, Some(bucket)), of) if of.size > 1 =>
-      throw Compat.refusal(s"Cannot replace files of ${table.identifier.quotedString}.", s"${of.size} new files of bucket $bucket in ${folder.getName}",
-        "one file for each bucket of a partition", "use partition values with different directory names, unlike NULL and __HIVE_DEFAULT_PARTITION__, or two timestamps " +
+      throw Compat.refusal(s"Cannot replace files of ${table.identifier.quotedString}.",
+        s"${of.size} new files of bucket $bucket in ${folder.getName}${otherExchange.fold("")(name => s", whose rows were distributed by $name")}",
+        "one file for each bucket of a partition", if (otherExchange.isDefined) "disable this operator for the statement; nothing has been replaced" else "use partition values with different directory names, unlike NULL and __HIVE_DEFAULT_PARTITION__, or two timestamps " +
           "with the same local time; nothing has been replaced")
     }
 

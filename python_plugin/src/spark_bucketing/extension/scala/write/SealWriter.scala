@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.util.control.NonFatal
 
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{Row, SparkSession}
@@ -82,15 +82,39 @@ object SealWriter extends Logging {
     }
   }
 
+  /**
+   * Removes the seals of partitions some of whose files a statement is about to replace. After a crash between its commit and its seal, the old files would
+   * otherwise be missing.
+   */
+  def beforeReplacement(session: SparkSession, table: CatalogTable, partitions: Seq[TablePartitionSpec]): Unit = {
+    val store = PartitionStore.of(session)
+    if (table.partitionColumnNames.isEmpty) store.sealTable(Compat.current(session, table), None)
+    else {
+      val changes = store.find(table, partitions).filter(_.seal.isDefined).map(PartitionChange(_, None, None))
+      if (changes.nonEmpty) store.change(table, changes)
+    }
+  }
+
+  /** Throws an error before an append to an unpartitioned table or to a single partition whose sealed files are missing. */
+  def beforeAppend(session: SparkSession, planned: CatalogTable, static: TablePartitionSpec): Unit =
+    if (static.size == planned.partitionColumnNames.size) {
+      val table = Compat.current(session, planned)
+      val partitions = if (static.isEmpty) Nil else PartitionStore.of(session).find(table, Seq(static))
+      MissingFiles.check(table.identifier, PartitionFiles.list(session, table, partitions), "append to")
+    }
+
   private def unsealed(name: String) = s"The files written into $name could not be sealed. The rows are in the table, and Spark reads them " +
     s"with ordinary scans. Instead: run ALTER TABLE $name SEAL BUCKETS"
 
   private def sealTable(
       session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written): Unit = {
     val before = Seal.parse(table.properties)
-    val found = folder(session, table, table.location.toString, written.values.flatten.toSet)
+    val found = folder(session, table, table.location.toString, spec.hash, written.values.flatten.toSet)
     val after = sealOf(before, spec, mode, found)
-    if (withoutReplaced(session, table, mode, Seq(found)).nonEmpty && after.map(Right(_)) != before) PartitionStore.of(session).sealTable(table, after)
+    val isKept = withoutReplaced(session, table, mode, Seq(found)).nonEmpty
+    // Another statement may have sealed or replaced files during the listing.
+    if (isKept && after.map(Right(_)) != before && Seal.parse(Compat.current(session, table).properties) == before) PartitionStore.of(session).sealTable(table, after)
+    warnUnsealed(session, table, Seq(found).filter(_ => after.isEmpty))
   }
 
   private def sealPartitions(
@@ -98,7 +122,7 @@ object SealWriter extends Logging {
     val store = PartitionStore.of(session)
     val names = written.map { case (values, files) => store.nameOf(table, values) -> files }.withDefaultValue(Set.empty[String])
     val listed = Compat.inParallel(store.find(table, written.keys.toSeq)) { partition =>
-      partition -> folder(session, table, partition.location, names(partition.name))
+      partition -> folder(session, table, partition.location, spec.hash, names(partition.name))
     }
     val kept = withoutReplaced(session, table, mode, listed.map(_._2)).toSet
     val found = listed.filter(of => kept(of._2))
@@ -107,7 +131,7 @@ object SealWriter extends Logging {
     val changes = for {
       (before, files) <- found
       // With IF NOT EXISTS, a statement does not write to existing partitions.
-      if !mode.onlyNew || names(before.name).nonEmpty && files.missing.isEmpty
+      if !mode.onlyNew || names(before.name).nonEmpty && files.own.isDefined
       partition <- now.get(before.name) if partition.isSame(before)
     } yield {
       val after = sealOf(partition.seal, spec, mode, files)
@@ -117,25 +141,39 @@ object SealWriter extends Logging {
     }
     val undone = changes.filterNot(_.isDone)
     if (undone.nonEmpty) store.change(table, undone)
+    warnUnsealed(session, table, found.collect { case (partition, files) if names(partition.name).nonEmpty => files })
   }
 
   /**
-   * A directory after a write.
+   * The files in the directory of a partition after a write.
    *
-   * @param own the digest of the files of this write that exist
-   * @param missing the files of this write that do not exist
-   * @param hasOthers whether the directory has other files
+   * @param own the digest of the files of this write; None if a file is missing, or has a name without a bucket
+   * @param missing the files of this write that do not exist under their names
+   * @param others the other files
+   * @param isMixed whether the directory has other files or subdirectories
    */
-  private case class Folder(own: FilesDigest, missing: Set[Path], hasOthers: Boolean)
+  private case class Found(own: Option[FilesDigest], missing: Set[Path], others: Seq[FileStatus], isMixed: Boolean)
 
-  private def folder(session: SparkSession, table: CatalogTable, location: String, names: Set[String]): Folder = {
+  private def folder(session: SparkSession, table: CatalogTable, location: String, hash: BucketHash, names: Set[String]): Found = {
     val (files, folders) = PartitionFiles.children(table, new Path(location), Compat.hadoopConf(session))
-    val (own, others) = files.partition(file => names.contains(file.getPath.getName))
+    val committed = new CommittedNames(names)
+    val (own, others) = files.partition(file => committed.contains(file.getPath.getName))
+    val isNamed = own.forall(file => BucketFiles.bucketOf(file.getPath.getName, hash).isDefined)
+    val digest = if (own.length == names.size && isNamed) Some(PartitionFiles.digest(own)) else None
     val missing = names -- own.map(_.getPath.getName)
-    Folder(PartitionFiles.digest(own), missing.map(new Path(location, _)), others.nonEmpty || folders.nonEmpty)
+    Found(digest, missing.map(new Path(location, _)), others, others.nonEmpty || folders.nonEmpty)
   }
 
   private class LostFiles(message: String) extends RuntimeException(message)
+
+  /** Names the cause if files are not sealed because the committer has changed their names. */
+  private def warnUnsealed(session: SparkSession, table: CatalogTable, found: Seq[Found]): Unit =
+    if (found.exists(_.own.isEmpty) && !Compat.keepsFileNames(session, table)) {
+      val name = table.identifier.quotedString
+      logWarning(s"The files written into $name are not sealed: found a committer that changes file names, in " +
+        s"${Compat.otherCommitters(session, table).mkString(", ")}. Expected the names that the tasks reported. In the Hive layout, the committer may add a hyphen and an id. " +
+        s"Instead: use another committer, or run ALTER TABLE $name SEAL BUCKETS after each write")
+    }
 
   /**
    * Returns directories without those where a later statement has replaced files of an append. That statement has read the appended rows, and seals its own
@@ -144,7 +182,7 @@ object SealWriter extends Logging {
    * Throws an error if other files of an append are missing, because another write deleted them with the _temporary folder that all
    * writes share. For other statements, there is no error: a later INSERT OVERWRITE also deletes files, and other committers may rename files.
    */
-  private def withoutReplaced(session: SparkSession, table: CatalogTable, mode: WriteMode, folders: Seq[Folder]): Seq[Folder] = {
+  private def withoutReplaced(session: SparkSession, table: CatalogTable, mode: WriteMode, folders: Seq[Found]): Seq[Found] = {
     val missing = folders.flatMap(_.missing)
     if (missing.isEmpty || mode.overwrites || mode.onlyNew || !Compat.keepsFileNames(session, table)) folders
     else {
@@ -156,10 +194,15 @@ object SealWriter extends Logging {
     }
   }
 
-  private def sealOf(before: Option[Either[String, Seal]], spec: SealedSpec, mode: WriteMode, found: Folder): Option[Seal] =
-    if (found.missing.nonEmpty) None
-    else if (mode.overwrites || !found.hasOthers) Some(Seal(spec, found.own))
-    else before.flatMap(_.toOption).filter(_.spec == spec).map(seal => seal.copy(files = seal.files + found.own))
+  private def sealOf(before: Option[Either[String, Seal]], spec: SealedSpec, mode: WriteMode, found: Found): Option[Seal] = {
+    val old = before.flatMap(_.toOption)
+    found.own match {
+      case Some(own) if mode.overwrites || !found.isMixed => Some(Seal(spec, own))
+      case Some(own) if old.exists(_.spec == spec) => old.map(seal => seal.copy(files = seal.files + own))
+      // The seal stays as a record of missing files.
+      case _ => old.filter(seal => !mode.overwrites && seal.missing(found.others) > 0)
+    }
+  }
 
   /** Returns the descriptor for Hive and Trino. A partition that was never sealed keeps its descriptor if it has the same spec. */
   private def describe(partition: StoredPartition, spec: SealedSpec, after: Option[Seal]): BucketDescriptor = {
@@ -188,6 +231,25 @@ object SealWriter extends Logging {
       session.sparkContext.setLocalProperty(Creating, null)
       created.remove(id)
     }
+  }
+}
+
+/**
+ * The names of written files after the commit. Some committers insert an id before the extension of a name.
+ *
+ * @param reported the names that the tasks reported, which contain the ids of the job, the task and the bucket
+ */
+private class CommittedNames(reported: Set[String]) {
+
+  private val byStem = reported.map(name => stemOf(name) -> name).toMap
+
+  private def stemOf(name: String): String = name.takeWhile(_ != '.')
+
+  def contains(name: String): Boolean = reported(name) || {
+    val stem = stemOf(name)
+    stem.indices.reverseIterator.filter(stem(_) == '-').map(end => byStem.get(stem.take(end))).collectFirst { case Some(of) =>
+      of.drop(stemOf(of).length) == name.drop(stem.length)
+    }.getOrElse(false)
   }
 }
 

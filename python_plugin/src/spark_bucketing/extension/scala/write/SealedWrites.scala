@@ -11,6 +11,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FSError, Path}
 
 import org.apache.spark.{SparkException, SparkThrowable}
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
 import org.apache.spark.sql.bucketing.compat.SparkVersion.ClassicSession
@@ -150,11 +151,12 @@ trait SealedWrite extends V1WriteCommand {
 
   override def run(session: ClassicSession, child: SparkPlan): Seq[Row] = {
     BucketWriteExec.check(child, options, into)
+    if (!how.overwrites && !how.onlyNew) into.foreach(SealWriter.beforeAppend(session, _, how.static))
     reported = None
     val rows = SealedWrites.storing(session, target)(into.filter(appends).fold(runOf(session, child)) { table =>
       CreatedPartitions.insert(session, table, reported.fold[SealWriter.Written](Map.empty)(byPartition))(runOf(session, child))
     })
-    reported.filter(_ => bucketSpec.isDefined && asRead).foreach { files =>
+    reported.filter(files => bucketSpec.isDefined && asRead && isOneFilePerBucket(files, child)).foreach { files =>
       into match {
         case Some(found) => SealWriter.after(session, found, bucketSpec.get, SealedWrites.hashOf(options), how, byPartition(files))
         case None => SealWriter.ofCreated(session, byPartition(files))
@@ -165,6 +167,15 @@ trait SealedWrite extends V1WriteCommand {
 
   /** Returns whether Spark itself runs the statement, and only adds files to partitions. */
   private def appends(table: CatalogTable): Boolean = table.partitionColumnNames.nonEmpty && !how.overwrites && !how.onlyNew
+
+  /** Returns whether the files are as planned. Otherwise, the plan does not prove what they contain, so they must not be sealed. */
+  private def isOneFilePerBucket(files: Seq[(InternalRow, String)], written: SparkPlan): Boolean = {
+    val hash = SealedWrites.hashOf(options)
+    val most = if (!BucketedRowsExec.isIn(written)) 1
+      else files.groupBy { case (partition, name) => (partition, BucketFiles.bucketOf(name, hash)) }.values.map(_.size).foldLeft(1)(_ max _)
+    if (most > 1) SealedWrites.warnScattered(target, most, BucketedRowsExec.otherExchange(written))
+    most == 1
+  }
 
   private def byPartition(files: Seq[(InternalRow, String)]): SealWriter.Written = {
     val columns = DataTypeUtils.fromAttributes(partitionColumns)
@@ -190,7 +201,12 @@ trait SealedWrite extends V1WriteCommand {
   override def hashCode: Int = super.hashCode + 1
 }
 
-object SealedWrites {
+object SealedWrites extends Logging {
+
+  def warnScattered(table: Option[CatalogTable], files: Int, operator: Option[String]): Unit =
+    logWarning(s"The files written into ${table.fold("a new table")(_.identifier.quotedString)} are not sealed: found $files files of a bucket. " +
+      s"Expected one file per bucket and partition. The rows were distributed by ${operator.getOrElse("an unknown operator")}. Instead: " +
+      "disable this operator for writes into bucketed tables")
 
   /** Writes files. A storage failure, such as a full disk, becomes a short error without the stack trace of the task. */
   def storing[A](session: SparkSession, table: Option[CatalogTable])(write: => A): A = try write catch {
