@@ -10,13 +10,16 @@ PROFILE := --project-dir . --profiles-dir .
 # all processes finish at about the same time.
 WORKERS := --numprocesses auto --dist loadfile --no-loadscope-reorder
 LINTERS := lint-types lint-sql lint-style
-# A separate target runs the tests that start a cluster.
-HERE := --ignore tests/cluster
+# Separate targets run the tests that start a cluster or a peer.
+HERE := --ignore tests/cluster --ignore tests/peers
+# The servers and jars that tests beside other systems need.
+PEERS := .venv/peers
+include tests/peers/versions.mk
 # Other Spark versions. Each version has a directory that precedes .venv on Python's path.
 VERSIONS ?= $(shell sed -n 's/^pyspark==\([0-9]*[.][0-9]*\)[.].*/\1/p' spark-versions.txt)
 # Tests to run with each of these versions.
 OF_VERSIONS := $(addprefix tests/spark/,test_spark_versions.py test_bucketed_table.py test_incremental.py test_incremental_differential.py test_microbatch.py \
-  test_organized_table.py test_organized_ranges.py test_organized_incremental.py test_organized_merges.py test_row_changes.py test_file_replacement.py test_file_tests.py test_generic_tests.py test_sealed_generic_tests.py test_crashes.py test_swap_errors.py test_table_show.py read write evolution/test_alter_buckets.py) tests/fuzz
+  test_organized_table.py test_organized_ranges.py test_organized_incremental.py test_organized_merges.py test_row_changes.py test_row_changes_of_nested_columns.py test_file_replacement.py test_file_tests.py test_generic_tests.py test_sealed_generic_tests.py test_crashes.py test_swap_errors.py test_table_show.py read write evolution/test_alter_buckets.py) tests/fuzz
 # With --strict, broken links and anchors are errors. The variable disables an advertisement by the theme.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 # The path of the session extension in profiles.yml, and the cache for its jars.
@@ -26,7 +29,7 @@ JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-lint bench-hashes lint lint-types lint-sql lint-style format docs dist clean
+.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test peers-s3 fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-hashes lint lint-types lint-sql lint-style format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,6 +104,17 @@ test-cross-version: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Read tables tha
 cluster-test: setup ## Run dbt on a Spark cluster with a Hive metastore on PostgreSQL, and inject failures
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/cluster
 
+peers-s3: setup $(PEERS)/s3/.installed ## Run all statements on an S3 server with each committer, and race two writers (needs Go and Maven)
+	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/peers/test_s3.py
+
+$(PEERS)/s3/.installed: tests/peers/versions.mk tests/peers/s3.xml | setup
+	@echo "Installing versitygw and the jars of S3A"
+	@rm -rf $(@D)/jars
+	@GOBIN=$(CURDIR)/$(@D) go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
+	@mvn --quiet --batch-mode --file tests/peers/s3.xml -Dhadoop=$(HADOOP_VERSION) -Dcloud=$(SPARK_HADOOP_CLOUD_VERSION) \
+	  dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)/jars
+	@touch $@
+
 fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000 EVOLVED=0.3 LAYOUT=hive2
 	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) EVOLVED=$(or $(EVOLVED),0.3) LAYOUT="$(LAYOUT)" $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz
 
@@ -135,9 +149,6 @@ bench-merges: setup ## Compare merges with rewrites of partitions, for bucketed 
 	@$(BIN)/python benchmarks/bucketed_merges.py
 	@$(BIN)/python benchmarks/merges.py --deltas one clustered --variants merge "merge, unchecked"
 	@$(BIN)/python benchmarks/merges.py --partitions 20 --deltas spread --variants merge "affected partitions"
-
-bench-lint: setup ## Compare the sqlfluff rules with `check` on random models, and time both: MODELS=500
-	@$(BIN)/python benchmarks/lint_models.py --models $(or $(MODELS),500)
 
 bench-hashes: setup ## Compare the times of Hive's bucketing versions 1 and 2: ROWS=5000000
 	@$(BIN)/python benchmarks/hashes.py --rows $(or $(ROWS),5000000)

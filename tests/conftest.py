@@ -87,7 +87,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def more_settings() -> Mapping[str, str]:
+    """Return additional settings of the session; folders of tests may override this fixture."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, more_settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """Start the Spark session for the whole test run, with Hive support and an empty metastore.
 
     The session extension is loaded but disabled, so a test runs on stock Spark unless it requests `extension`.
@@ -108,6 +114,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:memory:{home / 'metastore'};create=true",
         "spark.hadoop.hive.downloaded.resources.dir": str(home / "resources"),
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home} -Xms3g {QUICK_JVM}",
+        **more_settings,
     }
     session = builder.config(map=dict(conf)).getOrCreate()
     session.sparkContext.setLogLevel("OFF")

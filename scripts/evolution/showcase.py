@@ -179,7 +179,7 @@ class Showcase:
         warehouse = Warehouse(SessionStatements(self.spark).rows)
         with warehouse.with_needed_settings():
             try:
-                console = console_on(sys.stdout, soft_wrap=True)
+                console = console_on(sys.stdout)
                 print_specs(read_table(warehouse, TABLE), merging_of(warehouse), console)
             except TableError as error:
                 print(error)

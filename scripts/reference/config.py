@@ -143,7 +143,8 @@ def _rows(names: Iterable[str], materialized: str) -> str:
 
 
 def _default_of(key: schema.Key) -> str:
-    default = key.shown_default or (f"`{key.default}`" if key.default not in (None, [], {}) else "none")
+    default = f"`{key.default}`" if key.default not in (None, [], {}) else "required" if key.required else "none"
+    default = key.shown_default or default
     return default.replace("True", "true")
 
 

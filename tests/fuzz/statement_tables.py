@@ -374,7 +374,7 @@ class BucketedTable(Table):
             self.spark.sql("refresh table t")
             found = {row.partition: row for row in self.tables.seal("t", "dry run")}[name]
             if sealed[name].spec == self.spec:
-                assert found.status == "sealed", found
+                assert found.status == "sealable", found
                 assert Spec(found.buckets or 0, tuple(found.columns or ()), tuple(found.sorts or ())) == self.spec
 
     def files(self) -> dict[str, Part]:

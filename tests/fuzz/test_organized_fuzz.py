@@ -144,10 +144,10 @@ class Walk:
     def _damage_done(self) -> None:
         """Damage the last record under a new name, so that no session has it in its cache."""
         records = sorted((self.table.location / "_replaced").glob("*/done"))
-        if records and not self.table.pending and (records[-1].parent / "committed").exists():
+        if records and not self.table.pending and "committed" in (records[-1].parent / "outcome").read_text():
             record = records[-1].parent
             record = record.rename(record.with_name(f"{record.name}x"))
-            self.table.damage(record / "committed", self.random.choice(list(DAMAGES)))
+            self.table.damage(record / "started", self.random.choice(list(DAMAGES)))
 
     def _damage_map(self) -> None:
         """Damage a part of the file statistics, renamed so that no session has it in its cache."""

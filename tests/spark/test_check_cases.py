@@ -136,6 +136,21 @@ def test_hypothetical_tables_that_change_nothing_change_no_plan(checked: Checked
     assert hypothetical == live
 
 
+def test_sort_above_an_aggregate_of_buckets_that_one_task_reads_is_explained(checked: Checked) -> None:
+    """The aggregate does not need sorted rows, so its scan does not merge the files of several buckets."""
+    sql = "select * from (select k, count(*) as n from h8_full group by k) as a join h8b on a.k = h8b.k"
+    settings = {"spark.bucketing.enabled": "true", "spark.bucketing.read.partitionBytes": "64MB"}
+    expected = ("join shuffle-free: ordering-not-preserved", "aggregate sort-free")
+    assert said(checked, Case("", "", sql, expected, settings, None), "true") == list(expected)
+
+
+def test_table_that_the_reader_of_hive_reads_is_explained(checked: Checked) -> None:
+    settings = {"spark.bucketing.enabled": "true", "spark.sql.hive.convertMetastoreParquet": "false"}
+    expected = ("aggregate shuffled: unsupported-bucket-column",)
+    sql = "select k, count(*) from h8 group by k"
+    assert said(checked, Case("", "", sql, expected, settings, None), "true") == list(expected)
+
+
 TWICE = "select x.n, y.n from grouped x join grouped y on x.v = y.v"
 SUBQUERY = "select v from s8 where v > (select max(v) from s8) and v < 2 * (select max(v) from s8)"
 

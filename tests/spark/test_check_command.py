@@ -220,6 +220,25 @@ def test_live_check_reports_a_configured_table_that_was_built_without_buckets(sh
     shop.model("later", rows, materialized="bucketed_table", clustered_by="user_id", buckets=8)
     (operator,) = checked(shop, "--select", "reader")["reader"]["operators"]
     assert "is configured with 8 buckets by user_id, not built yet" in operator["description"]
+    shop.model("later", rows, materialized="bucketed_table", clustered_by="user_id", buckets=4, bucket_hash="spark")
+    join = "select a.user_id from {{ ref('clicks') }} as a join {{ ref('later') }} as b on a.user_id = b.user_id"
+    shop.model("reader", join, materialized="view")
+    (operator,) = checked(shop, "--select", "reader")["reader"]["operators"]
+    (finding,) = (found for found in operator["findings"] if found["reason"] == "side-not-bucketed")
+    assert finding["fixes"][0]["text"].startswith("Run `dbt run --full-refresh --select later` to build ")
+    assert finding["accepted"] == "small"
+
+
+@pytest.mark.skipif(SPARK < (4, 0), reason="Spark 3.5 has no functions in SQL")
+def test_live_check_plans_models_with_functions_of_their_hooks(shop: Project) -> None:
+    hook = "create temporary function bracketed(x string) returns string return concat('[', x, ']')"
+    sql = "select bracketed(b.name) as c from {{ ref('odd') }} as b join {{ ref('clicks') }} as a on a.user_id = b.user_id"
+    shop.model("hooked", sql, materialized="table", file_format="parquet", pre_hook=hook)
+    shop.model("unhooked", sql, materialized="table", file_format="parquet")
+    models = checked(shop, "--select", "hooked", "unhooked")
+    (operator,) = models["hooked"]["operators"]
+    assert any(finding["fixes"] for finding in operator["findings"])
+    assert "UNRESOLVED_ROUTINE" in models["unhooked"]["error"] and "If a hook creates" in models["unhooked"]["error"]
 
 
 def test_live_check_verifies_fixes_through_views(shop: Project) -> None:

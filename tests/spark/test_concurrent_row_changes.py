@@ -27,7 +27,7 @@ LAYOUTS = {
 # The operations of a statement: the first new file moves into the table, the commit, and the deletion of the first old file.
 MOVE, COMMIT, DELETE = (
     r"rename .*/_replaced/[^/]*/files/.*",
-    r"rename .*/_replaced/[^/]*/started",
+    r"create .*/_replaced/[^/]*/\.outcome-.*",
     r"delete .*/shared/(?:ds=[^/]*/)?[^/_]*(?:_0_)?part-.*",
 )
 # Errors after which a user can run a statement again. The exception of Spark, Hadoop or Java for a missing file depends on
@@ -180,6 +180,21 @@ def test_insert_during_a_replacement_loses_no_row(spark: SparkSession, layout: s
 
     run_while_held(spark, "update shared set v = 1", operation, insert).result()
     assert [row[:2] for row in rows(spark)] == [*((key, 1) for key in range(40)), *((1000 + i, 5) for i in range(3))]
+
+
+@pytest.mark.parametrize(
+    "statement", [CHANGES["update"].format("v + 1"), "insert overwrite shared values (1, 5, 'p0')"]
+)
+def test_statement_starts_again_if_its_log_cannot_be_written(spark: SparkSession, layout: str, statement: str) -> None:
+    """The commit of another statement deletes the log of this one, between the two steps that write it."""
+    begins = r"rename .*/_replaced/[^/]*/\.started.*"
+
+    def change() -> None:
+        session(spark).sql(CHANGES["update"].format("v + 10")).collect()
+
+    run_while_held(spark, statement, begins, change).result()
+    values = {row[1] for row in rows(spark)}
+    assert values == ({11} if "update" in statement else {5}), layout
 
 
 @pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)

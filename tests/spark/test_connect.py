@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import io
+import json
+import os
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from bucketed_tables import Plan, settled
 from cluster import PYSPARK
 from pyspark.sql import SparkSession
 from spark_servers import connect_server
+from spark_subprocess import PROGRAM
 
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import server_settings
@@ -65,15 +71,21 @@ def write(session: Session) -> None:
 
 
 @pytest.fixture(scope="module")
-def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start a server that has the extension, and return its address."""
+    with connect_server(tmp_path_factory.mktemp("connect"), server_settings(build_jar()) | LARGE) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def remote(address: str) -> Iterator[Session]:
     """Return a client session; only the server has the extension."""
     from pyspark.sql.connect.session import SparkSession as RemoteSession
 
-    with connect_server(tmp_path_factory.mktemp("connect"), server_settings(build_jar()) | LARGE) as address:
-        session = RemoteSession.builder.remote(address).create()
-        write(session)
-        yield session
-        session.stop()
+    session = RemoteSession.builder.remote(address).create()
+    write(session)
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +125,39 @@ def test_seal_statement_seals_files(remote: Session) -> None:
     assert [row[0] for row in seal(remote, "c")] == ["not-sealed"]
     remote.sql("alter table connected.c seal buckets").collect()
     assert [row[0] for row in seal(remote, "c")] == ["sealed"]
+
+
+# Arguments of a command, and a text in its output. The files of tables `a` and `b` are sealed.
+COMMANDS = (
+    (["doctor"], "session extension: version"),
+    (["table", "show"], "sealed"),
+    (["table", "show", "b"], "sealed"),
+    (["table", "verify", "--deep", "a"], ""),
+    (["table", "seal", "a"], ""),
+    (["table", "rewrite", "b"], "rewritten"),
+    (["check", "q.sql"], "Spark Connect"),
+    (["check", "--offline", "q.sql"], "offline"),
+)
+
+
+@pytest.mark.usefixtures("remote")
+@pytest.mark.parametrize("named", ["environment", "profile"])
+def test_commands_work_over_connect(address: str, tmp_path: Path, named: str) -> None:
+    settings = {"spark.remote": address} if named == "profile" else {}
+    target = {
+        "type": "spark",
+        "method": "session",
+        "host": "NA",
+        "schema": "connected",
+        "server_side_parameters": settings,
+    }
+    (tmp_path / "profiles.yml").write_text(yaml.safe_dump({"t": {"target": "t", "outputs": {"t": target}}}))
+    (tmp_path / "dbt_project.yml").write_text(json.dumps({"name": "t", "profile": "t"}))
+    (tmp_path / "q.sql").write_text("select k, a.v from connected.a join connected.b using (k)")
+    environment = {**os.environ, **({"SPARK_REMOTE": address} if named == "environment" else {})}
+    for arguments, expected in COMMANDS:
+        command = [*PROGRAM, *arguments, "--project-dir", str(tmp_path), "--profiles-dir", str(tmp_path)]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        output = done.stdout + done.stderr
+        # Without the dbt package in the project, doctor exits with code 2.
+        assert expected in output and (done.returncode < 2 or arguments == ["doctor"]), (arguments, output)

@@ -328,7 +328,7 @@ def assert_rewritten(subprocess_spark: SparkSubprocess, rows: list[Any], buckets
 def test_ctrl_c_cancels_the_running_statement(tmp_path: Path) -> None:
     subprocess_spark, rows = evolved_in_subprocess(tmp_path, 3000000)
     assert "rewritten in the table's spec" not in "".join(interrupted(tmp_path / "warehouse", subprocess_spark.place))
-    assert not list(tmp_path.glob("warehouse/s.db/t/_replaced/*/committed")), "the statement was not canceled"
+    assert not list(tmp_path.glob("warehouse/s.db/t/_replaced/*/outcome")), "the statement was not canceled"
     assert subprocess_spark.run(ROWS) == [rows]
     assert "5 partitions rewritten in the table's spec" in assert_rewritten(subprocess_spark, rows, 8)
 

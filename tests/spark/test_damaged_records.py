@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
+import shutil
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
-from organized import DAMAGES, OrganizedTable, merged, organized, random_rows
+from organized import DAMAGES, OrganizedTable, merged, organized, random_rows, write_outcome
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
@@ -51,12 +54,42 @@ def test_error_names_a_damaged_record_of_an_unfinished_replacement(table: Organi
         for last in ("moved", "half-deleted"):
             expected = merged(before, upserts, [1, 2]) if last == "half-deleted" else before
             table.crash(table.stage(upserts, [1, 2]), last, how)
-            is_refused(table, r"/(started|committed) is damaged\.\n  found:    ")
+            is_refused(table, r"/started is damaged\.\n  found:    ")
             table.mend()
             assert table.read() == expected
             table.recover()
             assert table.read() == table.learn() == expected
             before = expected
+
+
+# Paths of another file; `{}` is the directory that has the table's directory and this file.
+FOREIGN_NAME = r"(?s)/started is damaged\.\n  found:    the name .*expected: .*instead: .*dbt run --full-refresh"
+FOREIGN = ["../victim", "./../victim", "ds=a/../../victim", "ds=a//../../victim", "{}/m/../victim", "{}/victim"]
+
+
+@layouts("partitioned")
+@pytest.mark.parametrize("decision", ["", "undone", "committed"])
+@pytest.mark.some(1)
+def test_names_outside_the_table_are_errors(table: OrganizedTable, decision: str) -> None:
+    """Anyone who can write into the table's directory can write names of other files into a record."""
+    expected, base = table.expected(), table.location.parent
+    victim = base / "victim"
+    victim.write_text("keep")
+    for number, name in enumerate(FOREIGN):
+        record = table.location / "_replaced" / f"2026010100000000000{number}-{uuid4().hex[:8]}"
+        record.mkdir(parents=True)
+        names = [name.format(base)]
+        lists = {"added": [], "removed": [], "created": [], "exclusive": True}
+        lists["removed" if decision == "committed" else "added"] = names
+        (record / "started").write_text(json.dumps(lists))
+        if decision:
+            write_outcome(record, decision)
+        for act in (table.recover, lambda: table.merge([], [1])):
+            with pytest.raises(AnalysisException, match=FOREIGN_NAME):
+                act()
+        assert victim.read_text() == "keep"
+        shutil.rmtree(record)
+        assert table.read() == expected
 
 
 @layouts("plain")
@@ -141,8 +174,8 @@ def test_full_refresh_repairs_a_damaged_table(project: Project, extension: None)
     project.build("select id, cast(id as int) as o from range(100)", **config, target_file_size="1KiB")
     record = project.location("m") / "_replaced" / "20260101000000000000-0"
     record.mkdir(parents=True)
-    (record / "committed").write_text("{}")
+    (record / "started").write_text("{}")
     _, failure = project.attempt("run")
-    assert re.search(CLEAR.format("committed is damaged"), failure), failure
+    assert re.search(CLEAR.format("started is damaged"), failure), failure
     project.dbt("run", "--full-refresh")
     assert project.rows("select count(*) from {schema}.m")[0] == (100,)

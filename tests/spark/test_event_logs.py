@@ -15,9 +15,8 @@ from commands import command
 from conftest import Project, all_long_but
 from spark_bucketing.cli import main
 from spark_bucketing.errors import EventLogError
-from spark_bucketing.event_log.measured import Measured
+from spark_bucketing.event_log.measured import Measured, read_measured
 from spark_bucketing.event_log.plan_costs import Keys
-from spark_bucketing.event_log.reader import read_measured
 from spark_bucketing.session import setting
 from spark_bucketing.units import size
 

@@ -14,7 +14,7 @@ import pytest
 from commands import command
 from crashes import statements
 from local_files import held
-from organized import STEPS, OrganizedTable, merged
+from organized import STEPS, OrganizedTable, merged, write_outcome
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from test_concurrent_row_changes import session
@@ -44,7 +44,7 @@ OLD = sorted(ROWS, key=str)
 
 def recovered(project: Project, table: str = "m") -> str:
     """Recover the files of a table, and return the result."""
-    (row,) = project.spark.sql(f"alter table {project.table(table)} recover files").collect()
+    (row,) = session(project.spark).sql(f"alter table {project.table(table)} recover files").collect()
     return str(row.recovered)
 
 
@@ -56,7 +56,7 @@ def begin(project: Project, added: list[Path], removed: list[Path], name: str) -
         kind: [str(path.relative_to(project.location("m"))) for path in paths]
         for kind, paths in {"added": added, "removed": removed, "created": []}.items()
     }
-    (record / "started").write_text(json.dumps(lists))
+    (record / "started").write_text(json.dumps({**lists, "exclusive": True}))
     return record
 
 
@@ -80,7 +80,7 @@ def crash(table: OrganizedTable, state: str) -> list[Row]:
     table.crash(staged, "moved" if state == "half-undone" else state)
     assert table.pending
     if state == "half-undone":
-        (table.pending / "started").rename(table.pending / "undone")
+        write_outcome(table.pending, "undone")
         for name in list(staged.coming)[::2]:
             (table.location / name).unlink()
     elif state not in ("started", "half-moved"):
@@ -149,7 +149,7 @@ def test_failed_replacement_is_undone(project: Project, extension: None) -> None
 @pytest.mark.parametrize(
     ("held_operation", "result"),
     [
-        pytest.param("rename .*/_replaced/[^/]*/started", "undone", id="before the commit"),
+        pytest.param(r"create .*/_replaced/[^/]*/\.outcome-.*", "undone", id="before the commit"),
         pytest.param("delete .*/m/(?:[^/]*/)?ds=[^/]*/part-.*", "completed", id="after the commit"),
     ],
 )
@@ -171,21 +171,65 @@ def test_recovery_during_a_replacement_undoes_it_only_before_the_commit(
     assert len(set(data_files(project, "m")) & old_files) == 3
 
 
-@pytest.mark.long
-def test_committed_replacement_cannot_be_undone(project: Project, table: OrganizedTable) -> None:
-    crash(table, "started")
-    record = table.pending
-    assert record
-    jvm: Any = project.spark._jvm
-    records = jvm.org.apache.spark.sql.bucketing.metadata
-    path = jvm.org.apache.hadoop.fs.Path(str(table.location))
-    conf = project.spark._jsc.hadoopConfiguration()
-    fs = path.getFileSystem(conf)
-    started = records.Replacement.records(path, conf).last()
-    assert records.Replacement.commit(started, fs) and not records.Replacement.undo(started, fs)
-    (record / "committed").rename(record / "started")
-    assert records.Replacement.undo(started, fs) and records.Replacement.undo(started, fs)
-    assert not records.Replacement.commit(started, fs) and (record / "undone").exists()
+LISTS = {"created": [], "exclusive": True}
+# Files that a crash can leave in a record, and the result of RECOVER FILES.
+STATES = {
+    "": "nothing",
+    ".started-1": "nothing",
+    "heartbeat": "nothing",
+    "outcome done": "nothing",
+    "started": "undone",
+    "started .outcome-1": "undone",
+    "started heartbeat": "undone",
+    "started undone": "undone",
+    "started undone done": "nothing",
+    "started committed": "completed",
+    "started committed done": "nothing",
+}
+
+
+def test_files_of_a_record_have_one_meaning(project: Project, table: OrganizedTable) -> None:
+    """A record of a new file that does not exist, and of an old file; the table has either none or all of them."""
+    rows = table.expected()
+    for number, (state, result) in enumerate(STATES.items()):
+        record = table.location / "_replaced" / f"{20990101000000000000 + 1000 * number}-0"
+        record.mkdir(parents=True)
+        for name in state.split():
+            if name in ("undone", "committed"):
+                write_outcome(record, name)
+            else:
+                (record / name).write_text(json.dumps({**LISTS, "added": ["ds=a/new"], "removed": ["ds=a/old"]}))
+        assert table.read() == rows, state
+        assert table.recover() == result, state
+        assert table.recover() == "nothing", state
+        table.merge([(0, number, number, "a")], [])
+        rows = merged(rows, [(0, number, number, "a")], [])
+        assert table.read() == rows and not record.exists(), state
+
+
+@pytest.mark.parametrize(
+    "operation",
+    ["rename .*/_replaced/[^/]*/files/.*", "delete .*/m/ds=[^/]*/part-.*"],
+    ids=["before the commit", "after the commit"],
+)
+def test_slow_statement_is_not_taken_for_crashed(project: Project, extension: None, operation: str) -> None:
+    """It moves or deletes files for longer than `recoverAfter`, and other statements wait for its end."""
+    start(project, ROWS, partition_by=["ds"])
+    with (
+        setting(project.spark, "spark.bucketing.write.recoverAfter", "2s"),
+        ThreadPoolExecutor(2) as pool,
+        held(project.spark, operation) as moving,
+    ):
+        statement = pool.submit(merge, project, DELTA)
+        moving.await_reached()
+        other = pool.submit(recovered, project)
+        with pytest.raises(TimeoutError):
+            other.result(5)
+        assert rows_of(project) == (OLD if "files" in operation else MERGED)
+        moving.open()
+        assert [tuple(row) for row in statement.result()] == [(230, 210, 20, 0)]
+        assert other.result() == "nothing"
+    assert rows_of(project) == MERGED
 
 
 @pytest.mark.parametrize("changes", [pytest.param(1, marks=LONG), 3])
@@ -195,7 +239,7 @@ def test_statement_starts_again_if_another_writer_changes_a_file(
     """After three attempts, it fails and changes nothing."""
     start(project, ROWS, partition_by=["ds"])
     path = project.location("m") / next(path for path in data_files(project, "m") if "ds=b" in str(path))
-    waits = r"rename .*/_replaced/[^/]*/\.started"
+    waits = r"rename .*/_replaced/[^/]*/\.started-.*"
     with ThreadPoolExecutor(1) as pool, held(project.spark, waits) as operation:
         statement = pool.submit(merge, project, DELTA)
         for number in range(changes):

@@ -414,6 +414,12 @@ def test_unbucketed_table_fails_with_a_message(good: Project, results: dict[str,
         result = results[f"plain__{name}"]
         assert result.status == "fail" and result.failures == 1
         assert "a table without buckets" in rows_of(good, result)[0].problem
+    # Commands that only render the tests do not print their results.
+    log, printed = good.folder / "logs" / "dbt.log", re.compile(r"\[info \].*Failed test")
+    assert printed.search(log.read_text())
+    log.write_text("")
+    good.attempt("compile")
+    assert not printed.search(log.read_text())
 
 
 # The correct and the wrong value of a property, and both values in the notation of the message.

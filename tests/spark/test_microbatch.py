@@ -92,7 +92,7 @@ def test_lookback_reprocesses_earlier_batches(project: Project, lookback: int | 
 def skipped_batches(project: Project) -> list[str]:
     """Return the numbers of skipped batches from the log, and clear the log."""
     log = project.folder / "logs" / "dbt.log"
-    found = re.findall(r"(\d+ of \d+) batches of \S+ have no rows", log.read_text())
+    found = re.findall(r"(\d+ of \d+|None of the \d+) batches of \S+ ha(?:ve no|s) rows", log.read_text())
     log.write_text("")
     return found
 
@@ -151,7 +151,7 @@ def test_empty_batch_keeps_its_existing_partitions(events: Project) -> None:
 def test_run_with_only_empty_batches_creates_and_keeps_the_table(events: Project) -> None:
     for _ in range(2):
         events.dbt("run", "--event-time-start", "2025-01-01", "--event-time-end", "2025-01-09", v="one")
-        assert days(events) == {} and skipped_batches(events) == ["8 of 8"]
+        assert days(events) == {} and skipped_batches(events) == ["None of the 8"]
     assert events.tables() == {"events", "m"}
 
 
@@ -255,6 +255,90 @@ def test_sample_narrows_the_batches_further(events: Project) -> None:
     sample = ("--sample", "{'start': '2024-01-02', 'end': '2024-01-03'}")
     events.dbt("run", *sample, "--event-time-start", "2024-01-01", "--event-time-end", "2024-01-05", v="one")
     assert days(events) == {"02": ("one", 100)}
+
+
+def test_ephemeral_inputs_are_filtered_to_the_batch(events: Project) -> None:
+    """Batches without rows are skipped, and batches with rows do not change other days."""
+    events.model("recent", "select * from {{ ref('events') }}", materialized="ephemeral", event_time="day")
+    events.model("events", EVENTS, materialized="view")
+    # The SQL differs in every batch.
+    events.model("m", "select * from {{ ref('recent') }} -- {{ model.batch.id if model.batch }}", **MICROBATCH)
+    with statements(ignored=re.compile("no statement")) as sent:
+        events.dbt("run", "--event-time-start", "2024-01-08", "--event-time-end", "2026-01-01", v="one")
+    assert written_batches(sent) == 3 and skipped_batches(events) == ["721 of 724"]
+    assert len([statement for statement in sent if statement.startswith("explain select 1 from (")]) == 15
+    events.dbt("run", "--event-time-start", "2024-01-09", "--event-time-end", "2024-01-10", v="two")
+    assert days(events) == {"08": ("one", 100), "09": ("two", 100), "10": ("one", 100)}
+
+
+# What a model may read: two packages with models of the same name, versions, and macros that call ref().
+INPUTS = (
+    "ref('events')", "ref('events').render()", "ref('t', 'events')", "ref('other', 'events')", "ref('recent')",
+    "ref('recent').render()", "ref('timeless')", "ref('sized')", "ref('sized', v=1)", "ref('sized', version=2)",
+    "source('raw', 'events')", "source('raw', 'events').render()", "source('raw', 'timeless')", "input()",
+    "ref('events').identifier", "model.batch",
+)  # fmt: skip
+
+
+@pytest.fixture
+def inputs(events: Project) -> Project:
+    """Create the two models m and d, which read all inputs in the batches of this package and of dbt."""
+    at = {"materialized": "view", "event_time": "day"}
+    events.model("recent", "select * from {{ ref('events') }}", materialized="ephemeral", event_time="day")
+    events.model("timeless", "select * from {{ ref('events') }}", materialized="view")
+    for version in (1, 2):
+        events.model(f"sized_v{version}", "select * from {{ ref('events') }}", **at)
+    events.describe({"name": "sized", "latest_version": 2, "versions": [{"v": 1}, {"v": 2}]})
+    events.write("dbt_packages/other/dbt_project.yml", "{name: other, profile: t}")
+    events.write(
+        "dbt_packages/other/models/events.sql",
+        "{{ config(materialized='view', event_time='at', alias='others') }} select 1 as k, date'2024-01-01' as at",
+    )
+    events.write("packages.yml", (events.folder / "packages.yml").read_text() + "- {local: dbt_packages/other}")
+    tables = "[{name: events, config: {event_time: day}}, {name: timeless, identifier: events}]"
+    events.write("models/s.yml", f"sources: [{{name: raw, schema: '{{{{ target.schema }}}}', tables: {tables}}}]")
+    # A project's own ref() calls the one of dbt.
+    events.write("macros/ref.sql", "{% macro ref() %}{{ return(builtins.ref(*varargs, **kwargs)) }}{% endmacro %}")
+    events.write("macros/input.sql", "{% macro input() %}{{ return(ref('events')) }}{% endmacro %}")
+    sql = "select * from {{ ref('events') }}\n" + "".join(f"-- <{{{{ {one} }}}}>\n" for one in INPUTS)
+    events.model("m", sql, **MICROBATCH)
+    of_dbt = {key: value for key, value in MICROBATCH.items() if key not in ("clustered_by", "buckets")}
+    events.model("d", sql, **of_dbt | {"materialized": "incremental", "file_format": "parquet"})
+    return events
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--empty",),
+        ("--sample", "{'start': '2024-01-01 12:00:00', 'end': '2024-01-03'}"),
+        ("--defer", "--favor-state"),
+    ],
+    ids=lambda options: "".join(options[:1]),
+)
+def test_batches_read_the_same_relations_as_in_dbt(inputs: Project, options: tuple[str, ...]) -> None:
+    inputs.keeps_artifacts = "--defer" in options
+    inputs.dbt("run", "--exclude", "m", "d", v="one")
+    if "--defer" in options:
+        (inputs.folder / "target").rename(inputs.folder / "state")
+        profile = (inputs.folder / "profiles.yml").read_text()
+        inputs.write("profiles.yml", profile.replace(f"schema: {inputs.schema}", f"schema: {inputs.schema}_dev"))
+        inputs.spark.sql(f"create schema {inputs.schema}_dev")
+        inputs.spark.sql(f"create view {inputs.schema}_dev.events as select * from {inputs.schema}.events")
+        options += ("--state", str(inputs.folder / "state"))
+    read: dict[str, list[list[str]]] = {}
+    for model in ("m", "d"):
+        with statements(ignored=re.compile("no statement")) as sent:
+            inputs.dbt(
+                "run", "--select", model, "--event-time-start", "2024-01-01", "--event-time-end", "2024-01-03", *options,
+                v="one",
+            )  # fmt: skip
+        writes = (statement for statement in sent if statement.startswith(("insert", "create")))
+        found = (re.findall(r"-- <(.*?)>(?= --| \)|$)", statement) for statement in writes)
+        read[model] = [list(one) for one in dict.fromkeys(tuple(one) for one in found if one)]
+    assert all(len(one) == len(INPUTS) for one in read["d"]) and len(read["d"]) == 2
+    assert read["m"] == read["d"][: 1 if "--empty" in options else 2]
 
 
 @pytest.mark.long

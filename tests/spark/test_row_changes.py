@@ -405,10 +405,13 @@ def test_views_and_schema_evolution_are_rejected(spark: SparkSession) -> None:
                 ):
                     spark.sql(statement).collect()
         message = "PARSE_SYNTAX_ERROR" if spark.version < "4" else "(?s)found:    WITH SCHEMA EVOLUTION.*ADD COLUMNS"
-        with pytest.raises(PySparkException, match=message):
-            spark.sql(
-                merge.replace("merge into", "merge with schema evolution into") + "when not matched then insert *"
-            )
+        for clause in (
+            "when not matched then insert *",
+            "when matched then update set extra = s.extra",
+            "when not matched by source and missing = 1 then delete",
+        ):
+            with pytest.raises(PySparkException, match=message):
+                spark.sql(merge.replace("merge into", "merge with schema evolution into") + clause)
     finally:
         spark.sql("drop view temporary")
         spark.sql("drop view permanent")
@@ -536,3 +539,75 @@ def test_columns_whose_names_differ_only_in_case_are_rejected(spark: SparkSessio
             spark.sql("update cased set id = 77 where id = 1").collect()
         assert sorted(map(tuple, spark.sql("select * from cased").collect())) == [(0, 0, 100), (1, 1, 101)]
         spark.sql("drop table cased")
+
+
+@of_each_layout
+@pytest.mark.usefixtures("table")
+def test_conditions_must_be_boolean_as_in_queries(spark: SparkSession) -> None:
+    before = rows(spark)
+
+    def outcome(statement: str) -> str | None:
+        """Return the class of an error, or whether the statement affects rows."""
+        try:
+            found = spark.sql(statement).collect()
+        except PySparkException as error:
+            return error.getErrorClass() if spark.version < "4" else error.getCondition()
+        return str(found[0][0])
+
+    merge = "merge into changed using (select int(90) as k, 'x' as w) as n on {} "
+    for condition in ("null", "1", "'true'", "{}", "if({} > '', null, null)", "(select 1)", "cast(null as boolean)"):
+        of_target, of_source = condition.format("v"), condition.format("w")
+        expected = outcome(f"select count(*) from changed where {of_target}")
+        assert expected in ("0", "DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN"), condition
+        for statement in (
+            f"delete from changed where {of_target}",
+            f"update changed set o = 1 where {of_target}",
+            f"{merge.format(of_target)} when matched then delete",
+            f"{merge.format('k > id')} when matched and {of_target} then delete",
+            f"{merge.format('k = id')} when not matched and {of_source} then insert (id) values (n.k)",
+            f"{merge.format('k = id')} when not matched by source and {of_target} then update set o = 1",
+        ):
+            assert outcome(statement) == expected, statement
+        for query in (f"select * from changed where {of_target}", f"delete from changed where {of_target}"):
+            explained = str(spark.sql(f"explain {query}").collect())
+            assert ("FILTER_NOT_BOOLEAN" in explained) == (expected != "0"), query
+    assert rows(spark) == before
+
+
+@pytest.mark.usefixtures("table")
+def test_errors_of_expressions_name_only_the_expressions(spark: SparkSession) -> None:
+    merge = MERGE.format(hint="", source="select 3 as id, 4 as o")
+    for statement, found in {
+        "update changed set o = int(rand(1) * 10)": "(rand(1) * 10)",
+        "delete from changed where rand(1) > 0.5": "(rand(1) > 0.5)",
+        f"{merge} and rand(1) > 0.5 when matched then delete": "(rand(1) > 0.5)",
+        f"{merge} when matched and rand(1) > 0.5 then delete": "(rand(1) > 0.5)",
+        f"{merge} when not matched then insert (id) values (int(rand(1)))": "rand(1)",
+        "update changed set o = max(o)": "max(o)",
+        "delete from changed where sum(o) over () > 1": "sum(o) OVER",
+        f"{merge} when matched and max(t.o) > 1 then delete": "max(o)",
+    }.items():
+        with pytest.raises(PySparkException, match=r"NON_DETERMINISTIC|UNSUPPORTED_EXPR_FOR_OPERATOR") as caught:
+            spark.sql(statement)
+        message = str(caught.value)
+        assert found in message, statement
+        assert not re.search(r"(?i)ChangeRows|(update|delete|insert)action|num_affected_rows", message), message
+
+
+@of_each_layout
+@pytest.mark.usefixtures("table")
+def test_recursive_queries_before_a_statement_read_the_table_before_it(spark: SparkSession) -> None:
+    if spark.version < "4.1":
+        pytest.skip("This version has no recursive queries.")
+    recursive = (
+        "with recursive r(n) as (select min(id) from changed where id > 3 union all select n + 10 from r where n < 30) "
+    )
+    assert spark.sql(f"{recursive} delete from changed where id in (select n from r)").collect()[0][0] == 4
+    assert {row[0] for row in rows(spark)} == {*range(40)} - {4, 14, 24, 34}
+    update = (
+        "update changed set o = (select max(n) from r), id = id + (select min(n) from r) where id in (select n from r)"
+    )
+    assert spark.sql(f"{recursive} {update}").collect()[0][0] == 4
+    assert {row[0] for row in rows(spark) if row[1] == 35} == {10, 20, 30, 40}
+    merge = "merge into changed as t using r on t.id = r.n when matched then delete when not matched then insert (id) values (r.n)"
+    assert spark.sql(f"{recursive.replace('30', '50')} {merge}").collect()[0] == (6, 0, 4, 2)

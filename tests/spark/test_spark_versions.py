@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
 from crashes import executing, statements
+from pyspark import __version__ as this_spark
 from pyspark.sql import SparkSession
 from spark_features import ANCIENT_DAYS, COLLATIONS, SCRIPTS, WRITE_OPTIONS, can
+from spark_subprocess import CREATE, SparkSubprocess
 
 from conftest import Failed, Project
+from spark_bucketing.extension.build import build_jar
 from spark_bucketing.session import setting
 
 NOTHING = re.compile(r"(?!)")
@@ -95,3 +100,29 @@ def test_partition_overwrite_keeps_other_partitions_and_settings(project: Projec
     found = project.rows("select p, k from {schema}.m order by p")
     assert [row.k for row in found] == ["first", "second", "third"]
     assert spark.conf.get(key) == before
+
+
+def jar_for(spark: str, jar: Path) -> Path:
+    """Write a copy of this Spark's jar that states another Spark version."""
+    with zipfile.ZipFile(build_jar()) as built, zipfile.ZipFile(jar, "w") as copy:
+        for name in built.namelist():
+            content = built.read(name)
+            copy.writestr(name, content.replace(this_spark.encode(), spark.encode()) if "/Built$" in name else content)
+    return jar
+
+
+def test_session_with_a_jar_for_another_spark_works_without_the_extension(tmp_path: Path) -> None:
+    other = "9" + this_spark[1:]
+    spark = SparkSubprocess(tmp_path, "s")
+    spark.settings["spark.jars"] = str(jar_for(other, tmp_path / "other.jar"))
+    (tmp_path / "profiles.yml").write_text(
+        (tmp_path / "profiles.yml").read_text().replace(str(build_jar()), str(tmp_path / "other.jar"))
+    )
+    *_, rows, functions, reason, doctor, seal = spark.run(
+        *CREATE, "insert into s.t partition (p = 1) select id, id from range(9)", "select count(*) from s.t",
+        "show user functions", "select spark_bucketing_not_loaded()", ("doctor",), ("seal", "s.t"),
+    )  # fmt: skip
+    assert rows == [[9]] and functions == [["spark_bucketing_not_loaded"]]
+    assert re.search(f"Found: .*for Spark {other}. Expected: .* Spark {this_spark}. Instead: ", reason[0][0])
+    assert doctor[0] == 1 and f"built for Spark {other}, but the session runs Spark {this_spark}" in doctor[1]
+    assert seal[0] == 2 and f"for Spark {other}, which is another version of Spark" in seal[1]

@@ -24,7 +24,7 @@ def test_show_groups_specs_into_ranges(tables: SpecEvolution) -> None:
     assert "ds=c 1 partition 8 buckets by (k), sorted by (k), hash hive" in lines
     assert "all partitions together: as 4 buckets by (k)" in lines
     put_parameters(tables, "shown", "ds=b", {"bucketing.hash": None})
-    (shown,) = tables.report("show", "shown")["tables"]
+    (shown,) = tables.report("show", "shown", code=1)["tables"]
     data = shown["seals"]
     assert [(read["first"], read["last"], read["num_buckets"], read["why"]) for read in data["readable"]] == [
         ("ds=a", "ds=a", 4, None),
@@ -49,20 +49,26 @@ HARM: dict[str, Callable[[SpecEvolution], object]] = {
     # Another engine may drop a seal's key; copied files have later times.
     "seal-unreadable": lambda tables: put_parameters(tables, "broken", "ds=a", {"bucketing.hash": None}),
     "seal-stale": lambda tables: [*map(os.utime, tables.locations("broken")["ds=a"].glob("0*"))],
+    "files-missing": lambda tables: min(tables.locations("broken")["ds=a"].glob("0*")).unlink(),
 }
 
 
-@pytest.mark.parametrize("status", all_long_but("seal-stale", HARM))
+@pytest.mark.parametrize("status", all_long_but("files-missing", HARM))
 def test_stale_seal_is_found_and_repaired(tables: SpecEvolution, status: str) -> None:
     tables.evolved("broken", {"a": 4, "b": 8})
     HARM[status](tables)
     before = tables.record("broken")
     assert before["ds=a"][0] == status
-    assert f"1 partition without a valid seal, such as ds=a [{status}]" in tables.said("verify", "broken", code=1)
-    found = tables.said("verify", "broken", "--deep", code=1)
-    assert "ds=a: would be sealed, 4 buckets by (k), sorted by (k), hash hive" in found
-    assert "1 sealed, 1 unchanged; the command read the bucket and sort columns of 4 files" in found
-    tables.said("seal", "broken", "--dry-run")
+    kind = "with missing files" if status == "files-missing" else "without a valid seal"
+    assert f"1 partition {kind}, such as ds=a [{status}]" in tables.said("verify", "broken", code=1)
+    # The same state is wrong for all commands.
+    (shown,) = tables.report("show", "broken", code=1)["tables"]
+    assert shown["state"] == "wrong" and f"1 partition {kind}, such as ds=a [{status}]" in shown["findings"][-1]
+    for dry in (("verify", "broken", "--deep"), ("seal", "broken", "--dry-run")):
+        found = tables.said(*dry, code=dry[0] == "verify")
+        assert "ds=a: sealable, 4 buckets by (k), sorted by (k), hash hive" in found
+        number = 3 if status == "files-missing" else 4
+        assert f"1 sealable, 1 unchanged; the command read the bucket and sort columns of {number} files" in found
     tables.said("seal", "broken", "--where", "ds = 'b'")
     assert tables.record("broken") == before
     tables.said("seal", "broken")

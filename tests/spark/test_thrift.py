@@ -16,8 +16,8 @@ from spark_servers import asking, thrift_server
 from spark_subprocess import CREATE, interrupted
 
 from conftest import Project
+from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.event_log.plan_costs import Keys
-from spark_bucketing.event_log.reader import read_measured
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.bucketing.support
 
-import java.io.IOException
+import java.io.{ByteArrayOutputStream, IOException}
 import java.nio.file.Files
 import java.nio.file.attribute.PosixFilePermissions
 import java.util.concurrent.{CountDownLatch, TimeUnit}
@@ -8,7 +8,7 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import scala.util.Try
 
-import org.apache.hadoop.fs.{FSDataOutputStream, FileStatus, FileUtil, LocalFileSystem, Path, RawLocalFileSystem}
+import org.apache.hadoop.fs.{FileAlreadyExistsException, FSDataOutputStream, FSDataOutputStreamBuilder, FileStatus, FileUtil, LocalFileSystem, Path, RawLocalFileSystem}
 import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.util.Progressable
 
@@ -19,7 +19,11 @@ import org.apache.hadoop.util.Progressable
 class TestFileSystem extends LocalFileSystem(new QuickPermissions) {
   override def rename(source: Path, target: Path): Boolean = {
     TestFileSystem.pass(s"rename $source")
-    TestFileSystem.store.fold(super.rename(source, target))(copy(source, target, _))
+    TestFileSystem.store.fold(super.rename(source, target)) { store =>
+      // As S3A does.
+      if (exists(source) && exists(target) && !isDirectory(target)) throw new FileAlreadyExistsException(target.toString)
+      copy(source, target, store)
+    }
   }
 
   override def delete(path: Path, recursive: Boolean): Boolean = {
@@ -30,21 +34,34 @@ class TestFileSystem extends LocalFileSystem(new QuickPermissions) {
 
   override def create(
       path: Path, permission: FsPermission, overwrite: Boolean, buffer: Int, replication: Short, block: Long, progress: Progressable): FSDataOutputStream = {
+    TestFileSystem.pass(s"create $path")
     TestFileSystem.store.foreach(_.change(s"create $path"))
     TestFileSystem.synchronized(super.create(path, permission, overwrite, buffer, replication, block, progress))
   }
 
-  override def getFileStatus(path: Path): FileStatus = seen(super.getFileStatus(path))
+  override def getScheme: String = if (TestFileSystem.store.isEmpty) super.getScheme else "object"
+
+  override def hasPathCapability(path: Path, capability: String): Boolean = TestFileSystem.store match {
+    case Some(store) if capability == TestFileSystem.Conditional => store.isConditional
+    case _ => super.hasPathCapability(path, capability)
+  }
+
+  override def createFile(path: Path): ConditionalCreate = new ConditionalCreate(this, path)
+
+  override def getFileStatus(path: Path): FileStatus = {
+    val of = super.getFileStatus(path)
+    // Some object stores return milliseconds only in listings.
+    if (TestFileSystem.store.isEmpty) of
+    else new FileStatus(of.getLen, of.isDirectory, of.getReplication, of.getBlockSize, of.getModificationTime / 1000 * 1000, of.getPath)
+  }
+
   override def listStatus(path: Path): Array[FileStatus] = {
     if (path.toString.matches(TestFileSystem.vanishing)) {
       super.delete(path, true)
       throw new IOException(s"Invalid directory or I/O error occurred for dir: $path")
     }
-    super.listStatus(path).map(seen)
+    super.listStatus(path)
   }
-
-  private def seen(of: FileStatus): FileStatus = if (TestFileSystem.store.isEmpty) of else new FileStatus(
-    of.getLen, of.isDirectory, of.getReplication, of.getBlockSize, of.getModificationTime / 1000 * 1000, of.getPath)
 
   /** Copies file by file, and then deletes file by file. */
   private def copy(source: Path, target: Path, store: ObjectStore): Boolean = {
@@ -69,16 +86,40 @@ class TestFileSystem extends LocalFileSystem(new QuickPermissions) {
 }
 
 /**
- * Lets the file system behave like an object store: renames copy each file, times are whole seconds, and directories without files do not exist.
+ * Lets the file system behave like an object store: renames copy each file, the status of a file has whole seconds although listings have milliseconds, and
+ * directories without files do not exist.
  *
  * @param last the number of changes after which all others fail, as if the process was dead
  * @param millis how long a copy takes
+ * @param isConditional whether a file can be created on the condition that it does not exist
  */
-class ObjectStore(last: Int, val millis: Long) {
+class ObjectStore(last: Int, val millis: Long, val isConditional: Boolean) {
   val changes = new AtomicInteger
 
   private[support] def change(operation: String): Unit =
     if (changes.incrementAndGet() > last) throw new IOException(s"the process is dead: $operation")
+}
+
+/** Creates a file. An object store creates it when it is closed and, with the option of S3A, fails if it exists by then. */
+class ConditionalCreate(files: TestFileSystem, path: Path) extends FSDataOutputStreamBuilder[FSDataOutputStream, ConditionalCreate](files, path) {
+  override def getThisBuilder: ConditionalCreate = this
+
+  override def build(): FSDataOutputStream = if (TestFileSystem.store.isEmpty) files.create(path, true) else {
+    val isConditional = getOptions.getBoolean(TestFileSystem.Conditional, false)
+    val bytes = new ByteArrayOutputStream
+    new FSDataOutputStream(bytes, null) {
+      override def close(): Unit = {
+        TestFileSystem.pass(s"put $path")
+        TestFileSystem.synchronized {
+          if (isConditional && files.exists(path)) throw new IOException(s"412: $path exists")
+          val stream = files.create(path, true)
+          try stream.write(bytes.toByteArray) finally stream.close()
+        }
+        TestFileSystem.pass(s"answer $path")
+        TestFileSystem.answer(path)
+      }
+    }
+  }
 }
 
 class QuickPermissions extends RawLocalFileSystem {
@@ -108,8 +149,15 @@ object TestFileSystem {
   @volatile private var held: Option[Held] = None
   @volatile private[support] var store: Option[ObjectStore] = None
 
-  def startStore(last: Int, millis: Long): ObjectStore = {
-    val started = new ObjectStore(last, millis)
+  val Conditional = "fs.option.create.conditional.overwrite"
+
+  // The answers to requests whose path matches are lost.
+  @volatile private var lost = "(?!)"
+  def loseAnswers(pattern: String): Unit = lost = pattern
+  private[support] def answer(path: Path): Unit = if (path.toString.matches(lost)) throw new IOException(s"412: $path exists after a repeated request")
+
+  def startStore(last: Int, millis: Long, isConditional: Boolean): ObjectStore = {
+    val started = new ObjectStore(last, millis, isConditional)
     store = Some(started)
     started
   }
@@ -126,5 +174,5 @@ object TestFileSystem {
   /** Deletes directories whose path matches a pattern while they are listed, as another session could. */
   def vanish(pattern: String): Unit = vanishing = pattern
 
-  private def pass(operation: String): Unit = held.foreach(_.pass(operation))
+  private[support] def pass(operation: String): Unit = held.foreach(_.pass(operation))
 }

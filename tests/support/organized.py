@@ -73,7 +73,7 @@ class OrganizedTable:
         return json.loads((self.pending / "lists").read_text()) if self.pending else {"added": [], "removed": []}
 
     def is_committed(self) -> bool:
-        return self.pending is not None and (self.pending / "committed").exists()
+        return self.pending is not None and (self.pending / "outcome").exists()
 
     def hidden(self) -> set[str]:
         return set(self.lists()["removed" if self.is_committed() else "added"])
@@ -177,6 +177,7 @@ class OrganizedTable:
             "added": list(staged.coming),
             "removed": staged.going,
             "created": [{"ds": name.removeprefix("ds=")} for name in sorted(new)],
+            "exclusive": True,
         }
         (record / "started").write_text(json.dumps(lists))
         (record / "lists").write_text(json.dumps(lists))
@@ -190,14 +191,14 @@ class OrganizedTable:
                     (self.location / name).parent.mkdir(exist_ok=True)
                     path.rename(self.location / name)
             elif step == "committed":
-                (record / "started").rename(record / "committed")
+                write_outcome(record, "committed")
             elif step == "done":
                 (record / "done").write_text("")
             else:
                 for name in staged.going[::2] if step == "half-deleted" else staged.going[1::2]:
                     (self.location / name).unlink()
         if damage:
-            self.damage(next(path for path in record.iterdir() if path.name in ("started", "committed")), damage)
+            self.damage(record / "started", damage)
         if last == "done":
             self.pending = None
         self.learn()
@@ -217,7 +218,7 @@ class OrganizedTable:
     def mend(self) -> None:
         """Restore the damaged file of a record, as if from a backup."""
         assert self.pending
-        file = next(path for path in self.pending.iterdir() if path.name in ("started", "committed"))
+        file = self.pending / "started"
         shutil.rmtree(file) if file.is_dir() else file.unlink()
         file.write_text((self.pending / "lists").read_text())
 
@@ -266,6 +267,11 @@ def organized(
     finally:
         spark.sql(f"drop database {database} cascade")
         shutil.rmtree(backups, ignore_errors=True)
+
+
+def write_outcome(record: Path, decision: str) -> None:
+    """Decide a replacement, as a statement does."""
+    (record / "outcome").write_text(f"{decision} {uuid4()}\n")
 
 
 def merged(before: list[Row], upserts: list[Row], deleted: list[int]) -> list[Row]:

@@ -90,7 +90,7 @@ class SparkSubprocess:
         return [*DBT, *arguments, *self.place]
 
     def run(self, *steps: Step) -> list[Any]:
-        """Run SQL statements, commands of `spark-bucketing table`, and dbt commands, which start with `dbt`.
+        """Run SQL statements, `doctor`, commands of `spark-bucketing table`, and dbt commands, which start with `dbt`.
 
         Returns the rows of each statement, and (exit code, output) of each command.
         """
@@ -158,7 +158,7 @@ def _done(session: Any, step: str | list[str], folder: str) -> Any:
 
     from spark_bucketing.cli import main
 
-    result = CliRunner().invoke(main, ["table", *step, *place])
+    result = CliRunner().invoke(main, [*([] if step[0] == "doctor" else ["table"]), *step, *place])
     return [result.exit_code, result.output]
 
 

@@ -121,9 +121,17 @@ def test_every_reason_is_explained_and_listed(rule: Any) -> None:
     assert any(line.split()[0] == rule.slug for line in listed.splitlines())
 
 
-def test_explain_lists_the_valid_reasons_for_an_unknown_reason() -> None:
-    wrong = CliRunner().invoke(main, ["explain", "bucket-count"])
-    assert wrong.exit_code == 2 and "bucket-count-mismatch" in wrong.output and "Traceback" not in wrong.output
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("bucket-count", "run `spark-bucketing explain bucket-count-mismatch`"),
+        ("hash-missmatch", "run `spark-bucketing explain hash-mismatch`"),
+        ("nothing", "run `spark-bucketing explain` to list all reasons"),
+    ],
+)
+def test_explain_suggests_a_reason_for_an_unknown_one(reason: str, said: str) -> None:
+    wrong = CliRunner().invoke(main, ["explain", reason])
+    assert wrong.exit_code == 2 and f"instead:  {said}" in wrong.output and "Traceback" not in wrong.output
 
 
 # Directly after --select, the path of an existing file is the option's value. After another value, it is a file to check.

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from spark_bucketing.check import hook_functions
 from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.offline import parallelism, planner_settings
 from spark_bucketing.check.project_check import _folder_from
@@ -18,9 +19,9 @@ from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorRes
 from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.check.session_settings import read_settings
 from spark_bucketing.check.sql_text import one_statement, renamed
-from spark_bucketing.check.stub_tables import StubTables
+from spark_bucketing.check.stub_tables import UNDESCRIBED, StubTables
 from spark_bucketing.check.table_facts import described, files_per_bucket
-from spark_bucketing.errors import ProjectError
+from spark_bucketing.errors import ProjectError, SparkError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.explain_cost import NO_SIZE
 from spark_bucketing.plan.planner import SqlPlanner
@@ -262,11 +263,12 @@ def test_verdicts_apply_to_stub_table_names_too() -> None:
     model = Node("model.p.a", "a", "model", "a.sql", depends_on=(node.unique_id,))
     manifest = Manifest({node.unique_id: node, model.unique_id: model})
     for relation, verdict in ((stub.relation, Verdict.SHUFFLED), (lambda node: node.relation, None)):
-        (result,) = with_graph([reader], manifest, relation)
+        (result,) = with_graph([reader], manifest, relation, {})
         assert result.inputs == (Parent(node.unique_id, verdict),)
 
 
 EIGHT = BucketSpec(8, ("k",), ("k",), "hive")
+FOUR = replace(EIGHT, num_buckets=4)
 OWNERS = Manifest(
     {kind: Node(kind, kind, kind, "", f"`s`.`{kind}s`", kind) for kind in ("seed", "snapshot", "source", "model")}
 )
@@ -284,7 +286,7 @@ def bucket(table: str, *also: Fix) -> Fix:
 def test_fixes_name_tables_that_dbt_cannot_bucket() -> None:
     fixes = [bucket(f"s.{kind}s") for kind in OWNERS.nodes]
     fixes += [bucket("s.models", bucket("s.seeds")), Fix("setting", "Set a=b.")]
-    (result,) = with_graph([joined(*fixes)], OWNERS, lambda node: node.relation)
+    (result,) = with_graph([joined(*fixes)], OWNERS, lambda node: node.relation, {})
     seed, snapshot, source, model, both, setting = (fix.text for fix in result.operators[0].findings[0].fixes)
     assert seed.startswith("Bucket s.seeds. s.seeds is a seed, which dbt cannot bucket")
     assert "is a snapshot" in snapshot and "is a source" in source and "s.seeds is a seed" in both
@@ -295,3 +297,54 @@ def test_table_built_without_its_configured_buckets_is_named() -> None:
     (result,) = with_configured([joined()], {"s.t": EIGHT}, [TableFacts("s.t", {})])
     assert "s.t is configured with 8 buckets by k, not built yet" in result.operators[0].findings[0].message
     assert with_configured([joined()], {"s.t": EIGHT}, [TableFacts("s.t", {}, EIGHT)]) == (joined(),)
+
+
+def test_fix_that_the_config_already_has_is_to_run_dbt() -> None:
+    text = f"Bucket s.models with {EIGHT.config}."
+    own = Fix("bucket_spec", text, table="s.models", spec=EIGHT)
+    both = replace(own, text=f"Set a=b. And b{text[1:]}", also=(replace(own, text=text),))
+    for configured, said in ((EIGHT, True), (replace(EIGHT, sort_columns=("K", "v")), True), (FOUR, False)):
+        (result,) = with_graph([joined(own, both)], OWNERS, lambda node: node.relation, {"s.models": configured})
+        for fix in result.operators[0].findings[0].fixes:
+            assert ("Run `dbt run --full-refresh --select model` to build s.models" in fix.text) == said
+            assert (EIGHT.config in fix.text) != said and fix.text.startswith("Set a=b. And ") == bool(fix.also)
+
+
+@pytest.mark.parametrize(("in_catalog", "size"), [(None, 8), (5, 5)])
+def test_seed_without_size_in_the_catalog_has_the_size_of_its_file(
+    in_catalog: int | None, size: int, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("k\n1\n2\n3\n")
+    node, whatif = Node("seed.p.a", "a", "seed", "a.csv", "s.a", "seed"), Mock()
+    catalog = {node.unique_id: CatalogTable({"k": "int"}, in_catalog)}
+    StubTables(whatif, Manifest({node.unique_id: node}), catalog, tmp_path).create(node)
+    assert whatif.define.call_args.args[0].size_bytes == size
+
+
+def test_queries_over_undescribed_sources_have_one_cause() -> None:
+    nodes = [source("source.p.a", "s.a"), Node("model.p.b", "b", "model", "b.sql", "s.b", "table", "select * from s.a")]
+    stub, whatif = stub_of(*nodes)
+    stub = StubTables(whatif, Manifest({node.unique_id: node for node in nodes}), {}, Path())
+    whatif.columns.side_effect = SparkError("[TABLE_OR_VIEW_NOT_FOUND] `s`.`a` cannot be found.")
+    for node in nodes:
+        stub.create(node)
+    errors = {stub.why(f"[TABLE_OR_VIEW_NOT_FOUND] `s`.`{name}` cannot be found.") for name in "ab"}
+    assert errors == {UNDESCRIBED} and stub.undescribed == {"s.a": "source `a`"}
+    assert stub.why("`s`.`c` cannot be found.") == "`s`.`c` cannot be found."
+
+
+@pytest.mark.parametrize(
+    ("hook", "created"),
+    [
+        ("create temporary function f as 'x.Y';", True),
+        ("CREATE OR REPLACE TEMPORARY FUNCTION `f`(x int) returns int return x + 1", True),
+        ("create function f as 'x.Y'", False),
+        ("create temporary function {{ var('f') }} as 'x.Y'", False),
+        ("insert into log select 1", False),
+    ],
+)
+def test_temporary_functions_of_hooks_exist_during_planning(hook: str, created: bool) -> None:
+    planner = Mock()
+    with hook_functions.created(planner, hook_functions.temporary_functions({"pre-hook": [{"sql": hook}]})):
+        assert [call.args[0] for call in planner.rows.call_args_list] == [hook.rstrip(";")] * created
+    assert len(planner.rows.call_args_list) == 2 * created

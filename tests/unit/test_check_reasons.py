@@ -31,6 +31,7 @@ def test_slugs_are_unique_and_every_slug_has_cases() -> None:
 HIVE = {"orders": BucketSpec(8, ("k",), ("k",), "hive")}
 SPARK = {"orders": BucketSpec(8, ("k",), ("k",), "spark")}
 LOADED = {"spark.sql.extensions": EXTENSION_CLASS, "spark.sql.shuffle.partitions": "6"}
+CAPPED = {"spark.sql.files.maxRecordsPerFile": "10"}
 WITHOUT = [("extension-not-loaded", "warning")]
 WRONG = [("incorrect-results-bug", "error")]
 DISABLING = [("incompatible-setting", "warning")]
@@ -51,7 +52,9 @@ DISABLING = [("incompatible-setting", "warning")]
         (LOADED, "3.4.4", SPARK, [("unsupported-spark-version", "error")]),
         (LOADED | {"spark.sql.sources.bucketing.enabled": "false"}, "4.3.0", SPARK, DISABLING),
         (LOADED | {"spark.sql.sources.bucketing.enabled": "false"}, "4.3.0", {}, []),
-        (LOADED | {"spark.sql.files.maxRecordsPerFile": "10"}, "4.3.0", HIVE, DISABLING),
+        (LOADED | CAPPED, "4.3.0", HIVE, []),
+        (LOADED | CAPPED | {"spark.bucketing.write.distribute": "false"}, "4.3.0", HIVE, DISABLING),
+        (CAPPED, "4.3.0", SPARK, DISABLING),
         (LOADED | {"spark.sql.hive.convertMetastoreParquet": "false"}, "4.3.0", HIVE, DISABLING),
         (LOADED | {"spark.sql.hive.convertMetastoreParquet": "false"}, "4.3.0", SPARK, []),
     ],
@@ -63,6 +66,13 @@ def test_project_has_the_expected_findings(
         (finding.reason, finding.level)
         for finding in project_findings(ProjectFacts(Settings(settings), version, specs))
     ] == expected
+
+
+def test_sources_without_columns_are_one_finding() -> None:
+    facts = ProjectFacts(Settings(LOADED), "4.3.0", {}, tuple(f"source `{name}`" for name in "abcde"), False)
+    (finding,) = project_findings(facts)
+    assert (finding.reason, finding.level) == ("unknown-columns", "note")
+    assert "source `a`, source `b`, source `c` and 2 more" in finding.message and "no catalog.json" in finding.message
 
 
 def table(column: str, *values: str) -> TableFacts:

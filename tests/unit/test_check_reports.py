@@ -8,25 +8,25 @@ from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from jsonschema import Draft202012Validator
 from report_pages import Page
 from rich.console import Console
-from sample_report import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT, joined
+from sample_report import BROKEN, CAST, CLEAN, JOINED, LATER, MISMATCH, ODD, REPORT, WIDE, joined
 
 from conftest import REPOSITORY
-from spark_bucketing.check.outcome import FailOn, unknown_models
+from spark_bucketing.check.acceptance import accept
+from spark_bucketing.check.outcome import exit_code, unknown_models
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Parent, Report, Verdict
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.report import output
 from spark_bucketing.report.check_report import FORMATS, write_report
 
 
-def written(form: str, report: Report = REPORT, fail_on: FailOn = "warning", verbose: bool = False) -> str:
+def written(form: str, report: Report = REPORT, verbose: bool = False) -> str:
     file = StringIO()
-    write_report(report, form, file, fail_on, verbose)
+    write_report(report, form, file, verbose)
     return file.getvalue()
 
 
@@ -44,17 +44,13 @@ def sarif(report: Report = REPORT) -> Any:
     return run
 
 
-def junit(report: Report = REPORT, fail_on: FailOn = "warning") -> ElementTree.Element:
-    return ElementTree.fromstring(written("junit", report, fail_on).partition("\n")[2])
-
-
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("report", [REPORT, CLEAN, Report(())], ids=["all", "clean", "empty"])
 def test_every_format_writes_every_report_and_ends_its_last_line(form: str, report: Report) -> None:
     assert written(form, report).endswith("\n")
 
 
-@pytest.mark.parametrize("form", [form for form in FORMATS if form != "junit"])
+@pytest.mark.parametrize("form", FORMATS)
 def test_every_format_contains_the_findings(form: str) -> None:
     said = (
         "bucket-count-mismatch",
@@ -131,20 +127,6 @@ def test_github_commands_are_single_lines_with_everything_escaped() -> None:
     assert any("multiple of the other.%0AFix: Give model users" in line for line in commands)
     assert any(line.startswith("::error file=models/broken.sql,title=Could not check broken::") for line in commands)
     assert not any("scan-ordering-disabled" in line or "title=union" in line for line in commands)
-
-
-@pytest.mark.parametrize(("fail_on", "failures"), [("error", 1), ("warning", 3), ("note", 4), ("never", 0)])
-def test_junit_counts_failures_at_the_given_level(fail_on: FailOn, failures: int) -> None:
-    text, (suite,) = written("junit", fail_on=fail_on), junit(fail_on=fail_on).findall("testsuite")
-    assert suite.get("failures") == str(failures) == str(len(suite.findall("testcase/failure")))
-    assert (suite.get("tests"), suite.get("errors")) == ("7", "3")
-    assert suite.get("errors") == str(len(suite.findall("testcase/error")))
-    assert all(found in text for found in ("expression-over-key", "neither is a multiple", "There is &lt;none&gt;."))
-
-
-def test_junit_omits_characters_that_xml_cannot_represent() -> None:
-    odd = ModelResult("o", "o.sql", error="a\x00b\x1b[31m\ud800")
-    junit(Report((odd,)))
 
 
 def test_html_is_a_self_contained_page() -> None:
@@ -230,9 +212,6 @@ def test_html_filters_match_the_cards() -> None:
 
 def test_unrecognized_operator_is_an_error_regardless_of_its_findings() -> None:
     report = Report((replace(ODD, operators=(replace(ODD.operators[0], findings=(CAST,)),)),))
-    assert [error.get("message") for error in junit(report).iter("error")] == [
-        "operator not recognized: distinct: DISTINCT a"
-    ]
     assert all("Operators not recognized: distinct: DISTINCT a" in written(form, report) for form in ("github", "html"))
     (invocation,) = sarif(report)["invocations"]
     assert invocation["executionSuccessful"] is False
@@ -300,3 +279,18 @@ def test_verbose_text_shows_all_operators() -> None:
     assert "PARTITION BY cast(user_id)" in written("text", verbose=True)
     assert "sort-free aggregate: GROUP BY user_id" not in written("text")
     assert "sort-free aggregate: GROUP BY user_id" in written("text", verbose=True)
+
+
+def test_text_states_a_common_error_once() -> None:
+    models = tuple(replace(BROKEN, name=f"m{number}", error="No columns.") for number in range(17))
+    text = written("text", Report((*models, BROKEN)))
+    assert "unknown  17 queries  m0, m1, m2, m3, m4 and 12 more\n    No columns.\n" in text
+    assert text.count("No columns.") == 1 and "unknown  broken  models/broken.sql" in text and "18 unknown" in text
+
+
+@pytest.mark.parametrize(("size", "small"), [(45 * 1024, True), (1024**2, False), (0, False), (None, False)])
+def test_small_unbucketed_inputs_do_not_fail_a_check(size: int | None, small: bool) -> None:
+    finding = replace(WIDE, bytes_shuffled=size)
+    report = accept(joined(finding, replace(MISMATCH, bytes_shuffled=size, accepted="allow")), {}, {})
+    assert (exit_code(accept(joined(finding), {}, {}), "warning") == 0) == small
+    assert ("1 below 1.0 MiB" in written("text", report)) == small

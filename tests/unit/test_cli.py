@@ -54,7 +54,7 @@ def test_every_command_and_option_has_help(path: tuple[str, ...], command: click
         (("ta",), ["table"]),
         (("table", "s"), ["seal", "show", "stats"]),
         (("check", "--select", "a", "b", "--form"), ["--format"]),
-        (("check", "--format", "j"), ["json", "junit"]),
+        (("check", "--format", "j"), ["json"]),
         (("check", "--select", ""), []),
     ],
 )

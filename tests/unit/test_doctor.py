@@ -14,7 +14,7 @@ from spark_bucketing.doctor.installed import examine_installed
 from spark_bucketing.doctor.server import SETTINGS, examine_server
 from spark_bucketing.doctor.trino import SPECS, examine_tables
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.table.warehouse import NOT_LOADED, Warehouse
 
 FACTORY = "spark.hadoop.mapreduce.outputcommitter.factory.scheme"
 NAMED = {"spark.sql.extensions": f"other.Extension, {EXTENSION_CLASS}"}
@@ -38,7 +38,7 @@ def examined(
     answers: dict[str, list[dict[str, Any]]] = {
         "set": [{"key": key, "value": value} for key, value in settings.items()],
         "select version() as version": [{"version": version}],
-        "show user functions like 'bucket_specs'": [{"function": "bucket_specs"}] if extension else [],
+        f"show user functions like 'bucket_specs|{NOT_LOADED}'": [{"function": "bucket_specs"}] if extension else [],
         "describe function bucket_specs": [{"function_desc": line} for line in ("Function: bucket_specs", extension)],
         "set spark.sql.warehouse.dir": [{"key": "", "value": place}],
         "set spark.sql.catalogImplementation": [{"key": "", "value": catalog}],
@@ -50,7 +50,7 @@ def examined(
 def test_correctly_configured_server_has_no_findings() -> None:
     found = examined()
     assert {one.state for one in found.values()} == {"ok"} and not any(one.instead for one in found.values())
-    assert found["metastore"].found == "Hive, client version 2.3.10"
+    assert found["metastore"].found == "Hive, client version 2.3.10; cannot use metastores of Hive 4"
     assert found["settings"].found == f"{len(SETTINGS)} of {len(SETTINGS)} are correct"
 
 
@@ -121,11 +121,30 @@ def test_jar_for_another_release_or_another_spark_is_diagnosed(description: str,
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_wrong_setting_is_named_with_the_correct_value(setting: Any) -> None:
     value = {"0": "1000", "true": "false", "false": "TRUE"}[setting.right]
-    found = examined(settings={setting.name: value})[f"{setting.name}={value}"]
+    # With the extension, a limit of rows per file has no effect on buckets.
+    extension = "" if setting.right == "0" else None
+    found = examined(extension=extension, settings={setting.name: value})[f"{setting.name}={value}"]
     assert (
         found.state == "wrong" and f"{setting.name}={setting.right}" in found.instead and found.found == setting.effect
     )
     assert examined(settings={setting.name: setting.right.upper()})["settings"].found.startswith(f"{len(SETTINGS)} of")
+
+
+def test_limit_of_rows_per_file_is_a_finding_only_where_it_splits_buckets() -> None:
+    capped = {"spark.sql.files.maxRecordsPerFile": "9"}
+    assert "spark.sql.files.maxRecordsPerFile=9" not in examined(settings=capped)
+    for name in ("spark.bucketing.enabled", "spark.bucketing.write.distribute"):
+        assert examined(settings={**capped, name: "false"})["spark.sql.files.maxRecordsPerFile=9"].state == "wrong"
+
+
+def test_committer_that_renames_files_is_named() -> None:
+    key = "spark.hadoop.fs.s3a.committer"
+    for name in ("directory", "partitioned"):
+        found = examined(settings={f"{key}.name": name})[f"{key}.name={name}"]
+        assert found.state == "wrong" and f"set {key}.staging.unique-filenames=false" in found.instead
+        named = {f"{key}.name": name, f"{key}.staging.unique-filenames": "false"}
+        assert f"{key}.name={name}" not in examined(settings=named)
+    assert f"{key}.name=magic" not in examined(settings={f"{key}.name": "magic"})
 
 
 def test_setting_without_effect_on_buckets_is_not_a_finding() -> None:
@@ -243,8 +262,20 @@ K, V = '["k"]', '["v"]'
 
 @pytest.mark.parametrize("buckets", [1, 2, 4, 8, 16, 64])
 def test_trino_reads_partitions_whose_buckets_differ_by_a_power_of_two(buckets: int) -> None:
-    (found,) = listed_tables(a=Listed(specs=((8, K, 8, K, 3), (buckets, K, None, None, 1))), empty=Listed(specs=()))
+    found, *others = listed_tables(
+        a=Listed(specs=((8, K, 8, K, 3), (buckets, K, None, None, 1))), empty=Listed(specs=())
+    )
     assert (found.state, found.found) == ("ok", "reads 2 tables of shop as bucketed")
+    assert [(one.subject, one.state) for one in others] == ([("Hive", "ok")] if buckets != 8 else [])
+
+
+def test_doctor_names_tables_whose_rows_hive_can_lose() -> None:
+    _, _, found = listed_tables(a=Listed(specs=((8, K, 8, K, 3), (16, K, 16, K, 2), (None, None, 4, K, 1))))
+    assert found.found == (
+        "can lose rows of 2 partitions of a, such as ds=1, in sort-merge-bucket and bucket map joins: 16 buckets, but "
+        "the table has 8"
+    )
+    assert "hive.disable.unsafe.external.table.operations=true" in found.instead
 
 
 @pytest.mark.parametrize(
@@ -261,7 +292,7 @@ def test_trino_reads_partitions_whose_buckets_differ_by_a_power_of_two(buckets: 
     ],
 )
 def test_doctor_names_tables_with_partitions_that_trino_does_not_read(spec: Any, said: str) -> None:
-    read, mixed = listed_tables(a=Listed(specs=((8, K, 8, K, 3), (*spec, 2))), b=Listed())
+    read, mixed, *_ = listed_tables(a=Listed(specs=((8, K, 8, K, 3), (*spec, 2))), b=Listed())
     assert (read.found, mixed.state) == ("reads 1 table of shop as bucketed", "ok")
     assert mixed.found == (
         "fails with HIVE_PARTITION_SCHEMA_MISMATCH if a query reads 2 partitions of a, such as ds=1: "
@@ -287,7 +318,7 @@ def test_doctor_names_tables_whose_seals_have_another_version(stated: str | None
 
 def test_doctor_has_one_finding_for_each_table() -> None:
     specs = ((8, K, 8, K, 3, "hive2"), (6, K, 6, K, 2), (None, None, 8, K, 1), (None, None, 4, K, 5))
-    _, found = listed_tables(a=Listed(specs=specs))
+    _, found, _ = listed_tables(a=Listed(specs=specs))
     assert found.found == (
         "fails with HIVE_PARTITION_SCHEMA_MISMATCH if a query reads 8 partitions of a, such as ds=1: 6 buckets by (k) "
         "in the metastore, but the table has 8 buckets by (k); may look for rows of 3 partitions of a, such as ds=0, in "

@@ -41,8 +41,7 @@ def config(text: str) -> str:
 
 
 def test_value_is_replaced_in_place() -> None:
-    # A comment keeps its column if there is space.
-    assert edited(FILE, materialized="bucketed_table") == FILE.replace("table  #", "bucketed_table #")
+    assert edited(FILE, materialized="bucketed_table") == FILE.replace("table  #", "bucketed_table  #")
 
 
 def test_list_keeps_its_style() -> None:
@@ -69,7 +68,7 @@ def test_all_edits_at_once_with_crlf_and_bom() -> None:
     text = "\ufeff" + FILE.replace("\n", "\r\n")
     after = edited(text, materialized="view", clustered_by=["a"], tags=None, buckets=8)
     assert after == "\ufeff" + (
-        FILE.replace("materialized: table", "materialized: view ")
+        FILE.replace("materialized: table", "materialized: view")
         .replace("- user_id\n        - ds", "- a")
         .replace("      tags: [a,   b]   # as they are\n", "      buckets: 8\n")
         .replace("\n", "\r\n")
@@ -80,9 +79,11 @@ def test_all_edits_at_once_with_crlf_and_bom() -> None:
     ("before", "wanted", "after"),
     [
         ("config: {a: 1, b: 'x'}\n", {"a": 2, "c": "d,e"}, "config: {a: 2, b: 'x', c: 'd,e'}\n"),
-        ("config: {}\n", {"a": 1}, "config:\n  a: 1\n"),
-        ("config: { a: 1 , b: 2 }\n", {"a": None}, "config: {b: 2}\n"),
-        ("config: {\n  a: 1,\n  b: 2\n}\n", {"c": 3}, "config: {a: 1, b: 2, c: 3}\n"),
+        ("config: {}\n", {"a": 1}, "config: {a: 1}\n"),
+        ("config: { a: 1 , b: 2 }\n", {"a": None}, "config: { b: 2 }\n"),
+        ("config: {a: 1, b: 2, c: 3}\n", {"c": None, "b": None}, "config: {a: 1}\n"),
+        ("config: {a: 1, # why\n  b: 2}\n", {"a": ["b"]}, "config: {a: [b], # why\n  b: 2}\n"),
+        ("config: {\n  a: 1,\n  b: 2\n}\n", {"c": 3}, "config: {\n  a: 1,\n  b: 2, c: 3\n}\n"),
         ("config:\n  a: 1", {"b": 2}, "config:\n  a: 1\n  b: 2"),
         ("config:\n  a:\n  b: 2\n", {"a": 1}, "config:\n  a: 1\n  b: 2\n"),
         ("config:\n  a: ~\n", {"a": "yes"}, "config:\n  a: 'yes'\n"),
@@ -92,8 +93,10 @@ def test_all_edits_at_once_with_crlf_and_bom() -> None:
         ("config:\n  a: x\n", {"a": "b\nc"}, 'config:\n  a: "b\\nc"\n'),
         ("config:\n  a: 1\n", {"a": True}, "config:\n  a: true\n"),
         ("config:\n  a: 1\n  b: 2\n", {"b": None, "c": 3}, "config:\n  a: 1\n  c: 3\n"),
+        ("config:\n  a: 1\n  b: 2", {"b": None}, "config:\n  a: 1"),
+        ("config:\n  a:   # why\n    - x\n", {"b": 2}, "config:\n  a:   # why\n    - x\n  b: 2\n"),
         ("config:\n  a:\n  - x\n  - y\n  b: 1\n", {"a": ["z"]}, "config:\n  a:\n  - z\n  b: 1\n"),
-        ("config:\n  b: 1\n  a: [x, y]  # keys\n", {"a": ["z"]}, "config:\n  b: 1\n  a: [z]     # keys\n"),
+        ("config:\n  b: 1\n  a: [x, y]  # keys\n", {"a": ["z"]}, "config:\n  b: 1\n  a: [z]  # keys\n"),
         ("config:\n  a: |\n    text\n  b: 1\n", {"a": ["b"]}, "config:\n  a: [b]\n  b: 1\n"),
         (
             "config:\n  meta:\n    x: |\n      text\n  a: 1\n",
@@ -126,13 +129,18 @@ def test_other_yaml_styles_are_preserved(before: str, wanted: dict[str, object],
         (config("config:\n  a: \"{{ var('n') }}\"\n"), "sets a with a Jinja expression"),
         (config("config:\n  a: [\"{{ var('n') }}\"]\n"), "sets a with a Jinja expression"),
         (config("config:\n  a:\n    - x  # why\n    - y\n"), "contains comments"),
-        (config("config: {a: 1, # why\n  b: 2}\n"), "comments between its brackets"),
+        (config("config: {a: [x, # why\n  y]}\n"), "contains comments"),
     ],
 )
 def test_unsafe_edit_is_refused_with_the_reason(text: str, reason: str) -> None:
     with pytest.raises(CannotEditError) as refused:
         edit_properties(text, "events", {"a": ["b"]})
     assert reason in str(refused.value)
+
+
+def test_removal_of_a_comment_between_brackets_is_refused() -> None:
+    with pytest.raises(CannotEditError, match="comments between its brackets"):
+        edit_properties(config("config: {a: 1, # why\n  b: 2}\n"), "events", {"a": None})
 
 
 def test_edit_that_removes_all_keys_is_refused() -> None:

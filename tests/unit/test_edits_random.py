@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_bucketing.edits.literals import in_jinja, in_yaml
+from spark_bucketing.edits.config_changes import in_jinja, in_yaml
 from spark_bucketing.edits.properties import edit_properties
 from spark_bucketing.edits.sql_config import edit_sql
 
@@ -122,6 +122,8 @@ def test_yaml_reads_the_requested_keys_and_no_other_change(file: tuple[str, list
     data["models"][1]["config"] = expected(data["models"][1]["config"], wanted)
     assert exact(yaml.safe_load(after)) == exact(data)
     assert all(comment in after for comment in comments)
+    assert after.partition("- name: m")[:2] == before.partition("- name: m")[:2]
+    assert after.partition("  # last")[1:] == before.partition("  # last")[1:]
     # A value on one line of YAML may contain line breaks only as escapes inside quotes.
     assert after.count("\r\n") == (after.count("\n") if "\r\n" in before else 0)
     assert edit_properties(after, "m", wanted) == after

@@ -29,18 +29,18 @@ from spark_bucketing.cli import main
 from spark_bucketing.cli.options import event_log
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log import log_files
-from spark_bucketing.event_log.attribution import query_comment
-from spark_bucketing.event_log.columns import Plan, add_results
-from spark_bucketing.event_log.measured import Measured, Run
+from spark_bucketing.event_log.measured import Measured, Run, read_measured
 from spark_bucketing.event_log.plan_costs import (
     UNATTRIBUTED,
     Accumulators,
     Cost,
     Keys,
     MeasuredOperator,
+    Plan,
+    add_results,
     plan_costs,
 )
-from spark_bucketing.event_log.reader import read_measured
+from spark_bucketing.event_log.statements import query_comment
 from spark_bucketing.extension.settings import as_profile, event_log_settings
 from spark_bucketing.report.advise import write_html, write_json, write_text
 from spark_bucketing.spec import BucketSpec

@@ -15,8 +15,7 @@ from spark_bucketing.advise.event_logs import measured_runs
 from spark_bucketing.cli import main
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.comparison import Comparison, compare
-from spark_bucketing.event_log.measured import AD_HOC, Measured
-from spark_bucketing.event_log.reader import read_measured
+from spark_bucketing.event_log.measured import AD_HOC, Measured, read_measured
 
 REVENUE = "model.shop.revenue"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -146,6 +147,38 @@ def test_existing_jars_and_extensions_are_kept() -> None:
     assert found["server_side_parameters"] == {
         "spark.jars": "a.jar,/jars/e.jar", "spark.sql.extensions": f"io.delta.X,{EXTENSION_CLASS}"
     }  # fmt: skip
+
+
+def archive(path: Path, built: str) -> Path:
+    """Write a jar of the extension that was built for this version."""
+    with zipfile.ZipFile(path, "w") as jar:
+        jar.writestr(EXTENSION_CLASS.replace(".", "/") + ".class", "")
+        jar.writestr("Built.class", built)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_replaced"),
+    [("other.jar", True), ("spark-bucketing-0.1.0-spark-3.5.9-a.jar", True), ("copy.jar", False), ("gone.jar", False)],
+)
+def test_jar_of_another_build_is_replaced(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, entry: str, is_replaced: bool
+) -> None:
+    jar = archive(shop / "built.jar", "4.3.0")
+    archive(shop / "copy.jar", "4.3.0")
+    archive(shop / "other.jar", "4.1.4")
+    monkeypatch.setattr(command, "build_jar", lambda: jar)
+    jars = f"a.jar, file://{shop}/{entry}"
+    extensions = {"spark.jars": jars, "spark.sql.extensions": f"io.delta.X, {EXTENSION_CLASS}"}
+    profile = yaml.safe_load(PROFILE)
+    profile["shop"]["outputs"]["dev"]["server_side_parameters"] = extensions
+    (shop / "profiles.yml").write_text(yaml.safe_dump(profile))
+    (shop / "packages.yml").write_text(f"packages: [{{git: '{ADDRESS}', revision: main}}]\n")
+    output = run(shop, "--yes").output
+    assert ("already set up" in output) is not is_replaced, output
+    found = yaml.safe_load((shop / "profiles.yml").read_text())["shop"]["outputs"]["dev"]["server_side_parameters"]
+    assert found["spark.jars"] == (f"a.jar,{jar}" if is_replaced else jars)
+    assert found["spark.sql.extensions"].replace(" ", "") == f"io.delta.X,{EXTENSION_CLASS}"
 
 
 def test_missing_target_is_an_error() -> None:

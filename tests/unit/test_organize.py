@@ -1,14 +1,12 @@
-"""Tests of the file counts of partitions, and of the options of `files simulate`."""
+"""Tests of the file counts of partitions, and of the hint of each strategy."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
 import pytest
-from click.testing import CliRunner
 from macros import CompilerError, Macros
 
-from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.organize.file_plan import FileCount, file_config, files_of_partitions
 
@@ -45,21 +43,6 @@ def test_options_override_the_number_of_files_of_any_model() -> None:
     assert (planned["target_file_size"], planned["num_files"], planned["file_strategy"]) == (7, None, "exact")
     with pytest.raises(ProjectError, match="Model `m` has an invalid `num_files`"):
         file_config(config, {"num_files": 0}, "m")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--partitions", "0"), "is not in the range x>=1"),
-        (("--files", "x"), "is not a valid integer"),
-        (("--scale", "0"), "0.01<=x<=100"),
-        (("--scale", "nan"), "from 0.01 to 100"),
-        (("--partitions", "99999"), "more than 100,000 tasks"),
-    ],
-)
-def test_invalid_option_of_a_simulation_is_rejected(arguments: tuple[str, ...], message: str) -> None:
-    result = CliRunner().invoke(main, ["files", "simulate", *arguments])
-    assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
 
 
 @pytest.mark.parametrize(

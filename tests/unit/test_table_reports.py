@@ -3,16 +3,23 @@
 import io
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TextIO
 
 import pytest
+from rich.console import Console
 
 from conftest import REPOSITORY
+from spark_bucketing.doctor.diagnosis import Diagnosis
 from spark_bucketing.errors import exit_code
+from spark_bucketing.report import output
+from spark_bucketing.report.doctor import write_diagnoses
 from spark_bucketing.report.formatting import size
-from spark_bucketing.report.tables import write_overviews
+from spark_bucketing.report.tables import write_file_statistics_report, write_overviews
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile
+from spark_bucketing.table.file_statistics import FileStats, State
 from spark_bucketing.table.model import Column, Partition, Table
 from spark_bucketing.table.overview import Overview
 
@@ -136,3 +143,34 @@ def test_sizes_are_formatted_with_units(number: int, text: str) -> None:
 )
 def test_exit_code_distinguishes_findings_from_unknowns(layouts: list[BucketedFiles], code: int) -> None:
     assert exit_code({layout.state for layout in layouts}) == code
+
+
+@pytest.mark.parametrize("width", [44, 60, 100])
+def test_narrow_terminals_break_no_words(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [
+        FileStats(f"part-{number}.parquet", 1000, 10, State.COVERED, "a=1", "2024-01-01", "2024-02-01", 0)
+        for number in (1, 2)
+    ]
+    writers: list[Callable[[TextIO], None]] = [
+        lambda file: write_overviews(
+            "s", [Overview(Table(one.name, one.spec, ()), one) for one in (OK, UNKNOWN)], "text", file
+        ),
+        lambda file: write_file_statistics_report("db.flights", files, "text", file),
+        lambda file: write_diagnoses(
+            "t", [Diagnosis("Spark", "Spark 3.4 is not supported", "wrong", "install a newer version")], "text", file
+        ),
+    ]
+    for write in writers:
+        wide, narrow = io.StringIO(), io.StringIO()
+        write(wide)
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                output,
+                "Console",
+                lambda **options: Console(**{**options, "width": width, "force_terminal": True, "color_system": None}),
+            )
+            write(narrow)
+        assert max(map(len, narrow.getvalue().splitlines())) <= width
+        assert {word for word in wide.getvalue().split() if len(word) < 20 and "─" not in word} <= set(
+            narrow.getvalue().split()
+        )

@@ -52,6 +52,15 @@ CASES = {
         "wrong",
         ("2 partitions without a valid seal, such as ds=a [seal-stale] a file is gone: ",),
     ),
+    "missing files": (
+        Verification(
+            bucketed(part("a", Status.SEALED), part("b", Status.FILES_MISSING, "1 of the 4 sealed files is missing"))
+        ),
+        "wrong",
+        (
+            "1 partition with missing files, such as ds=b [files-missing] 1 of the 4 sealed files is missing: restore them",
+        ),
+    ),
     "a refused partition is reported once": (
         Verification(bucketed(part("b", Status.NOT_SEALED)), True, sealed=(REFUSED,)),
         "wrong",

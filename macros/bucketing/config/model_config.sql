@@ -33,12 +33,16 @@
 
 {#-
   Raises an error for a config key that resembles a key of this package. dbt accepts any key. Without this check, a misspelled key would be ignored
-  without a message.
+  without a message. If the model has the correct key too, the other one may be for another adapter, so the macro only warns.
 -#}
 {% macro validate_config_keys(schema, node) -%}
   {%- set names = [] -%}
+  {%- set missing = [] -%}
   {%- for key, spec in schema['keys'].items() if node.config.get('materialized').split('_')[0] in spec.taken_by | join -%}
     {%- do names.append(key) -%}
+  {%- endfor -%}
+  {%- for name in names if schema['keys'][name].required and node.config.get(name) is none -%}
+    {%- do missing.append(name) -%}
   {%- endfor -%}
   {%- for key, value in node.config.items() if value is not none and key not in schema['keys'] and key not in schema.other_keys -%}
     {%- set plain = key | lower | replace('-', '_') -%}
@@ -46,9 +50,13 @@
     {%- for name in names if not known.key and (plain == name or plain in (schema['keys'][name].misspellings or [])) -%}
       {%- set known.key = name -%}
     {%- endfor -%}
-    {%- set meant = known.key or spark_bucketing.nearest_name(key, names, within=1) -%}
-    {%- if meant -%}
-      {%- set text = "'" ~ value ~ "'" if value is string else value -%}
+    {#- A model without a required key is invalid in any case, so even a distant name is worth a suggestion. -#}
+    {%- set meant = known.key or spark_bucketing.nearest_name(key, names, within=1) or spark_bucketing.nearest_name(key, missing) -%}
+    {%- set text = "'" ~ value ~ "'" if value is string else value -%}
+    {%- if meant and node.config.get(meant) is not none -%}
+      {% do exceptions.warn('The config of model `' ~ node.name ~ '` has the key ' ~ key ~ '=' ~ text ~ ' besides `' ~ meant
+          ~ '`. This package does not read it. Remove it, unless it is for another adapter.') %}
+    {%- elif meant -%}
       {% do exceptions.raise_compiler_error(spark_bucketing.error_message(
           'Unknown key `' ~ key ~ '` in the config of model `' ~ node.name ~ '`; did you mean `' ~ meant ~ '`?',
           key ~ '=' ~ text, 'a config key of dbt or of this package', meant ~ '=' ~ text)) %}

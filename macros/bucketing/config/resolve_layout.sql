@@ -16,8 +16,9 @@
     {%- for name in layout[setting] -%}
       {%- set column = by_name.get(name | lower) -%}
       {%- if column is none -%}
+        {%- set meant = spark_bucketing.nearest_name(name, columns | map(attribute='name') | list) -%}
         {% do spark_bucketing.raise_config_error(setting, name, 'a column that the query returns: ' ~ columns | map(attribute='name') | join(', '),
-            'use one of these names; for an expression, select it as a column first; the sort order is always ascending') %}
+'`' ~ meant ~ '`' if meant else 'use one of these names; for an expression, select it as a column first; the sort order is always ascending') %}
       {%- endif -%}
       {%- if layout.bucket_hash != 'spark' and setting != 'partition_by' and column.name != column.name | lower -%}
         {%- do column.update({'expression': spark_bucketing.quote_identifier(column.name), 'name': column.name | lower}) -%}

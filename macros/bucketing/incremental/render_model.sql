@@ -11,18 +11,24 @@
   } -%}
   {%- if batch -%}
     {%- do names.update({
-        'ref': spark_bucketing.batch_ref,
-        'source': spark_bucketing.batch_source,
+        'builtins': dict(builtins, ref=spark_bucketing.batch_ref, source=spark_bucketing.batch_source),
+        '__spark_bucketing_builtins': builtins,
         '__spark_bucketing_batch': batch,
-        'model': dict(model, batch={'id': batch.start.isoformat(), 'event_time_start': batch.start, 'event_time_end': batch.end}),
+        'model': dict(model, batch=spark_bucketing.batch_context(batch)),
     }) -%}
+    {#- A project may replace ref() and source() by macros, which call those of `builtins`. -#}
+    {%- for name in ['ref', 'source'] if context[name] is sameas builtins[name] -%}
+      {%- do names.update({name: names.builtins[name]}) -%}
+    {%- endfor -%}
   {%- endif -%}
-  {%- set sql = spark_bucketing.render_with(model.raw_code, names) -%}
+  {{ return(spark_bucketing.with_ephemeral_models(spark_bucketing.render_with(model.raw_code, names))) }}
+{%- endmacro %}
+
+
+{#- Adds the CTEs of the ephemeral models that the model reads to SQL. -#}
+{% macro with_ephemeral_models(sql) -%}
   {%- set ctes = model.extra_ctes | map(attribute='sql') | list -%}
-  {%- if ctes -%}
-    {%- set sql = 'with ' ~ ctes | join(', ') ~ '\nselect * from (\n' ~ sql ~ '\n)' -%}
-  {%- endif -%}
-  {{ return(sql) }}
+  {{ return('with ' ~ ctes | join(', ') ~ '\nselect * from (\n' ~ sql ~ '\n)' if ctes else sql) }}
 {%- endmacro %}
 
 

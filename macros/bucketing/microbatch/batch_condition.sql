@@ -5,7 +5,7 @@
 {%- endmacro %}
 
 
-{#- Returns SQL for the column `event_time`, which may be a field of a struct. -#}
-{% macro event_time_sql(event_time) -%}
-  {{ return(event_time if modules.re.match('^[A-Za-z0-9_.]+$', event_time) else spark_bucketing.quote_identifier(event_time)) }}
+{#- Returns SQL for the column `event_time`, which may be a field of a struct unless it is quoted. -#}
+{% macro event_time_sql(event_time, quoted=false) -%}
+  {{ return(event_time if not quoted and modules.re.match('^[A-Za-z0-9_.]+$', event_time) else spark_bucketing.quote_identifier(event_time)) }}
 {%- endmacro %}

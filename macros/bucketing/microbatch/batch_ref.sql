@@ -1,14 +1,8 @@
+{#- Returns the relation that dbt's ref() returns, with the event time filter of the batch, as dbt's RefResolver.create_relation() does. -#}
 {% macro batch_ref() -%}
-  {%- set relation = builtins.ref(*varargs, **kwargs) -%}
-  {%- set version = kwargs.get('v', kwargs.get('version')) -%}
-  {%- for id in model.depends_on.nodes -%}
-    {%- set node = graph.nodes.get(id) -%}
-    {%- if node and node.name == varargs[-1] and (varargs | length == 1 or node.package_name == varargs[0]) -%}
-      {%- set version = node.latest_version if version is none else version -%}
-      {%- if node.version is none or node.version | string == version | string -%}
-        {{ return(spark_bucketing.batch_rows(relation, node)) }}
-      {%- endif -%}
-    {%- endif -%}
-  {%- endfor -%}
-  {{ return(relation) }}
+  {%- set resolver = context['__spark_bucketing_builtins'].ref -%}
+  {%- set relation = resolver(*varargs, **kwargs) -%}
+  {%- set node = resolver.manifest.resolve_ref(resolver.model, varargs[-1], varargs[0] if varargs | length == 2 else none,
+      kwargs.get('version') or kwargs.get('v'), resolver.current_project, resolver.model.package_name) -%}
+  {{ return(spark_bucketing.batch_relation(relation, node)) }}
 {%- endmacro %}

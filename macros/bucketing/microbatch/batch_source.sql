@@ -1,10 +1,7 @@
+{#- Returns the relation that dbt's source() returns, with the event time filter of the batch. -#}
 {% macro batch_source() -%}
-  {%- set relation = builtins.source(*varargs, **kwargs) -%}
-  {%- for id in model.depends_on.nodes -%}
-    {%- set node = graph.sources.get(id) -%}
-    {%- if node and node.source_name == varargs[0] and node.name == varargs[1] -%}
-      {{ return(spark_bucketing.batch_rows(relation, node)) }}
-    {%- endif -%}
-  {%- endfor -%}
-  {{ return(relation) }}
+  {%- set resolver = context['__spark_bucketing_builtins'].source -%}
+  {%- set relation = resolver(*varargs, **kwargs) -%}
+  {%- set node = resolver.manifest.resolve_source(varargs[0], varargs[1], resolver.current_project, resolver.model.package_name) -%}
+  {{ return(spark_bucketing.batch_relation(relation, node)) }}
 {%- endmacro %}

@@ -9,69 +9,73 @@
   incremental: bool, the value that is_incremental() returns in the model
 -#}
 {% macro batches_with_rows(batches, incremental) -%}
-  {%- set inputs = spark_bucketing.inputs_of_batches() -%}
-  {%- if batches | length == 1 or not inputs -%}
+  {%- if batches | length == 1 -%}
     {{ return(batches) }}
   {%- endif -%}
-  {%- set filled = [] -%}
-  {%- for input in inputs -%}
-    {%- set starts = spark_bucketing.filled_batches(input, {'start': batches[0].start, 'end': batches[-1].end}) -%}
-    {%- if starts is none -%}
-      {{ return(batches) }}
-    {%- endif -%}
-    {%- do filled.extend(starts) -%}
-  {%- endfor -%}
-  {%- set filled = dict.fromkeys(filled) -%}
-  {%- set proofs = {} -%}
-  {%- set chosen = [] -%}
+  {%- set span = {'start': batches[0].start, 'end': batches[-1].end} -%}
+  {%- set filled = {} -%}
+  {%- set unfilled = {} -%}
+  {%- set texts = {} -%}
   {%- for batch in batches -%}
-    {%- if batch.start in filled or not spark_bucketing.has_no_rows(spark_bucketing.render_model(incremental, dict(batch, empty=true)), proofs) -%}
-      {%- do chosen.append(batch) -%}
+    {%- set inputs = [] -%}
+    {%- set sql = spark_bucketing.render_model(incremental, dict(batch, inputs=inputs, span=span)) -%}
+    {%- if inputs and not spark_bucketing.is_filled(batch, inputs, filled) -%}
+      {#- Most batches have the same SQL, which is stored once. -#}
+      {%- do unfilled.update({batch.start: texts.setdefault(sql, sql)}) -%}
     {%- endif -%}
   {%- endfor -%}
-  {%- if chosen | length < batches | length -%}
+  {%- set without_rows = spark_bucketing.queries_without_rows(texts | list) -%}
+  {%- set chosen = [] -%}
+  {%- for batch in batches if unfilled.get(batch.start) not in without_rows -%}
+    {%- do chosen.append(batch) -%}
+  {%- endfor -%}
+  {%- if not chosen -%}
+    {% do log('None of the ' ~ batches | length ~ ' batches of ' ~ this ~ ' has rows. Only the first batch runs, so that the model is checked.', info=true) %}
+  {%- elif chosen | length < batches | length -%}
     {% do log((batches | length - chosen | length) ~ ' of ' ~ batches | length ~ ' batches of ' ~ this ~ ' have no rows and are skipped.', info=true) %}
   {%- endif -%}
   {{ return(chosen or batches[:1]) }}
 {%- endmacro %}
 
 
-{#- Returns a list of {relation, event_time}: the inputs that the model reads in batches. -#}
-{% macro inputs_of_batches() -%}
-  {%- set inputs = [] -%}
-  {%- for id in model.depends_on.nodes -%}
-    {%- set node = graph.nodes.get(id) or graph.sources.get(id) -%}
-    {%- if node and spark_bucketing.is_read_by_batches(node) -%}
-      {%- set relation = builtins.source(node.source_name, node.name) if node.resource_type == 'source'
-          else builtins.ref(node.package_name, node.name, v=node.get('version')) -%}
-      {%- do inputs.append({'relation': relation, 'event_time': node.config.event_time}) -%}
+{#-
+  Returns whether an input may have rows in the batch.
+
+  inputs: list of relations, filtered to the time of all batches
+  filled: dict, the cached results of filled_batches() by SQL of the input
+-#}
+{% macro is_filled(batch, inputs, filled) -%}
+  {%- for input in inputs -%}
+    {%- if input | string not in filled -%}
+      {%- do filled.update({input | string: spark_bucketing.filled_batches(input)}) -%}
+    {%- endif -%}
+    {%- set starts = filled[input | string] -%}
+    {%- if starts is none or batch.start in starts -%}
+      {{ return(true) }}
     {%- endif -%}
   {%- endfor -%}
-  {{ return(inputs) }}
+  {{ return(false) }}
 {%- endmacro %}
 
 
 {#-
-  Returns the start times of all batches in which some input has rows, and possibly of further batches. Returns none if SQL cannot compute the batch
-  of a row because of the type of `event_time`.
-
-  span: dict {start, end}, the time from the start of the first batch to the end of the last batch
+  Returns the start times of all batches in which the input has rows, and possibly of further batches, as the keys of a dict. Returns none if SQL
+  cannot compute the batch of a row because of the type of `event_time`.
 -#}
-{% macro filled_batches(input, span) -%}
+{% macro filled_batches(input) -%}
   {%- set size = config.get('batch_size') | lower -%}
-  {%- set time = spark_bucketing.event_time_sql(input.event_time) -%}
-  {%- set type = spark_bucketing.query_columns('(select ' ~ time ~ ' from ' ~ input.relation ~ ')')[0].type -%}
+  {%- set rows = '(' ~ spark_bucketing.with_ephemeral_models('select ' ~ input.event_time_filter.field_name ~ ' as event_time from ' ~ input) ~ ')' -%}
+  {%- set type = spark_bucketing.query_columns(rows)[0].type -%}
   {%- if type not in ['timestamp', 'timestamp_ntz', 'date'] -%}
     {{ return(none) }}
   {%- endif -%}
   {%- set hours = 1 if size == 'hour' and type == 'timestamp' else 24 -%}
-  {%- set number = 'floor(unix_seconds(' ~ time ~ ') / ' ~ hours * 3600 ~ ')' if type == 'timestamp' else 'unix_date(cast(' ~ time ~ ' as date))' -%}
-  {%- set query = 'select distinct ' ~ number ~ ' from ' ~ input.relation ~ ' where ' ~ spark_bucketing.batch_condition(input.event_time, span) -%}
-  {%- set starts = [] -%}
-  {%- for found in run_query(query).columns[0].values() -%}
+  {%- set number = 'floor(unix_seconds(event_time) / ' ~ hours * 3600 ~ ')' if type == 'timestamp' else 'unix_date(cast(event_time as date))' -%}
+  {%- set starts = {} -%}
+  {%- for found in run_query('select distinct ' ~ number ~ ' from ' ~ rows).columns[0].values() -%}
     {%- set filled = modules.datetime.datetime(1970, 1, 1) + modules.datetime.timedelta(hours=found | int * hours) -%}
     {%- for offset in range(hours if size == 'hour' else 1) -%}
-      {%- do starts.append(spark_bucketing.shift_batch(filled, size, offset)) -%}
+      {%- do starts.update({spark_bucketing.shift_batch(filled, size, offset): true}) -%}
     {%- endfor -%}
   {%- endfor -%}
   {{ return(starts) }}
@@ -79,14 +83,27 @@
 
 
 {#-
-  Returns whether Spark's optimizer can prove that a query returns no rows.
-
-  proofs: dict, the cached results by query
+  Returns the queries of which Spark's optimizer can prove that they return no rows, as the keys of a dict. SQL that contains the time of its batch
+  differs in every batch, so many queries are planned together.
 -#}
-{% macro has_no_rows(sql, proofs) -%}
-  {%- if sql not in proofs -%}
-    {%- set plan = run_query('explain select * from (\n' ~ spark_bucketing.without_semicolon(sql) ~ '\n)').columns[0].values() | join('\n') -%}
-    {%- do proofs.update({sql: modules.re.match('== Physical Plan ==\\s*LocalTableScan <empty>', plan) is not none}) -%}
-  {%- endif -%}
-  {{ return(proofs[sql]) }}
+{% macro queries_without_rows(queries) -%}
+  {%- set found = {} -%}
+  {%- for several in queries | batch(50) -%}
+    {%- set proven = spark_bucketing.has_no_rows(several) -%}
+    {%- for sql in several if proven or (several | length > 1 and spark_bucketing.has_no_rows([sql])) -%}
+      {%- do found.update({sql: true}) -%}
+    {%- endfor -%}
+  {%- endfor -%}
+  {{ return(found) }}
+{%- endmacro %}
+
+
+{#- Returns whether Spark's optimizer can prove that none of the queries returns a row. -#}
+{% macro has_no_rows(queries) -%}
+  {%- set parts = [] -%}
+  {%- for sql in queries -%}
+    {%- do parts.append('select 1 from (\n' ~ spark_bucketing.without_semicolon(sql) ~ '\n)') -%}
+  {%- endfor -%}
+  {%- set plan = run_query('explain ' ~ parts | join('\nunion all\n')).columns[0].values() | join('\n') -%}
+  {{ return(modules.re.match('== Physical Plan ==\\s*LocalTableScan <empty>', plan) is not none) }}
 {%- endmacro %}

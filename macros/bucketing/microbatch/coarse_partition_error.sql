@@ -2,7 +2,8 @@
 {% macro coarse_partition_error(found, layout) -%}
   {{ return(spark_bucketing.config_error('partition_by', layout.partition_by | join(', ') ~ ": " ~ found,
       "only rows of one batch in each partition (batch_size='" ~ config.get('batch_size') ~ "', in UTC); a batch replaces whole partitions, so rows of other batches would be lost",
-      'use a finer partition column, or a larger batch_size')) }}
+      'compute the partition column from to_utc_timestamp(' ~ spark_bucketing.event_time_sql(config.get('event_time'))
+      ~ ', current_timezone()) if it is in local time; otherwise, use a finer partition column or a larger batch_size')) }}
 {%- endmacro %}
 
 

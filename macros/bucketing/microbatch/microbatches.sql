@@ -2,13 +2,15 @@
   Returns the batches of a microbatch model as a list of {start, end} in UTC. The rules are the same as in dbt-core's MicrobatchBuilder.
 
   The batches of the first run start at `begin`. The batches of later runs start `lookback` batches before the current time. The options
-  --event-time-start and --event-time-end override these rules. dbt-core itself creates batches only for models with materialized='incremental'.
+  --event-time-start and --event-time-end override these rules, and --sample overrides these options. dbt-core itself creates batches only for models
+  with materialized='incremental'.
 -#}
 {% macro microbatches(incremental) -%}
   {%- set size = config.get('batch_size') | lower -%}
   {%- set now = modules.datetime.datetime.fromisoformat(run_started_at.isoformat()).replace(tzinfo=none) -%}
-  {%- set first = spark_bucketing.as_datetime(invocation_args_dict.get('event_time_start')) -%}
-  {%- set last = spark_bucketing.as_datetime(invocation_args_dict.get('event_time_end')) or now -%}
+  {%- set sample = builtins.ref.config.args.sample or {} -%}
+  {%- set first = spark_bucketing.as_datetime(sample.start or invocation_args_dict.get('event_time_start')) -%}
+  {%- set last = spark_bucketing.as_datetime(sample.end or invocation_args_dict.get('event_time_end')) or now -%}
   {%- set end = spark_bucketing.shift_batch(last, size, 0) -%}
   {%- if end != last -%}
     {%- set end = spark_bucketing.shift_batch(last, size, 1) -%}

@@ -10,7 +10,7 @@
 
 {#- Returns a query that returns one row with a message, so that the test fails without an error. -#}
 {% macro failure_sql(problem) -%}
-  {% do log(problem, info=true) %}
+  {% do spark_bucketing.log_test(problem) %}
   select {{ spark_bucketing.string_literal(problem) }} as problem
 {%- endmacro %}
 
@@ -26,4 +26,10 @@
   {% do exceptions.raise_compiler_error(spark_bucketing.error_message(
       'Test `' ~ model.name ~ '` has an invalid argument `' ~ argument ~ '` for ' ~ test ~ '.', found, expected, instead
   )) %}
+{%- endmacro %}
+
+
+{#- Logs a message of a test that runs. `dbt compile` and `dbt docs generate` also render the SQL of tests, and log nothing. -#}
+{% macro log_test(text) -%}
+  {% do log(text, info=flags.WHICH in ['test', 'build', 'retry']) %}
 {%- endmacro %}

@@ -37,8 +37,8 @@
     {%- endif -%}
   {%- endfor -%}
   {%- if state.unbucketed -%}
-    {% do log("Test `" ~ model.name ~ "` skips " ~ state.unbucketed ~ ' of ' ~ (state.unbucketed + sealed | length + loose | length)
-        ~ ' partition(s) of ' ~ relation ~ ', which have no buckets.', info=true) %}
+    {% do spark_bucketing.log_test("Test `" ~ model.name ~ "` skips " ~ state.unbucketed ~ ' of ' ~ (state.unbucketed + sealed | length + loose | length)
+        ~ ' partition(s) of ' ~ relation ~ ', which have no buckets.') %}
   {%- endif -%}
   {%- set groups = [] -%}
   {%- for part in sealed + loose -%}

@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -19,9 +19,15 @@ from spark_bucketing.interrupts import noted_interrupts
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# PySpark sets the second variable when it connects to a server.
+_REMOTE_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE")
+
 
 def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession:
     """Start Spark, or reuse this process's session, in the same way as dbt-spark's session method.
+
+    With Hive, the session may be one of a Spark Connect server, see is_remote(). Without Hive, it is always one of this
+    process, because the session must not have a warehouse.
 
     Raises:
         SparkError: Spark does not start, or another process is using the metastore.
@@ -30,7 +36,7 @@ def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession
 
     with tempfile.TemporaryFile() as log:
         try:
-            with _stderr_into(log):
+            with _stderr_into(log), nullcontext() if hive else _without_remote():
                 builder = SparkSession.builder.enableHiveSupport() if hive else SparkSession.builder
                 # An event log of these statements would count as a workload.
                 session = builder.config(map={**settings, "spark.eventLog.enabled": "false"}).getOrCreate()
@@ -41,38 +47,36 @@ def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession
     return session
 
 
+@contextmanager
+def _without_remote() -> Iterator[None]:
+    """Remove the environment variables inside the block with which PySpark connects to a Spark Connect server."""
+    removed = {name: value for name in _REMOTE_VARIABLES if (value := os.environ.pop(name, None)) is not None}
+    try:
+        yield
+    finally:
+        os.environ.update(removed)
+
+
+def is_remote(session: SparkSession) -> bool:
+    """Return whether a session is one of a Spark Connect server, which runs only SQL and has no JVM in this process."""
+    return type(session).__module__.startswith("pyspark.sql.connect.")
+
+
+def rows_of(session: SparkSession, statement: str) -> list[tuple[Any, ...]]:
+    """Run a statement in a session, and return its rows.
+
+    Raises:
+        SparkError: Spark rejects the statement.
+    """
+    with spark_call(""):
+        return [tuple(row) for row in session.sql(statement).collect()]
+
+
 def active() -> SparkSession | None:
     """Return the active session of this thread, or None if Spark is not running."""
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession()
-
-
-@contextmanager
-def local_session() -> Iterator[SparkSession]:
-    """Yield this process's session.
-
-    If the process has no session, start a local Spark without a metastore, and stop it at the end of the block.
-
-    Raises:
-        SparkError: Spark does not start.
-    """
-    if session := active():
-        yield session
-        return
-    with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as folder:
-        settings = {
-            "spark.sql.warehouse.dir": folder,
-            "spark.sql.shuffle.partitions": "2",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-        }
-        session = open_session(settings, hive=False)
-        session.sparkContext.setLogLevel("OFF")
-        try:
-            yield session
-        finally:
-            session.stop()
 
 
 def open_beside(
@@ -167,13 +171,13 @@ def quiet_errors() -> None:
 
 
 class SessionStatements:
-    """Runs statements in the embedded Spark.
+    """Runs statements in the embedded Spark, or in a session of a Spark Connect server, which does not report progress.
 
     Ctrl-C cancels the running statement.
     """
 
     def __init__(self, session: SparkSession, on_tasks: Callable[[int, int], None] | None = None) -> None:
-        self._session, self._on_tasks = session, on_tasks
+        self._session, self._on_tasks = session, None if is_remote(session) else on_tasks
         # Signals interrupt only the main thread, and an interrupted Py4J call would continue in the JVM.
         self._worker = ThreadPoolExecutor(1, "spark-bucketing")
 
@@ -189,10 +193,16 @@ class SessionStatements:
             while not wait([done], timeout=0.1).done:
                 if interrupted.is_set():
                     # Cancel again, because the statement may have started another job.
-                    self._session.sparkContext.cancelAllJobs()
+                    self._cancel()
                 elif self._on_tasks:
                     self._on_tasks(*self._tasks())
             return done.result()
+
+    def _cancel(self) -> None:
+        if is_remote(self._session):
+            self._session.interruptAll()
+        else:
+            self._session.sparkContext.cancelAllJobs()
 
     def _tasks(self) -> tuple[int, int]:
         tracker = self._session.sparkContext.statusTracker()

@@ -138,3 +138,27 @@ def test_sealed_ordering_ends_at_a_padded_string(tables: Tables, stored: str, ki
         for read in PADDED:
             with tables.settings(read):
                 tables.read(RANKED)
+
+
+@pytest.mark.parametrize("stored", ["stored as orc", "using orc", "stored as parquet"])
+def test_files_are_not_skipped_by_timestamps_of_another_time_zone(tables: Tables, stored: str) -> None:
+    """ORC stores timestamps in local time. Statistics from another time zone do not describe the values that a session reads."""
+    ranges = """tblproperties ('bucketing.range_by'='["ts"]', 'bucketing.num_files'='4')"""
+    zones = tables.spark.sparkContext._jvm.java.util.TimeZone  # type: ignore[union-attr]
+    before = zones.getDefault()
+    try:
+        for zone, statement in (("UTC", "write"), ("America/New_York", "read")):
+            zones.setDefault(zones.getTimeZone(zone))
+            with tables.settings({"spark.sql.session.timeZone": zone}):
+                if statement == "write":
+                    tables.create(f"t (k int, ts timestamp) {stored} {ranges}")
+                    tables.sql("insert into t select id, timestamp_seconds(1700000000 + id * 3600) from range(48)")
+                    continue
+                tables.sql("refresh table t")
+                for hour in range(-6, 48, 6):
+                    low, high = (f"timestamp_seconds(1700000000 + {of} * 3600)" for of in (hour, hour + 3))
+                    query = f"select * from t where ts >= {low} and ts < {high}"
+                    assert tables.rows(query) == tables.stock_rows(query), query
+                assert tables.sql("select count(*) from t") == [(48,)]
+    finally:
+        zones.setDefault(before)

@@ -6,15 +6,19 @@ process was dead. Then another session reads the table, and runs the statement a
 
 from __future__ import annotations
 
+import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 from bucketed_tables import Tables
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
@@ -55,11 +59,13 @@ def rows_after(name: str, of: str) -> Rows:
 
 
 @contextmanager
-def object_store(spark: SparkSession, changes: int = sys.maxsize >> 32, millis: int = 0) -> Iterator[Any]:
+def object_store(
+    spark: SparkSession, changes: int = sys.maxsize >> 32, millis: int = 0, conditional: bool = True
+) -> Iterator[Any]:
     """Let all changes of files after these fail."""
     files: Any = spark.sparkContext._jvm.org.apache.spark.sql.bucketing.support.TestFileSystem  # type: ignore[union-attr]
     try:
-        yield files.startStore(changes, millis)
+        yield files.startStore(changes, millis, conditional)
     finally:
         files.stopStore()
 
@@ -139,3 +145,87 @@ def test_readers_see_old_or_new_rows_while_files_are_copied(tables: Tables) -> N
         running.result()
         assert {tuple(found) for found in seen} <= {tuple(OLD), tuple(rows_after("overwrite", "partitioned"))}
         assert len(seen) > 2
+
+
+def test_seals_and_statistics_have_the_times_of_listings(tables: Tables) -> None:
+    """Listings have milliseconds, and the status of a single file has seconds."""
+    with object_store(tables.spark):
+        for of in ("partitioned", "organized"):
+            create(tables, of)
+            tables.sql(MERGE)
+            if of == "partitioned":
+                found = tables.sql(f"select distinct status from bucket_specs('{tables.database}.t')")
+                assert found == [("sealed",)]
+            else:
+                known = tables.sql(f"select count(*), count(rows) from file_statistics('{tables.database}.t')")
+                assert known[0][0] == known[0][1], known
+
+
+def test_lost_answer_of_the_storage_is_no_failure(tables: Tables) -> None:
+    """The storage has committed the statement, but reports an error."""
+    files: Any = tables.spark.sparkContext._jvm.org.apache.spark.sql.bucketing.support.TestFileSystem  # type: ignore[union-attr]
+    with object_store(tables.spark):
+        create(tables, "partitioned")
+        files.loseAnswers(".*/outcome")
+        try:
+            tables.sql(MERGE)
+        finally:
+            files.loseAnswers("(?!)")
+        assert rows(tables) == MERGED
+        assert tables.sql("alter table t recover files") == [("nothing",)]
+
+
+def test_store_without_exclusive_creation_undoes_only_when_told(tables: Tables) -> None:
+    """Another statement of unknown state may still be running, and two statements cannot exclude each other."""
+    with object_store(tables.spark, conditional=False):
+        folder = create(tables, "partitioned")
+        # A finished statement is no obstacle.
+        tables.sql(MERGE)
+        record = folder / "_replaced" / "20990101000000000000-0"
+        record.mkdir()
+        lists = {"added": ["p=1/00000_0_part-new.c000"], "removed": [], "created": [], "exclusive": False}
+        (record / "started").write_text(json.dumps(lists))
+        for statement in (STATEMENTS["delete"], OVERWRITE, "alter table t recover files"):
+            with pytest.raises(PySparkException, match=r"(?s)two statements cannot exclude.*RECOVER FILES FORCE"):
+                tables.sql(statement)
+        assert rows(tables) == MERGED
+        assert tables.sql("alter table t recover files force") == [("undone",)]
+        tables.sql(OVERWRITE)
+        assert rows(tables) == sorted([*(row for row in MERGED if row[2] != 1), *NEW])
+
+
+@pytest.mark.parametrize("races", [20, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("storage", ["local", "store"])
+def test_commit_and_undo_exclude_each_other(tables: Tables, storage: str, races: int) -> None:
+    """Two threads decide the same replacement at the same time. Both find the same decision."""
+    jvm: Any = tables.spark.sparkContext._jvm
+    records = jvm.org.apache.spark.sql.bucketing.metadata.Replacement
+    tables.create(f"t {TABLES['whole']}")
+    location = jvm.org.apache.hadoop.fs.Path(str(tables.folder("t")))
+    conf = tables.spark.sparkContext._jsc.hadoopConfiguration()
+    fs = location.getFileSystem(conf)
+    found: Counter[tuple[str, ...]] = Counter()
+    with object_store(tables.spark) if storage == "store" else nullcontext(), ThreadPoolExecutor(3) as pool:
+        for _ in range(races):
+            folder = records.newFolder(location, fs)
+            path = tables.folder("t") / "_replaced" / folder.getName()
+            (path / "started").write_text(json.dumps({"added": [], "removed": [], "created": [], "exclusive": True}))
+            record = next(
+                one for one in _elements(records.records(location, conf)) if one.folder().getName() == folder.getName()
+            )
+            together = Barrier(3)
+
+            def decide(commits: bool, record: Any = record, together: Barrier = together) -> str:
+                together.wait()
+                return str(records.decide(record, commits, False, fs))
+
+            answers = tuple(sorted(set(pool.map(decide, (True, False, False)))))
+            found[answers] += 1
+            assert (path / "outcome").read_text().split()[0] == {"Some(true)": "committed"}.get(answers[0], "undone")
+            records.forget(folder, fs)
+    print(f"\n{storage}: {dict(found)}", flush=True)
+    assert found.keys() <= {("Some(true)",), ("Some(false)",)}
+
+
+def _elements(of: Any) -> list[Any]:
+    return [of.apply(i) for i in range(of.size())]

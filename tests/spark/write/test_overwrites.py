@@ -317,7 +317,7 @@ def test_files_that_are_no_partition_are_not_replaced_unchecked(tables: Tables) 
 
 
 def replacements(tables: Tables, name: str) -> list[Path]:
-    return list((tables.folder(name) / "_replaced").glob("*/committed"))
+    return list((tables.folder(name) / "_replaced").glob("*/outcome"))
 
 
 @pytest.mark.parametrize("turns", [4, pytest.param(30, marks=pytest.mark.long)])
@@ -465,7 +465,7 @@ def test_crashed_replacement_is_undone_before_the_next_overwrite(tables: Tables)
     added = "p=p1/00000_0_part-crashed.c000"
     record = tables.folder("shared") / "_replaced" / "20260101000000000000-0"
     record.mkdir(parents=True)
-    (record / "started").write_text(json.dumps({"added": [added], "removed": [], "created": []}))
+    (record / "started").write_text(json.dumps({"added": [added], "removed": [], "created": [], "exclusive": True}))
     os.utime(record / "started", (0, time.time() - 120))
     (tables.folder("shared") / added).write_text("incomplete")
     tables.sql("insert overwrite shared partition (p = 'p1') select 1, 'new'")

@@ -146,7 +146,7 @@ def test_statement_counts_the_rows_that_it_has_changed(tables: Tables) -> None:
 def test_seal_completes_an_interrupted_statement(tables: Tables, table: str) -> None:
     tables.sql("update t set v = 50 where k = 1")
     (record,) = (tables.folder("t") / "_replaced").glob("2*")
-    files = json.loads((record / "committed").read_text())
+    files = json.loads((record / "started").read_text())
     (removed,), (added,) = files["removed"], files["added"]
     # As after a crash: the old file still exists, and the replacement is not done.
     shutil.copy(tables.folder("t") / added, tables.folder("t") / removed)
@@ -168,7 +168,7 @@ def test_committed_statement_succeeds_even_if_old_files_stay(tables: Tables) -> 
         statement = pool.submit(tables.sql, append)
         operation.await_reached()
         (record,) = (tables.folder("t") / "_replaced").glob("2*")
-        (removed,) = json.loads((record / "committed").read_text())["removed"]
+        (removed,) = json.loads((record / "started").read_text())["removed"]
         old = tables.folder("t") / removed
         content = old.read_bytes()
         old.unlink()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from base64 import urlsafe_b64encode
 from hashlib import sha256
 from pathlib import Path
 
@@ -67,6 +69,13 @@ def digest_of(seal: dict[str, str], files: list[tuple[str, int, int]]) -> str:
     return "".join(f"{total % 2**64:016x}" for total in sums)
 
 
+def groups_of(files: list[Path]) -> str:
+    """Compute the groups of files as docs/reference/seal-format.md defines them: the files of one job are one group."""
+    (job,) = {str(re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", path.name)[0]) for path in files}  # type: ignore[index]
+    name = urlsafe_b64encode(sha256(job.encode()).digest()[:6]).decode()
+    return f"{name}{len(files)}" if len(files) > 1 else name
+
+
 def listed(files: list[Path]) -> list[tuple[str, int, int]]:
     return [(path.name, path.stat().st_size, path.stat().st_mtime_ns // 10**6) for path in files]
 
@@ -87,6 +96,7 @@ def test_seal_matches_its_documentation(tables: Tables) -> None:
             "bucketing.files": str(len(files)),
             "bucketing.bytes": str(sum(path.stat().st_size for path in files)),
             "bucketing.digest": digest_of(seal, listed(files)),
+            "bucketing.file_groups": groups_of(files),
         }
         (found,) = tables.sql(f"select * from bucket_specs('t') where partition = '{partition}'")
         spec = (3, ["v", "k"], ["v"])
@@ -277,4 +287,63 @@ def test_tasks_with_several_open_files_leave_partitions_unsealed(tables: Tables)
     with tables.settings({"spark.sql.maxConcurrentOutputFileWriters": "4"}):
         tables.sql("insert into t select cast(id as int), cast(id % 2 as int) from range(40)")
     assert status(tables) == [("not-sealed",), ("not-sealed",)]
+    tables.read("select k, count(*) from t group by k")
+
+
+COMMITTERS = {
+    "parquet": ("spark.sql.parquet.output.committer.class", "RenamingCommitter"),
+    "orc": ("spark.sql.sources.outputCommitterClass", "RenamingFileCommitter"),
+}
+
+
+@pytest.mark.parametrize("stored", COMMITTERS)
+def test_files_that_a_committer_renames_are_sealed(tables: Tables, stored: str) -> None:
+    """S3A's staging committers add an id to the names of files."""
+    package = "org.apache.spark.sql.bucketing.support"
+    committer = tables.spark.sparkContext._jvm.org.apache.spark.sql.bucketing.support.RenamingCommitter  # type: ignore[union-attr]
+    key, name = COMMITTERS[stored]
+    create(tables, "t", stored=stored)
+    tables.make("whole", "k bigint, v string, p bigint", "k", 4, stored=f"stored as {stored}")
+    statements = ("insert into {t} select * from new_rows", "insert overwrite {t} select * from new_rows")
+    with tables.settings({key: f"{package}.{name}"}):
+        for statement in (*statements, statements[0]):
+            for table in ("t", "whole"):
+                tables.sql(statement.format(t=table))
+                assert all("-0123abcd." in path.name for path in tables.files(table)), tables.files(table)
+                specs = f"select distinct status, max_files_per_bucket from bucket_specs('{table}')"
+                assert [row[0] for row in tables.sql(specs)] == ["sealed"]
+        tables.sql("merge into t using new_rows s on t.k = s.k when matched then update set v = 'new'")
+        assert kept(tables, "t") == dict.fromkeys(["p=0", "p=1"], FOUR)
+        committer.use("+")
+        try:
+            with logged(tables.spark, "org.apache.spark.sql.bucketing.write.SealWriter") as lines:
+                tables.sql(statements[0].format(t="t"))
+            committer.use("-")
+            tables.make("s", "k bigint, v string, p bigint", "k", 4, stored=f"using {stored}")
+            with logged(tables.spark, "org.apache.spark.sql.bucketing.write.SealWriter") as others:
+                tables.sql(statements[0].format(t="s"))
+        finally:
+            committer.use("-")
+    for warnings in (lines, others):
+        assert [line for line in warnings if "are not sealed" in line and f"{key}={package}.{name}" in line], warnings
+    # Names in the Spark layout end with the bucket.
+    assert kept(tables, "s") == {"": StoredSpec(None, 4)}
+    assert set(kept(tables, "t").values()) == {PLAIN}
+    tables.read("select k, count(*) from t group by k")
+
+
+@pytest.mark.parametrize("stored", ["parquet", "orc"])
+def test_case_sensitive_session_seals_its_writes(tables: Tables, stored: str) -> None:
+    with tables.settings({"spark.sql.caseSensitive": "true"}):
+        create(tables, "t", stored=stored)
+        for statement in (
+            "insert into t select * from new_rows",
+            "insert overwrite t select * from new_rows",
+            "update t set v = 'new' where k = 3",
+            "merge into t using (select k + 5 as k, v, p from new_rows) s on t.k = s.k when matched then update set * "
+            "when not matched then insert *",
+            "delete from t where k = 4",
+        ):
+            tables.sql(statement)
+            assert kept(tables, "t") == dict.fromkeys(["p=0", "p=1"], FOUR), statement
     tables.read("select k, count(*) from t group by k")

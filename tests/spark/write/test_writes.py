@@ -345,6 +345,23 @@ def test_append_fails_if_another_append_deletes_its_files(tables: Tables, stored
     assert tables.sql("select k, v from t") == [(1, "a")]
 
 
+@pytest.mark.parametrize("partition", ["", "partitioned by (p int)"])
+def test_append_succeeds_if_another_statement_has_rewritten_its_rows(tables: Tables, partition: str) -> None:
+    """After the commit, and before the seal, an UPDATE replaces the files of the append."""
+    tables.make("t", "k bigint, v string" + ("" if partition else ", p int"), "k", 2, rest=partition)
+    tables.sql("insert into t values (1, 'old', 1)")
+    with ThreadPoolExecutor(1) as pool, held(tables.spark, "delete .*/t/_temporary") as cleanup:
+        append = pool.submit(tables.spark.sql, f"insert into {tables.database}.t values (1, 'new', 1), (2, 'new', 1)")
+        cleanup.await_reached()
+        tables.new_session().sql("update t set v = concat(v, '!')").collect()
+        cleanup.open()
+        append.result()
+    tables.sql("refresh table t")
+    assert sorted(tables.sql("select k, v from t")) == [(1, "new!"), (1, "old!"), (2, "new!")]
+    # The seal of the UPDATE stays.
+    assert {row[0] for row in tables.sql(f"select status from bucket_specs('{tables.database}.t')")} == {"sealed"}
+
+
 def test_append_with_an_interrupted_commit_fails_with_a_clear_error(tables: Tables) -> None:
     jvm = tables.spark.sparkContext._jvm
     assert jvm is not None

@@ -40,7 +40,7 @@ from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.edits import ConfigChange, apply, plan_edits
 from spark_bucketing.errors import ProjectError
-from spark_bucketing.event_log.reader import read_measured
+from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.catalog import CatalogTable

@@ -18,6 +18,9 @@ from spark_bucketing.errors import ProjectError
 BASELINE_VERSION = 2
 # Baseline entries for a model that could not be planned, and for an operator that was not recognized.
 UNPLANNED, UNKNOWN = "unplanned", "unknown"
+#: Inputs below this number of bytes need no buckets. A seed of this size has few rows per bucket.
+SMALLEST = 1024**2
+_OF_SIZE = ("side-not-bucketed",)
 _BADNESS = {Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3, Verdict.UNKNOWN: 4}
 _EXPRESSION_ID = re.compile(r"#\d+L?")
 
@@ -81,10 +84,15 @@ def badness(operator: OperatorResult | None, finding: Finding) -> Badness:
     return -level, _BADNESS.get(operator.verdict, 0) if operator else 0
 
 
+def is_small(finding: Finding) -> bool:
+    """Return whether a finding is about an unbucketed input that is too small to be worth buckets."""
+    return finding.reason in _OF_SIZE and 0 < (finding.bytes_shuffled or 0) < SMALLEST
+
+
 def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Baseline) -> Report:
     """Mark accepted findings.
 
-    A model's meta takes precedence over the baseline.
+    A model's meta takes precedence over the baseline. Findings about small unbucketed tables are accepted too.
 
     The baseline stores how severe each finding was when the baseline was written. The baseline accepts a finding that
     has not become worse. For example, it does not accept a shuffle if only a sort was accepted.
@@ -102,7 +110,7 @@ def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Bas
     def marked(model: str, operator: OperatorResult | None, finding: Finding) -> Finding:
         if finding.reason in allowed.get(model, ()):
             return replace(finding, accepted="allow")
-        return replace(finding, accepted=take(model, operator, finding))
+        return replace(finding, accepted=take(model, operator, finding) or ("small" if is_small(finding) else None))
 
     models = []
     for model in report.models:
@@ -174,7 +182,11 @@ def _entries(report: Report) -> Iterator[dict[str, Any]]:
         for operator in model.operators:
             if operator.verdict is Verdict.UNKNOWN:
                 yield _entry(model.key, operator, Finding(UNKNOWN, f"{operator.kind}: {operator.description}"))
-            yield from (_entry(model.key, operator, found) for found in operator.findings if found.accepted != "allow")
+            yield from (
+                _entry(model.key, operator, found)
+                for found in operator.findings
+                if found.accepted not in ("allow", "small")
+            )
     yield from (_entry("", None, found) for found in report.project)
 
 

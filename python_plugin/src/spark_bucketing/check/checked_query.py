@@ -24,6 +24,7 @@ class Query:
     sql: str = ""  # the query's text
     # Sizes of the tables, and of the parts that the query reads, if Spark prints them.
     statistics: Statistics = field(default_factory=Statistics)
+    functions: tuple[str, ...] = ()  # statements that create the temporary functions that it may call
 
     @cached_property
     def operators(self) -> Mapping[int, Operator]:

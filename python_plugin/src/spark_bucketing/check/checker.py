@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from spark_bucketing.check.checked_query import Query
 from spark_bucketing.check.fixes import HypotheticalQuery, has_changes, untested, with_fixes
+from spark_bucketing.check.hook_functions import created
 from spark_bucketing.check.hypothetical_queries import Hypothesize
 from spark_bucketing.check.query_lines import source_line
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, map_findings
@@ -25,6 +26,10 @@ _UNCOMPILED = (
     "This manifest has no compiled SQL for the model. Create the manifest with `dbt compile`, `run` or `build`, or "
     "omit --manifest."
 )
+_FUNCTIONS = (
+    "If a hook creates the function: `check` runs only pre-hooks without Jinja that create a temporary function. "
+    "Create other functions before the check."
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class Subject:
     raw: str = ""  # text of the file
     unique_id: str | None = None  # dbt's unique id; None for a SQL file
     error: str | None = None  # why the subject has no SQL
+    functions: tuple[str, ...] = ()  # statements that create the temporary functions of its hooks
 
 
 Task = Subject | Node
@@ -81,10 +87,11 @@ class Checker:
             return replace(result, error=subject.error or _UNCOMPILED)
         try:
             sql = self.stub.rewritten(subject.sql) if self.stub else subject.sql
-            operators, query = self.limit.run(lambda is_late: self._judged(sql, is_late))
+            with created(self.planner, subject.functions):
+                operators, query = self.limit.run(lambda is_late: self._judged(sql, subject.functions, is_late))
         except BucketingError as error:
-            why = self.stub.why(str(error)) if self.stub else _hinted(str(error), subject)
-            return replace(result, error=why)
+            why = self.stub.why(str(error)) if self.stub else str(error)
+            return replace(result, error=_hinted(why, subject, live=self.stub is None))
         # A query whose plan check cannot analyze must not prevent the check of other models.
         except Exception as error:
             bug = f"{type(error).__name__}: {error}"
@@ -93,15 +100,16 @@ class Checker:
         result = map_findings(
             replace(result, operators=operators), lambda _, found: _with_source(found, sql, subject.raw)
         )
-        if query:
+        # Other queries are planned again later, without the functions.
+        if query and not subject.functions:
             query.forget()
             self.queries.append((result, query))
         return result
 
     def _judged(
-        self, sql: str, is_late: Callable[[], bool]
+        self, sql: str, functions: tuple[str, ...], is_late: Callable[[], bool]
     ) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery | None]:
-        query = planned_query(self.planner, self.facts, self.settings, sql)
+        query = replace(planned_query(self.planner, self.facts, self.settings, sql), functions=functions)
         judged = judge(query)
         asked = self.hypotheses(query) if has_changes(judged) or self.stub else None
         if asked is None:
@@ -136,6 +144,8 @@ def _with_source(found: Finding, sql: str, raw: str) -> Finding:
     return replace(found, line=line, source=raw.splitlines()[line - 1].strip() if line else "")
 
 
-def _hinted(error: str, subject: Subject) -> str:
-    missing = "TABLE_OR_VIEW_NOT_FOUND" in error and subject.unique_id
+def _hinted(error: str, subject: Subject, live: bool) -> str:
+    if "UNRESOLVED_ROUTINE" in error:
+        return f"{error}\n{_FUNCTIONS}"
+    missing = "TABLE_OR_VIEW_NOT_FOUND" in error and subject.unique_id and live
     return f"{error}\nBuild its parents first (dbt run), or check it with --offline." if missing else error

@@ -62,6 +62,10 @@ class LiveHypotheticalTables:
             )
             if any(scan.left_to_stock for scan in scans):
                 session = {SPARK_LAYOUT: "false"}
+        for statement in query.functions:
+            # Another query may have created the same function.
+            with suppress(SparkError):
+                whatif.rows(statement)
         try:
             self._complete(whatif, query.sql, list(known.values()))
         except BucketingError:

@@ -80,7 +80,7 @@ def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[Wh
         session.sparkContext.setLogLevel("OFF")
         quiet_errors()
         try:
-            yield WhatIf(session, Path(name) / "tables", jar is not None)
+            yield WhatIf(session, Path(name) / "tables")
         finally:
             session.stop()
 
@@ -98,7 +98,7 @@ def whatif_beside(session: SparkSession, extension: bool) -> Iterator[WhatIf]:
         jar = None if extension else _built(False)
         own = settings | _OF_WHATIF | _switched(extension) | {"spark.sql.warehouse.dir": str(Path(name) / "warehouse")}
         beside = open_beside(session, own, jar, EXTENSION_CLASS if jar else None)
-        yield WhatIf(beside, Path(name) / "tables", extension or jar is not None)
+        yield WhatIf(beside, Path(name) / "tables")
 
 
 def _refuse_old_spark() -> None:

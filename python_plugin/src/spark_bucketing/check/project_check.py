@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from spark_bucketing.check.acceptance import Baseline, accept, allowed_reasons, read_baseline
 from spark_bucketing.check.artifacts import Artifacts, CheckRequest, Project
@@ -31,14 +32,14 @@ from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.table_facts import Facts, OfflineFacts
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
-from spark_bucketing.event_log.reader import read_measured
+from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.plan.planner import Planner, SessionPlanner, SqlPlanner
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.connection import Connection
 from spark_bucketing.project.freshness import read_project
 from spark_bucketing.project.manifest import Manifest, table_name
 from spark_bucketing.project.profile import Target, read_target
-from spark_bucketing.session import open_session, quiet_errors
+from spark_bucketing.session import is_remote, open_session, quiet_errors, rows_of
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.table import sql
 
@@ -103,8 +104,12 @@ def _checked(
     relation = stub.relation if stub else operator.attrgetter("relation")
     report = replace(
         found,
-        models=tuple(with_graph(results, manifest, relation)),
-        project=project_findings(ProjectFacts(settings, version, specs)),
+        models=tuple(with_graph(results, manifest, relation, configured)),
+        project=project_findings(
+            ProjectFacts(
+                settings, version, specs, tuple(stub.undescribed.values()) if stub else (), bool(artifacts.catalog)
+            )
+        ),
         planner=f"{planner.label}, Spark {version}",
         about=about(project.target),
     )
@@ -194,6 +199,9 @@ def open_planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
     elif target.method == "session":
         session = open_session(target.settings)
         quiet_errors()
+        if is_remote(session):
+            yield _over_sql(project, "Spark Connect", partial(rows_of, session))
+            return
         with SessionPlanner("live (session)", session).printing_in_full() as live:
             before = session.catalog.currentDatabase()
             _use(live, project)
@@ -204,17 +212,24 @@ def open_planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
     else:
         connection = Connection(target)
         try:
-            over_wire = SqlPlanner(f"live ({target.method})", connection.rows)
-            _use(over_wire, project)
-            # Copy only settings that were set explicitly, in addition to the target's settings.
-            yield (
-                over_wire,
-                lambda loaded: embedded_whatif(
-                    {**target.settings, **{str(name): str(value) for name, value, *_ in over_wire.rows("set")}}, loaded
-                ),
-            )
+            yield _over_sql(project, target.method, connection.rows)
         finally:
             connection.close()
+
+
+def _over_sql(
+    project: Project, method: str, run: Callable[[str], Sequence[tuple[Any, ...]]]
+) -> tuple[Planner, StartWhatIf]:
+    """Return a planner in a server, and a function that starts a planner for hypothetical tables in this process."""
+    planner = SqlPlanner(f"live ({method})", run)
+    _use(planner, project)
+
+    def start(loaded: bool) -> AbstractContextManager[WhatIf]:
+        # Copy only settings that were set explicitly, in addition to the target's settings.
+        given = {str(name): str(value) for name, value, *_ in planner.rows("set")}
+        return embedded_whatif({**project.target.settings, **given}, loaded)
+
+    return planner, start
 
 
 def _use(planner: Planner, project: Project) -> None:

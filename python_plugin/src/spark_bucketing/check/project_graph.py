@@ -5,8 +5,10 @@ The facts are the verdicts between models, and the owners of the tables that fix
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from spark_bucketing.check.reasons.phrases import buckets
 from spark_bucketing.check.results import Fix, ModelResult, OperatorResult, Parent, Verdict, map_findings, worst
@@ -47,32 +49,61 @@ def _operator(operator: OperatorResult, unbuilt: Mapping[str, BucketSpec]) -> Op
 
 
 def with_graph(
-    results: Iterable[ModelResult], manifest: Manifest, relation: Callable[[Node], str | None]
+    results: Iterable[ModelResult],
+    manifest: Manifest,
+    relation: Callable[[Node], str | None],
+    configured: Mapping[str, BucketSpec],
 ) -> Iterator[ModelResult]:
     """Add to each result the verdicts on reading its parents, and notes to fixes.
 
-    A fix gets a note if no dbt config controls its table.
+    A fix gets a note if no dbt config controls its table. If the config already has the bucket spec of a fix, the fix
+    is to run dbt.
 
-    `relation` maps a node to its table name in the plans.
+    Args:
+        results: the results of the check.
+        manifest: the project's manifest.
+        relation: maps a node to its table name in the plans.
+        configured: the bucket specs in the models' configs, by table.
     """
     tables = _tables_behind(manifest, relation)
     others = {name: node.resource_type for name, node in manifest.nodes.items() if node.resource_type in _ADVICE}
     kinds = {table: kind for name, kind in others.items() for table in tables[name]}
+    models = {table_name(relation(node) or ""): node.name for node in manifest.nodes.values()}
+    owned = partial(_owned, kinds=kinds, configured=configured, models=models)
     for result in results:
         parents = manifest.nodes[result.unique_id].depends_on if result.unique_id else ()
         inputs = tuple(Parent(parent, worst(_readers(result, tables.get(parent, frozenset())))) for parent in parents)
         yield map_findings(
-            replace(result, inputs=inputs),
-            lambda _, found: replace(found, fixes=tuple(_fix(fix, kinds) for fix in found.fixes)),
+            replace(result, inputs=inputs), lambda _, found: replace(found, fixes=tuple(map(owned, found.fixes)))
         )
 
 
-def _fix(fix: Fix, kinds: Mapping[str, str]) -> Fix:
+def _owned(fix: Fix, kinds: Mapping[str, str], configured: Mapping[str, BucketSpec], models: Mapping[str, str]) -> Fix:
     text = fix.text
+    for part in (fix, *fix.also):
+        name = table_name(part.table or "")
+        if part.kind == "bucket_spec" and part.spec and _has(configured.get(name), part.spec) and name in models:
+            proposed = re.compile(rf"bucket {re.escape(f'{part.table} with {part.spec.config}')}\.", re.IGNORECASE)
+            run = (
+                f"Run `dbt run --full-refresh --select {models[name]}` to build {part.table}, whose config already has "
+                f"{buckets(part.spec)}."
+            )
+            text = proposed.sub(run.replace("\\", r"\\"), text)
     for table in dict.fromkeys(part.table for part in (fix, *fix.also) if part.kind in _TABLES and part.table):
         if kind := kinds.get(table_name(table)):
             text += f" {table} {_ADVICE[kind]}"
     return replace(fix, text=text)
+
+
+def _has(configured: BucketSpec | None, spec: BucketSpec) -> bool:
+    """Return whether a configured bucket spec has the buckets of another spec, and at least its sort order."""
+    if configured is None:
+        return False
+    here, there = (
+        (one.num_buckets, one.bucket_hash, [name.lower() for name in one.bucket_columns]) for one in (configured, spec)
+    )
+    order, wanted = ([name.lower() for name in one.sort_columns] for one in (configured, spec))
+    return here == there and order[: len(wanted)] == wanted
 
 
 def _readers(result: ModelResult, tables: frozenset[str]) -> list[OperatorResult]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spark_bucketing.check.checker import Subject, Task
+from spark_bucketing.check.hook_functions import temporary_functions
 from spark_bucketing.check.sql_text import one_statement
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.dbt import SELECTED
@@ -33,7 +34,7 @@ def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Su
     except (OSError, UnicodeDecodeError):
         raw = node.raw_sql
     sql = node.sql if node.language == "sql" else None
-    return Subject(node.name, node.path, sql, raw, node.unique_id, error)
+    return Subject(node.name, node.path, sql, raw, node.unique_id, error, temporary_functions(node.config))
 
 
 def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapping[str, str]) -> Subject:

@@ -13,7 +13,7 @@ from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.spec import BucketSpec
 
 Level = Literal["error", "warning", "note"]
-Acceptance = Literal["allow", "baseline"]
+Acceptance = Literal["allow", "baseline", "small"]
 FixKind = Literal["setting", "bucket_spec", "column_type", "extension", "rewrite_files", "sql"]
 
 
@@ -93,8 +93,8 @@ class Finding:
     line: int | None = None  # line in the model's file, starting at 1, if known
     source: str = ""  # the text of that line
     bytes_shuffled: int | None = None  # estimated bytes that Spark shuffles or sorts because of it
-    # Whether the model's meta or a baseline accepts the finding, so that it does not fail a run; None if neither
-    # accepts it.
+    # Why the finding does not fail a run: the model's meta or a baseline accepts it, or the table is small; None
+    # if it may fail the run.
     accepted: Acceptance | None = None
     changes: tuple[Change, ...] = ()  # possible changes that have not been tested
     explains: tuple[int, ...] = ()  # numbers of the plan nodes that the finding explains

@@ -18,7 +18,7 @@ from spark_bucketing.table.model import Partition, Table, one_spelling
 _NOTE = re.compile(r"^(?P<bucketed>true|false)(?: \[(?P<code>[a-z-]+)\])?(?: \((?P<words>.*)\))?$", re.DOTALL)
 _NUMBER = re.compile(rf"^(?P<buckets>\d+) (?:{'|'.join(map(str.capitalize, HASHES))}) buckets")
 # EXPLAIN codes that give the reason for an ordinary scan; with other codes, the query does not need buckets.
-SEAL_CODES = ("not-sealed", "seal-stale", "seal-unreadable", "columns-changed")
+SEAL_CODES = ("not-sealed", "seal-stale", "seal-unreadable", "columns-changed", "files-missing")
 MIXED_CODES = ("mixed-specs",)
 TASK_CODES = ("too-few-buckets",)
 COLUMN_CODES = (
@@ -89,6 +89,11 @@ class BucketedScan:
     def note(self) -> ScanAnnotation:
         """Return what EXPLAIN says about the buckets of the scan."""
         return note_of(self.node)
+
+    @property
+    def by_hive_reader(self) -> bool:
+        """Return whether Spark does not use its own file readers, but the reader of Hive, which ignores buckets."""
+        return self.node.title.startswith("hive ")
 
     @property
     def by_extension(self) -> bool:

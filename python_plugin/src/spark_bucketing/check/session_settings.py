@@ -19,6 +19,7 @@ ALL_KEYS = "spark.sql.requireAllClusterKeysForCoPartition"
 RECORDS_PER_FILE = "spark.sql.files.maxRecordsPerFile"
 CONVERT_METASTORE = ("spark.sql.hive.convertMetastoreParquet", "spark.sql.hive.convertMetastoreOrc")
 ENABLED = "spark.bucketing.enabled"
+DISTRIBUTE = "spark.bucketing.write.distribute"
 MERGE_FILES = "spark.bucketing.read.mergeFiles"
 SPARK_LAYOUT = "spark.bucketing.read.sparkLayout"
 ALIGNMENT = "spark.bucketing.join.alignment"
@@ -38,6 +39,7 @@ DEFAULTS: Mapping[str, str] = {
     ENABLED: "true",
     MERGE_FILES: "64",
     SPARK_LAYOUT: "true",
+    DISTRIBUTE: "true",
     ALIGNMENT: "auto",
 }
 

@@ -19,6 +19,7 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
+from spark_bucketing.check.hook_functions import created, temporary_functions
 from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.sql_text import renamed
 from spark_bucketing.errors import BucketingError, ProjectError
@@ -28,6 +29,8 @@ from spark_bucketing.project.manifest import Manifest, Node, relation_parts, tab
 
 _WITHOUT_TABLE = ("ephemeral", "analysis", "test")
 _KNOWN = "the table in `catalog.json`, or columns with a `data_type` in its YAML"
+#: The error of a query over nodes without known columns.
+UNDESCRIBED = "Spark cannot plan it, because the columns of its sources are unknown; see the finding unknown-columns."
 _DESCRIBE = "run `dbt docs generate`, or add the `data_type` of each column"
 _SNAPSHOT_COLUMNS = {
     "dbt_scd_id": "string",
@@ -47,6 +50,8 @@ class StubTables:
         self._project_dir = project_dir
         #: Reasons why stub tables could not be created, by table name.
         self.missing: dict[str, str] = {}
+        #: Nodes without known columns, by table name.
+        self.undescribed: dict[str, str] = {}
 
     def rewritten(self, sql: str) -> str:
         """Return the SQL in which stub names replace relations that this Spark cannot resolve."""
@@ -69,9 +74,7 @@ class StubTables:
             meta = node.meta.get("bucketing")
             config = meta if node.resource_type == "source" and isinstance(meta, Mapping) else node.config
             layout = configured_layout(config, node.materialized, node.name)
-            known = self._catalog.get(node.unique_id)
-            size = known.size_bytes if known else None
-            self._whatif.define(replace(layout, name=name, columns=self._columns(node), size_bytes=size))
+            self._whatif.define(replace(layout, name=name, columns=self._columns(node), size_bytes=self._size(node)))
         except BucketingError as error:
             self.missing[table_name(relation)] = f"{node.resource_type} `{node.name}`: {error}"
         # An unexpected error must prevent planning only for the readers of this table.
@@ -80,10 +83,23 @@ class StubTables:
             self.missing[table_name(relation)] = f"{node.resource_type} `{node.name}`: {why}"
 
     def why(self, error: str) -> str:
-        """Return a planner error, extended by the reasons why stub tables are missing."""
+        """Return a planner error, extended by the reasons why stub tables are missing.
+
+        If the only cause is a node without known columns, return the same text for all queries that depend on it.
+        """
+        names = self._missing_in(error)
+        if names and all(map(self._is_undescribed, names)):
+            return UNDESCRIBED
+        return "\n".join([error, *(f"Cannot create a stub table for {self.missing[name]}" for name in names)])
+
+    def _missing_in(self, error: str) -> list[str]:
         plain = error.replace("`", "").lower()
-        reasons = [reason for name, reason in self.missing.items() if re.search(rf"\b{re.escape(name)}\b", plain)]
-        return "\n".join([error, *(f"Cannot create a stub table for {reason}" for reason in reasons)])
+        return [name for name in self.missing if re.search(rf"\b{re.escape(name)}\b", plain)]
+
+    def _is_undescribed(self, name: str) -> bool:
+        """Return whether a stub table is missing because columns of its node, or of an ancestor, are unknown."""
+        causes = [other for other in self._missing_in(self.missing[name]) if other != name]
+        return name in self.undescribed or any(map(self._is_undescribed, causes))
 
     def _columns(self, node: Node) -> Mapping[str, str]:
         typed = {name: kind for name, kind in node.columns.items() if kind}
@@ -95,6 +111,7 @@ class StubTables:
                 return columns
             if node.resource_type == "seed":
                 return seed_columns(self._project_dir / node.path, node.config)
+            self.undescribed[table_name(node.relation or "")] = f"{node.resource_type} `{node.name}`"
             raise ProjectError("its columns are unknown.", expected=_KNOWN, instead=_DESCRIBE)
         if node.contracted and in_yaml:
             return in_yaml
@@ -105,12 +122,19 @@ class StubTables:
                 return columns
             raise
 
+    def _size(self, node: Node) -> int | None:
+        known = self._catalog.get(node.unique_id)
+        size = known.size_bytes if known else None
+        file = self._project_dir / node.path
+        return file.stat().st_size if size is None and node.resource_type == "seed" and file.is_file() else size
+
     def _planned(self, node: Node) -> Mapping[str, str]:
         if node.sql is None:
             raise ProjectError(
                 "its columns are unknown, because it has no compiled SQL.", expected=_KNOWN, instead=_DESCRIBE
             )
-        columns = self._whatif.columns(self.rewritten(node.sql))
+        with created(self._whatif, temporary_functions(node.config)):
+            columns = self._whatif.columns(self.rewritten(node.sql))
         if node.resource_type != "snapshot":
             return columns
         called = node.config.get("snapshot_meta_column_names") or {}

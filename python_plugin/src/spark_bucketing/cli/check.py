@@ -192,7 +192,7 @@ def check(
             raise ProjectError("Interrupted before any model was checked.") from interrupt
     for form, place in places:
         with options.report_file(place, form) as file:
-            write_report(report, form, file, fail_on, verbose, plain=bool(place))
+            write_report(report, form, file, verbose, plain=bool(place))
     if new_baseline:
         number = write_baseline(report, new_baseline, part=bool(request.files or request.selection))
         click.echo(f"{new_baseline} accepts {number:,} findings.", err=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from spark_bucketing.check.reasons import EVERY_REASON
+from spark_bucketing.config.values import nearest_name
 from spark_bucketing.errors import ProjectError
 
 
@@ -19,9 +20,13 @@ def explain(reason: str | None) -> None:
         return
     found = next((rule for rule in EVERY_REASON if rule.slug == reason), None)
     if found is None:
+        slugs = [rule.slug for rule in EVERY_REASON]
+        near = nearest_name(reason, slugs) or next((slug for slug in slugs if reason in slug), None)
         raise ProjectError(
             f"The reason `{reason}` does not exist.",
-            expected=f"one of {', '.join(rule.slug for rule in EVERY_REASON)}",
-            instead="run `spark-bucketing explain` to list all reasons",
+            expected=f"one of {', '.join(slugs)}",
+            instead=f"run `spark-bucketing explain {near}`"
+            if near
+            else "run `spark-bucketing explain` to list all reasons",
         )
     click.echo(f"{found.slug}: {found.summary}\n\n{found.documentation}")

@@ -1,8 +1,7 @@
-"""Define the commands of `files`: plan the files of a model, and compare the strategies that write them."""
+"""Define the command `files plan`."""
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,58 +9,17 @@ import click
 
 from spark_bucketing.check.artifacts import CheckRequest, Project
 from spark_bucketing.check.project_check import in_folder
-from spark_bucketing.cli.open_warehouse import connected, local_spark
+from spark_bucketing.cli.open_warehouse import connected
 from spark_bucketing.cli.options import FORMAT, MANIFEST, SOME, VARIABLES, integer_of, project_options, standard_output
 from spark_bucketing.cli.progress import progress_line
-from spark_bucketing.config.schema import KEYS
 from spark_bucketing.organize.file_plan import plan_model
-from spark_bucketing.organize.simulation import Shape, by_column_salted
-from spark_bucketing.organize.simulation import simulate as simulated
 from spark_bucketing.project.profile import Place, read_target
-from spark_bucketing.report.files import write_plan, write_simulation
-
-_MOST_FILES = int(KEYS["num_files"].maximum or 0)
-# Scales of by_column_salted to compare.
-_SCALES = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
-_POSITIVE = click.IntRange(min=1)
+from spark_bucketing.report.files import write_plan
 
 
 @click.group()
 def files() -> None:
-    """Plan the files of organized tables, and simulate the strategies that write them."""
-
-
-@files.command()
-@click.option("--partitions", type=_POSITIVE, default=365, show_default=True, help="Number of equal-sized partitions.")
-@click.option("--files", "each", type=_POSITIVE, default=5, show_default=True, help="Number of files per partition.")
-@click.option(
-    "--scale",
-    type=click.FloatRange(min=0.01, max=100),
-    default=1.0,
-    show_default=True,
-    help="Number of tasks per file for the strategy by_column_salted.",
-)
-@FORMAT
-def simulate(partitions: int, each: int, scale: float, form: str) -> None:
-    """Simulate how each strategy distributes rows over tasks: idle tasks, collisions, and written files.
-
-    Starts a local Spark to compute the hashes. Efficiency is the number of tasks with rows, divided by the number of
-    planned files. A collision is a task with rows for at least two files. A serious collision is a task with rows for
-    at least three files. The numbers of collisions and serious collisions are shown as a share of the tasks that have
-    rows.
-    """
-    if math.isnan(scale):
-        raise click.BadParameter("not a number. Expected a number from 0.01 to 100.", param_hint="--scale")
-    if partitions * each * max(scale, 1) > _MOST_FILES:
-        raise click.BadParameter(
-            f"the simulation needs more than {_MOST_FILES:,} tasks. Expected fewer partitions or files, or a smaller "
-            "scale."
-        )
-    shape = Shape(partitions, each, scale)
-    with progress_line() as line, local_spark(line) as rows:
-        spreads = simulated(shape, rows)
-        scaled = by_column_salted(shape, sorted({*_SCALES, scale}), rows)
-    write_simulation(shape, spreads, scaled, form, standard_output(form))
+    """Plan the files of organized tables."""
 
 
 @files.command()

@@ -72,7 +72,8 @@ def init(
     for note in setup.notes:
         click.echo(f"{note}\n", err=True)
     if not setup.edits:
-        click.echo("The project is already set up; there is nothing to change.")
+        complete = "The project is already set up; there is nothing to change."
+        click.echo("No file needs a change." if setup.notes else complete)
         return
     click.echo(unified_diff(setup.edits))
     if not (yes or _is_confirmed()):

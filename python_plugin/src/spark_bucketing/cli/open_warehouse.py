@@ -12,7 +12,7 @@ from spark_bucketing.cli.options import project_options
 from spark_bucketing.cli.progress import ProgressLine
 from spark_bucketing.project.connection import RemoteStatements
 from spark_bucketing.project.profile import Place, Target, read_target
-from spark_bucketing.session import SessionStatements, local_session, open_session, quiet_errors
+from spark_bucketing.session import SessionStatements, open_session, quiet_errors
 from spark_bucketing.table.warehouse import Warehouse
 
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
@@ -61,17 +61,3 @@ def connected(target: Target, line: ProgressLine) -> Iterator[Warehouse]:
         statements = RemoteStatements(target)
     with closing(statements):
         yield Warehouse(statements.rows)
-
-
-@contextmanager
-def local_spark(line: ProgressLine) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
-    """Start a Spark without a warehouse.
-
-    Yield a function that runs a query and returns its rows.
-
-    Raises:
-        SparkError: Spark does not start.
-    """
-    line.show("starting Spark")
-    with local_session() as session, closing(SessionStatements(session, line.on_tasks)) as statements:
-        yield statements.rows

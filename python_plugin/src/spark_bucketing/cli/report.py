@@ -10,8 +10,7 @@ from spark_bucketing.cli.options import OUTPUT, event_logs, format_of, report_fi
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.comparison import compare
-from spark_bucketing.event_log.measured import Measured
-from spark_bucketing.event_log.reader import read_measured
+from spark_bucketing.event_log.measured import Measured, read_measured
 from spark_bucketing.report.event_log import write_html, write_json, write_text
 
 _WRITERS = {"text": write_text, "json": write_json, "html": write_html}

@@ -60,6 +60,7 @@ class Key:
     taken_by: tuple[str, ...] = MATERIALIZATIONS
     strategies: tuple[str, ...] = ()  # the incremental strategies that use it; empty for all
     of_dbt: bool = False  # whether dbt itself uses the key, so that only the strategies above validate it
+    required: bool = False  # whether the materializations need a value
     default: Any = None
     shown_default: str = ""  # for the documentation
     minimum: int | None = None  # of a value; exclusive for the type `number`
@@ -147,7 +148,7 @@ FILE_COUNTS: Mapping[str, Key] = {
 
 KEYS: Mapping[str, Key] = {
     "clustered_by": Key(
-        "columns", "Bucket columns. See [types](#column-types).", BUCKETED, shown_default="required", example=_COLUMNS,
+        "columns", "Bucket columns. See [types](#column-types).", BUCKETED, required=True, example=_COLUMNS,
         misspellings=(
             "cluster_by", "bucket_by", "bucketed_by", "bucket_columns", "bucket_keys", "bucket_key", "bucket_cols",
             "cluster_columns", "cluster_cols", "cluster_key", "cluster_keys",
@@ -155,7 +156,7 @@ KEYS: Mapping[str, Key] = {
     ),
     "buckets": Key(
         "integer", "Number of buckets in each partition, or in an unpartitioned table.", BUCKETED,
-        shown_default="required", minimum=1, maximum=_MOST, example="64",
+        required=True, minimum=1, maximum=_MOST, example="64",
         misspellings=("bucket", "num_buckets", "n_buckets", "bucket_count", "number_of_buckets", "into_buckets"),
     ),
     "sorted_by": Key(
@@ -230,7 +231,8 @@ KEYS: Mapping[str, Key] = {
     ),
     "on_bucket_change": Key(
         "choice", "What a run does if the bucket spec in the config differs from the table's spec. "
-        "See [change buckets](../how-to/change-buckets.md).", BUCKETED,
+        "See [change buckets](../how-to/change-buckets.md). With `evolve`, Hive's bucket joins can "
+        "[lose rows](../explanation/evolution.md#reading).", BUCKETED,
         default="fail", choices=("fail", "rebuild", "evolve"), misspellings=("on_buckets_change", "on_layout_change"),
     ),
     "incremental_strategy": Key(

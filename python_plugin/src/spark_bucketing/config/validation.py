@@ -36,7 +36,7 @@ def validated(config: Mapping[str, Any], model: str) -> dict[str, Any]:
         ProjectError: the config is invalid.
     """
     values, violations = validate(Config(config))
-    for violation in violations:
+    for violation in (found for found in violations if not found.warns):
         raise ProjectError(violation.message(model))
     return values
 
@@ -71,7 +71,7 @@ def validate(config: Config) -> tuple[dict[str, Any], list[Violation]]:
             values[key] = value if unused else parse_value(key, spec, value, found)
         elif value not in (None, UNKNOWN) and not _may_have(spec, materialized):
             found.append(_of_another_family(key, spec, value))
-    for meant in {violation.meant for violation in found if violation.meant}:
+    for meant in {violation.meant for violation in found if violation.meant and not violation.warns}:
         values[meant] = UNKNOWN
     if values.get("sorted_by", ()) is None:
         values["sorted_by"] = values["clustered_by"]
@@ -83,19 +83,30 @@ def validate(config: Config) -> tuple[dict[str, Any], list[Violation]]:
 
 def _unknown_keys(config: Config, materialized: str) -> Iterator[Violation]:
     names = [key for key, spec in KEYS.items() if _family(materialized) in map(_family, spec.taken_by)]
+    missing = [key for key in names if KEYS[key].required and config[key] is None]
     for key, value in config.values.items():
-        meant = None if value is None or key in KEYS or key in OTHER_KEYS else meant_key(key, names)
+        meant = None if value is None or key in KEYS or key in OTHER_KEYS else meant_key(key, names, missing)
         if meant:
             text = f"'{value}'" if isinstance(value, str) else value
             expected = "a config key of dbt or of this package"
-            yield Violation(key, f"{key}={text}", expected, f"{meant}={text}", "misspelled-key", meant)
+            # If the model has the correct key too, the other one may be for another adapter.
+            warns = config[meant] not in (None, UNKNOWN)
+            yield Violation(key, f"{key}={text}", expected, f"{meant}={text}", "misspelled-key", meant, warns)
 
 
-def meant_key(key: str, names: Iterable[str]) -> str | None:
-    """Return the valid key that an unknown key resembles, or None if it resembles none of them."""
+def meant_key(key: str, names: Iterable[str], missing: Iterable[str] = ()) -> str | None:
+    """Return the valid key that an unknown key resembles, or None if it resembles none of them.
+
+    Without a required key, the model is invalid in any case, so even a distant name is worth a suggestion.
+
+    Args:
+        key: the unknown key.
+        names: the valid keys.
+        missing: the required keys without a value.
+    """
     plain = key.lower().replace("-", "_")
     known = (name for name in names if plain in (name, *KEYS[name].misspellings))
-    return next(known, None) or nearest_name(key, names, within=1)
+    return next(known, None) or nearest_name(key, names, within=1) or nearest_name(key, missing)
 
 
 def _family(materialized: str) -> str:

@@ -33,6 +33,7 @@ class Violation:
     instead: str
     rule: str = "invalid-config"  # name of the lint rule
     meant: str | None = None  # the correct key for a misspelled key
+    warns: bool = False  # whether dbt only warns about it
 
     def message(self, model: str) -> str:
         """Return the error message that dbt prints when it runs the model."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from spark_bucketing.doctor.diagnosis import Diagnosis, wrong
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.table.warehouse import BUILT, Warehouse
 
 _OLDEST, _NEWEST = (3, 5), (4, 3)
 
@@ -26,13 +26,15 @@ class _Setting(NamedTuple):
 
 _HIVES_READER = "Hive's own classes read and write the Hive layout without using buckets"
 _LOSES = "Spark silently skips unreadable files, so the materializations refuse to copy data"
+_RECORDS_PER_FILE = "spark.sql.files.maxRecordsPerFile"
+_STAGING, _UNIQUE_NAMES = "spark.hadoop.fs.s3a.committer.name", "spark.hadoop.fs.s3a.committer.staging.unique-filenames"
 # The defaults are correct in every Spark version, so the checks cover only explicit values.
 SETTINGS = (
     _Setting("spark.bucketing.enabled", "true", "the extension neither uses buckets nor seals tables"),
     _Setting("spark.bucketing.write.distribute", "true", "each write creates several files per bucket"),
     _Setting("spark.bucketing.write.atomicOverwrite", "true", "queries can miss rows during an INSERT OVERWRITE"),
     _Setting("spark.sql.sources.bucketing.enabled", "true", "Spark ignores all buckets"),
-    _Setting("spark.sql.files.maxRecordsPerFile", "0", "Spark splits a bucket into several files"),
+    _Setting(_RECORDS_PER_FILE, "0", "Spark splits a bucket into several files"),
     _Setting("spark.sql.hive.convertMetastoreParquet", "true", _HIVES_READER),
     _Setting("spark.sql.hive.convertMetastoreOrc", "true", _HIVES_READER),
     _Setting("spark.sql.hive.convertInsertingPartitionedTable", "true", _HIVES_READER),
@@ -52,8 +54,6 @@ SETTINGS = (
 _ANSI = "spark.sql.ansi.enabled"
 # Plugins whose columnar rules replace bucketed scans.
 _ENGINES = ("comet", "gluten", "rapids", "velox")
-# The description of the extension in DESCRIBE FUNCTION; the dbt package searches for the same text.
-_BUILT = re.compile(r"spark-bucketing ([^ ,]+), for Spark ([^ )]+)")
 _REBUILD = (
     "run `spark-bucketing extension build` from this release for the server's Spark version, replace the jar, and "
     "restart the server"
@@ -69,10 +69,12 @@ def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
     settings = {key.lower(): value for key, value in warehouse.settings().items()}
     version = str(next(iter(warehouse.rows("select version() as version")))["version"]).partition(" ")[0]
     yield _spark(version, settings)
-    yield _extension(settings, warehouse.extension_description(), version)
-    yield from _settings(settings)
+    description = warehouse.extension_description()
+    yield _extension(settings, description, version)
+    yield from _settings(settings, bool(description))
     yield from _engines(settings)
     yield from _committer(settings, warehouse)
+    yield from _staging_committer(settings)
     yield _metastore(warehouse)
 
 
@@ -110,8 +112,8 @@ def _extension(settings: Mapping[str, str], description: str, spark: str) -> Dia
     if EXTENSION_CLASS in map(str.strip, settings.get("spark.sql.extensions", "").split(",")):
         return wrong(
             "session extension",
-            f"spark.sql.extensions contains {EXTENSION_CLASS}, but Spark did not load it: the jar is missing or was "
-            "built for another Spark version; see the server's log",
+            f"spark.sql.extensions contains {EXTENSION_CLASS}, but Spark did not load it: the jar is missing; see "
+            "the server's log",
             "make the jar available to the driver: see `spark-bucketing extension conf`",
         )
     return wrong(
@@ -124,7 +126,7 @@ def _extension(settings: Mapping[str, str], description: str, spark: str) -> Dia
 
 def _jar(description: str, spark: str) -> Diagnosis:
     """Check that the extension's jar has this command's version, and was built for the running version of Spark."""
-    said = _BUILT.search(description)
+    said = BUILT.search(description)
     if not said:
         return wrong(
             "session extension",
@@ -133,16 +135,22 @@ def _jar(description: str, spark: str) -> Diagnosis:
         )
     jar, built_for = said.groups()
     found, plugin = f"version {jar}, built for Spark {built_for}", installed("spark-bucketing")
+    if _numbers(built_for)[:2] != _numbers(spark)[:2]:
+        ignored = f"{found}, but the session runs Spark {spark} and therefore does not use the extension"
+        return wrong("session extension", ignored, _REBUILD)
     if jar != plugin:
         return wrong("session extension", f"{found}, but this command has version {plugin}", _REBUILD)
-    if _numbers(built_for)[:2] != _numbers(spark)[:2]:
-        return wrong("session extension", f"{found}, but the session runs Spark {spark}", _REBUILD)
     return Diagnosis("session extension", found)
 
 
-def _settings(settings: Mapping[str, str]) -> Iterator[Diagnosis]:
+def _settings(settings: Mapping[str, str], has_extension: bool) -> Iterator[Diagnosis]:
     given = [(setting, settings[setting.name.lower()]) for setting in SETTINGS if setting.name.lower() in settings]
     bad = [(setting, value) for setting, value in given if not setting.is_right(value)]
+    if has_extension and {"spark.bucketing.enabled", "spark.bucketing.write.distribute"}.isdisjoint(
+        setting.name for setting, _ in bad
+    ):
+        # The extension ignores this setting in writes into bucketed tables.
+        bad = [(setting, value) for setting, value in bad if setting.name != _RECORDS_PER_FILE]
     for setting, value in bad:
         yield wrong(
             f"{setting.name}={value}", setting.effect, f"set {setting.name}={setting.right}, or remove the setting"
@@ -182,6 +190,17 @@ def _committer(settings: Mapping[str, str], warehouse: Warehouse) -> Iterator[Di
             yield Diagnosis("committer", f"{name} for {location}")
 
 
+def _staging_committer(settings: Mapping[str, str]) -> Iterator[Diagnosis]:
+    """Check the staging committers of S3A, which add an id to file names unless a setting disables it."""
+    name = settings.get(_STAGING, "").strip().lower()
+    if name in ("directory", "partitioned") and settings.get(_UNIQUE_NAMES, "true").strip().lower() != "false":
+        yield wrong(
+            f"{_STAGING}={name}",
+            "this committer adds an id to file names, so files in the Spark layout have no bucket number and no seal",
+            f"set {_UNIQUE_NAMES}=false, or use the magic committer",
+        )
+
+
 def _metastore(warehouse: Warehouse) -> Diagnosis:
     found = {name: str(next(iter(warehouse.rows(f"set {name}")))["value"]) for name in _METASTORE}
     catalog, client = found.values()
@@ -191,7 +210,8 @@ def _metastore(warehouse: Warehouse) -> Diagnosis:
             f"spark.sql.catalogImplementation={catalog}",
             "use a session with a Hive metastore: spark.sql.catalogImplementation=hive",
         )
-    return Diagnosis("metastore", f"Hive, client version {client}")
+    limit = "; cannot use metastores of Hive 4" if client.startswith(("0.", "1.", "2.")) else ""
+    return Diagnosis("metastore", f"Hive, client version {client}{limit}")
 
 
 _WAREHOUSE = "spark.sql.warehouse.dir"

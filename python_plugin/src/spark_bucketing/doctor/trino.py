@@ -1,4 +1,4 @@
-"""Check which bucketed tables of a schema Trino can read as bucketed."""
+"""Check which bucketed tables of a schema Trino can read as bucketed, and where Hive can lose rows of joins."""
 
 from __future__ import annotations
 
@@ -56,10 +56,13 @@ def examine_tables(warehouse: Warehouse, schema: str) -> Iterator[Diagnosis]:
     unhashed = [table for table in of_hive if table not in refused and _unhashed(table)]
     others = [table for table in of_hive if table not in refused and table not in unhashed]
     is_checked = not others or warehouse.has_extension()
-    misread = [found for table in others if is_checked for found in _misread(warehouse, table)]
+    partitions = [(table, _groups(warehouse, table)) for table in others if is_checked]
+    misread = [found for table, groups in partitions for found in _misread(table, groups)]
     limit = "" if is_checked else "; without the session extension, partitions and bucketing versions are not checked"
     yield Diagnosis("Trino", f"reads {count(len(others) - len(misread), 'table')} of {schema} as bucketed{limit}")
     yield from misread
+    for table, groups in partitions:
+        yield from _lost_by_hive(table, groups)
     if of_spark:
         yield Diagnosis(
             "Trino",
@@ -110,20 +113,36 @@ class _Partitions(NamedTuple):
     first: str  # in the order of the partitions' names; empty for a table without partitions
 
 
-def _groups(warehouse: Warehouse, table: Table) -> Iterator[_Partitions]:
+def _groups(warehouse: Warehouse, table: Table) -> Sequence[_Partitions]:
+    found = []
     for row in warehouse.rows(SPECS.format(sql.text(sql.table(table.name)))):
         described, sealed = (
             _Buckets(row[f"{of}buckets"] or 0, tuple(json.loads(row[f"{of}columns"] or "[]"))) for of in ("", "sealed_")
         )
-        yield _Partitions(described, sealed, VERSION_OF_HASH.get(row["hash"], ""), row["partitions"], row["first"])
+        version = VERSION_OF_HASH.get(row["hash"], "")
+        found.append(_Partitions(described, sealed, version, row["partitions"], row["first"]))
+    return sorted(found, key=lambda group: group.first)
 
 
-def _misread(warehouse: Warehouse, table: Table) -> Iterator[Diagnosis]:
+def _lost_by_hive(table: Table, groups: Sequence[_Partitions]) -> Iterator[Diagnosis]:
+    """Yield a diagnosis if partitions have another number of buckets than the table, unlike Hive assumes."""
+    number = table.spec.num_buckets if table.spec else 0
+    evolved = [group for group in groups if table.columns and group.described.number not in (0, number)]
+    if evolved:
+        yield Diagnosis(
+            "Hive",
+            f"can lose rows of {_first(table, evolved)}, in sort-merge-bucket and bucket map joins: "
+            f"{count(evolved[0].described.number, 'bucket')}, but the table has {number:,}",
+            instead="use external tables and Hive's default hive.disable.unsafe.external.table.operations=true, or "
+            f"run `spark-bucketing table rewrite {'.'.join(sql.parts(table.name))}`",
+        )
+
+
+def _misread(table: Table, groups: Sequence[_Partitions]) -> Iterator[Diagnosis]:
     """Yield one diagnosis if Trino refuses partitions of a table, or looks for their rows in the wrong buckets."""
     if table.spec is None:
         return
     of_table = _Buckets(table.spec.num_buckets, table.spec.bucket_columns)
-    groups = sorted(_groups(warehouse, table), key=lambda group: group.first)
     refused = [group for group in groups if table.columns and not group.described.is_read_with(of_table)]
     stated = stated_version(table.details)
     others = [group for group in groups if group.version not in ("", stated)]

@@ -1,10 +1,13 @@
-"""Define requested config changes, the file edits that implement them, and the changes that are refused as unsafe."""
+"""Define requested config changes, file edits and refused changes, and compare and format config values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import yaml
 
 
 @dataclass(frozen=True)
@@ -40,3 +43,77 @@ class CannotEditError(Exception):
 
     The message is a sentence that states the reason.
     """
+
+
+def same(left: object, right: object) -> bool:
+    """Return whether two config values are the same.
+
+    The number 1 differs from True and from 1.0, but a tuple equals a list with the same members.
+    """
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(same, left, right))
+    # NaN does not equal itself, so compare the text.
+    return type(left) is type(right) and repr(left) == repr(right)
+
+
+def in_jinja(value: object, quote: str = "'", capital: bool = False) -> str:
+    """Format a value as a Jinja literal.
+
+    Args:
+        value: None, a boolean, a number or a string, or a list or mapping of such values.
+        quote: the quote character for strings.
+        capital: whether to write True and False instead of true and false.
+
+    Raises:
+        TypeError: the value has another type.
+    """
+    if value is None:
+        return "None" if capital else "none"
+    if isinstance(value, bool):
+        return str(value) if capital else str(value).lower()
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        # Jinja accepts Python's string escapes, which include JSON's.
+        escaped = json.dumps(value, ensure_ascii=False)[1:-1].replace('\\"', '"')
+        return quote + escaped.replace(quote, "\\" + quote) + quote
+    if isinstance(value, Mapping):
+        pairs = (f"{in_jinja(key, quote, capital)}: {in_jinja(one, quote, capital)}" for key, one in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, Sequence):
+        return "[" + ", ".join(in_jinja(one, quote, capital) for one in value) + "]"
+    raise TypeError(f"A config cannot contain the value {value!r}.")
+
+
+def in_yaml(value: object, quote: str | None = None) -> str:
+    """Format a value as YAML on one line, which is also valid inside flow lists and flow mappings.
+
+    Args:
+        value: None, a boolean, a number or a string, or a list or mapping of such values.
+        quote: the quote character for strings; None adds quotes only where they are necessary.
+    """
+    if isinstance(value, tuple):
+        value = list(value)
+    text = _dumped(value, quote if isinstance(value, str) else None)
+    # YAML escapes line breaks only in double quotes.
+    return _dumped(value, '"') if "\n" in text else text
+
+
+def _dumped(value: object, quote: str | None) -> str:
+    text: str = yaml.safe_dump(
+        [value],
+        default_flow_style=True,
+        default_style=quote,
+        allow_unicode=True,
+        sort_keys=False,
+        width=float("inf"),
+    )
+    return text.strip()[1:-1]
+
+
+def line_end(text: str) -> str:
+    """Return the line ending that the first line of a text has."""
+    first = text.partition("\n")[0]
+    return "\r\n" if first.endswith("\r") and "\n" in text else "\n"

@@ -9,12 +9,10 @@ from typing import Any
 import yaml
 from jinja2 import TemplateSyntaxError
 
-from spark_bucketing.edits.config_changes import CannotEditError, ConfigChange, FileEdit, Refusal
+from spark_bucketing.edits.config_changes import CannotEditError, ConfigChange, FileEdit, Refusal, in_yaml
 from spark_bucketing.edits.file_edits import read
-from spark_bucketing.edits.jinja import config_calls, environment, find_config
-from spark_bucketing.edits.literals import in_yaml
 from spark_bucketing.edits.properties import edit_properties, read_properties
-from spark_bucketing.edits.sql_config import config_block, edit_sql
+from spark_bucketing.edits.sql_config import config_block, config_calls, edit_sql, environment, find_config
 
 # dbt merges the values of these keys from all places, so a single edit does not determine the result.
 _ADDED_UP = frozenset({"tags", "meta", "grants", "docs", "packages", "pre-hook", "post-hook", "pre_hook", "post_hook"})

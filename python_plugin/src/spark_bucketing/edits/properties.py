@@ -1,24 +1,18 @@
 """Edit keys of a model's config in a YAML properties file.
 
-PyYAML locates the config, and ruamel.yaml edits it.
+PyYAML locates the keys and values. An edit replaces only the text of one value, or inserts or removes one key.
 """
 
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Any
 
 import yaml
-from ruamel.yaml.comments import CommentedSeq
-from ruamel.yaml.scalarstring import ScalarString
 
-from spark_bucketing.edits.config_changes import CannotEditError
-from spark_bucketing.edits.literals import in_yaml, line_end, same
-from spark_bucketing.edits.round_trip import dumped, loaded
+from spark_bucketing.edits.config_changes import CannotEditError, in_yaml, line_end, same
 
 _COMMENT = re.compile(r"(^|\s)#")
 
@@ -80,17 +74,14 @@ def edit_properties(text: str, model: str, wanted: Mapping[str, object]) -> str:
         return text
     _refuse_aliases(found, node)
     _refuse_logic(found, different)
-    key = next(key for key, value in found.tree.value if value is node)
-    start, column = key.start_mark.index, key.start_mark.column
-    block = _without_trailing_comments(text[start : node.end_mark.index])
-    if node.flow_style and _COMMENT.search(block):
-        raise CannotEditError("The config in the model's YAML properties has comments between its brackets.")
-    indent, end = " " * column, line_end(text)
-    lines = textwrap.dedent(indent + block.replace("\r\n", "\n")).split("\n")
-    lines = _edited(lines, {key: value for key, value in different.items() if value is not None})
-    lines = _edited(lines, dict.fromkeys(key for key, value in different.items() if value is None))
-    edited = textwrap.indent("\n".join(lines), indent).removeprefix(indent).replace("\n", end)
-    after = text[:start] + edited + text[start + len(block) :]
+    after = text
+    # Remove keys last, because a config without keys is null.
+    for key, value in sorted(different.items(), key=lambda pair: pair[1] is None):
+        config = read_properties(after, model)
+        if config and config.config:
+            after = (
+                _with(after, config.config, key, value) if value is not None else _without(after, config.config, key)
+            )
     _verify(text, after, model, different)
     return after
 
@@ -99,61 +90,60 @@ def _holds(values: Mapping[str, object], key: str, value: object) -> bool:
     return key not in values if value is None else key in values and same(values[key], value)
 
 
-def _without_trailing_comments(block: str) -> str:
-    lines = block.splitlines(keepends=True)
-    while lines[-1].strip()[:1] in ("", "#"):
-        lines.pop()
-    return "".join(lines).rstrip("\r\n")
+def _with(text: str, config: yaml.MappingNode, key: str, value: object) -> str:
+    """Return the text with a new value for this key, which comes after the last key unless the config sets it."""
+    for name, old in config.value:
+        if name.value == key:
+            start, stop = text.index(":", name.end_mark.index) + 1, _end(text, old)
+            if _COMMENT.search(text[start:stop]):
+                raise CannotEditError(f"The value of {key} in the model's YAML properties contains comments.")
+            return text[:start] + _in_style_of(old, value, line_end(text)) + text[stop:]
+    pair = f"{in_yaml(key)}: {in_yaml(value)}"
+    if not config.value:
+        stop = config.end_mark.index - 1
+        return text[:stop] + pair + text[stop:]
+    stop = _end(text, config.value[-1][1])
+    if config.flow_style:
+        return f"{text[:stop]}, {pair}{text[stop:]}"
+    stop += len(re.split(r"\r?\n", text[stop:], maxsplit=1)[0])
+    return text[:stop] + line_end(text) + " " * config.start_mark.column + pair + text[stop:]
 
 
-def _edited(lines: list[str], wanted: Mapping[str, object]) -> list[str]:
-    """Edit the keys of a config.
-
-    All other lines stay the same, provided that ruamel.yaml keeps the number of lines.
-
-    Args:
-        lines: the lines of the config, from its key to its last value.
-        wanted: new values by key; None removes the key.
-
-    Raises:
-        CannotEditError: the edit would remove a comment.
-    """
-    yaml, data = loaded("\n".join(lines))
-    before, config = dumped(yaml, data).splitlines(), data["config"]
-    for key, value in wanted.items():
-        if value is None:
-            config.pop(key, None)
-        else:
-            config[key] = _in_style_of(config.get(key), loaded(f"[{in_yaml(value)}]")[1][0])
-    if not config:
-        raise CannotEditError("The edit would leave the config in the model's YAML properties without a key.")
-    after = dumped(yaml, data).splitlines()
-    if len(before) != len(lines):
-        return after
-    result: list[str] = []
-    for what, first, last, start, stop in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if what == "equal":
-            result += lines[first:last]
-            continue
-        put, taken = after[start:stop], lines[first:last]
-        if any(
-            _COMMENT.search(line) and line.strip()[0] != "#" and line.split("#")[-1] not in "".join(put)
-            for line in taken
-            if None not in wanted.values()
-        ):
-            raise CannotEditError("The value of a key in the model's YAML properties contains comments.")
-        # ruamel.yaml attaches the comments before a key to the value above them.
-        result += put + [line for line in taken if line.strip()[:1] in ("", "#") and line not in put]
-    return result
-
-
-def _in_style_of(old: object, value: object) -> object:
+def _in_style_of(old: yaml.Node, value: object, line_end: str) -> str:
     """Return a value in the style of the value that it replaces: with the same quotes or the same list style."""
-    if isinstance(old, ScalarString) and isinstance(value, str) and "\n" not in value:
-        return type(old)(value)
-    if isinstance(old, CommentedSeq) and isinstance(value, CommentedSeq) and value and not old.fa.flow_style():
-        value.fa.set_block_style()
-    return value
+    is_block = isinstance(old, yaml.SequenceNode) and not old.flow_style
+    if is_block and isinstance(value, (list, tuple)) and value:
+        return "".join(f"{line_end}{' ' * old.start_mark.column}- {in_yaml(one)}" for one in value)
+    quote = old.style if isinstance(old, yaml.ScalarNode) and old.style in ("'", '"') else None
+    return f" {in_yaml(value, quote)}"
+
+
+def _without(text: str, config: yaml.MappingNode, key: str) -> str:
+    """Return the text without this key, and without its lines unless the config is a flow mapping."""
+    if len(config.value) == 1:
+        raise CannotEditError("The edit would leave the config in the model's YAML properties without a key.")
+    place = next(number for number, (name, _) in enumerate(config.value) if name.value == key)
+    name, value = config.value[place]
+    start, stop = name.start_mark.index, _end(text, value)
+    if config.flow_style:
+        is_last = place + 1 == len(config.value)
+        start = _end(text, config.value[place - 1][1]) if is_last else start
+        stop = stop if is_last else config.value[place + 1][0].start_mark.index
+        if _COMMENT.search(text[start:stop]):
+            raise CannotEditError("The config in the model's YAML properties has comments between its brackets.")
+        return text[:start] + text[stop:]
+    before, (_, line_break, after) = text[: start - name.start_mark.column], text[stop:].partition("\n")
+    # The last line of a file may have no line break.
+    return before + after if line_break else before.removesuffix("\n").removesuffix("\r")
+
+
+def _end(text: str, node: yaml.Node) -> int:
+    """Return the position after the last character of a value; a block ends before the comments that follow it."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(text, last[1] if isinstance(last, tuple) else last)
+    is_block = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")
+    return len(text[: node.end_mark.index].rstrip()) if is_block else node.end_mark.index
 
 
 def _refuse_aliases(found: Properties, node: yaml.MappingNode) -> None:

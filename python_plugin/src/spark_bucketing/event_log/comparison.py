@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
-from math import comb, erfc, sqrt
 from statistics import median
 from typing import Literal
 
-from spark_bucketing.event_log.attribution import NO_MODELS
 from spark_bucketing.event_log.measured import AD_HOC, Measured, Run
+from spark_bucketing.event_log.statements import NO_MODELS
 
 Verdict = Literal["gained", "lost", "no difference", "too few runs"]
 LEAST_RUNS = 4
 LEAST_CHANGE = 0.05
-MOST_CHANCE = 0.05
-MOST_EXACT = 50
 RULE = (
     f"`gained` and `lost` mean that the median changed by more than {LEAST_CHANGE:.0%} and by more than 0.1 s or "
-    "1 KiB, and that the difference is larger than the noise between runs: the p-value of a two-sided Mann-Whitney "
-    f"test is at most {MOST_CHANCE:.0%}. A verdict needs at least {LEAST_RUNS} runs before and {LEAST_RUNS} runs "
-    f"after. The test is exact for up to {MOST_EXACT} runs in total, also with equal values. The p-values are not "
-    "corrected for the number of models: of 100 models without a real difference, about 5 can get a verdict on a "
-    "measure by chance."
+    "1 KiB, and that all runs after are lower than all runs before, or all are higher. Of 10 or more runs, the lowest "
+    f"and the highest tenth do not count. A verdict needs at least {LEAST_RUNS} runs before and {LEAST_RUNS} runs "
+    "after. With 4 runs each, about 3 of 100 models without a real difference get a verdict on a measure by chance."
 )
 WRITE_TIME = (
     "`write seconds` is the run time of the tasks in the stages that write files. It includes the reading and joining "
@@ -68,10 +62,16 @@ class Difference:
             return "too few runs"
         if abs(self.saved) <= max(self.least, LEAST_CHANGE * self.medians[0]):
             return "no difference"
-        test = rank_test(self.before, self.after)
-        if test.p_value > MOST_CHANCE or self.saved * test.decreases <= 0:
-            return "no difference"
-        return "gained" if self.saved > 0 else "lost"
+        before, after = _usual(self.before), _usual(self.after)
+        if after[-1] < before[0]:
+            return "gained"
+        return "lost" if after[0] > before[-1] else "no difference"
+
+
+def _usual(values: Sequence[float]) -> list[float]:
+    """Return the values in order, without the lowest and the highest tenth."""
+    tenth = len(values) // 10
+    return sorted(values)[tenth : len(values) - tenth]
 
 
 @dataclass(frozen=True)
@@ -197,56 +197,3 @@ def _certain(node: ComparedNode) -> float:
     """Return how many task seconds a node saves per run, or 0 if the difference may be noise."""
     difference = node.differences["task_seconds"]
     return difference.saved if difference.verdict in ("gained", "lost") else 0.0
-
-
-@dataclass(frozen=True)
-class RankTest:
-    """The result of a two-sided Mann-Whitney U test."""
-
-    decreases: int  # how many more pairs of a value before and a value after show a decrease than an increase
-    p_value: float
-
-
-def rank_test(before: Sequence[float], after: Sequence[float]) -> RankTest:
-    """Return the result of the two-sided Mann-Whitney U test.
-
-    The function uses the exact distribution for up to MOST_EXACT values, and otherwise the normal approximation, with a
-    correction for ties. Equal values share the mean of their ranks.
-    """
-    ranks: dict[float, int] = {}
-    numbers: list[int] = []  # how often each value occurs, by rank
-    both = 0
-    for value, equal in groupby(sorted([*before, *after])):
-        numbers.append(sum(1 for _ in equal))
-        # Twice the rank is an integer.
-        ranks[value] = 2 * both + numbers[-1] + 1
-        both += numbers[-1]
-    left, right = len(before), len(after)
-    decreases = sum(ranks[value] for value in before) - left * (both + 1)
-    if both <= MOST_EXACT:
-        sums = _rank_sums(
-            [rank for rank, number in zip(ranks.values(), numbers, strict=True) for _ in range(number)], left
-        )
-        extreme = sum(number for total, number in enumerate(sums) if abs(total - left * (both + 1)) >= abs(decreases))
-        return RankTest(decreases, extreme / comb(both, left))
-    ties = sum(number**3 - number for number in numbers)
-    variance = left * right / 12 * (both + 1 - ties / (both * (both - 1)))
-    distance = max(abs(decreases) / 2 - 0.5, 0)
-    return RankTest(decreases, erfc(distance / sqrt(2 * variance)) if variance > 0 else 1.0)
-
-
-def _rank_sums(ranks: Sequence[int], size: int) -> Iterator[int]:
-    """Yield for each sum, from 0, how many choices of `size` ranks have this sum.
-
-    A generating function counts the choices: the coefficient of x**sum. An integer contains all coefficients, each with
-    as many bits as the number of all choices.
-    """
-    bits = comb(len(ranks), size).bit_length()
-    choices = [1] + [0] * size
-    for rank in ranks:
-        for number in range(size, 0, -1):
-            choices[number] += choices[number - 1] << (rank * bits)
-    left, mask = choices[size], (1 << bits) - 1
-    while left:
-        yield left & mask
-        left >>= bits

@@ -15,8 +15,10 @@ import tempfile
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from spark_bucketing.errors import ExtensionError
+from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.extension.spark_home import SparkHome, find_java, find_spark
 
 SOURCES = Path(__file__).parent / "scala"
@@ -104,6 +106,29 @@ def copy_jar(jar: Path, target: Path) -> Path:
             instead="choose another path with `--output`",
         ) from error
     return target.absolute()
+
+
+def is_other_build(entry: str, jar: Path) -> bool:
+    """Return whether an entry of `spark.jars` is another build of the extension, such as one for another Spark version.
+
+    A file that does not exist is another build if it has the name of a jar from build_jar(). A copy of the jar is not.
+
+    Args:
+        entry: a path, or a URI with the scheme file.
+        jar: the jar from build_jar().
+    """
+    path = Path(unquote(urlsplit(entry).path) if entry.startswith("file:") else entry)
+    if path == jar:
+        return False
+    if not zipfile.is_zipfile(path):
+        return not path.exists() and path.name.startswith("spark-bucketing-")
+    classes = _checksums(path)
+    return EXTENSION_CLASS.replace(".", "/") + ".class" in classes and classes != _checksums(jar)
+
+
+def _checksums(jar: Path) -> dict[str, int]:
+    with zipfile.ZipFile(jar) as archive:
+        return {entry.filename: entry.CRC for entry in archive.infolist()}
 
 
 def sources_for(spark: SparkHome) -> list[Path]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+from ruamel.yaml.util import load_yaml_guess_indent
 
-from spark_bucketing.edits.round_trip import dumped, loaded
 from spark_bucketing.errors import ProfileError, ProjectError
+from spark_bucketing.extension.build import is_other_build
 
 PACKAGE = "spark_bucketing"
 # Comma-separated settings, which may already have entries.
@@ -37,7 +40,7 @@ def add_package(text: str, entry: Mapping[str, str], file: str = "packages.yml")
     if any(dict(one) == dict(entry) or is_this_package(one) for one in data["packages"]):
         return text
     data["packages"].append(dict(entry))
-    return dumped(yaml, data)
+    return _dumped(yaml, data)
 
 
 def packages_of(text: str, file: str) -> list[Mapping[str, Any]]:
@@ -55,7 +58,7 @@ def packages_of(text: str, file: str) -> list[Mapping[str, Any]]:
 
 def _packages(text: str, file: str) -> tuple[YAML, dict[str, Any]]:
     try:
-        yaml, data = loaded(text)
+        yaml, data = _loaded(text)
     except YAMLError as error:
         raise ProjectError(
             f"The file `{file}` is not valid YAML.", found=error, instead="correct the file, and run the command again"
@@ -94,13 +97,14 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
         file: the file's name, for errors.
 
     Returns:
-        The new content, or the unchanged content if the target already loads the extension.
+        The new content, or the unchanged content if the target already loads the extension. A jar of another build of
+        the extension, such as one for another Spark version, is replaced.
 
     Raises:
         ProfileError: the file does not contain this target.
     """
     try:
-        yaml, data = loaded(text)
+        yaml, data = _loaded(text)
         output = data[profile]["outputs"][target]
     except YAMLError as error:
         raise ProfileError(
@@ -113,13 +117,46 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
             instead="choose another target with `--target`",
         ) from error
     found = output.setdefault("server_side_parameters", {})
-    added = {key: _with_entry(found.get(key), value) if key in _LISTS else value for key, value in settings.items()}
-    if settings["spark.sql.extensions"] in str(found.get("spark.sql.extensions", "")):
+    jars = _entries(found.get("spark.jars"))
+    current = [entry for entry in jars if not is_other_build(entry, Path(settings["spark.jars"]))]
+    if settings["spark.sql.extensions"] in _entries(found.get("spark.sql.extensions")) and current == jars:
         return text
+    before = {**found, "spark.jars": ",".join(current)}
+    added = {key: _with_entry(before.get(key), value) if key in _LISTS else value for key, value in settings.items()}
     for key, value in added.items():
         found[key] = DoubleQuotedScalarString(value)
-    return dumped(yaml, data)
+    return _dumped(yaml, data)
+
+
+def _entries(found: object) -> list[str]:
+    return [entry.strip() for entry in str(found or "").split(",") if entry.strip()]
 
 
 def _with_entry(found: object, entry: str) -> str:
-    return f"{found},{entry}" if found else entry
+    return ",".join(dict.fromkeys([*_entries(found), entry]))
+
+
+def _loaded(text: str) -> tuple[YAML, Any]:
+    """Parse YAML text.
+
+    Return the data, and the `YAML` instance that writes it in the same style.
+    """
+    _, indent, offset = load_yaml_guess_indent(text) if text.strip() else (None, None, None)
+    sequence = indent or 4
+    depths = [len(line) - len(line.lstrip()) for line in text.splitlines() if line.lstrip()[:1] not in ("", "#", "-")]
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 10_000
+    yaml.indent(
+        mapping=min(filter(None, depths), default=2),
+        sequence=sequence,
+        offset=offset if offset is not None else sequence - 2,
+    )
+    return yaml, yaml.load(text)
+
+
+def _dumped(yaml: YAML, data: Any) -> str:
+    """Return edited YAML data as text."""
+    stream = io.StringIO()
+    yaml.dump(data, stream)
+    return stream.getvalue()

@@ -1,28 +1,22 @@
 """Write the report of `check` for CI systems.
 
-The formats are the workflow commands of GitHub Actions, which annotate a pull request; JUnit XML, with one test case
-per query; and SARIF 2.1.0, for code scanning.
+The formats are the workflow commands of GitHub Actions, which annotate a pull request, and SARIF 2.1.0 for code
+scanning.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import PurePosixPath
 from typing import Any, TextIO
 from urllib.parse import quote
 
-# This module only writes XML, so attacks through parsed XML do not apply.
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
-
 from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, fingerprint
 from spark_bucketing.check.outcome import (
-    FailOn,
     Found,
     alike_findings,
     all_findings,
-    failing_levels,
     is_unclear,
     open_findings,
     unknown_models,
@@ -34,12 +28,10 @@ from spark_bucketing.report import output
 from spark_bucketing.report.formatting import from_root, one_line, size, summary, why_unknown
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
-# Characters that XML 1.0 cannot represent.
-_UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 # Relative paths start at the directory of the check.
 _BASE = "SRCROOT"
-_KINDS: dict[Acceptance, str] = {"allow": "inSource", "baseline": "external"}
+_KINDS: dict[Acceptance, str] = {"allow": "inSource", "baseline": "external", "small": "external"}
 
 
 def _message(finding: Finding) -> str:
@@ -77,56 +69,6 @@ def _data(text: str) -> str:
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def write_junit(report: Report, file: TextIO, fail_on: FailOn) -> None:
-    """Write the report as JUnit XML."""
-    failing = failing_levels(fail_on)
-    suite = Element("testsuite", name="spark-bucketing check")
-    project = SubElement(suite, "testcase", name="project", classname="spark_bucketing")
-    _add_findings(project, [(None, finding) for finding in report.project], failing)
-    for model in report.models:
-        _case(suite, model, failing)
-    for name in report.unfinished:
-        SubElement(SubElement(suite, "testcase", name=_text(name)), "error", message="not checked")
-    for what, tags in (("tests", "testcase"), ("failures", "failure"), ("errors", "error")):
-        suite.set(what, str(len(suite.findall(f".//{tags}"))))
-    SubElement(suite, "system-out").text = _text(f"{summary(report)}\nPlanned by: {report.planner}")
-    suites = Element("testsuites")
-    suites.append(suite)
-    indent(suites)
-    file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(suites, encoding="unicode")}\n')
-
-
-def _case(suite: Element, model: ModelResult, failing: tuple[str, ...]) -> None:
-    folder = ".".join(PurePosixPath(model.path).parent.parts) or "."
-    case = SubElement(suite, "testcase", name=_text(model.name), classname=_text(folder), file=_text(model.path))
-    if model.error and not model.accepted:
-        SubElement(case, "error", message=_text(one_line(model.error))).text = _text(model.error)
-    for operator in filter(is_unclear, model.operators):
-        SubElement(case, "error", message=_text(f"operator not recognized: {operator.kind}: {operator.description}"))
-    findings = [(operator, finding) for operator in model.operators for finding in operator.findings]
-    _add_findings(case, findings, failing)
-
-
-def _add_findings(
-    case: Element, findings: Sequence[tuple[OperatorResult | None, Finding]], failing: tuple[str, ...]
-) -> None:
-    mild = []
-    for operator, finding in findings:
-        lines = [f"{operator.verdict.value} {operator.kind}: {operator.description}"] if operator else []
-        lines.append(_message(finding))
-        if finding.level in failing and not finding.accepted:
-            failure = SubElement(case, "failure", type=finding.reason, message=_text(one_line(finding.message)))
-            failure.text = _text("\n".join(lines))
-        else:
-            mild.append("\n".join([f"{finding.level} {finding.reason} ({finding.accepted or 'not failing'})", *lines]))
-    if mild:
-        SubElement(case, "system-out").text = _text("\n\n".join(mild))
-
-
-def _text(text: str) -> str:
-    return _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def write_sarif(report: Report, file: TextIO) -> None:

@@ -10,29 +10,24 @@ from typing import Any, TextIO
 
 from spark_bucketing.check.acceptance import fingerprint
 from spark_bucketing.check.effects import required_specs
-from spark_bucketing.check.outcome import FailOn
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Report
 from spark_bucketing.report import output
-from spark_bucketing.report.check_ci import write_github, write_junit, write_sarif
+from spark_bucketing.report.check_ci import write_github, write_sarif
 from spark_bucketing.report.check_html import write_html
 from spark_bucketing.report.check_text import write_text
 
 # Increase this version when a field is removed or changes its meaning, but not when a field is added.
 SCHEMA_VERSION = 1
-FORMATS = ("text", "json", "sarif", "github", "junit", "html")
+FORMATS = ("text", "json", "sarif", "github", "html")
 
 
-def write_report(
-    report: Report, form: str, file: TextIO, fail_on: FailOn, verbose: bool = False, plain: bool = False
-) -> None:
+def write_report(report: Report, form: str, file: TextIO, verbose: bool = False, plain: bool = False) -> None:
     """Write the report in one of FORMATS.
 
-    The arguments `verbose` and `plain` apply only to text, and `fail_on` only to JUnit.
+    The arguments `verbose` and `plain` apply only to text.
     """
     if form == "text":
         write_text(report, file, verbose, plain)
-    elif form == "junit":
-        write_junit(report, file, fail_on)
     else:
         writers = {"json": write_json, "sarif": write_sarif, "github": write_github, "html": write_html}
         writers[form](report, file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from rich.console import Console
@@ -12,8 +12,9 @@ from rich.text import Text
 from spark_bucketing.check.effects import required_specs
 from spark_bucketing.check.outcome import Found, alike_findings, is_unclear, open_findings, unknown_models
 from spark_bucketing.check.results import ModelResult, Report, Verdict
-from spark_bucketing.report.formatting import effect, operators_of, place, size, summary, verdict_counts
+from spark_bucketing.report.formatting import effect, operators_of, place, size, some, summary, verdict_counts
 from spark_bucketing.report.output import console_on
+from spark_bucketing.units import count
 
 _LEVELS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _VERDICTS = {
@@ -35,8 +36,8 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
     console = console_on(file, plain)
     for found in alike_findings(open_findings(report)):
         _write_finding(console, found)
-    for model in unknown_models(report):
-        _write_unknown(console, model)
+    for models in _alike(unknown_models(report)):
+        _write_unknown(console, models)
     for table, specs in required_specs(report.models).items():
         console.print(Text.assemble((table, "bold"), "  queries require different bucket specs"))
         for text, names in specs.items():
@@ -69,8 +70,20 @@ def _write_finding(console: Console, found: Found) -> None:
     console.print()
 
 
-def _write_unknown(console: Console, model: ModelResult) -> None:
-    console.print(Text.assemble(("unknown", _VERDICTS[Verdict.UNKNOWN]), "  ", (model.name, "bold"), f"  {model.path}"))
+def _alike(models: Iterable[ModelResult]) -> Iterable[list[ModelResult]]:
+    """Group the models that have the same error."""
+    groups: dict[str, list[ModelResult]] = {}
+    for model in models:
+        groups.setdefault(model.error or model.key, []).append(model)
+    return groups.values()
+
+
+def _write_unknown(console: Console, models: Sequence[ModelResult]) -> None:
+    model = models[0]
+    named = (model.name, f"  {model.path}")
+    if len(models) > 1:
+        named = (count(len(models), "query"), f"  {some([one.name for one in models])}")
+    console.print(Text.assemble(("unknown", _VERDICTS[Verdict.UNKNOWN]), "  ", (named[0], "bold"), named[1]))
     if model.error:
         _indented(console, Text(model.error))
     for operator in model.operators:

@@ -19,7 +19,7 @@ def write_diagnoses(target: str, found: Sequence[Diagnosis], form: str, file: Te
     if form == "json":
         write_json({"target": target, "examined": [vars(one) for one in found]}, file)
         return
-    console = console_on(file, soft_wrap=True)
+    console = console_on(file)
     for one in found:
         console.print(Text.assemble((f"{one.state:7}", STATE_STYLES[one.state]), f"  {one.subject}: {one.found}"))
         if one.instead:

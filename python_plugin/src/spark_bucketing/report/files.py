@@ -1,87 +1,19 @@
-"""Write the results of the `files` commands as text or as JSON."""
+"""Write the result of `files plan` as text or as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, TextIO
 
 from rich.console import Console
-from rich.table import Column, Table
 from rich.text import Text
 
 from spark_bucketing.organize.file_plan import FilePlan, PlannedPartition
-from spark_bucketing.organize.simulation import CROWDED, Shape, Spread
 from spark_bucketing.report.formatting import size
-from spark_bucketing.report.output import console_on, grid, write_json
+from spark_bucketing.report.output import console_on, print_rows, write_json
 from spark_bucketing.units import count
 
-_BAR = 40
-# Marks for tasks with rows for 0, 1, 2, 3, and 4 or more files: characters for a pipe, colors for a terminal.
-_MARKS = (("·", "dim"), ("█", "green"), ("▓", "yellow"), ("▒", "red"), ("░", "red"))
 _MOST_PARTITIONS = 20
-
-
-def write_simulation(
-    shape: Shape, spreads: Mapping[str, Spread], scaled: Mapping[float, Spread], form: str, file: TextIO
-) -> None:
-    """Write how many files each strategy creates, and how many by_column_salted creates at several scales."""
-    if form == "json":
-        by_scale = [{"scale": scale, **_data(spread)} for scale, spread in scaled.items()]
-        strategies = {name: _data(spread) for name, spread in spreads.items()}
-        write_json({**shape._asdict(), "strategies": strategies, "by_column_salted": by_scale}, file)
-        return
-    console = console_on(file)
-    each = f"{count(shape.partitions, 'partition')} of {count(shape.files, 'file')}"
-    wanted = f"{each}: {count(shape.total, 'file')} in total"
-    console.print(Text(f"{wanted}; by_column_salted has scale {shape.scale:g}.\n"))
-    _print_spreads(console, "strategy", spreads)
-    console.print(Text("\nby_column_salted with other scales:\n"))
-    _print_spreads(console, "scale", {f"{scale:g}": spread for scale, spread in scaled.items()})
-    console.print(Text("\nFiles per task:"), Text(", ").join(_legend()))
-
-
-def _legend() -> Iterator[Text]:
-    for name, (mark, style) in zip(("0", "1", "2", "3", f"{CROWDED} or more"), _MARKS, strict=True):
-        yield Text(f"{mark} {name}", style)
-
-
-def _print_spreads(console: Console, title: str, spreads: Mapping[str, Spread]) -> None:
-    titles = ("tasks", "efficiency", "collisions", "serious", "files", "largest")
-    bars = Column("tasks by files per task", no_wrap=True)
-    rows: Iterator[list[str | Text]] = ([name, *_numbers(spread), _bar(spread)] for name, spread in spreads.items())
-    console.print(grid([title, *(Column(name, justify="right") for name in titles), bars], rows))
-
-
-def _numbers(spread: Spread) -> Iterator[str]:
-    yield f"{spread.tasks:,}"
-    yield from (f"{rate:.1%}" for rate in (spread.efficiency, spread.collisions, spread.serious_collisions))
-    yield f"{spread.files:,.0f}"
-    yield f"{spread.largest:.1f}x"
-
-
-def _bar(spread: Spread) -> Text:
-    """Draw all tasks as one bar.
-
-    Each section of the bar stands for the tasks that write a certain number of files.
-    """
-    bar, done, before = Text(), 0.0, 0
-    for tasks, (mark, style) in zip(spread.by_keys, _MARKS, strict=True):
-        done += tasks / spread.tasks * _BAR
-        bar.append(mark * (round(done) - before), style)
-        before = round(done)
-    return bar
-
-
-def _data(spread: Spread) -> dict[str, Any]:
-    return {
-        "tasks": spread.tasks,
-        "efficiency": spread.efficiency,
-        "collisions": spread.collisions,
-        "serious_collisions": spread.serious_collisions,
-        "files": spread.files,
-        "largest": spread.largest,
-        "tasks_by_files": list(spread.by_keys),
-    }
 
 
 def write_plan(plan: FilePlan, form: str, file: TextIO) -> None:
@@ -89,14 +21,14 @@ def write_plan(plan: FilePlan, form: str, file: TextIO) -> None:
     if form == "json":
         write_json(_plan_data(plan), file)
         return
-    console = console_on(file, soft_wrap=True)
+    console = console_on(file)
     total = f", about {size(round(plan.rows * plan.bytes_per_row))}" if plan.bytes_per_row else ""
     where = f" in {count(len(plan.partitions), 'partition')}" if plan.partition_by else ""
     console.print(Text(f"{plan.model}: {count(plan.files, 'file')} for {count(plan.rows, 'row')}{where}{total}"))
     for reason in _reasons(plan):
         console.print(Text(f"  {reason}"))
     if plan.partition_by and plan.partitions:
-        console.print(_partitions(plan))
+        _print_partitions(console, plan)
         if len(plan.partitions) > _MOST_PARTITIONS:
             left = count(len(plan.partitions) - _MOST_PARTITIONS, "smaller partition")
             console.print(Text(f"and {left} (--format json shows all)"))
@@ -116,14 +48,13 @@ def _reasons(plan: FilePlan) -> Iterator[str]:
     if plan.rows_per_file:
         yield f"rows per file: {plan.rows_per_file:,}"
     if plan.strategy not in ("exact", "by_column_salted"):
-        yield f"{plan.strategy} uses this number of tasks, but can write more or fewer files; see `files simulate`"
+        yield f"{plan.strategy} uses this number of tasks, but can write more or fewer files"
 
 
-def _partitions(plan: FilePlan) -> Table:
+def _print_partitions(console: Console, plan: FilePlan) -> None:
     titles = ("rows", "files", "rows per file", *(["size per file"] if plan.bytes_per_row else []))
     largest = sorted(plan.partitions, key=lambda one: -one.rows)[:_MOST_PARTITIONS]
-    columns = (Column(title, justify="right") for title in titles)
-    return grid([", ".join(plan.partition_by), *columns], (_cells(plan, one) for one in largest))
+    print_rows(console, [", ".join(plan.partition_by), *titles], [_cells(plan, one) for one in largest], titles)
 
 
 def _cells(plan: FilePlan, one: PlannedPartition) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from spark_bucketing.check.acceptance import SMALLEST
 from spark_bucketing.check.effects import worse_for
 from spark_bucketing.check.outcome import Found, alike_findings, all_findings, is_unclear, open_findings, unknown_models
 from spark_bucketing.check.results import Fix, ModelResult, OperatorResult, Report, Verdict
@@ -95,6 +96,7 @@ def summary(report: Report) -> str:
     accepted = Counter(found.finding.accepted for found in all_findings(report))
     parts += [f"{accepted['baseline']:,} in the baseline"] if accepted["baseline"] else []
     parts += [f"{accepted['allow']:,} allowed"] if accepted["allow"] else []
+    parts += [f"{accepted['small']:,} below {size(SMALLEST)}"] if accepted["small"] else []
     unknown = len(unknown_models(report))
     parts += [f"{unknown:,} unknown"] if unknown else []
     parts += [f"{len(report.unfinished):,} not checked"] if report.unfinished else []

@@ -18,9 +18,9 @@ STATE_STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}
 _UNLIMITED = 1_000_000
 
 
-def console_on(file: TextIO, plain: bool = False, soft_wrap: bool = False) -> Console:
+def console_on(file: TextIO, plain: bool = False) -> Console:
     """Return a console that uses colors and wraps lines only if the file is a terminal."""
-    console = Console(file=file, highlight=False, soft_wrap=soft_wrap)
+    console = Console(file=file, highlight=False)
     if plain or not console.is_terminal:
         console = Console(file=file, highlight=False, width=_UNLIMITED, force_terminal=False if plain else None)
     return console
@@ -34,8 +34,17 @@ def grid(columns: Iterable[Column | str], rows: Iterable[Iterable[str | Text]]) 
     return table
 
 
-def print_rows(console: Console, titles: Sequence[str], rows: Sequence[Sequence[Text]], right: Collection[str]) -> None:
+def fits(console: Console, table: Table) -> bool:
+    """Return whether the console is wide enough for a table, so that no cell is wrapped."""
+    return console.measure(table, options=console.options.update(max_width=_UNLIMITED)).maximum <= console.width
+
+
+def print_rows(
+    console: Console, titles: Sequence[str], rows: Sequence[Sequence[str | Text]], right: Collection[str]
+) -> None:
     """Print a grid, or one line per cell if the grid is wider than the console.
+
+    In a grid that is too wide, rich would break words.
 
     Args:
         console: the console.
@@ -44,11 +53,11 @@ def print_rows(console: Console, titles: Sequence[str], rows: Sequence[Sequence[
         right: the titles of the columns that are right-aligned.
     """
     table = grid([Column(title, justify="right" if title in right else "left") for title in titles], rows)
-    if console.measure(table, options=console.options.update(max_width=_UNLIMITED)).maximum <= console.width:
+    if fits(console, table):
         console.print(table)
         return
     for cells in rows:
-        record = Table.grid(padding=(0, 2))
+        record = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 2))
         for title, cell in zip(titles, cells, strict=True):
             record.add_row(Text(title, "bold"), cell)
         record.add_row()

@@ -12,7 +12,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from spark_bucketing.report.formatting import size, spec_data
-from spark_bucketing.report.output import console_on, write_json
+from spark_bucketing.report.output import console_on, fits, write_json
 from spark_bucketing.table.compatibility import Merging, Read, Run, compatible_read, readable_ranges, runs, span
 from spark_bucketing.table.model import Partition, Status, Table, total_size, words
 from spark_bucketing.table.rewrite import RewritePlan
@@ -78,23 +78,23 @@ def _read(read: Read) -> dict[str, Any]:
 
 
 def write_sealed(table: str, found: Sequence[Partition], dry_run: bool, form: str, file: TextIO) -> None:
-    """Write which partitions are sealed, or would be sealed in a dry run, and why the others are not."""
+    """Write which partitions are sealed, or can be sealed in a dry run, and why the others are not."""
     if form == "json":
         write_json({"table": table, "dry_run": dry_run, "partitions": list(map(sealed_data, found))}, file)
     else:
-        print_sealed(table, found, dry_run, console_on(file, soft_wrap=True))
+        print_sealed(table, found, console_on(file))
 
 
-def print_sealed(table: str, found: Sequence[Partition], dry_run: bool, console: Console) -> None:
-    """Print which partitions are sealed, or would be sealed in a dry run, and why the others are not."""
+def print_sealed(table: str, found: Sequence[Partition], console: Console) -> None:
+    """Print which partitions are sealed, or can be sealed in a dry run, and why the others are not."""
     for part in found:
         where = part.name or table
         if part.status == Status.REFUSED:
             console.print(Text.assemble((where, "red"), f": found {part.problem}"))
-        elif part.status == Status.SEALED or part.problem:
+        elif part.status in (Status.SEALED, Status.SEALABLE) or part.problem:
             weaker = f" ({part.problem})" if part.problem else ""
             spec = f"{words(part.spec)}, {count(part.files, 'file')}, {size(part.size)}{weaker}"
-            console.print(Text.assemble((where, "bold"), f": {'would be ' if dry_run else ''}{part.status}, {spec}"))
+            console.print(Text.assemble((where, "bold"), f": {part.status}, {spec}"))
     numbers = Counter(part.status for part in found)
     sums = ", ".join(f"{number:,} {status}" for status, number in numbers.items())
     read = count(sum(part.files_read for part in found), "file")
@@ -117,7 +117,7 @@ def sealed_data(part: Partition) -> dict[str, Any]:
 
 def write_plan(plan: RewritePlan, file: TextIO) -> None:
     """Write which partitions a rewrite replaces, and their numbers of files and bytes."""
-    console = console_on(file, soft_wrap=True)
+    console = console_on(file)
     for part in plan.done:
         has = "already has the table's spec" if part.has_files else "no files"
         console.print(Text(f"{part.name}: {has}"))
@@ -139,6 +139,12 @@ def _print_grid(console: Console, lines: Iterator[tuple[Sequence[Partition], str
     grid = Grid(box=box.SIMPLE, show_header=False, show_edge=False, pad_edge=True, padding=(0, 2))
     for justify in ("left", "right", "left"):
         grid.add_column(justify=justify, overflow="fold")
+    wrapped = []
     for partitions, text in lines:
-        grid.add_row(Text(span(partitions)), count(len(partitions), "partition"), Text(text))
-    console.print(grid)
+        cells = (span(partitions), count(len(partitions), "partition"), text)
+        grid.add_row(*map(Text, cells))
+        wrapped.append(Text("  ".join(cells)))
+    if fits(console, grid):
+        console.print(grid)
+    else:
+        console.print(*wrapped, sep="\n")

@@ -8,12 +8,10 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from rich.console import Console
-from rich.table import Column
-from rich.table import Table as Grid
 from rich.text import Text
 
 from spark_bucketing.report.formatting import size, spec_data
-from spark_bucketing.report.output import STATE_STYLES, console_on, grid, print_rows, write_json
+from spark_bucketing.report.output import STATE_STYLES, console_on, print_rows, write_json
 from spark_bucketing.report.table_specs import print_sealed, print_specs, sealed_data, specs_data
 from spark_bucketing.table.bucketed_files import BucketedFiles, FileSizes, SpecFiles
 from spark_bucketing.table.file_statistics import FileStats, State
@@ -40,9 +38,9 @@ def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file:
         _print_grid(console, overviews)
         for overview in overviews if details else ():
             if overview.merging and overview.table.columns:
-                print_specs(overview.table, overview.merging, console_on(file, soft_wrap=True))
+                print_specs(overview.table, overview.merging, console_on(file))
             elif overview.statistics is not None:
-                _print_statistics(overview.table.name, overview.statistics, console_on(file, soft_wrap=True))
+                _print_statistics(overview.table.name, overview.statistics, console_on(file))
     else:
         file.write(f"Schema {schema} has no bucketed or organized tables.\n")
 
@@ -50,14 +48,13 @@ def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file:
 def _print_grid(console: Console, overviews: Sequence[Overview]) -> None:
     print_rows(console, _TITLES, list(map(_cells, overviews)), _NUMBERS)
     for overview in overviews:
-        for message in _messages(overview.files):
+        for message in _messages(overview):
             console.print(Text.assemble((overview.table.name, STATE_STYLES[overview.state]), ": ", message))
 
 
-def _messages(files: BucketedFiles | None) -> Sequence[str]:
-    if files is None:
-        return ()
-    return (files.unreadable,) if files.unreadable else files.findings
+def _messages(overview: Overview) -> Sequence[str]:
+    unreadable = overview.files.unreadable if overview.files else ""
+    return (*overview.findings, unreadable) if unreadable else overview.findings
 
 
 def _cells(overview: Overview) -> list[Text]:
@@ -153,7 +150,7 @@ def overview_data(overview: Overview) -> dict[str, Any]:
         "by_spec": [_spec_files(files, part) for part in files.by_spec]
         if files and overview.state != "unknown"
         else [],
-        "findings": list(files.findings) if files else [],
+        "findings": list(overview.findings),
         "unreadable": (files.unreadable if files else "") or None,
         "seals": specs_data(table, overview.merging) if overview.merging else None,
         "file_statistics": None if statistics is None else [asdict(file) for file in statistics],
@@ -180,7 +177,7 @@ def write_verifications(
     if form == "json":
         write_json({"schema": schema, "tables": list(map(_verification_data, found))}, file)
         return
-    console = console_on(file, soft_wrap=True)
+    console = console_on(file)
     for verification in found:
         _print_verification(verification, console, details)
     if not found:
@@ -193,7 +190,7 @@ def _print_verification(verification: Verification, console: Console, details: b
     for message in messages or ["ok"]:
         console.print(Text.assemble((name, STATE_STYLES[verification.state]), ": ", message))
     if details and verification.sealed:
-        print_sealed(name, verification.sealed, True, console)
+        print_sealed(name, verification.sealed, console)
     elif details and verification.statistics:
         _print_statistics(name, verification.statistics, console)
 
@@ -215,7 +212,7 @@ def write_file_statistics_report(name: str, files: Sequence[FileStats], form: st
     if form == "json":
         write_json({"table": name, "files": [asdict(one) for one in files]}, file)
     else:
-        _print_statistics(name, files, console_on(file, soft_wrap=True))
+        _print_statistics(name, files, console_on(file))
 
 
 def _print_statistics(name: str, files: Sequence[FileStats], console: Console) -> None:
@@ -225,7 +222,7 @@ def _print_statistics(name: str, files: Sequence[FileStats], console: Console) -
     """
     console.print(Text(_statistics_headline(name, files)))
     shown = sorted(files, key=lambda one: (one.state == State.COVERED and not one.overlaps, one.name))[:_MOST_FILES]
-    console.print(_statistics_grid(shown))
+    _print_statistics_grid(console, shown)
     if len(files) > len(shown):
         console.print(Text(f"and {count(len(files) - len(shown), 'file')} more (--format json shows all)"))
 
@@ -239,12 +236,10 @@ def _statistics_headline(name: str, files: Sequence[FileStats]) -> str:
     return text
 
 
-def _statistics_grid(files: Sequence[FileStats]) -> Grid:
+def _print_statistics_grid(console: Console, files: Sequence[FileStats]) -> None:
     has_implicit_partition = any(one.implicit_partition is not None for one in files)
     has_order = any(one.nulls is not None for one in files)
-    columns = [Column("file", overflow="fold"), Column("rows", justify="right"), Column("size", justify="right")]
-    columns += [Column("implicit partition")] if has_implicit_partition else []
-    columns += [Column("from"), Column("to")] if has_order else []
+    titles = ["file", "rows", "size", *["implicit partition"] * has_implicit_partition, *["from", "to"] * has_order, ""]
     rows = []
     for one in files:
         cells = [one.name, f"{one.rows:,}", size(one.size)]
@@ -254,4 +249,4 @@ def _statistics_grid(files: Sequence[FileStats]) -> Grid:
             cells += ["null", "null"] if is_null else [one.lower or "", one.upper or ""]
         notes = [*([] if one.state == State.COVERED else [one.state]), *(["overlaps"] if one.overlaps else [])]
         rows.append([*cells, ", ".join(notes)])
-    return grid([*columns, ""], rows)
+    print_rows(console, titles, rows, ("rows", "size"))

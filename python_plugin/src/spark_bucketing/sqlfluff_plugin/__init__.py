@@ -1,6 +1,6 @@
-"""sqlfluff rules for bucketed models.
+"""sqlfluff rules for the configs of bucketed models.
 
-The rules use a model's text, its config and the manifest.
+The rules use a model's config, its contract and the manifest. Only Spark's planner can judge a query.
 
 sqlfluff finds this package through the entry point `sqlfluff`, and calls the functions below. The rules are imported in
 get_rules() instead of at the top of the module. Otherwise, sqlfluff would warn that the rules are defined before it has

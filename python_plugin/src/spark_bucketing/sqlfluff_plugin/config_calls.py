@@ -15,7 +15,7 @@ from jinja2.nodes import Expr, Output
 
 from spark_bucketing.config.values import UNKNOWN
 from spark_bucketing.edits.config_changes import CannotEditError
-from spark_bucketing.edits.jinja import Token, environment, is_config_call, split, tokens, within
+from spark_bucketing.edits.sql_config import Token, environment, is_config_call, split, tokens, within
 
 
 @dataclass(frozen=True)

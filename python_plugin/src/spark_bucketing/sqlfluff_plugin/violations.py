@@ -1,4 +1,4 @@
-"""Find violations of the config schema and of the layout rules, and contradictions between a config and its query.
+"""Find violations of the config schema and of the layout rules, and contradictions between a config and a contract.
 
 The macros apply the same rules when dbt runs a model. The cases in tests/cases/shared/config.yml test both
 implementations.
@@ -7,35 +7,27 @@ implementations.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from spark_bucketing.config.schema import BUCKET_TYPES, HIVE_TYPES, KEYS, RANGE_TYPES, SPARK_TYPES, base_type
 from spark_bucketing.config.validation import Config, validate
-from spark_bucketing.config.values import UNKNOWN, Violation
+from spark_bucketing.config.values import UNKNOWN, Violation, nearest_name
 
 _PARTITIONS = ("array", "map", "struct", "binary", "void")
 
 
-@dataclass(frozen=True)
-class OutputColumns:
-    """The columns that a query returns, by lowercase name.
-
-    A type is present only if it is certain.
-    """
-
-    types: Mapping[str, str | None]
-    complete: bool  # whether the query returns no other columns
+# A contract may also use other names of types, such as integer. The rules accept names that they do not know.
+_KNOWN_TYPES = (*SPARK_TYPES, *RANGE_TYPES, *_PARTITIONS)
 
 
-def violations(config: Config, columns: OutputColumns | None = None) -> Iterator[Violation]:
+def violations(config: Config, columns: Mapping[str, str | None] | None = None) -> Iterator[Violation]:
     """Find all violations in a config.
 
     Models with other materializations have none.
 
     Args:
         config: the model's config.
-        columns: the columns that the model's query returns, or None if they are unknown.
+        columns: the types of the columns in the model's contract, by lowercase name; None without a contract.
     """
     values, found = validate(config)
     yield from found
@@ -65,13 +57,16 @@ def _order(values: Mapping[str, Any]) -> Iterator[Violation]:
         yield Violation("sorted_by", str(order), expected, f"sorted_by={[*by, *rest]}", "sort-columns-mismatch")
 
 
-def _columns(key: str, names: list[str], columns: OutputColumns, values: Mapping[str, Any]) -> Iterator[Violation]:
+def _columns(
+    key: str, names: list[str], columns: Mapping[str, str | None], values: Mapping[str, Any]
+) -> Iterator[Violation]:
     for name in names:
-        kind = columns.types.get(name.lower())
-        if columns.complete and name.lower() not in columns.types:
-            expected = f"a column that the query returns: {', '.join(columns.types)}"
-            yield Violation(key, name, expected, "use one of these names")
-        elif kind:
+        kind = columns.get(name.lower())
+        if name.lower() not in columns:
+            expected = f"a column of the model's contract: {', '.join(columns)}"
+            near = nearest_name(name, columns)
+            yield Violation(key, name, expected, f"`{near}`" if near else "use one of these names")
+        elif kind and base_type(kind) in _KNOWN_TYPES:
             yield from _type(key, name, kind, values)
 
 

@@ -112,7 +112,7 @@ def partition_of(row: Mapping[str, Any]) -> Partition:
     name, status = row["partition"] or "", str(row["status"])
     spec = None
     # A row with another status may have the spec of a stale seal.
-    if row["num_buckets"] and status in (Status.SEALED, Status.UNCHANGED):
+    if row["num_buckets"] and status in (Status.SEALED, Status.UNCHANGED, Status.SEALABLE):
         spec = BucketSpec(row["num_buckets"], _names(row["bucket_columns"]), _names(row["sort_columns"]), row["hash"])
     return Partition(
         name=name,

@@ -17,18 +17,20 @@ _ROOT = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?:///|/(?!/))")
 
 
 class Status:
-    """The statuses that bucket_specs() and SEAL BUCKETS return.
+    """The states of files that bucket_specs() and SEAL BUCKETS return, as in docs/reference/sql.md.
 
-    Any other status is an ordinary-scan code.
+    Any other state is an ordinary-scan code.
     """
 
     SEALED = "sealed"
-    # In SEAL BUCKETS, the partition was already sealed.
-    UNCHANGED = "unchanged"
-    REFUSED = "refused"
     EMPTY = "empty"
     NOT_SEALED = "not-sealed"
     SEAL_STALE = "seal-stale"
+    FILES_MISSING = "files-missing"
+    # Only in SEAL BUCKETS: already sealed, can be sealed (in a dry run), and cannot be sealed.
+    UNCHANGED = "unchanged"
+    SEALABLE = "sealable"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True)

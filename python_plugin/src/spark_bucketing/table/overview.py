@@ -14,8 +14,9 @@ from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile, FileSi
 from spark_bucketing.table.compatibility import Merging
 from spark_bucketing.table.file_statistics import FileStats, Organized, as_organized, read_file_statistics
 from spark_bucketing.table.metadata import existing_table, merging_of, read_partitions
-from spark_bucketing.table.model import Table, one_spelling
+from spark_bucketing.table.model import Partition, Status, Table, one_spelling
 from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.units import count
 
 # For tables in the Hive layout with these formats, Spark uses its own readers, which return the file of a row.
 _READABLE_HIVE_FORMATS = ("parquet", "orc")
@@ -37,8 +38,23 @@ class Overview:
 
     @property
     def state(self) -> Literal["ok", "wrong", "unknown"]:
-        """Return whether the names of the files match the table's buckets."""
-        return self.files.state if self.files else "ok"
+        """Return whether the files match the table's buckets by their names and by their seals."""
+        names = self.files.state if self.files else "ok"
+        return "wrong" if self.unsealed else names
+
+    @property
+    def unsealed(self) -> tuple[Partition, ...]:
+        """Return the partitions whose files have no valid seal, missing files first."""
+        # In the Spark layout, stock Spark uses buckets without a seal.
+        in_spark_layout = self.table.spec is not None and not self.table.spec.in_hive_layout
+        fine = {Status.SEALED, Status.EMPTY} | ({Status.NOT_SEALED} if in_spark_layout else set())
+        loose = [part for part in self.table.partitions if part.status not in fine]
+        return tuple(sorted(loose, key=lambda part: part.status != Status.FILES_MISSING))
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Return one message for each finding about the names or the seals of the files, with a fix."""
+        return (*(self.files.findings if self.files else ()), *seal_findings(self.table.name, self.unsealed))
 
     @property
     def file_format(self) -> str:
@@ -49,6 +65,26 @@ class Overview:
     def sizes(self) -> FileSizes | None:
         """Summarize the sizes of the table's files in bytes, or return None if they are unknown."""
         return self.files.sizes if self.files else FileSizes.of([file.size for file in self.statistics or ()])
+
+
+def seal_findings(table: str, unsealed: Sequence[Partition]) -> Iterator[str]:
+    """Return one message about partitions with missing files, and one about other partitions without a valid seal."""
+    missing = [part for part in unsealed if part.status == Status.FILES_MISSING]
+    loose = [part for part in unsealed if part.status != Status.FILES_MISSING]
+    seal = f"spark-bucketing table seal {table}"
+    for parts, whole, several, effect in (
+        (
+            missing,
+            "files are missing",
+            "with missing files",
+            f"restore them from a backup, or accept the loss ({seal})",
+        ),
+        (loose, "no valid seal", "without a valid seal", f"queries use an ordinary scan; seal the files ({seal})"),
+    ):
+        if parts:
+            found = f"[{parts[0].status}] {parts[0].problem}".rstrip()
+            others = f"{count(len(parts), 'partition')} {several}, such as {parts[0].name}"
+            yield f"{others if parts[0].name else whole} {found}: {effect}."
 
 
 def read_overviews(

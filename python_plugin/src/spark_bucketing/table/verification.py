@@ -15,7 +15,7 @@ from spark_bucketing.spec import HASH_OF_VERSION, STATED_VERSIONS, VERSION_OF_HA
 from spark_bucketing.table.file_statistics import FileStats, State, verify_file_statistics
 from spark_bucketing.table.metadata import seal_table
 from spark_bucketing.table.model import Partition, Status
-from spark_bucketing.table.overview import Overview
+from spark_bucketing.table.overview import Overview, seal_findings
 from spark_bucketing.table.warehouse import Warehouse
 from spark_bucketing.units import count
 
@@ -68,19 +68,7 @@ class Verification:
                 where = part.name or "the table"
                 yield f"{where} has {part.problem}: rewrite it (spark-bucketing table rewrite {name}, or dbt run)."
         refused = {part.name for part in self.sealed if part.status == Status.REFUSED}
-        # In the Spark layout, stock Spark uses buckets without a seal.
-        spec = self.overview.table.spec
-        fine = {Status.SEALED, Status.EMPTY} | ({Status.NOT_SEALED} if spec and spec.bucket_hash == "spark" else set())
-        loose = [
-            part for part in self.overview.table.partitions if part.status not in fine and part.name not in refused
-        ]
-        if loose:
-            found = f"[{loose[0].status}] {loose[0].problem}".rstrip()
-            others = f"{count(len(loose), 'partition')} without a valid seal, such as {loose[0].name} {found}"
-            yield (
-                f"{others if loose[0].name else f'no valid seal {found}'}: queries use an ordinary scan; "
-                f"seal the files (spark-bucketing table seal {name})."
-            )
+        yield from seal_findings(name, [part for part in self.overview.unsealed if part.name not in refused])
 
     def _versions(self, name: str) -> Iterator[str]:
         """Compare the bucketing version that the table states with the version of its rows, as Hive and Trino do."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +10,10 @@ from typing import Any
 
 from spark_bucketing.errors import SparkError
 
+# The function that the extension defines instead of its own functions if its jar was built for another Spark version.
+NOT_LOADED = "spark_bucketing_not_loaded"
+# The versions in the descriptions of the extension's functions; the dbt package searches for the same text.
+BUILT = re.compile(r"spark-bucketing ([^ ,]+), for Spark ([^ )]+)")
 # With these settings, Spark reads all rows and writes buckets. Each value is a default of Spark or the extension.
 _NEEDED: Mapping[str, str] = {
     "spark.bucketing.enabled": "true",
@@ -64,8 +69,13 @@ class Warehouse:
         return bool(self.rows("show user functions like 'bucket_specs'"))
 
     def extension_description(self) -> str:
-        """Return the extension's description with its class and version, or an empty string without the extension."""
-        rows = self.rows("describe function bucket_specs") if self.has_extension() else []
+        """Return the extension's description with its version, or an empty string without the extension.
+
+        If the jar was built for another Spark version, the extension defines only a function that describes the jar.
+        """
+        functions = self.rows(f"show user functions like 'bucket_specs|{NOT_LOADED}'")
+        names = [name for row in functions for name in row.values()]
+        rows = [row for name in names for row in self.rows(f"describe function {name}")]
         return "\n".join(str(value) for row in rows for value in row.values())
 
     def require_extension(self, table: str) -> None:
@@ -77,6 +87,9 @@ class Warehouse:
         if self.has_extension():
             return
         loaded = self.settings().get("spark.sql.extensions") or "(nothing)"
+        built = BUILT.search(self.extension_description())
+        if built:
+            loaded += f", with a jar of {built[0]}, which is another version of Spark"
         raise SparkError(
             f"The session lacks the extension, which is required to read the bucket specs of `{table}`.",
             found=f"spark.sql.extensions={loaded}",

@@ -7,7 +7,7 @@ from spark_bucketing.check.reasons.exchanges_and_sorts import ExchangeOrSort
 from spark_bucketing.check.reasons.phrases import buckets, purpose, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
 from spark_bucketing.check.scans import COLUMN_CODES, MIXED_CODES, SEAL_CODES, TASK_CODES, BucketedScan
-from spark_bucketing.check.session_settings import BUCKETING
+from spark_bucketing.check.session_settings import BUCKETING, CONVERT_METASTORE
 
 
 @reason("one side of the join is bucketed, but this side is not")
@@ -113,12 +113,17 @@ def unsupported_bucket_column(_: ExchangeOrSort, table: BucketedScan) -> Explana
     **Anti-pattern**
 
     The table has a `double` bucket column. Equal values such as 0.0 and -0.0 are then in different buckets. Another
-    example is a session with `spark.sql.orc.impl=hive`. Hive's ORC reader returns the same row for several files.
+    example is a session with `spark.sql.orc.impl=hive`. Hive's ORC reader returns the same row for several files. With
+    `spark.sql.hive.convertMetastoreParquet=false`, Hive's own reader reads the table.
 
     **Best practice**
 
     Bucket by boolean, integer, decimal, string or date columns. Keep the default settings for Spark's file readers.
     """
+    if table.by_hive_reader:
+        names = " or ".join(f"{name}=false" for name in CONVERT_METASTORE if not table.settings.on(name))
+        why = f", because of {names}" if names else ""
+        return Explanation(f"{table.name} cannot be read as bucketed: Hive's own reader reads it{why}.")
     if table.note.code not in COLUMN_CODES:
         return None
     return Explanation(f"{table.name} cannot be read as bucketed: {table.note.words}.")
@@ -144,6 +149,12 @@ def not_sealed(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """
     if table.note.code not in SEAL_CODES:
         return None
+    if table.note.code == "files-missing":
+        accept = f"ALTER TABLE {table.name} SEAL BUCKETS"
+        return Explanation(
+            f"Queries of {table.name} fail: {table.note.words} ({table.note.code}). Restore the files from a backup, "
+            f"or accept the loss with `{accept}`."
+        )
     message = f"Spark uses an ordinary scan for {table.name}: {table.note.words} ({table.note.code})."
     return Explanation(message, changes=(seal_files(table.facts), rewrite_files(table)))
 

@@ -165,9 +165,9 @@ def ordering_not_preserved(exchange_or_sort: ExchangeOrSort, table: BucketedScan
     inputs of a union.
     """
     node = exchange_or_sort.disordered_at
-    if not table.ordered or node is None:
+    if node is None or not (table.ordered or (table.readable and table.note.by_extension)):
         return None
-    message = f"Spark reads {table.name} in sorted order, but {node.operator} does not preserve this order."
+    message = f"The files of {table.name} are sorted, but {node.operator} does not preserve this order."
     return Explanation(message, changes=() if table.by_extension else let_extension_read(table))
 
 

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 
 from spark_bucketing.check.changes import set_to, switch_extension_on
 from spark_bucketing.check.reasons.reason import Explanation, reason
-from spark_bucketing.check.session_settings import BUCKETING, CONVERT_METASTORE, RECORDS_PER_FILE, Settings
+from spark_bucketing.check.session_settings import (
+    BUCKETING,
+    CONVERT_METASTORE,
+    DISTRIBUTE,
+    RECORDS_PER_FILE,
+    Settings,
+)
 from spark_bucketing.spec import BucketSpec
 
 
@@ -19,6 +25,8 @@ class ProjectFacts:
     settings: Settings
     spark_version: str
     specs: Mapping[str, BucketSpec]
+    undescribed: tuple[str, ...] = ()  # sources without known columns, in an offline check
+    has_catalog: bool = True  # whether an offline check has a catalog.json
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -80,7 +88,7 @@ def incompatible_setting(project: ProjectFacts) -> Iterator[Explanation]:
 
     `spark.sql.sources.bucketing.enabled=false` makes Spark ignore buckets.
     `spark.sql.hive.convertMetastoreParquet=false` makes Spark use Hive's reader. `spark.sql.files.maxRecordsPerFile`
-    above 0 splits a bucket into several files.
+    above 0 splits a bucket into several files, unless the session extension writes the files.
 
     **Best practice**
 
@@ -90,7 +98,9 @@ def incompatible_setting(project: ProjectFacts) -> Iterator[Explanation]:
     wanted = [(BUCKETING, "true", "Spark ignores all buckets")] if project.specs else []
     wanted += [(name, "true", hive_reader) for name in CONVERT_METASTORE if project.hive]
     wrong = [(name, "false", value, effect) for name, value, effect in wanted if not project.settings.on(name)]
-    if project.specs and project.settings.number(RECORDS_PER_FILE) > 0:
+    # The extension ignores this setting when it distributes the rows of a write.
+    is_ignored = project.settings.extension and project.settings.on(DISTRIBUTE)
+    if project.specs and project.settings.number(RECORDS_PER_FILE) > 0 and not is_ignored:
         records = project.settings.get(RECORDS_PER_FILE)
         wrong.append((RECORDS_PER_FILE, records, "0", "Spark splits a bucket into several files"))
     for name, value, right, effect in wrong:
@@ -120,3 +130,27 @@ def extension_not_loaded(project: ProjectFacts) -> Iterator[Explanation]:
         f"{'enabled' if settings.loaded else 'loaded'}. Runs do not seal these tables."
     )
     yield Explanation(message, names, (switch_extension_on(settings),))
+
+
+@reason("an offline check knows no columns of some sources, so it cannot plan queries over them")
+def unknown_columns(project: ProjectFacts) -> Iterator[Explanation]:
+    """An offline check does not know the columns of some sources, so all queries over them are unknown.
+
+    **Anti-pattern**
+
+    `spark-bucketing check --offline` runs without a `catalog.json`, and the YAML of the sources has no data types.
+
+    **Best practice**
+
+    Run `dbt docs generate` against the warehouse, and keep its `catalog.json` in the target directory. Alternatively,
+    add the `data_type` of each column to the YAML of the sources.
+    """
+    if project.undescribed:
+        names = ", ".join(project.undescribed[:3])
+        more = f" and {len(project.undescribed) - 3:,} more" if len(project.undescribed) > 3 else ""
+        why = "catalog.json does not contain them" if project.has_catalog else "there is no catalog.json"
+        yield Explanation(
+            f"The columns of {names}{more} are unknown, because {why}. Run `dbt docs generate`, or add the `data_type` "
+            "of each column to their YAML.",
+            level="note",
+        )

@@ -13,6 +13,7 @@ case class FallbackReason(code: String, words: String) {
 object FallbackReason {
   val NotSealed = "not-sealed"
   val SealStale = "seal-stale"
+  val FilesMissing = "files-missing"
   val SealUnreadable = "seal-unreadable"
   val ColumnsChanged = "columns-changed"
   val MixedSpecs = "mixed-specs"

@@ -30,9 +30,9 @@ class WhatIf(SessionPlanner):
     they cannot parse a plan.
     """
 
-    def __init__(self, session: SparkSession, folder: Path, has_extension: bool) -> None:
+    def __init__(self, session: SparkSession, folder: Path) -> None:
         super().__init__("offline", session)
-        self.has_extension = has_extension
+        self.has_extension = bool(self.rows("show functions like 'hive_bucket'"))
         self._tables: dict[str, HypotheticalTable] = {}
         self._meant: dict[str, str] = {}
         self._relations: dict[str, Any] = {}

@@ -49,11 +49,12 @@ case class AlterBucketsCommand(
   override def run(session: SparkSession): Seq[Row] = {
     val table = Compat.catalog(session).getTableMetadata(name)
     BucketValidation.checkTable(table)
+    WriteTarget.check(session, table, "change the buckets of")
     val spec = asked.map(BucketValidation.spec(table, _))
     val store = PartitionStore.of(session)
     store.check(table, toHiveLayout = spec.isDefined && BucketValidation.isPlainOfSpark(table))
     partition match {
-      case Some(given) => describe(store, table, find(store, table, BucketValidation.partitionValues(table, given)), spec)
+      case Some(given) => describe(session, store, table, find(store, table, BucketValidation.partitionValues(table, given)), spec)
       case None => alterTable(store, table, spec)
     }
     Compat.refresh(session, table.identifier)
@@ -76,8 +77,9 @@ case class AlterBucketsCommand(
 
   /** Sets the descriptors of partitions. Removes seals that have another spec, so that the next SEAL BUCKETS uses the descriptor. */
   private def describe(
-      store: PartitionStore, table: CatalogTable, partitions: Seq[StoredPartition], spec: Option[BucketSpec]): Unit = {
+      session: SparkSession, store: PartitionStore, table: CatalogTable, partitions: Seq[StoredPartition], spec: Option[BucketSpec]): Unit = {
     val wanted = BucketDescriptor.of(spec)
+    MissingFiles.check(table.identifier, PartitionFiles.list(session, table, partitions), "change the buckets of")
     store.change(table, partitions.map { partition =>
       val kept = partition.seal.flatMap(_.toOption).filter(seal => BucketDescriptor.of(Some(seal.spec.bucketSpec)) == wanted)
       PartitionChange(partition, kept, Some(wanted))
@@ -93,9 +95,15 @@ case class AlterBucketsCommand(
   }
 }
 
-/** Completes or undoes a replacement that a crash interrupted. */
-case class RecoverFilesCommand(name: TableIdentifier) extends LeafRunnableCommand {
+/**
+ * Completes or undoes a replacement that a crash interrupted.
+ *
+ * @param isForced whether to do so even if its statement may still be running
+ */
+case class RecoverFilesCommand(name: TableIdentifier, isForced: Boolean) extends LeafRunnableCommand {
   override val output: Seq[Attribute] = PartitionSpecs.attributes(("recovered", StringType, false))
-  override def run(session: SparkSession): Seq[Row] =
-    Seq(Row(new FileReplacement(session, Compat.catalog(session).getTableMetadata(name)).recover()))
+  override def run(session: SparkSession): Seq[Row] = {
+    val replacement = new FileReplacement(session, Compat.catalog(session).getTableMetadata(name))
+    Seq(Row((if (isForced) replacement.recover() else replacement.awaitOthers()).lastOption.getOrElse("nothing")))
+  }
 }

@@ -30,7 +30,7 @@ import org.apache.spark.sql.types.{DataType, StructType}
  * }}}
  * Another statement completes or undoes a file replacement that a crash interrupted:
  * {{{
- *   ALTER TABLE t RECOVER FILES
+ *   ALTER TABLE t RECOVER FILES [FORCE]
  * }}}
  * These statements also work in EXPLAIN. A SQL script (BEGIN ... END) cannot contain them, because Spark parses a script as a whole.
  */
@@ -105,7 +105,10 @@ private object BucketStatement extends SparkSqlParser {
         else if (word("SEAL") && take(BUCKETS)) {
           val options = seal()
           ddl("SEAL BUCKETS")(SealBucketsCommand(_, partition, options))
-        } else if (partition.isEmpty && word("RECOVER") && word("FILES")) ddl("RECOVER FILES")(RecoverFilesCommand(_))
+        } else if (partition.isEmpty && word("RECOVER") && word("FILES")) {
+          val isForced = word("FORCE")
+          ddl("RECOVER FILES")(RecoverFilesCommand(_, isForced))
+        }
         else None
       if (found.isDefined) {
         while (take(SEMICOLON)) ()

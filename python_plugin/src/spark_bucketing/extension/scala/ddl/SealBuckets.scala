@@ -40,7 +40,7 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
     val evidence = new SealValidation(table, relation, PartitionFiles.hashesOf(table))
       .of(PartitionFiles.list(session, table, selected), hashesOfOthers)
     val outcomes = SealOutcome.of(evidence, hashesOfOthers, isWhole = others.isEmpty, table.properties)
-    (if (asked.dryRun) outcomes else write(session, table, outcomes)).map(_.row)
+    (if (asked.dryRun) outcomes.map(_.unwritten) else write(session, table, outcomes)).map(_.row)
   }
 
   /**
@@ -77,6 +77,7 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
     val relation = Compat.filesOf(session, table.identifier).getOrElse(throw refused(table,
       "files that Spark reads with Hive's SerDe",
       "spark.sql.hive.convertMetastoreParquet and spark.sql.hive.convertMetastoreOrc to be true", "set both to true"))
+    WriteTarget.check(session, table, "seal", Some(relation.location))
     SealedSpecs.otherColumns(relation).foreach { why =>
       throw refused(table, why.words, "the default reader, which returns the same rows in every session", "set the option to its default")
     }

@@ -15,6 +15,9 @@ private case class SealOutcome(part: PartitionFiles, status: String, seal: Optio
 
   def isNew: Boolean = status == SealOutcome.NewlySealed
 
+  /** The result of a dry run. */
+  def unwritten: SealOutcome = if (isNew) copy(status = SealOutcome.Sealable) else this
+
   def altered: SealOutcome = copy(status = SealOutcome.Refused, seal = None,
     problem = Some("a change to the partition while its files were read; run the statement again"))
 
@@ -28,6 +31,7 @@ private case class SealOutcome(part: PartitionFiles, status: String, seal: Optio
 private object SealOutcome {
 
   val NewlySealed = "sealed"
+  val Sealable = "sealable"
   private val Unchanged = "unchanged"
   private val Refused = "refused"
 
@@ -57,7 +61,8 @@ private object SealOutcome {
       case Some(ValidatedSpec(spec, _, unsorted)) =>
         val seal = Seal(if (unsorted.isEmpty) spec else spec.unsorted, PartitionFiles.digest(part.files))
         val status = if (part.seal.contains(Right(seal)) && isDescribed(part, seal.spec)) Unchanged else NewlySealed
-        val problems = spec.hash.asHiveHash.flatMap(otherVersion(_, mostCommon, isWhole, properties)) ++ unsorted.headOption
+        val missing = part.seal.flatMap(_.toOption).filter(_ => part.missing > 0).map(MissingFiles.words(part.missing, _))
+        val problems = missing ++ spec.hash.asHiveHash.flatMap(otherVersion(_, mostCommon, isWhole, properties)) ++ unsorted.headOption
         SealOutcome(part, status, Some(seal), evidence.read, Some(problems.mkString("; ")).filter(_.nonEmpty))
     }
   }

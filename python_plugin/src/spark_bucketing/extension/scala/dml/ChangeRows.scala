@@ -13,6 +13,7 @@ import org.apache.spark.sql.bucketing.read.CurrentReads
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.InlineCTE
 import org.apache.spark.sql.catalyst.plans.{LeftOuter, QueryPlan}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -41,7 +42,11 @@ case class ChangeRows(
 
   override def producedAttributes: AttributeSet = outputSet
 
-  def relation: LogicalRelation = target.collectFirst { case relation: LogicalRelation => relation }.get
+  override def nodeName: String = if (isMerge) "MERGE INTO" else if (matched.exists(_.isInstanceOf[DeleteAction])) "DELETE" else "UPDATE"
+
+  /** The plan of the target. Only the queries of the statement read it, so the optimizer of the statement does not see it. */
+  def read: ExactRead = target.collectFirst { case read: ExactRead => read }.get
+  def relation: LogicalRelation = read.plan.collectFirst { case relation: LogicalRelation => relation }.get
   def table: CatalogTable = relation.catalogTable.get
   def files: HadoopFsRelation = relation.relation.asInstanceOf[HadoopFsRelation]
   def actions: Seq[MergeAction] = matched ++ notMatched ++ notMatchedBySource
@@ -125,7 +130,22 @@ case class ChangeRows(
   /** Returns an id of the condition and the actions. The id does not contain the queries of subqueries. */
   def id: String = {
     val parts = condition.sql +: actions.flatMap(action => action.getClass.getSimpleName +: action.children.map(_.sql))
-    FilesDigest.None.plus(parts.mkString("\n"), 1).hex
+    FilesDigest.of(Nil).plus(parts.mkString("\n"), 1).hex
+  }
+
+  /** Throws Spark's own errors for expressions that a statement may not contain. Spark's errors for an operator of the extension would not name them. */
+  def check(): Unit = {
+    val conditions = condition +: actions.flatMap(_.condition)
+    val all = conditions ++ actions.flatMap(_.children).collect { case assignment: Assignment => assignment.value }
+    def sql(found: Expression*) = found.map(QueryCompilationErrors.toSQLExpr).mkString(", ")
+    conditions.find(_.dataType != BooleanType).foreach { of =>
+      throw new AnalysisException("DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN",
+        Map("sqlExpr" -> sql(of), "filter" -> sql(of), "type" -> QueryCompilationErrors.toSQLType(of.dataType)))
+    }
+    val random = all.filterNot(_.deterministic)
+    if (random.nonEmpty) throw new AnalysisException("INVALID_NON_DETERMINISTIC_EXPRESSIONS", Map("sqlExprs" -> sql(random: _*)))
+    val ofSeveralRows = all.flatMap(_.collect { case found @ (_: aggregate.AggregateExpression | _: WindowExpression | _: Generator) => found })
+    if (ofSeveralRows.nonEmpty) throw new AnalysisException("UNSUPPORTED_EXPR_FOR_OPERATOR", Map("operator" -> nodeName, "invalidExprSqls" -> sql(ofSeveralRows: _*)))
   }
 
   /** Whether only one source row may match a row of the target. The actions for other statements do not depend on the source row. */
@@ -148,21 +168,36 @@ object ResolveRowChanges extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer(resolved(plan))
 
   private def resolved(plan: LogicalPlan): LogicalPlan = plan match {
-    case merge: MergeIntoTable if merge.resolved && isSupported(merge.targetTable) =>
-      if (SparkVersion.evolvesSchema(merge)) throw refusal(named(merge.targetTable), "WITH SCHEMA EVOLUTION",
-        "a statement that keeps the columns of the table", "add the columns with ALTER TABLE ... ADD COLUMNS, and merge without this clause")
+    case merge: MergeIntoTable if isSupported(merge.targetTable) => ifResolved(merge) { merge =>
       val columns = merge.targetTable.output
-      DeferredFunction.deferred(ChangeRows(target(merge.targetTable), merge.sourceTable, merge.mergeCondition,
+      ChangeRows(target(merge.targetTable), merge.sourceTable, merge.mergeCondition,
         merge.matchedActions.map(aligned(columns)), merge.notMatchedActions.map(aligned(columns)),
-        merge.notMatchedBySourceActions.map(aligned(columns)), MergeChecks.of(merge), Counts))
-    case update: UpdateTable if update.resolved && isSupported(update.table) =>
+        merge.notMatchedBySourceActions.map(aligned(columns)), MergeChecks.of(merge), Counts)
+    }
+    case update: UpdateTable if isSupported(update.table) => ifResolved(update) { update =>
       ofTable(update.table, update.condition, aligned(update.table.output)(UpdateAction(None, update.assignments)))
-    case delete: DeleteFromTable if delete.resolved && isSupported(delete.table) =>
-      ofTable(delete.table, Some(delete.condition), DeleteAction(None))
+    }
+    case delete: DeleteFromTable if isSupported(delete.table) =>
+      ifResolved(delete)(delete => ofTable(delete.table, Some(delete.condition), DeleteAction(None)))
     case merge: MergeIntoTable => notOfView(merge, merge.targetTable)
     case update: UpdateTable => notOfView(update, update.table)
     case delete: DeleteFromTable => notOfView(delete, delete.table)
+    // Before statements, Spark keeps only recursive common table expressions, and only for its own statements.
+    case WithCTE(statement, definitions) => resolved(statement) match {
+      case changed: ChangeRows => InlineCTE(alwaysInline = true)(WithCTE(changed, definitions))
+      case _ => plan
+    }
     case other => other
+  }
+
+  /** Changes a statement if it is resolved without the casts of the analyzer. Spark casts structs by position, which may be impossible. */
+  private def ifResolved[A <: LogicalPlan](statement: A)(changed: A => ChangeRows): LogicalPlan = {
+    val assigned = statement.transformExpressions { case assignment: Assignment => withoutCast(assignment) }.asInstanceOf[A]
+    if (!assigned.resolved) statement else {
+      val rows = changed(assigned)
+      rows.check()
+      DeferredFunction.deferred(rows)
+    }
   }
 
   /** Rejects views of these tables. Spark's own error says nothing about the view. */
@@ -175,26 +210,28 @@ object ResolveRowChanges extends Rule[LogicalPlan] {
     statement
   }
 
-  private def named(target: LogicalPlan): String =
+  def named(target: LogicalPlan): String =
     target.collectFirst { case SubqueryAlias(name, of) if !of.isInstanceOf[SubqueryAlias] =>
       (name.qualifier :+ name.name).map(part => s"`$part`").mkString(".") }.getOrElse("a query")
 
-  private def ofTable(table: LogicalPlan, condition: Option[Expression], action: MergeAction): LogicalPlan = DeferredFunction.deferred(ChangeRows(
-    target(table), OneRowRelation(), condition.getOrElse(Literal.TrueLiteral), Seq(action), Nil, Nil, Set.empty, Counts.take(1)))
+  private def ofTable(table: LogicalPlan, condition: Option[Expression], action: MergeAction): ChangeRows = ChangeRows(
+    target(table), OneRowRelation(), condition.getOrElse(Literal.TrueLiteral), Seq(action), Nil, Nil, Set.empty, Counts.take(1))
 
   /**
    * Returns the target with its own read options, so that Spark reads its files even if the table is cached. Without the bucket spec, Spark's own reader
    * accepts files without a bucket.
    */
-  private def target(table: LogicalPlan): LogicalPlan = EliminateSubqueryAliases(table).transform {
-    case relation: LogicalRelation =>
+  private def target(table: LogicalPlan): ExactRead = {
+    val plan = EliminateSubqueryAliases(table).transform { case relation: LogicalRelation =>
       val files = relation.relation.asInstanceOf[HadoopFsRelation]
       // A file that Spark skips without an error would lose its rows.
       val options = files.options ++ Seq("ignoreCorruptFiles" -> "false", "ignoreMissingFiles" -> "false")
       relation.copy(relation = files.copy(bucketSpec = None, options = options)(files.sparkSession))
+    }
+    ExactRead(plan.collectFirst { case relation: LogicalRelation => relation }.flatMap(_.catalogTable).get, plan)
   }
 
-  private def isSupported(target: LogicalPlan): Boolean = BucketingConf.enabled && (EliminateSubqueryAliases(target) match {
+  def isSupported(target: LogicalPlan): Boolean = BucketingConf.enabled && (EliminateSubqueryAliases(target) match {
     case relation: LogicalRelation => isSupported(relation)
     case Project(_, relation: LogicalRelation) => isSupported(relation)
     case _ => false
@@ -204,8 +241,8 @@ object ResolveRowChanges extends Rule[LogicalPlan] {
     relation.relation.isInstanceOf[HadoopFsRelation] && relation.catalogTable.exists(CurrentReads.isChangeable)
 
   private def aligned(columns: Seq[Attribute])(action: MergeAction): MergeAction = action match {
-    case update: UpdateAction => update.copy(assignments = Assignments.ofUpdate(columns, update.assignments.map(withoutCast)))
-    case insert: InsertAction => insert.copy(assignments = Assignments.ofInsert(columns, insert.assignments.map(withoutCast)))
+    case update: UpdateAction => update.copy(assignments = Assignments.ofUpdate(columns, update.assignments))
+    case insert: InsertAction => insert.copy(assignments = Assignments.ofInsert(columns, insert.assignments))
     case other => other
   }
 
@@ -213,6 +250,23 @@ object ResolveRowChanges extends Rule[LogicalPlan] {
   private def withoutCast(assignment: Assignment): Assignment = assignment.value.collectFirst {
     case cast: Cast if cast.getTagValue(Cast.BY_TABLE_INSERTION).isDefined => assignment.copy(value = cast.child)
   }.getOrElse(assignment)
+}
+
+/** Rejects MERGE WITH SCHEMA EVOLUTION before Spark resolves its columns, so that columns to add are not reported as missing. */
+case class RejectSchemaEvolution(session: SparkSession) extends Rule[LogicalPlan] {
+
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan.foreach {
+      case merge: MergeIntoTable if BucketingConf.enabled && SparkVersion.evolvesSchema(merge) =>
+        // Spark reports a target that it cannot resolve.
+        Try(Compat.analyzed(session, merge.targetTable)).filter(ResolveRowChanges.isSupported).foreach { target =>
+          throw ResolveRowChanges.refusal(ResolveRowChanges.named(target), "WITH SCHEMA EVOLUTION",
+            "a statement that keeps the columns of the table", "add the columns with ALTER TABLE ... ADD COLUMNS, and merge without this clause")
+        }
+      case _ =>
+    }
+    plan
+  }
 }
 
 /** Plans the statements. */
@@ -223,6 +277,7 @@ case class PlanRowChanges(session: SparkSession) extends SparkStrategy {
     case statement: ChangeRows =>
       checkColumns(statement)
       ExecutedCommandExec(ChangeRowsCommand(DeferredFunction.restored(statement), statement.output)(session)) :: Nil
+    case ExactRead(table, of) => ExactReadExec(table, planLater(of)) :: Nil
     case merge: MergeIntoTable => reject(merge.targetTable, "MERGE INTO")
     case update: UpdateTable => reject(update.table, "UPDATE")
     case delete: DeleteFromTable => reject(delete.table, "DELETE")
@@ -240,7 +295,7 @@ case class PlanRowChanges(session: SparkSession) extends SparkStrategy {
 
   /** Throws an error if the columns of the rows to read are not exactly the columns of the table. */
   private def checkColumns(statement: ChangeRows): Unit = {
-    val names = statement.files.schema.fieldNames.toSeq
+    val names = statement.table.schema.fieldNames.toSeq
     def refused(found: String, expected: String, instead: String) =
       ResolveRowChanges.refusal(statement.table.identifier.quotedString, found, expected, instead)
     names.groupBy(_.toLowerCase(Locale.ROOT)).values.find(_.size > 1).foreach { alike =>

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.bucketing
 package dml
 
-import org.apache.hadoop.fs.FileStatus
+import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.metadata.PartitionFiles
@@ -96,6 +96,9 @@ class ChangedBuckets(
     }
     refuse(Again, wrong -> "partition(s) whose row count or checksum is wrong")
   }
+
+  override def record(files: Seq[NewFile], folder: Path, written: Seq[FileStatus]): Unit =
+    SealWriter.beforeReplacement(session, snapshot.table, partitions.toSeq.map(specOf))
 
   /** Seals the touched partitions. The seal covers the files that this statement has kept and written, so that it does not fit to any other file. */
   override def committed(written: Seq[NewFile], statuses: Seq[FileStatus]): Unit = if (snapshot.isSealable) {

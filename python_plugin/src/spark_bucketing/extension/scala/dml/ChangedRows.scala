@@ -109,7 +109,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
    * @param distributed distributes inserted rows like the rows of the files
    */
   def content(files: Seq[TableFile], unmatched: Option[LogicalPlan], distributed: LogicalPlan => LogicalPlan): LogicalPlan = {
-    val rows = scan(files)
+    val rows = ExactRead(statement.table, scan(files))
     val (joined, present) = withSource(rows)
     val acted = withAction(joined, present)
     val deletes = actions.indices.filterNot(i => isUpdate(i + 1)).map(i => Literal(i + 1))
@@ -155,7 +155,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
 
   /** Returns a plan for the rows of these files: the file, the action, and the hash of the row. */
   def hashed(files: Seq[TableFile]): LogicalPlan = {
-    val rows = scan(files)
+    val rows = ExactRead(statement.table, scan(files))
     val (joined, present) = withSource(rows)
     val acted = withAction(joined, present)
     Project(Seq(file, acted.action, Alias(FileStatisticsWriter.hash(rows.output.init), "hash")()), acted.plan)
@@ -201,7 +201,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
 
   private def asStored(at: Int, value: Expression): NamedExpression = Alias(if (paths(at)) GroupKey.asRead(value) else value, target(at).name)()
 
-  private def scan(files: Seq[TableFile]): LogicalPlan = statement.target.transformUp {
+  private def scan(files: Seq[TableFile]): LogicalPlan = statement.read.plan.transformUp {
     case relation: LogicalRelation =>
       val of = statement.files
       val schema = of.partitionSchema.add(file.name, IntegerType, nullable = false)

@@ -12,7 +12,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.ddl.MergeChecks
-import org.apache.spark.sql.bucketing.metadata.{FilesDigest, Replacement}
+import org.apache.spark.sql.bucketing.metadata.{FileIdentity, FilesDigest, Replacement, WriteTarget}
 import org.apache.spark.sql.bucketing.write.{ConcurrentChange, FileReplacement, SealedWrites, Stored}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
@@ -44,6 +44,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
 
   private def once(): Changes = {
     val table = Compat.current(session, statement.table)
+    WriteTarget.check(session, table, "change rows of", Some(statement.files.location))
     checkColumns(table)
     val replacement = new FileReplacement(session, table)
     replacement.awaitOthers()
@@ -73,12 +74,12 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
           if (statement.checks.contains(MergeChecks.Files)) changed.check(written, stored)
           written
         }
-        val written = replacement.replace(folder, seen, old, files.map(changed.move(_, replacement))) { written =>
+        val written = SealedWrites.storing(session, Some(table))(replacement.replace(folder, seen, old, files.map(changed.move(_, replacement))) { written =>
           changed.record(files, folder, written)
           rowsId.foreach(id => replacement.writeMerged(folder, mergedId(id, snapshot.files.map(_.status).filterNot(old.contains) ++ written)))
-        }
+        })
         // A later statement seals its own files.
-        if (replacement.last.exists(_.getName == folder.getName)) changed.committed(files, written)
+        replacement.afterCommit("Its files are not sealed.")(if (replacement.last.exists(_.getName == folder.getName)) changed.committed(files, written))
         record("numNewFiles" -> files.size, "newBytes" -> written.map(_.getLen).sum)
         logInfo(s"Replaced ${old.size} of ${snapshot.files.size} listed files of ${table.identifier.unquotedString} with ${files.size} new files.")
       }
@@ -98,7 +99,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
 
   /** Returns an id of merged rows and of the files of the table after the merge. A later change of the table makes it invalid. */
   private def mergedId(rowsId: String, files: Seq[FileStatus]): String = {
-    val digest = FilesDigest.sum(files.iterator.map(file => FilesDigest.of(file.getPath.toUri.getPath, file.getLen, file.getModificationTime)))
+    val digest = FilesDigest.of(files.map(file => FileIdentity(file.getPath.toUri.getPath, file.getLen, file.getModificationTime)))
     s"$rowsId ${digest.count} ${digest.hex}"
   }
 }

@@ -40,7 +40,7 @@ class BucketPlaces(partition: StructType, spec: SealedSpec, dataSchema: StructTy
   @transient private lazy val bucket = bucketOf(keys.indices.map(i => BoundReference(partition.size + i, keys(i).dataType, nullable = true)))
 
   /** Returns an expression for the bucket of a row with these keys. */
-  def bucketOf(keys: Seq[Expression]): Expression = spec.hash.partitioning(keys, spec.numBuckets).partitionIdExpression
+  def bucketOf(keys: Seq[Expression]): Expression = spec.hash.bucketId(keys, spec.numBuckets)
 
   override def cellOf(values: Seq[Any]): Cell =
     BucketPlaces.cell(GroupKey.of(values.take(partition.size)), bucket.eval(InternalRow.fromSeq(values)).asInstanceOf[Int])

@@ -56,7 +56,7 @@ object SourcePartitions {
       val found = Tasks.run(stored.rows(source.plan))((_, rows) => distinct(rows, bound))
       keys.zipWithIndex.flatMap { case ((column, _), i) =>
         val values = found.iterator.flatMap(_(i)).toSet
-        if (values.size > MaxValues || values.exists(isQuoted)) None else isOneOf(column, values).map(statement.onPartitions)
+        if (values.size > MaxValues) None else isOneOf(column, values).map(statement.onPartitions)
       }
     }
   }
@@ -83,7 +83,4 @@ object SourcePartitions {
 
   /** Returns whether rows with this value are in the partition of NULL. */
   private def isStoredAsNull(value: Any): Boolean = value == null || Set("", DEFAULT_PARTITION_NAME)(value.toString)
-
-  // A filter of the metastore cannot contain both kinds of quotes.
-  private def isQuoted(value: Any): Boolean = value != null && value.toString.contains('"')
 }

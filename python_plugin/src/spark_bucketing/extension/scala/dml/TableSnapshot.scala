@@ -12,10 +12,10 @@ import org.apache.spark.sql.bucketing.read._
 import org.apache.spark.sql.bucketing.write.{FileSizes, GroupKey}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{Expression, InSet, Literal}
 import org.apache.spark.sql.execution.command.DDLUtils
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{StringType, StructType}
 
 /**
  * A file of a table.
@@ -91,7 +91,7 @@ class OrganizedSnapshot(
  * The files of a bucketed table. If the seal of a partition is valid and has the table's bucket spec, its files contain the rows of their buckets. In
  * other partitions, rows may be in any file.
  *
- * @param isSealable whether all engines and all readers of this session agree on the buckets of rows
+ * @param isSealable whether all engines agree on the buckets of rows
  */
 class BucketedSnapshot(table: CatalogTable, val spec: SealedSpec, val isSealable: Boolean, files: IndexedSeq[TableFile], conf: Configuration)
     extends TableSnapshot(table, table.partitionSchema, files) {
@@ -123,7 +123,8 @@ class BucketedSnapshot(table: CatalogTable, val spec: SealedSpec, val isSealable
 object TableSnapshot {
 
   /** Lists the files of the partitions that a statement may touch. */
-  def now(session: SparkSession, table: CatalogTable, statement: ChangeRows, partitionFilters: Seq[Expression]): TableSnapshot = {
+  def now(session: SparkSession, table: CatalogTable, statement: ChangeRows, conditions: Seq[Expression]): TableSnapshot = {
+    val partitionFilters = conditions.filterNot(isMisread)
     val listed = for (directory <- CurrentFiles.now(session, table, partitionFilters); file <- directory.files) yield (directory.values, file.fileStatus)
     listed.groupBy(_._2.getPath).collectFirst { case (path, of) if of.size > 1 => path.getParent -> of.size }.foreach { case (folder, number) =>
       throw Compat.refusal(s"Cannot change rows of ${table.identifier.quotedString}.", s"$number partitions in the directory $folder",
@@ -133,10 +134,17 @@ object TableSnapshot {
     if (FileStatistics.isKept(table.properties)) organized(session, table, statement.files, listed) else bucketed(session, table, statement, partitionFilters, listed)
   }
 
+  /** Returns whether the metastore cannot parse a filter: it has no escapes for quotes, and takes a backslash for one. Without the filter, more files are listed. */
+  private def isMisread(filter: Expression): Boolean = filter.exists {
+    case Literal(value, _: StringType) => value != null && value.toString.exists(char => char == '"' || char == '\\')
+    case of: InSet => of.set.exists(value => value != null && value.toString.exists(char => char == '"' || char == '\\'))
+    case _ => false
+  }
+
   private def organized(session: SparkSession, table: CatalogTable, relation: HadoopFsRelation, listed: Seq[(InternalRow, FileStatus)]): TableSnapshot = {
     val columns = FileStatisticsColumns(table)
     // As for queries, statistics do not count if this session may read other values.
-    val isSame = SealedSpecs.otherColumns(relation).isEmpty && columns.organized.forall(column => CurrentFiles.isTheSameForAll(table, column.dataType))
+    val isSame = SealedSpecs.otherColumns(relation).isEmpty && columns.organized.forall(column => SealedFormats.isTheSameForAll(table, column.dataType))
     val statistics = if (isSame) FileStatistics.read(session, table) else None
     val known = listed.map { case (_, status) =>
       statistics.fold(Seq.empty[FileStats])(_.of(status)) match {
@@ -162,19 +170,29 @@ object TableSnapshot {
       s"exactly one of each bucket and sort column: ${(buckets.bucketColumnNames ++ buckets.sortColumnNames).mkString(", ")}", "change the buckets with ALTER TABLE ... CLUSTERED BY"))
     for (hive <- hash.asHiveHash if !hash.isWrittenByStockSpark; key <- BucketValidation.unlikeHive(table, hive, buckets.bucketColumnNames))
       throw refused(s"the bucket column ${key.name} of type ${key.dataType.sql}", s"a column of type ${hive.types}", "bucket the table by another column")
-    val isSealable = SealedSpec.ofFiles(buckets, hash, table.dataSchema).isDefined && SealedSpecs.otherColumns(statement.files).isEmpty
+    val isSealable = SealedSpec.ofFiles(buckets, hash, table.dataSchema).isDefined
+    val readsSealed = isSealable && SealedSpecs.otherColumns(statement.files).isEmpty
     val conf = Compat.hadoopConf(session)
     def folderOf(file: FileStatus) = BucketFiles.folderOf(file.getPath.getParent, conf)
     // A file of zero bytes has no rows, and Spark cannot read it.
     val files = listed.filter(_._2.getLen > 0)
-    val seals = if (isSealable) SealedSpecs.seals(session, table, partitionFilters).filter { case (_, seal) => seal.spec == spec } else Map.empty[String, Seal]
-    val valid = files.map(_._2).groupBy(folderOf).collect { case (folder, of) if seals.get(folder).exists(isSealed(of, _)) => folder }.toSet
+    val (seals, byFolder) = (SealedSpecs.seals(session, table, partitionFilters), files.map(_._2).groupBy(folderOf))
+    checkMissing(session, table, seals, byFolder)
+    val valid = byFolder.collect { case (folder, of) if readsSealed && seals.get(folder).exists(seal => seal.spec == spec && isSealed(of, seal)) => folder }.toSet
     val placed = files.zipWithIndex.map { case ((values, status), id) =>
       val partition = GroupKey.of(values.copy().toSeq(table.partitionSchema))
       val bucket = if (valid(folderOf(status))) BucketFiles.bucketOf(status.getPath.getName, hash) else None
       TableFile(id, status, values, None, bucket.fold(BucketPlaces.unknown(partition))(BucketPlaces.cell(partition, _)))
     }
     new BucketedSnapshot(table, spec, isSealable, placed.toIndexedSeq, conf)
+  }
+
+  private def checkMissing(session: SparkSession, table: CatalogTable, seals: Map[String, Seal], files: Map[String, Seq[FileStatus]]): Unit = {
+    val suspects = seals.filter { case (folder, seal) => files.get(folder).exists(seal.missing(_) > 0) }
+    MissingFiles.certain(session, table.identifier, suspects).toSeq.sortBy(_._1).headOption.foreach { case (folder, number) =>
+      throw MissingFiles.refusal(s"Cannot change rows of ${table.identifier.quotedString}.", table.identifier,
+        s"${MissingFiles.words(number, seals(folder))} in ${BucketFiles.nameOf(folder)}", "; nothing has been replaced")
+    }
   }
 
   private def isSealed(files: Seq[FileStatus], seal: Seal): Boolean = PartitionFiles.digest(files) == seal.files &&

@@ -14,6 +14,9 @@ sealed trait BucketHash extends Serializable {
 
   def partitioning(keys: Seq[Expression], n: Int): HashPartitioning
 
+  /** Returns an expression that computes the bucket of a row, from 0 to n - 1. */
+  def bucketId(keys: Seq[Expression], n: Int): Expression
+
   /** Whether stock Spark writes buckets with this hash. */
   def isWrittenByStockSpark: Boolean = true
 
@@ -42,6 +45,7 @@ sealed abstract class HiveBucketHash(override val name: String, val bucketingVer
 
   override def asHiveHash: Option[HiveBucketHash] = Some(this)
   override def partitioning(keys: Seq[Expression], n: Int): HashPartitioning = new HiveHashPartitioning(keys, n, this)
+  override def bucketId(keys: Seq[Expression], n: Int): Expression = HiveHashPartitioning.bucketId(this, keys, n)
 }
 
 object BucketHash {
@@ -100,6 +104,7 @@ object BucketHash {
   case object Spark extends BucketHash {
     override def name: String = "spark"
     override def partitioning(keys: Seq[Expression], n: Int): HashPartitioning = HashPartitioning(keys, n)
+    override def bucketId(keys: Seq[Expression], n: Int): Expression = HashPartitioning(keys, n).partitionIdExpression
   }
 }
 

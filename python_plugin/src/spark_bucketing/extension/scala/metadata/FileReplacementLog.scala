@@ -1,23 +1,25 @@
 package org.apache.spark.sql.bucketing
 package metadata
 
-import java.io.{FileNotFoundException, InputStream, IOException}
+import java.io.{FileNotFoundException, IOException}
 import java.net.URI
 import java.nio.charset.StandardCharsets.UTF_8
 import java.time.{LocalDateTime, ZoneOffset}
 import java.time.format.DateTimeFormatter
 import java.util.{Collections, UUID}
 
-import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
 import scala.util.Try
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import org.apache.commons.io.IOUtils
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
 
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.util.Utils
 
 /**
  * An atomic replacement of files in a table. Before the first file moves, a record lists the old and new files.
@@ -26,25 +28,43 @@ import org.apache.spark.sql.bucketing.compat.Compat
  * {{{
  *   _replaced/20240131120000000000-9f2c41d0/files       the new files, until they move into the table
  *   _replaced/20240131120000000000-9f2c41d0/started     lists the files; then the new files move into the table
- *   _replaced/20240131120000000000-9f2c41d0/committed   the same file, renamed: the table has the new files; then the old files are deleted
- *   _replaced/20240131120000000000-9f2c41d0/done        all old files are deleted
+ *   _replaced/20240131120000000000-9f2c41d0/heartbeat   renewed every second while the statement works
+ *   _replaced/20240131120000000000-9f2c41d0/outcome     `committed` or `undone`, and an id; then the old or the new files are deleted
+ *   _replaced/20240131120000000000-9f2c41d0/done        these files are deleted
  *   _replaced/20240131120000000000-9f2c41d0/merged      optional: the id of the merged rows, written before the commit
  * }}}
- * To undo a replacement, a run renames `started` to `undone` before it deletes the new files. Only one rename of `started` can
- * succeed. Concurrent runs therefore cannot undo a committed replacement, or commit an undone one.
+ * A file is complete once it exists, and no file is renamed or changed later, except the heartbeat. So these files have one meaning after every crash:
+ * {{{
+ *   started  outcome    done  meaning                                                            the table has
+ *   no       any        any   nothing has happened, or a later replacement is deleting the record   -
+ *   yes      no         no    undecided: the statement runs or has crashed                       the old files
+ *   yes      committed  no    committed: old files may still exist                               the new files
+ *   yes      committed  yes   completed                                                          the new files
+ *   yes      undone     any   undone: new files may still exist, or arrive late                  the old files
+ *   yes      no         yes   cannot result from a crash: an error                               -
+ * }}}
+ * Only the statement itself commits its replacement, and any statement can undo it. Each of them creates `outcome` exclusively, see [[ExclusiveFile]], so
+ * exactly one succeeds. If the file system has no exclusive operation, or the statement did not know one, only the statement itself decides.
  *
- * The next committed replacement deletes the record. Until then, readers ignore the new files of an undone replacement, even
+ * The next committed replacement deletes the record, `started` first. So a process that finds no `started` after it has created `outcome` was too late: the
+ * replacement had already been decided. Until then, readers ignore the new files of an undone replacement, even
  * if an old listing contains them. Readers also detect a listing that is older than the last replacement. Once a replacement
  * is done, readers ignore none of its files. If an old file is restored, it is therefore part of the table again.
  *
  * @param added the names of the new files as in [[TableFiles]]; they stay valid if the table is copied or renamed
  * @param removed the names of the old files
  * @param created the partition values of new partitions
- * @param isCommitted whether the new files, and no longer the old files, belong to the table
- * @param done the time when all old files had been deleted, in milliseconds since 1970
+ * @param isExclusive whether the statement that wrote the record decides with an exclusive operation
+ * @param decision whether the replacement is committed or undone, or None if it is undecided
+ * @param done the time when all old or new files had been deleted, in milliseconds since 1970
+ * @param lastSign the time of the last sign of life of the statement, in milliseconds since 1970 by the clock of the storage
  */
 case class Replacement(
-    folder: Path, added: Set[String], removed: Set[String], created: Seq[Map[String, String]], isCommitted: Boolean, done: Option[Long]) {
+    folder: Path, added: Set[String], removed: Set[String], created: Seq[Map[String, String]], isExclusive: Boolean, decision: Option[Boolean] = None,
+    done: Option[Long] = None, lastSign: Long = 0) {
+
+  /** Whether the new files, and no longer the old files, belong to the table. */
+  def isCommitted: Boolean = decision.contains(true)
 
   /** Returns the names of the files that readers ignore, whether or not the files exist. */
   def hidden: Set[String] = if (!isCommitted) added else if (done.isEmpty) removed else Set.empty
@@ -71,15 +91,16 @@ object Replacement {
   val Staged = "files"
 
   private val Started = "started"
-  private val Undone = "undone"
-  private val Committed = "committed"
+  private val Outcome = "outcome"
+  private val Beat = "heartbeat"
   private val Done = "done"
   private val Merged = "merged"
+  private val Decided = "(committed|undone) [0-9a-f-]{36}\n".r
   private val Instead =
     s"restore the whole directory of the table, including $Folder, from one backup, or rebuild the table with `dbt run --full-refresh`"
   private val Stamp = DateTimeFormatter.ofPattern("yyyyMMddHHmmssSSSSSS")
 
-  private case class Lists(added: Set[String], removed: Set[String], created: Seq[Map[String, String]])
+  private case class Lists(added: Set[String], removed: Set[String], created: Seq[Map[String, String]], isExclusive: Boolean)
 
   // Caches the lists of files, because a record never changes and its name is unique. Evicts the least recently used record.
   private val known = Collections.synchronizedMap(new java.util.LinkedHashMap[String, Lists](16, 0.75f, true) {
@@ -107,19 +128,17 @@ object Replacement {
   }
 
   /** Writes the record of a replacement. No file may be moved before this method returns. */
-  def begin(fs: FileSystem, lists: Replacement): Unit = {
+  def begin(fs: FileSystem, of: Replacement): Unit = {
     val json = Json.createObjectNode()
     def add(name: String, values: Iterable[String]) = values.foldLeft(json.putArray(name))(_ add _)
-    add("added", lists.added)
-    add("removed", lists.removed)
-    lists.created.foldLeft(json.putArray("created")) { (array, values) =>
+    add("added", of.added)
+    add("removed", of.removed)
+    of.created.foldLeft(json.putArray("created")) { (array, values) =>
       values.foldLeft(array.addObject()) { case (partition, (column, value)) => partition.put(column, value) }
       array
     }
-    // The rename makes the complete record visible in a single step.
-    val unfinished = s".$Started"
-    write(new Path(lists.folder, unfinished), fs, json.toString)
-    if (!renamed(lists.folder, unfinished, Started, fs)) throw new IOException(s"${lists.folder}/$unfinished cannot be renamed")
+    json.put("exclusive", of.isExclusive)
+    ExclusiveFile.publish(new Path(of.folder, Started), json.toString, fs)
   }
 
   /**
@@ -133,91 +152,125 @@ object Replacement {
   }
 
   /** Deletes a directory without a record. */
-  def discard(folder: Path, fs: FileSystem): Unit =
-    if (!BucketFiles.children(folder, fs).exists(file => Set(Started, Undone, Committed)(file.getPath.getName))) fs.delete(folder, true)
+  def discard(folder: Path, fs: FileSystem): Unit = if (!fs.exists(new Path(folder, Started))) fs.delete(folder, true)
 
-  def isStarted(of: Replacement, fs: FileSystem): Boolean = fs.exists(new Path(of.folder, Started))
+  /** Deletes a record. Without `started`, the rest of it means nothing. */
+  def forget(folder: Path, fs: FileSystem): Unit = {
+    fs.delete(new Path(folder, Started), false)
+    fs.delete(folder, true)
+  }
 
-  /** Returns when a replacement that is not done started, in milliseconds since 1970. */
-  def startOf(of: Replacement, fs: FileSystem): Long =
-    BucketFiles.children(of.folder, fs).filterNot(_.getPath.getName == Staged).map(_.getModificationTime).foldLeft(System.currentTimeMillis)(_ min _)
+  /** Returns whether a replacement that has begun is undecided. */
+  def isUndecided(of: Replacement, fs: FileSystem): Boolean = fs.exists(new Path(of.folder, Started)) && !fs.exists(new Path(of.folder, Outcome))
 
-  /** Commits a replacement. Returns false if another run has undone it. */
-  def commit(of: Replacement, fs: FileSystem): Boolean = renamed(of.folder, Started, Committed, fs)
+  /** Shows that the statement of a replacement is working. */
+  def beat(of: Replacement, fs: FileSystem): Unit = ExclusiveFile.write(new Path(of.folder, Beat), "", fs, overwrites = true)
 
-  /** Undoes a replacement, unless another run has already undone it. Returns false if it is committed. */
-  def undo(of: Replacement, fs: FileSystem): Boolean = renamed(of.folder, Started, Undone, fs) || !fs.exists(new Path(of.folder, Committed))
+  /** Returns how long the statement of a replacement has shown no sign of life, in milliseconds by the clock of the storage. */
+  def silence(of: Replacement, fs: FileSystem): Long = {
+    val now = new Path(of.folder, s".now-${UUID.randomUUID}")
+    try {
+      ExclusiveFile.write(now, "", fs, overwrites = true)
+      BucketFiles.children(of.folder, fs).find(_.getPath.getName == now.getName).fold(0L)(_.getModificationTime - of.lastSign).max(0)
+    } catch { case NonFatal(_) => 0 } finally Try(fs.delete(now, false))
+  }
+
+  /**
+   * Commits or undoes a replacement, unless it is already decided.
+   *
+   * @param isAlone whether no other process decides at the same time, so that an exclusive operation is not necessary
+   * @return whether the replacement is committed. None if a later replacement has deleted the record: then the replacement of the calling statement is
+   *         undone, and that of another statement may have been committed
+   */
+  def decide(of: Replacement, commits: Boolean, isAlone: Boolean, fs: FileSystem): Option[Boolean] = {
+    val file = new Path(of.folder, Outcome)
+    val isExclusive = of.isExclusive && ExclusiveFile.isSupported(of.folder, fs)
+    val text = s"${if (commits) "committed" else "undone"} ${UUID.randomUUID}\n"
+    val failure = try {
+      if (isExclusive) ExclusiveFile.create(file, text, fs)
+      else if (isAlone && !fs.exists(file)) ExclusiveFile.publish(file, text, fs)
+      None
+    } catch { case NonFatal(error) => Some(error) }
+    // Another process may have been faster, or the answer of the storage may have been lost.
+    val decision = decisionOf(of.folder, fs)
+    if (!fs.exists(new Path(of.folder, Started))) {
+      fs.delete(of.folder, true)
+      None
+    } else decision.orElse(throw failure.getOrElse(undecidable(of.folder, fs)))
+  }
+
+  private def undecidable(folder: Path, fs: FileSystem) = Compat.refusal("Cannot undo an unfinished statement.",
+    s"$folder, whose statement may still be running, on the file system ${fs.getUri}, where two statements cannot exclude each other",
+    "a statement that has ended", "make sure that it has ended, and run ALTER TABLE ... RECOVER FILES FORCE, which undoes it; nothing has been replaced")
 
   def finish(of: Replacement, fs: FileSystem): Unit = {
     fs.delete(new Path(of.folder, Staged), true)
-    write(new Path(of.folder, Done), fs, "")
+    ExclusiveFile.write(new Path(of.folder, Done), "", fs, overwrites = true)
   }
 
   /** Writes the id of the rows that a replacement merges. */
-  def writeMerged(folder: Path, fs: FileSystem, id: String): Unit = write(new Path(folder, Merged), fs, id)
+  def writeMerged(folder: Path, fs: FileSystem, id: String): Unit = ExclusiveFile.write(new Path(folder, Merged), id, fs, overwrites = true)
 
   /** Returns the id of the rows that a replacement has merged, if it has one. */
-  def merged(folder: Path, fs: FileSystem): Option[String] = {
-    val file = new Path(folder, Merged)
-    if (!fs.exists(file)) None else {
-      val stream = fs.open(file)
-      try Some(scala.io.Source.fromInputStream(stream, UTF_8.name).mkString) finally stream.close()
-    }
-  }
+  def merged(folder: Path, fs: FileSystem): Option[String] = text(new Path(folder, Merged), fs)
 
-  /** Reads a record. Returns None if the record has not been written completely. */
-  @tailrec
+  /** Reads a record. Returns None if the statement has not begun, or if a later replacement deletes the record. */
   private def read(folder: Path, fs: FileSystem): Option[Replacement] = {
     val found = BucketFiles.children(folder, fs).map(file => file.getPath.getName -> file).toMap
-    Seq(Started, Undone, Committed, Done).flatMap(found.get).find(!_.isFile).foreach(file => throw damaged(file.getPath, "not a file"))
+    Seq(Started, Outcome, Done).flatMap(found.get).find(!_.isFile).foreach(file => throw damaged(file.getPath, "not a file"))
     val done = found.get(Done).map(_.getModificationTime)
-    Seq(Started, Undone, Committed).find(found.contains) match {
-      case None => None
-      // Readers ignore no files of a replacement that is done, so its lists of files may be missing.
-      case Some(Committed) if done.nonEmpty =>
-        val Lists(added, removed, created) = Try(lists(folder, Committed, fs)).toOption.flatten.getOrElse(Lists(Set.empty, Set.empty, Nil))
-        Some(Replacement(folder, added, removed, created, isCommitted = true, done))
-      case Some(name) => lists(folder, name, fs) match {
-        case Some(Lists(added, removed, created)) => Some(Replacement(folder, added, removed, created, name == Committed, done))
-        // Another run has renamed the file in the meantime.
-        case None => read(folder, fs)
+    val decision = if (found.contains(Started) && found.contains(Outcome)) decisionOf(folder, fs) else None
+    // The record may have been deleted since it was listed, and `started` is deleted first.
+    if (!found.contains(Started) || decision.isEmpty && !fs.exists(new Path(folder, Started))) None
+    else if (decision.isEmpty && done.nonEmpty) throw damaged(new Path(folder, Done), s"no `$Outcome` beside it")
+    else {
+      val known = try listsOf(folder, fs) catch {
+        // Readers ignore no files of a replacement that is completed, so its lists of files may be missing.
+        case NonFatal(_) if decision.contains(true) && done.nonEmpty => Some(Lists(Set.empty, Set.empty, Nil, isExclusive = true))
       }
+      // Waiting statements write hidden files.
+      val lastSign = found.values.filter(file => file.isFile && !BucketFiles.isHidden(file.getPath.getName)).map(_.getModificationTime).max
+      known.map(of => Replacement(folder, of.added, of.removed, of.created, of.isExclusive, decision, done, lastSign))
     }
   }
 
-  private def lists(folder: Path, name: String, fs: FileSystem): Option[Lists] =
-    Option(known.get(folder.toString)).orElse {
-      val file = new Path(folder, name)
-      try {
-        val lists = parse(file, fs)
-        known.put(folder.toString, lists)
-        Some(lists)
-      } catch {
-        case _: FileNotFoundException if !fs.exists(file) => None
-        case NonFatal(error) => throw damaged(file, Option(error.getMessage).getOrElse(error.toString).linesIterator.take(1).mkString)
-      }
-    }
+  private def decisionOf(folder: Path, fs: FileSystem): Option[Boolean] = parsed(new Path(folder, Outcome), fs) {
+    case Decided(decision) => decision == "committed"
+    case _ => throw new IOException("neither `committed` nor `undone`, and an id")
+  }
 
-  private def parse(file: Path, fs: FileSystem): Lists = {
-    val stream = fs.open(file)
-    val json = try Json.readTree(stream: InputStream) finally stream.close()
+  private def listsOf(folder: Path, fs: FileSystem): Option[Lists] = Option(known.get(folder.toString)).orElse {
+    val found = parsed(new Path(folder, Started), fs)(parse)
+    found.foreach(known.put(folder.toString, _))
+    found
+  }
+
+  private def parse(text: String): Lists = {
+    val json = Json.readTree(text)
     def list(name: String) = elements(json.get(name)).getOrElse(throw new IOException(s"the list `$name` is missing"))
-    def text(node: JsonNode) = Option(node).flatMap(node => Option(node.textValue)).getOrElse(throw new IOException("a list contains a value that is not a name"))
-    Lists(list("added").map(text).toSet, list("removed").map(text).toSet, list("created").map { partition =>
-      partition.fieldNames.asScala.map(column => column -> text(partition.get(column))).toMap
-    })
+    def value(node: JsonNode) = Option(node).flatMap(node => Option(node.textValue)).getOrElse(throw new IOException("a list contains a value that is not a name"))
+    def names(name: String) = list(name).map(value).map(TableFiles.checked).toSet
+    Lists(names("added"), names("removed"), list("created").map { partition =>
+      partition.fieldNames.asScala.map(column => column -> value(partition.get(column))).toMap
+    }, Option(json.get("exclusive")).exists(_.booleanValue))
   }
 
-  private def damaged(file: Path, found: String) =
-    Compat.refusal(s"Cannot determine the current files of the table, because $file is damaged.", found, "a record of replaced files", Instead)
-
-  private def renamed(folder: Path, from: String, to: String, fs: FileSystem): Boolean =
-    try fs.rename(new Path(folder, from), new Path(folder, to)) catch { case _: FileNotFoundException => false }
-
-  private def write(file: Path, fs: FileSystem, text: String): Unit = {
-    val stream = fs.create(file, true)
-    try stream.write(text.getBytes(UTF_8)) finally stream.close()
+  /** Reads a file of a record. Returns None if it does not exist. */
+  private def parsed[A](file: Path, fs: FileSystem)(parse: String => A): Option[A] = try text(file, fs).map(parse) catch {
+    case NonFatal(error) => throw damaged(file, Option(error.getMessage).getOrElse(error.toString).linesIterator.take(1).mkString)
   }
+
+  private def text(file: Path, fs: FileSystem): Option[String] =
+    try Some(Utils.tryWithResource(fs.open(file))(stream => IOUtils.toString(stream, UTF_8))) catch {
+      case _: FileNotFoundException => None
+    }
+
+  /** Returns the error for a name of a file that is not the table's. */
+  def foreign(of: Replacement, name: String): AnalysisException = damaged(new Path(of.folder, Started), s"the name $name, which is outside the table and its partitions",
+    s"if it is in a partition that the table has lost, restore the partition with ALTER TABLE ... ADD PARTITION; otherwise, $Instead")
+
+  private def damaged(file: Path, found: String, instead: String = Instead): AnalysisException =
+    Compat.refusal(s"Cannot determine the current files of the table, because $file is damaged.", found, "a record of replaced files", instead)
 
   private val Json = new ObjectMapper
 
@@ -245,6 +298,12 @@ case class TableFiles(location: Path) {
 
   def pathOf(name: String): Path = {
     val of = location.toUri
-    new Path(new URI(of.getScheme, of.getAuthority, if (isBelow(name)) root + name else name, null, null))
+    new Path(new URI(of.getScheme, of.getAuthority, if (isBelow(name)) root + TableFiles.checked(name) else TableFiles.checked(name), null, null))
   }
+}
+
+object TableFiles {
+  /** Returns a name. Throws an error if a file elsewhere could have it, because anyone who can write into the table's directory can write names. */
+  def checked(name: String): String =
+    if (name.stripPrefix("/").split("/", -1).exists(Set("", ".", ".."))) throw new IOException(s"the name `$name`, which is not the path of a file") else name
 }

@@ -8,7 +8,9 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.execution.command.DDLUtils
+import org.apache.spark.sql.execution.datasources.FileIndexOptions
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -18,11 +20,12 @@ import org.apache.spark.sql.types.StructType
  * @param seal the seal, or the reason why the seal is unreadable (Left)
  * @param described the bucket spec in the descriptor
  * @param files the current data files
- * @param folders the names of subdirectories whose files Spark would also read
+ * @param folders the names of subdirectories whose files Spark also reads
+ * @param missing the number of sealed files that are certainly missing
  */
 case class PartitionFiles(
     partition: Option[StoredPartition], location: String, seal: Option[Either[String, Seal]], described: Option[BucketSpec],
-    files: Seq[FileStatus], folders: Seq[String]) {
+    files: Seq[FileStatus], folders: Seq[String], missing: Long = 0) {
 
   def name: String = partition.fold("")(_.name)
 
@@ -34,6 +37,7 @@ case class PartitionFiles(
     case _ if folders.nonEmpty => (FallbackReason.SealStale, Some(s"a directory among the files: ${folders.head}"))
     case None => (FallbackReason.NotSealed, None)
     case Some(Left(why)) => (FallbackReason.SealUnreadable, Some(why))
+    case Some(Right(found)) if missing > 0 => (FallbackReason.FilesMissing, Some(MissingFiles.words(missing, found)))
     case Some(Right(found)) if !found.spec.fits(dataSchema) =>
       (FallbackReason.ColumnsChanged, Some("bucket or sort columns that changed after the seal"))
     case Some(Right(found)) if found.spec.hash.inHiveLayout != hash.inHiveLayout || found.files != PartitionFiles.digest(files) =>
@@ -61,8 +65,10 @@ object PartitionFiles {
     if (DDLUtils.isHiveTable(table)) (BucketHash.stated(table.properties).toSeq ++ BucketHash.HiveHashes).distinct else Seq(BucketHash.Spark)
 
   /** Returns the digest of data files. Empty files do not count. */
-  def digest(files: Seq[FileStatus]): FilesDigest = FilesDigest.sum(files.iterator.filter(BucketFiles.isData)
-    .map(file => FilesDigest.of(file.getPath.getName, file.getLen, file.getModificationTime)))
+  def digest(files: Seq[FileStatus]): FilesDigest = FilesDigest.of(identities(files))
+
+  def identities(files: Seq[FileStatus]): Seq[FileIdentity] =
+    files.filter(BucketFiles.isData).map(file => FileIdentity(file.getPath.getName, file.getLen, file.getModificationTime))
 
   /**
    * Returns partitions with their current files. Without partition columns, returns the table itself.
@@ -72,20 +78,31 @@ object PartitionFiles {
   def list(
       session: SparkSession, table: CatalogTable, partitions: => Seq[StoredPartition], listed: Boolean = true): Seq[PartitionFiles] = {
     val conf = Compat.hadoopConf(session)
-    def content(folder: Path) = if (listed) children(folder, conf) else (Nil, Nil)
-    if (table.partitionColumnNames.isEmpty) {
+    def content(folder: Path) = if (listed) children(table, folder, conf) else (Nil, Nil)
+    MissingFiles.counted(session, table, if (table.partitionColumnNames.isEmpty) {
       val (files, folders) = content(new Path(table.location))
       val described = BucketDescriptor.of(table.bucketSpec).bucketSpec
       Seq(PartitionFiles(None, table.location.toString, Seal.parse(table.properties), described, files, folders))
     } else Compat.inParallel(partitions) { partition =>
       val (files, folders) = content(new Path(partition.location))
       PartitionFiles(Some(partition), partition.location, partition.seal, partition.described.flatMap(_.bucketSpec), files, folders)
-    }
+    })
   }
 
-  /** Returns the data files in a directory, and the names of subdirectories whose files Spark would also read. */
-  def children(folder: Path, conf: Configuration): (Seq[FileStatus], Seq[String]) = {
-    val all = BucketFiles.children(folder, folder.getFileSystem(conf))
-    (all.filter(BucketFiles.isData), all.filter(_.isDirectory).map(_.getPath.getName).filterNot(BucketFiles.isHidden))
+  /**
+   * Returns the data files in the directory of a partition or of an unpartitioned table, and the names of subdirectories whose files Spark also reads. As for
+   * Spark's queries, files in subdirectories, such as those of Hive's UNION ALL, belong to a table only with the option `recursiveFileLookup`.
+   */
+  def children(table: CatalogTable, folder: Path, conf: Configuration): (Seq[FileStatus], Seq[String]) = {
+    val fs = folder.getFileSystem(conf)
+    val all = BucketFiles.children(folder, fs)
+    def isRead(file: FileStatus): Boolean =
+      if (file.isDirectory) !BucketFiles.isHidden(file.getPath.getName) && BucketFiles.children(file.getPath, fs).exists(isRead) else BucketFiles.isData(file)
+    val folders = if (readsFolders(table)) all.filter(file => file.isDirectory && isRead(file)).map(_.getPath.getName) else Nil
+    (all.filter(BucketFiles.isData), folders)
   }
+
+  // Spark ignores or rejects the option for partitioned tables.
+  private def readsFolders(table: CatalogTable): Boolean = table.partitionColumnNames.isEmpty &&
+    CaseInsensitiveMap(table.storage.properties).get(FileIndexOptions.RECURSIVE_FILE_LOOKUP).exists(_.equalsIgnoreCase("true"))
 }

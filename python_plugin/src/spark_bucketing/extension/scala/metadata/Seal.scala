@@ -4,7 +4,7 @@ package metadata
 import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 import java.security.MessageDigest
-import java.util.Locale
+import java.util.{Base64, Locale}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Try
@@ -12,6 +12,7 @@ import scala.util.Try
 import com.fasterxml.jackson.core.json.JsonWriteFeature
 import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode}
 import com.fasterxml.jackson.databind.json.JsonMapper
+import org.apache.hadoop.fs.FileStatus
 
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.catalyst.InternalRow
@@ -95,8 +96,11 @@ case class Seal(spec: SealedSpec, files: FilesDigest) {
     ofSpec ++ Map(
       Seal.Files -> files.count.toString,
       Seal.Bytes -> files.bytes.toString,
-      Seal.Digest -> files.plus(Seal.specText(ofSpec), 1).hex)
+      Seal.Digest -> files.plus(Seal.specText(ofSpec), 1).hex) ++ files.groups.text.map(Seal.Groups -> _)
   }
+
+  /** Returns how many sealed files are missing among files, of which some are sealed. */
+  def missing(files: Seq[FileStatus]): Long = this.files.groups.missing(FileGroups.of(PartitionFiles.identities(files)))
 }
 
 object Seal {
@@ -110,14 +114,16 @@ object Seal {
   val Files = "bucketing.files"
   val Bytes = "bucketing.bytes"
   val Digest = "bucketing.digest"
-  val Keys: Seq[String] = Seq(Version, NumBuckets, Columns, SortColumns, Hash, Schema, Files, Bytes, Digest)
+  val Groups = "bucketing.file_groups"
+  private val Required = Seq(Version, NumBuckets, Columns, SortColumns, Hash, Schema, Files, Bytes, Digest)
+  val Keys: Seq[String] = Required :+ Groups
 
   val Latest = "2"
 
   /** Parses the seal in properties. Returns None if there is no seal, and the reason (Left) if the seal is unreadable. */
   def parse(properties: collection.Map[String, String]): Option[Either[String, Seal]] =
     if (!Keys.exists(properties.contains)) None
-    else Some(Keys.find(!properties.contains(_)) match {
+    else Some(Required.find(!properties.contains(_)) match {
       case Some(missing) => Left(s"$missing is missing")
       case None => whole(properties)
     })
@@ -136,7 +142,7 @@ object Seal {
         .filterOrElse(_.map(_.name) == (columns ++ sorts).distinct, s"$Schema has other columns")
       count <- value(Files, "a number of files")(text => Some(text.toLong).filter(_ >= 0))
       bytes <- value(Bytes, "a number of bytes")(text => Some(text.toLong).filter(_ >= 0))
-      digest <- value(Digest, "32 hexadecimal digits")(FilesDigest.parse(count, bytes, _))
+      digest <- value(Digest, "32 hexadecimal digits")(FilesDigest.parse(count, bytes, _, FileGroups.parse(of.getOrElse(Groups, ""))))
     } yield Seal(SealedSpec(buckets, columns, sorts, hash, schema), digest.plus(specText(of), -1))
   }
 
@@ -178,50 +184,103 @@ object Seal {
  * @param bytes the total length of the files
  * @param high the sum of the first eight bytes of each file's SHA-256, modulo 2 to the 64
  * @param low the sum of the second eight bytes of each file's SHA-256, modulo 2 to the 64
+ * @param of the groups of the files, which are not part of the digest
  */
-case class FilesDigest(count: Long, bytes: Long, high: Long, low: Long) {
+case class FilesDigest(count: Long, bytes: Long, high: Long, low: Long)(of: => FileGroups) {
+
+  lazy val groups: FileGroups = of
 
   def +(other: FilesDigest): FilesDigest =
-    FilesDigest(count + other.count, bytes + other.bytes, high + other.high, low + other.low)
+    FilesDigest(count + other.count, bytes + other.bytes, high + other.high, low + other.low)(groups + other.groups)
 
   /** Adds the hash of a text (times = 1), or subtracts it (times = -1). A seal adds its bucket spec, so that the digest also covers it. */
   def plus(text: String, times: Int): FilesDigest = {
     val (first, second) = FilesDigest.hash(text)
-    copy(high = high + times * first, low = low + times * second)
+    FilesDigest(count, bytes, high + times * first, low + times * second)(groups)
   }
 
   def hex: String = f"$high%016x$low%016x"
 }
 
-object FilesDigest {
+/** A data file. The time is its modification time in milliseconds since 1970. */
+case class FileIdentity(name: String, length: Long, modified: Long) {
+  override def toString: String = s"$name\n$length\n$modified"
+}
 
-  val None: FilesDigest = FilesDigest(0, 0, 0, 0)
+object FilesDigest {
 
   private val Digits = "[0-9a-f]{32}".r
 
-  /**
-   * Returns the digest of one file.
-   *
-   * @param modified the modification time in milliseconds since 1970
-   */
-  def of(name: String, length: Long, modified: Long): FilesDigest = {
-    val (high, low) = hash(s"$name\n$length\n$modified")
-    FilesDigest(1, length, high, low)
+  def of(files: Iterable[FileIdentity]): FilesDigest = {
+    var (count, bytes, high, low) = (0L, 0L, 0L, 0L)
+    files.foreach { file =>
+      val (first, second) = hash(file.toString)
+      count += 1
+      bytes += file.length
+      high += first
+      low += second
+    }
+    FilesDigest(count, bytes, high, low)(FileGroups.of(files))
   }
 
   // Reuses the MessageDigest, because getInstance() takes as long as computing a hash. The method digest() resets it.
   private val sha256 = ThreadLocal.withInitial[MessageDigest](() => MessageDigest.getInstance("SHA-256"))
 
-  private def hash(text: String): (Long, Long) = {
+  private[metadata] def hash(text: String): (Long, Long) = {
     val bytes = ByteBuffer.wrap(sha256.get.digest(text.getBytes(UTF_8)))
     (bytes.getLong, bytes.getLong)
   }
 
-  def sum(digests: Iterator[FilesDigest]): FilesDigest = digests.foldLeft(None)(_ + _)
-
-  def parse(count: Long, bytes: Long, hex: String): Option[FilesDigest] = hex match {
+  def parse(count: Long, bytes: Long, hex: String, groups: => FileGroups): Option[FilesDigest] = hex match {
     case Digits() => Some(FilesDigest(count, bytes,
-      java.lang.Long.parseUnsignedLong(hex.take(16), 16), java.lang.Long.parseUnsignedLong(hex.drop(16), 16)))
-    case _ => scala.None
+      java.lang.Long.parseUnsignedLong(hex.take(16), 16), java.lang.Long.parseUnsignedLong(hex.drop(16), 16))(groups))
+    case _ => None
   }
+}
+
+/**
+ * The number of files in each group of files. The names of Spark's files contain the id of their job, and the files of a job are a group. Any other file is
+ * a group of its own. Names of groups are unique, so groups prove that files are missing: a writer without seals adds groups, or replaces all groups.
+ *
+ * @param counts the number of files by the name of the group: eight characters for 48 bits of a hash
+ */
+case class FileGroups(counts: Map[String, Int]) {
+
+  def +(other: FileGroups): FileGroups = FileGroups(other.counts.foldLeft(counts) { case (all, (group, count)) =>
+    all.updated(group, all.getOrElse(group, 0) + count)
+  })
+
+  /** Returns how many files of these groups are missing among found files. Without any file of these groups, another writer has replaced all files. */
+  def missing(found: FileGroups): Long =
+    if (!counts.keys.exists(found.counts.contains)) 0
+    else counts.iterator.map { case (group, count) => math.max(0L, count.toLong - found.counts.getOrElse(group, 0)) }.sum
+
+  /** Returns the text in a seal. Metastore databases limit its length, so it may lack some of the smallest groups. */
+  def text: Option[String] = {
+    val all = counts.toSeq.sortBy { case (group, count) => (-count, group) }.map { case (group, count) => if (count == 1) group else s"$group$count" }
+    val lengths = all.scanLeft(-1)(_ + _.length + 1).tail
+    Some(all.take(lengths.count(_ <= FileGroups.Longest)).mkString(",")).filter(_.nonEmpty)
+  }
+}
+
+object FileGroups {
+
+  // Hive's schema for PostgreSQL, MySQL and Derby.
+  private val Longest = 4000
+  private val Group = "([A-Za-z0-9_-]{8})([0-9]{0,9})".r
+  private val Job = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}".r
+
+  def of(files: Iterable[FileIdentity]): FileGroups = {
+    val groups = files.groupBy(file => Job.findFirstIn(file.name).getOrElse(file.toString))
+    FileGroups(groups.map { case (group, of) => nameOf(group) -> of.size })
+  }
+
+  private def nameOf(group: String): String = {
+    val bytes = ByteBuffer.allocate(8).putLong(FilesDigest.hash(group)._1).array.take(6)
+    Base64.getUrlEncoder.encodeToString(bytes)
+  }
+
+  /** Parses the text in a seal. An unreadable group proves nothing. */
+  def parse(text: String): FileGroups =
+    FileGroups(text.split(",").toSeq.collect { case Group(name, count) => name -> (if (count.isEmpty) 1 else count.toInt) }.toMap)
 }

@@ -77,7 +77,7 @@ private object BucketFileValidator {
     private def column(name: String): Expression =
       BindReferences.bindReference(attributes.find(_.name.equalsIgnoreCase(name)).get: Expression, attributes)
 
-    private val bucket = spec.hash.partitioning(spec.columns.map(column), spec.numBuckets).partitionIdExpression
+    private val bucket = spec.hash.bucketId(spec.columns.map(column), spec.numBuckets)
     private val sortKey = UnsafeProjection.create(spec.sortColumns.map(column))
     private val ordering = RowOrdering.createNaturalAscendingOrdering(spec.sortColumns.map(column(_).dataType))
 

@@ -64,6 +64,6 @@ object BucketPruning {
   /** Returns the bucket id for these values. The method evaluates the same expression as the writer. */
   private def bucket(values: Seq[Any], types: Seq[DataType], of: SealedBuckets): Int = {
     val literals = values.zip(types).map { case (value, dataType) => Literal(value, dataType) }
-    of.hash.partitioning(literals, of.buckets).partitionIdExpression.eval().asInstanceOf[Int]
+    of.hash.bucketId(literals, of.buckets).eval().asInstanceOf[Int]
   }
 }

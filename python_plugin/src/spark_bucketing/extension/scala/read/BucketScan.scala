@@ -11,13 +11,15 @@ import org.apache.spark.SparkException
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.bucketing.compat.{Compat, NotByOneTask, ScanFiles, StockScan}
 import org.apache.spark.sql.bucketing.hash.{BucketCounts, BucketHash}
-import org.apache.spark.sql.bucketing.metadata.BucketFiles
+import org.apache.spark.sql.bucketing.metadata.{BucketFiles, MissingFiles, Seal}
 import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
-import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
@@ -101,10 +103,13 @@ sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockSc
 
   private def stockFiles = CurrentFiles.stock(relation.location)
 
+  /** Checks listed files before the scan reads them. */
+  protected def checked(files: ScanFiles.Listing): ScanFiles.Listing = files
+
   private def prunedBuckets = Option(listing).flatMap(_.pruned).map("SelectedBucketsCount" -> _)
 
   @transient override lazy val selectedPartitions: ScanFiles.Listing = {
-    val files = if (listing == null) copy().selectedPartitions else listing.stock
+    val files = if (listing == null) checked(copy().selectedPartitions) else listing.stock
     val prefix = if (staticMetrics.isEmpty) Seq("numFiles", "filesSize") else Seq("staticFilesNum", "staticFilesSize")
     prefix.zip(Seq(ScanFiles.number(files), ScanFiles.bytes(files))).foreach { case (name, value) =>
       driverMetrics(name).set(value)
@@ -121,17 +126,38 @@ object BucketAwareScan {
     operator.copyTagsFrom(noted)
     operator
   }
+
+  /** Returns the reason to reject a scan of listed files if sealed files are missing. */
+  def missingFiles(scan: FileSourceScanExec, listed: ScanFiles.Listing, seals: Map[String, Seal]): Option[FallbackReason] =
+    scan.tableIdentifier.flatMap { table =>
+      val suspects = SealedFolders.suspects(new BucketListing(listed).files, seals)
+      MissingFiles.certain(scan.relation.sparkSession, table, suspects).toSeq.sortBy(_._1).headOption.map { case (folder, number) =>
+        FallbackReason(FallbackReason.FilesMissing, s"${MissingFiles.words(number, seals(folder))} in ${BucketFiles.nameOf(folder)}")
+      }
+    }
+
+  def ignoresMissingFiles(relation: HadoopFsRelation): Boolean = new FileSourceOptions(CaseInsensitiveMap(relation.options)).ignoreMissingFiles
 }
 
 /**
- * An ordinary scan of a table that is bucketed according to its metadata.
+ * An ordinary scan of a table that is bucketed according to its metadata. It fails if sealed files are missing, unless the session ignores missing files.
  *
  * @param why reason for the ordinary scan
+ * @param seals seals of the directories that have one
  */
-class FallbackScan(stock: FileSourceScanExec, val why: FallbackReason, @transient val listing: BucketListing)
+class FallbackScan(stock: FileSourceScanExec, val why: FallbackReason, @transient seals: Map[String, Seal], @transient val listing: BucketListing)
     extends BucketAwareScan(stock) {
   override protected def bucketed: String = s"false $why"
-  override protected def rebuilt(stock: FileSourceScanExec): BucketAwareScan = new FallbackScan(stock, why, listing)
+  override protected def rebuilt(stock: FileSourceScanExec): BucketAwareScan = new FallbackScan(stock, why, seals, listing)
+
+  override protected def checked(files: ScanFiles.Listing): ScanFiles.Listing = {
+    if (listing == null && seals.nonEmpty && !BucketAwareScan.ignoresMissingFiles(relation)) BucketAwareScan.missingFiles(this, files, seals).foreach { found =>
+      val name = tableIdentifier.get
+      throw MissingFiles.refusal(s"Cannot read all rows of ${name.quotedString}.", name, found.words,
+        s"; to read the remaining rows, set ${SQLConf.IGNORE_MISSING_FILES.key}=true")
+    }
+    files
+  }
 }
 
 /** A bucketed scan. Partition i contains the rows of bucket i. */
@@ -145,7 +171,8 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
     like(this, new BucketScan(copy(), read, listing))
 
   /** Returns an ordinary scan, which lists its files when it runs. If buckets were pruned, the scan keeps the pruned listing. */
-  def plain(why: FallbackReason): FallbackScan = like(this, new FallbackScan(copy(), why, Option(listing).filter(_.pruned.isDefined).orNull))
+  def plain(why: FallbackReason): FallbackScan =
+    like(this, new FallbackScan(copy(), why, read.folders.seals, Option(listing).filter(_.pruned.isDefined).orNull))
 
   private def columns(names: Seq[String]): Seq[Attribute] =
     names.toIndexedSeq.map(name => output.find(_.name == name)).takeWhile(_.isDefined).flatten

@@ -2,7 +2,7 @@ package org.apache.spark.sql.bucketing
 package read
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.bucketing.metadata.BucketFiles
+import org.apache.spark.sql.bucketing.metadata.{BucketFiles, Seal}
 import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
 import org.apache.spark.sql.catalyst.expressions.{EqualTo, SortOrder, SparkPartitionID}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
@@ -31,7 +31,7 @@ object BucketedReads extends Logging {
   private def stockScan(scan: BucketScan): Option[FileSourceScanExec] = scan.getTagValue(Stock)
 
   private def stepBack(scan: BucketScan, why: FallbackReason): FileSourceScanExec =
-    stockScan(scan).getOrElse(scan.plain(why))
+    if (why.code == FallbackReason.FilesMissing) scan.plain(why) else stockScan(scan).getOrElse(scan.plain(why))
 
   private def claim(scan: FileSourceScanExec): FileSourceScanExec = scan match {
     case _: BucketAwareScan => scan
@@ -39,7 +39,9 @@ object BucketedReads extends Logging {
       val files = new LazyFileListing(scan)
       SealedSpecs.of(scan, files) match {
         case Some(Right(read)) => bucketed(scan, read, files.listed.orNull)
-        case Some(Left(why)) => like(scan, new FallbackScan(scan.copy(), why, null))
+        // Stock Spark reads the Spark layout without seals.
+        case Some(Left(Fallback(_, seals))) if scan.relation.bucketSpec.isDefined => missing(scan, seals).fold(scan)(failing(scan, _, seals))
+        case Some(Left(Fallback(why, seals))) => like(scan, new FallbackScan(scan.copy(), why, seals, null))
         case None => scan
       }
   }
@@ -59,11 +61,11 @@ object BucketedReads extends Logging {
         case Right(found) => enough(pruned(found).getOrElse(found).as(found.read.of.buckets))
         case Left(why) => stepBack(scan, why)
       }
+      case scan: BucketScan if stockScan(scan).isDefined => missing(scan, scan.read.folders.seals).fold(stockScan(scan).get)(stepBack(scan, _))
       // An ordinary scan can still skip the buckets that its filters exclude.
-      case scan: BucketScan => stockScan(scan).getOrElse {
+      case scan: BucketScan =>
         val some = if (wanted(scan).isEmpty) None else listed(scan).toOption.flatMap(pruned)
         some.getOrElse(scan).plain(FallbackReason.NotNeeded)
-      }
     }
     val tooFew = BucketTasks.tooFewForOthers(proven)
     SmallBucketCoalescing(proven.transformUp { case scan: BucketScan if tooFew.contains(scan) => stepBack(scan, tooFew(scan)) })
@@ -78,11 +80,19 @@ object BucketedReads extends Logging {
    */
   private def listed(candidate: BucketScan): Either[FallbackReason, BucketScan] = {
     val listing = Option(candidate.listing).getOrElse(BucketListing.of(candidate))
-    candidate.read.folders.objectionTo(listing, candidate.read.of.hash).map { why =>
+    candidate.read.folders.objectionTo(listing, candidate.read.of.hash).map { stale =>
+      val why = missing(candidate, candidate.read.folders.seals).getOrElse(stale)
       logInfo(s"Using an ordinary scan for table ${candidate.read.of.table}: $why")
       why
     }.toLeft(candidate.copyWith(listing = listing))
   }
+
+  private def missing(scan: FileSourceScanExec, seals: Map[String, Seal]): Option[FallbackReason] =
+    if (seals.isEmpty) None else PerQueryCache(("missing files", BucketListing.of(scan), seals))(BucketAwareScan.missingFiles(scan, BucketListing.of(scan).stock, seals))
+
+  /** Returns a scan that fails when it runs, unless the session ignores missing files. */
+  private def failing(scan: FileSourceScanExec, why: FallbackReason, seals: Map[String, Seal]): FileSourceScanExec =
+    like(scan, new FallbackScan(scan.copy(relation = scan.relation.copy(bucketSpec = None)(scan.relation.sparkSession)), why, seals, null))
 
   /**
    * Returns the scan without the buckets that its filters exclude, or None if they exclude none. Whether a file is excluded
@@ -138,7 +148,7 @@ object SplitBuckets {
   def apply(plan: SparkPlan): SparkPlan = plan match {
     case done @ FilterExec(EqualTo(_, SparkPartitionID()), _: BucketScan) => done
     case scan: BucketScan if scan.read.splits =>
-      val bucket = scan.read.of.hash.partitioning(scan.keys, scan.read.partitions).partitionIdExpression
+      val bucket = scan.read.of.hash.bucketId(scan.keys, scan.read.partitions)
       FilterExec(EqualTo(bucket, SparkPartitionID()), scan)
     case other => other.mapChildren(apply)
   }

@@ -19,7 +19,7 @@ import org.apache.spark.sql.catalyst.expressions.{And, AttributeReference, Bound
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.command.DDLUtils
 import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionDirectory}
-import org.apache.spark.sql.types.{DataType, StructType, TimestampType}
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.ThreadUtils
 
 /**
@@ -58,7 +58,7 @@ case class CurrentFiles(all: FileIndex)(session: SparkSession, table: CatalogTab
     val listed = CurrentFiles.asOfOneMoment(session, table, all, partitionFilters, dataFilters)
     // Skipping files is only an optimization, so an error here must not make the query fail.
     try map.fold(listed) { known =>
-      val mayMatch = FileRangeFilter.mayMatch(dataFilters.filter(_.references.forall(attribute => CurrentFiles.isTheSameForAll(table, attribute.dataType))))
+      val mayMatch = FileRangeFilter.mayMatch(dataFilters.filter(_.references.forall(attribute => SealedFormats.isTheSameForAll(table, attribute.dataType))))
       CurrentFiles.only(listed) { file =>
         val mapped = known.of(file)
         mapped.isEmpty || mapped.exists(mayMatch)
@@ -90,13 +90,6 @@ object CurrentFiles {
   private val Attempts = 5
   // A time in milliseconds that exceeds usual planning times and clock differences.
   private val Recent = 600000L
-
-  /**
-   * Returns whether all sessions read the same values of this type. ORC stores timestamps in the writer's local time, so a
-   * session in another time zone reads values that differ from the statistics.
-   */
-  def isTheSameForAll(table: CatalogTable, dataType: DataType): Boolean =
-    dataType != TimestampType || !table.provider.exists(_.equalsIgnoreCase("orc"))
 
   /** Lists the current files of a table. */
   def now(session: SparkSession, table: CatalogTable, partitionFilters: Seq[Expression] = Nil): Seq[PartitionDirectory] =

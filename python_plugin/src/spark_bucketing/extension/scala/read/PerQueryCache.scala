@@ -4,7 +4,7 @@ package read
 import scala.collection.concurrent.TrieMap
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, ExprId, Expression, PlanExpression}
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 
@@ -23,7 +23,7 @@ object PerQueryCache {
   private val answered = new ThreadLocal[Answers]
 
   def within[T](query: LogicalPlan)(plan: => T): T = {
-    val relations = query.collect { case relation: LogicalRelation => relation }
+    val relations = nodes(query).collect { case relation: LogicalRelation => relation }
     val answers = relations.flatMap(_.getTagValue(Known)).headOption.getOrElse(TrieMap.empty[Any, Any])
     relations.foreach(_.setTagValue(Known, answers))
     answered.set(answers)
@@ -31,7 +31,12 @@ object PerQueryCache {
   }
 
   /** Removes the answers for another query from the relations of a plan, which have copied them with the relations of that query. */
-  def forget(plan: LogicalPlan): Unit = plan.foreach(_.unsetTagValue(Known))
+  def forget(plan: LogicalPlan): Unit = nodes(plan).foreach(_.unsetTagValue(Known))
+
+  private def nodes(plan: LogicalPlan): Seq[LogicalPlan] = plan.collect {
+    case hiding: HidesPlan => hiding +: nodes(hiding.plan)
+    case other => Seq(other)
+  }.flatten
 
   def apply[T](question: Any)(ask: => T): T = Option(answered.get).fold(ask)(_.getOrElseUpdate(question, ask).asInstanceOf[T])
 
@@ -44,4 +49,9 @@ object PerQueryCache {
 
   /** Returns the filters whose values are already known when Spark plans the query. */
   def known(filters: Seq[Expression]): Seq[Expression] = filters.filterNot(_.exists(_.isInstanceOf[PlanExpression[_]]))
+}
+
+/** A leaf that hides a plan from the rules of the optimizer. */
+trait HidesPlan extends LeafNode {
+  def plan: LogicalPlan
 }

@@ -49,7 +49,16 @@ case class SealedFolders(common: Int, seals: Map[String, Seal]) {
 object SealedFolders {
 
   private def digest(files: Array[PartitionedFile]): FilesDigest =
-    FilesDigest.sum(files.iterator.map(file => FilesDigest.of(BucketFiles.nameOf(file), file.fileSize, file.modificationTime)))
+    FilesDigest.of(identities(files))
+
+  private def identities(files: Array[PartitionedFile]): Seq[FileIdentity] =
+    files.toIndexedSeq.map(file => FileIdentity(BucketFiles.nameOf(file), file.fileSize, file.modificationTime))
+
+  /** Returns the seals of directories that may lack sealed files, by directory. The listing may be older than the seals. */
+  def suspects(files: Array[PartitionedFile], seals: Map[String, Seal]): Map[String, Seal] = if (seals.isEmpty) Map.empty else
+    files.groupBy(BucketFiles.folderOf(_)).flatMap { case (folder, of) =>
+      seals.get(folder).filter(_.files.groups.missing(FileGroups.of(identities(of))) > 0).map(folder -> _)
+    }
 
   private def areSealed(files: Array[PartitionedFile], seal: Seal, hash: BucketHash): Boolean =
     files.length == seal.files.count && files.iterator.map(_.fileSize).sum == seal.files.bytes && digest(files) == seal.files &&

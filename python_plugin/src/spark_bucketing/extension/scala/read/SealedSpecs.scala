@@ -43,17 +43,27 @@ trait SealedFileIndex extends FileIndex {
   def seals: Option[(CatalogTable, SealedSpec, Map[String, Seal])]
 }
 
+/**
+ * An ordinary scan.
+ *
+ * @param seals the seals of the directories that have one
+ */
+case class Fallback(why: FallbackReason, seals: Map[String, Seal])
+
 /** Determines the bucket spec of a scan from the seals in the metastore. BucketedReads compares the seals with the files. */
 object SealedSpecs {
 
   /** A partition that the query selects, or an unpartitioned table. The name of an unpartitioned table is empty here. */
   private case class Part(name: String, folder: String, seal: Either[FallbackReason, Seal])
 
+  type Outcome = Either[Fallback, BucketRead]
   private type Found = Either[FallbackReason, (SealedSpec, SealedFolders)]
 
   /** Returns how to read a table's buckets, or the reason for an ordinary scan. Returns None if stock Spark reads the table. */
-  def of(scan: FileSourceScanExec, files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] = scan.relation.location match {
-    case known: SealedFileIndex => known.seals.map { case (table, spec, seals) => columns(scan, table, spec, SealedFolders(spec.numBuckets, seals)) }
+  def of(scan: FileSourceScanExec, files: LazyFileListing): Option[Outcome] = scan.relation.location match {
+    case known: SealedFileIndex => known.seals.map { case (table, spec, seals) =>
+      columns(scan, table, spec, SealedFolders(spec.numBuckets, seals)).left.map(Fallback(_, Map.empty))
+    }
     case _ =>
       for {
         relation <- relationOf(scan)
@@ -99,7 +109,7 @@ object SealedSpecs {
 
   private def hiveLayout(
       scan: FileSourceScanExec, relation: LogicalRelation, cached: CatalogTable,
-      files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] = {
+      files: LazyFileListing): Option[Outcome] = {
     def read(table: CatalogTable) = table.bucketSpec.map(buckets(scan, table, _, files))
     relation.getTagValue(CaptureTables.AsAnalyzed) match {
       // If a DataFrame or a cached query was analyzed before the table was sealed, its metadata has no seal yet.
@@ -114,18 +124,18 @@ object SealedSpecs {
    * Returns whether the captured metadata is current. The seals of partitions always come from the metastore. For an
    * unpartitioned table, this method compares the seal with the files.
    */
-  private def isProven(table: CatalogTable, read: Either[FallbackReason, BucketRead], files: LazyFileListing): Boolean =
+  private def isProven(table: CatalogTable, read: Outcome, files: LazyFileListing): Boolean =
     read.exists(found => table.partitionColumnNames.nonEmpty || found.folders.objectionTo(files.listing, found.of.hash).isEmpty)
 
-  /** Returns how to read a sealed table in the Spark layout. Stock Spark reads unsealed tables with the table's bucket spec. */
+  /** Returns how to read a sealed table in the Spark layout. Stock Spark reads other tables, with the table's bucket spec. */
   private def sparkLayout(
-      scan: FileSourceScanExec, cached: CatalogTable, files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] = for {
-    spec <- scan.relation.bucketSpec
-    if BucketingConf.readsSparkLayout && scan.bucketedScan
-    if scan.optionalBucketSet.isEmpty && scan.optionalNumCoalescedBuckets.isEmpty
-    found <- buckets(scan, current(scan, cached), spec, files).toOption
-    if found.folders.distinct == Seq(spec.numBuckets) && found.of.keys.corresponds(spec.bucketColumnNames)(_ equalsIgnoreCase _)
-  } yield Right(found)
+      scan: FileSourceScanExec, cached: CatalogTable, files: LazyFileListing): Option[Outcome] = for {
+    spec <- scan.relation.bucketSpec if BucketingConf.readsSparkLayout
+  } yield buckets(scan, current(scan, cached), spec, files).flatMap { found =>
+    val isAsPlanned = scan.bucketedScan && scan.optionalBucketSet.isEmpty && scan.optionalNumCoalescedBuckets.isEmpty &&
+      found.folders.distinct == Seq(spec.numBuckets) && found.of.keys.corresponds(spec.bucketColumnNames)(_ equalsIgnoreCase _)
+    if (isAsPlanned) Right(found) else Left(Fallback(NotNeeded, found.folders.seals))
+  }
 
   /** Returns the table from the metastore, because another session may have changed it since this session cached it. */
   private def current(scan: FileSourceScanExec, table: CatalogTable): CatalogTable =
@@ -133,7 +143,7 @@ object SealedSpecs {
 
   private def buckets(
       scan: FileSourceScanExec, table: CatalogTable, ofTable: BucketSpec,
-      files: LazyFileListing): Either[FallbackReason, BucketRead] = otherColumns(scan.relation).toLeft(()).flatMap { _ =>
+      files: LazyFileListing): Outcome = {
     val hashes = PartitionFiles.hashesOf(table)
     val parts = if (table.partitionColumnNames.isEmpty) Seq(whole(scan, table, hashes)) else partitions(scan, table, hashes)
     val cores = BucketTasks.cores(scan.relation.sparkSession)
@@ -141,11 +151,12 @@ object SealedSpecs {
     def empty: Found = SealedSpec.of(ofTable, hashes.head, scan.relation.dataSchema)
       .toRight(FallbackReason(AmbiguousColumn, "its bucket columns do not match the columns of its files"))
       .map(_ -> SealedFolders(ofTable.numBuckets, Map.empty))
-    val found = together(parts, cores).fold(_ => {
+    def found = together(parts, cores).fold(_ => {
       val filled = withFiles(parts, files.listing)
       if (filled.isEmpty) empty else together(filled, cores)
     }, Right(_))
-    found.flatMap { case (spec, folders) => columns(scan, table, spec, folders) }
+    otherColumns(scan.relation).toLeft(()).flatMap(_ => found).flatMap { case (spec, folders) => columns(scan, table, spec, folders) }
+      .left.map(Fallback(_, parts.collect { case Part(_, folder, Right(seal)) => folder -> seal }.toMap))
   }
 
   /** Returns the parts that have files, or all parts if some file belongs to none of them. */

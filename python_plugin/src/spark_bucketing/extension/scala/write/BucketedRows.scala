@@ -3,7 +3,7 @@ package write
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.hash.{BucketHash, OtherHashPartitioning}
+import org.apache.spark.sql.bucketing.hash.{BucketHash, SaltedPartitioning, PartitionScheme}
 import org.apache.spark.sql.bucketing.read.{BucketRequirements, BucketTasks, RepartitionsByBucket}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
@@ -13,8 +13,9 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.write.WriterCommitMessage
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.datasources._
-import org.apache.spark.sql.execution.exchange.{ENSURE_REQUIREMENTS, REPARTITION_BY_NUM, ShuffleExchangeExec}
+import org.apache.spark.sql.execution.exchange.{ENSURE_REQUIREMENTS, Exchange, REPARTITION_BY_NUM, ShuffleExchangeExec}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StringType
 
@@ -35,7 +36,7 @@ case class BucketedRows(
 
   def partitioning: HashPartitioning =
     if (partitionedBy.isEmpty) hash.partitioning(keys, buckets)
-    else new WriteTasks(partitionedBy.map(directory), keys, hash.partitioning(keys, buckets), buckets.max(wanted))
+    else new WriteTasks(partitionedBy.map(directory), keys, hash, buckets, buckets.max(wanted))
 
   // Spark writes rows with an empty string and rows with NULL into the same partition directory.
   private def directory(column: Attribute): Expression =
@@ -46,21 +47,23 @@ case class BucketedRows(
  * Distributes rows over tasks by partition and bucket. If there are enough tasks, the buckets of a partition go to
  * different tasks. The first task depends on the partition values, so that not all partitions start at task 0.
  */
-class WriteTasks(directories: Seq[Expression], keys: Seq[Expression], bucket: HashPartitioning, tasks: Int)
-    extends OtherHashPartitioning(directories ++ keys, tasks, (directories.size, bucket.productPrefix, bucket.numPartitions)) {
+class WriteTasks(directories: Seq[Expression], by: Seq[Expression], hash: BucketHash, buckets: Int, tasks: Int)
+    extends SaltedPartitioning(directories ++ by, WriteScheme(directories.size, hash, buckets), tasks) {
 
-  override def partitionIdExpression: Expression = {
-    val start = HashPartitioning(directories, tasks).partitionIdExpression
-    Pmod(Add(start, bucket.partitionIdExpression), Literal(tasks))
-  }
-
-  override def copy(expressions: Seq[Expression], numPartitions: Int): HashPartitioning = {
-    val (newDirectories, newKeys) = expressions.splitAt(directories.size)
-    new WriteTasks(newDirectories, newKeys, bucket.copy(newKeys, bucket.numPartitions), numPartitions)
+  override protected def like(keys: Seq[Expression], n: Int): WriteTasks = {
+    val (newDirectories, newKeys) = keys.splitAt(directories.size)
+    new WriteTasks(newDirectories, newKeys, hash, buckets, n)
   }
 
   override def productPrefix: String = "WriteTasks"
   override def prettyName: String = "writetasks"
+}
+
+private case class WriteScheme(directories: Int, hash: BucketHash, buckets: Int) extends PartitionScheme {
+  override def partitionId(keys: Seq[Expression], n: Int): Expression = {
+    val (folder, by) = keys.splitAt(directories)
+    Pmod(Add(HashPartitioning(folder, n).partitionIdExpression, hash.bucketId(by, buckets)), Literal(n))
+  }
 }
 
 /**
@@ -78,7 +81,7 @@ case class BucketedRowsExec(
     child.outputOrdering.takeWhile(order => order.direction == Ascending && order.nullOrdering == NullsFirst)
 
   override def requiredChildDistribution: Seq[Distribution] =
-    ClusteredDistribution(partitioning.expressions, requireAllClusterKeys = false) :: Nil
+    ClusteredDistribution(BucketedRowsExec.keysOf(partitioning), requireAllClusterKeys = false) :: Nil
 
   override def isSatisfiedBy(found: Partitioning): Boolean = found match {
     case PartitioningCollection(all) => all.exists(isSatisfiedBy)
@@ -96,6 +99,33 @@ case class BucketedRowsExec(
   override protected def doExecute(): RDD[InternalRow] = child.execute()
   override def simpleString(maxFields: Int): String = s"BucketedRows $buckets $hash buckets"
   override protected def withNewChildInternal(changed: SparkPlan): SparkPlan = copy(child = changed)
+}
+
+object BucketedRowsExec {
+  private def keysOf(partitioning: HashPartitioning): Seq[Expression] = partitioning match {
+    case keyed: SaltedPartitioning => keyed.keys
+    case ofSpark => ofSpark.expressions
+  }
+
+  /** Returns whether the rows of a write are distributed by bucket. */
+  def isIn(written: SparkPlan): Boolean = find(written) { case rows: BucketedRowsExec => rows }.isDefined
+
+  /** Returns the operator that distributed the rows of a write in another way than planned, or None. Other extensions may replace Spark's exchange. */
+  def otherExchange(written: SparkPlan): Option[String] = find(written) { case rows: BucketedRowsExec => rows }.flatMap { rows =>
+    find(rows.child) { case exchange: Exchange => exchange }.filter { found =>
+      found.getClass != classOf[ShuffleExchangeExec] || !rows.isSatisfiedBy(found.outputPartitioning)
+    }
+  }.map(found => s"${found.simpleString(MaxFields).take(MaxLength)} (${found.getClass.getName})")
+
+  private val MaxFields = 10
+  private val MaxLength = 200
+
+  /** Finds the topmost operator, also in adaptive plans. */
+  private def find[A](plan: SparkPlan)(operator: PartialFunction[SparkPlan, A]): Option[A] = operator.lift(plan).orElse(plan match {
+    case adaptive: AdaptiveSparkPlanExec => find(adaptive.executedPlan)(operator)
+    case stage: QueryStageExec => find(stage.plan)(operator)
+    case other => other.children.iterator.map(find(_)(operator)).collectFirst { case Some(found) => found }
+  })
 }
 
 /**
@@ -143,7 +173,7 @@ object BucketWriteExec {
     columns.find(column => SQLConf.get.resolver(column.name, name)).get
 
   private def bucketId(columns: Seq[Attribute], spec: BucketSpec, options: Map[String, String]): Expression =
-    SealedWrites.hashOf(options).partitioning(spec.bucketColumnNames.map(column(columns, _)), spec.numBuckets).partitionIdExpression
+    SealedWrites.hashOf(options).bucketId(spec.bucketColumnNames.map(column(columns, _)), spec.numBuckets)
 
   /** Returns the ordering that the writer requires, so that it has only one open file at a time. */
   def ordering(

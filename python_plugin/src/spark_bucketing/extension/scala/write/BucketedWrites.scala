@@ -5,7 +5,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.HiveBucketHash
-import org.apache.spark.sql.bucketing.metadata.BucketValidation
+import org.apache.spark.sql.bucketing.metadata.{BucketValidation, WriteTarget}
 import org.apache.spark.sql.bucketing.read.CurrentReads
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Cast, Expression}
@@ -36,6 +36,7 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
   private def prepared(hinted: V1WriteCommand): V1WriteCommand = {
     val (hints, write) = (OverwriteHints.of(hinted), OverwriteHints.without(hinted))
     val table = Compat.writtenTable(write).filter(table => isBucketable(table) || CurrentReads.isChangeable(table)).map(Compat.current(session, _))
+    table.filter(WriteTarget.isOurs).foreach(WriteTarget.check(session, _, "write into", Compat.fileIndex(write)))
     val buckets = distributed(table.filter(DDLUtils.isHiveTable).fold(write)(intoBuckets(write, _)))
     val sealable = buckets.bucketSpec.isDefined && BucketedWrites.isSealable(buckets)
     val overwrite = table.flatMap(FileOverwrite.of(session, buckets, _, hints))

@@ -7,6 +7,7 @@ import java.util.concurrent.ThreadLocalRandom
 import scala.annotation.tailrec
 import scala.collection.mutable
 import scala.util.Try
+import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
@@ -62,23 +63,31 @@ class FileOverwrite(
     FileOverwrite.clean(root, fs)
     val folder = fs.makeQualified(new Path(root, s"${System.currentTimeMillis}-${UUID.randomUUID}"))
     // The parent directory stays. Another statement may be creating a directory in it.
-    try replace(write(folder).map(file => specOf(file.getParent, folder) -> file), record) finally fs.delete(folder, true)
+    try replace(write(folder).map(file => specOf(file.getParent, folder) -> file), record) finally try fs.delete(folder, true) catch {
+      // The statement may have taken effect.
+      case NonFatal(error) => logWarning(s"Cannot delete $folder, which later statements delete.", error)
+    }
   }
 
-  /** Returns the files in a directory. Throws an error if there are fewer files than the tasks have written: the statement would replace old files without new ones. */
-  def written(folder: Path, number: Long): Seq[Path] = {
+  /**
+   * Returns the files in a directory. Throws an error if there are fewer files than the tasks have written: the statement would replace old files without new ones.
+   *
+   * @param otherExchange the operator that distributed the rows in another way than planned
+   */
+  def written(folder: Path, number: Long, otherExchange: Option[String]): Seq[Path] = {
     val files = FileOverwrite.filesBelow(folder, fs)
     if (files.size < number) throw Compat.refusal(s"Cannot replace files of ${table.identifier.quotedString}.", s"${files.size} new files in $folder",
       s"$number new files, as reported by the tasks", "run it again; nothing has been replaced")
-    byBucket.foreach(checkBuckets(files, _))
+    byBucket.foreach(checkBuckets(files, _, otherExchange))
     files
   }
 
   // Spark writes some different partition values into the same directory.
-  private def checkBuckets(written: Seq[Path], hash: BucketHash): Unit =
+  private def checkBuckets(written: Seq[Path], hash: BucketHash, otherExchange: Option[String]): Unit =
     written.groupBy(file => (file.getParent, BucketFiles.bucketOf(file.getName, hash))).collectFirst { case ((folder, Some(bucket)), of) if of.size > 1 =>
-      throw Compat.refusal(s"Cannot replace files of ${table.identifier.quotedString}.", s"${of.size} new files of bucket $bucket in ${folder.getName}",
-        "one file for each bucket of a partition", "use partition values with different directory names, unlike NULL and __HIVE_DEFAULT_PARTITION__, or two timestamps " +
+      throw Compat.refusal(s"Cannot replace files of ${table.identifier.quotedString}.",
+        s"${of.size} new files of bucket $bucket in ${folder.getName}${otherExchange.fold("")(name => s", whose rows were distributed by $name")}",
+        "one file for each bucket of a partition", if (otherExchange.isDefined) "disable this operator for the statement; nothing has been replaced" else "use partition values with different directory names, unlike NULL and __HIVE_DEFAULT_PARTITION__, or two timestamps " +
           "with the same local time; nothing has been replaced")
     }
 
@@ -120,12 +129,16 @@ class FileOverwrite(
     read.foreach(_.check(going, replacement))
     replaceOnly.foreach(only => replacement.before(seen)(only.check(going, replacement.known)))
     val coming = written.map { case (partition, file) => replacement.moveTo(file, partition, named(file.getName)) }
-    if (going.nonEmpty || coming.nonEmpty) replacement.inNewFolder { folder =>
+    val replaces = going.nonEmpty || coming.nonEmpty
+    if (replaces) replacement.inNewFolder { folder =>
       replacement.replace(folder, seen, going, coming, overwrites && replaceOnly.isEmpty)(files => record(folder, written.map(_._2).zip(files)))
     }
-    if (overwrites && !isDynamic && table.partitionColumnNames.nonEmpty) replacement.dropWithoutFiles(isOverwritten)
-    // Spark creates or keeps this partition even if it has no rows.
-    if (written.isEmpty && static.nonEmpty && static.size == table.partitionColumnNames.size) replacement.createEmpty(static)
+    def alterPartitions(): Unit = {
+      if (overwrites && !isDynamic && table.partitionColumnNames.nonEmpty) replacement.dropWithoutFiles(isOverwritten)
+      // Spark creates or keeps this partition even if it has no rows.
+      if (written.isEmpty && static.nonEmpty && static.size == table.partitionColumnNames.size) replacement.createEmpty(static)
+    }
+    if (replaces) replacement.afterCommit("Partitions without rows are not created or dropped.")(alterPartitions()) else alterPartitions()
   }
 }
 

@@ -1,16 +1,19 @@
 package org.apache.spark.sql.bucketing
 package write
 
+import java.util.concurrent.{CountDownLatch, TimeUnit}
+
 import scala.annotation.tailrec
+import scala.collection.mutable
 import scala.util.Try
 import scala.util.control.NonFatal
 
-import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.metadata.{BucketFiles, Replacement, TableFiles}
+import org.apache.spark.sql.bucketing.metadata.{BucketFiles, ExclusiveFile, Replacement, TableFiles}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 
@@ -18,6 +21,7 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 class FileReplacement(session: SparkSession, table: CatalogTable) extends Logging {
 
   private val PauseMillis = 50L
+  private val MaxPauseMillis = 1000L
   private val conf = Compat.hadoopConf(session)
   private val location = new Path(table.location)
   private val fs = location.getFileSystem(conf)
@@ -27,10 +31,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /** Runs a replacement with a directory for its new files and its record. A later replacement deletes the directory after a crash. */
   def inNewFolder[A](run: Path => A): A = {
-    val folder = Replacement.newFolder(location, fs)
+    val folder = try Replacement.newFolder(location, fs) catch {
+      case error: java.io.IOException => throw unwritable(new Path(location, Replacement.Folder), error)
+    }
     try run(folder) catch {
       case error: Throwable =>
-        Replacement.discard(folder, fs)
+        try Replacement.discard(folder, fs) catch { case NonFatal(other) => error.addSuppressed(other) }
         throw error
     }
   }
@@ -67,32 +73,72 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
     checkSeparate((going.map(_.getPath.getParent) ++ coming.map(_.to.getParent)).toSet)
     val started = Replacement(folder, coming.map(move => files.nameOf(move.to)).toSet, going.map(file => files.nameOf(file.getPath)).toSet, created,
-      isCommitted = false, done = None)
-    Replacement.begin(fs, started)
-    val written = try {
-      checkAlone(started, seen)
-      val strays = Compat.inParallel(created.map(defaultLocation))(dataFiles)
-      if (!overwrites) checkEmpty(created.zip(strays))
-      Compat.inParallel(strays.flatten)(file => fs.delete(file.getPath, false))
-      moveIn(going, coming)
-      val written = Compat.inParallel(coming)(move => fs.getFileStatus(move.to))
-      record(written)
-      checkUnchanged(going)
-      if (!Replacement.commit(started, fs)) throw changed("another statement has undone this replacement")
+      ExclusiveFile.isSupported(folder, fs))
+    val heartbeat = new Heartbeat(started, fs)
+    try {
+      begin(started, seen)
+      val written = try {
+        checkAlone(started, seen)
+        val strays = Compat.inParallel(created.map(defaultLocation))(dataFiles)
+        if (!overwrites) checkEmpty(created.zip(strays))
+        Compat.inParallel(strays.flatten)(file => fs.delete(file.getPath, false))
+        moveIn(going, coming)(if (!heartbeat.isRecent && !Replacement.isUndecided(started, fs)) throw undoneByAnother())
+        val written = listed(coming.map(_.to))
+        record(written)
+        checkUnchanged(going)
+        written
+      } catch { case NonFatal(error) => throw withdrawn(started, error) }
+      if (!commit(started)) throw withdrawn(started, undoneByAnother())
+      afterCommit("Old files are not deleted yet. Readers with the extension ignore them, and the next change of the table or ALTER TABLE ... RECOVER FILES " +
+        "deletes them.")(complete(started.copy(decision = Some(true))))
+      afterCommit("The session may read cached rows until REFRESH TABLE.")(refresh())
       written
-    } catch {
-      case NonFatal(error) =>
-        val isUndone = !Replacement.isStarted(started, fs)
-        try undo(started) catch { case NonFatal(other) => error.addSuppressed(other) }
-        throw if (isUndone) changed("another statement has undone this replacement", error) else error
+    } finally heartbeat.close()
+  }
+
+  /** Runs a step after a commit. The statement has taken effect. If it failed now, a client would repeat it. */
+  def afterCommit(consequence: String)(step: => Unit): Unit = try step catch {
+    case error @ (NonFatal(_) | _: LinkageError) => logWarning(s"The new rows are in ${table.identifier.quotedString}. $consequence", error)
+  }
+
+  private def begin(started: Replacement, seen: Option[Path]): Unit = try before(seen)(Replacement.begin(fs, started)) catch {
+    case error: java.io.IOException => throw withdrawn(started, unwritable(started.folder, error))
+    case NonFatal(error) => throw withdrawn(started, error)
+  }
+
+  private def unwritable(folder: Path, error: java.io.IOException): Throwable =
+    refused(String.valueOf(error), s"a new file in $folder", "check free space and write permission, and run it again; nothing has been replaced", error)
+
+  /** Commits a replacement. Returns false if another statement has undone it. */
+  private def commit(started: Replacement): Boolean = {
+    def decide(commits: Boolean) = Replacement.decide(started, commits, isAlone = !started.isExclusive, fs)
+    val decision = try decide(commits = true) catch {
+      // The storage may still carry out the failed request, unless the replacement is undone.
+      case NonFatal(error) => Try(decide(commits = false)).toOption.filter(_.nonEmpty).getOrElse(throw refused(
+        s"an error during the commit, after which the outcome cannot be read: $error", "a storage that answers",
+        s"run ALTER TABLE ${table.identifier.quotedString} RECOVER FILES when the storage answers; run this statement again if the result is `undone`, but " +
+          "not if it is `completed`; otherwise, compare the rows of the table", error))
     }
-    // The statement has taken effect. If it failed now, a client would repeat it.
-    try complete(started.copy(isCommitted = true)) catch {
-      case refused: AnalysisException if Compat.isRefusal(refused) => throw refused
-      case NonFatal(error) => logWarning(s"Old files of ${table.identifier.quotedString} are not deleted yet. " +
-        "Readers with the extension ignore them, and the next change of the table or ALTER TABLE ... RECOVER FILES deletes them.", error)
+    decision.contains(true)
+  }
+
+  private def undoneByAnother(cause: Throwable = null) = changed("another statement has undone this replacement", cause)
+
+  /** Undoes the statement's own replacement after an error. Returns the error to throw. */
+  private def withdrawn(started: Replacement, error: Throwable): Throwable = {
+    val isOwn = try {
+      val isUndecided = Replacement.isUndecided(started, fs)
+      undo(started, isOwn = true, isAlone = !started.isExclusive)
+      isUndecided
+    } catch { case NonFatal(other) =>
+      error.addSuppressed(other)
+      true
     }
-    written
+    error match {
+      case changed: ConcurrentChange => changed
+      case refused: AnalysisException if Compat.isRefusal(refused) => refused
+      case _ => if (isOwn) error else undoneByAnother(error)
+    }
   }
 
   /**
@@ -100,8 +146,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    * table. Each statement writes its record before it reads the others, so at least one of two statements finds the other.
    */
   private def checkAlone(started: Replacement, seen: Option[Path]): Unit = {
-    val (committed, others) = Replacement.records(location, conf).filter(_.folder.getName != started.folder.getName).partition(_.isCommitted)
-    if (committed.lastOption.map(_.folder.getName) != seen.map(_.getName) || others.exists(_.done.isEmpty))
+    val others = Replacement.records(location, conf).filter(_.folder.getName != started.folder.getName)
+    if (others.filter(_.isCommitted).lastOption.map(_.folder.getName) != seen.map(_.getName) || others.exists(_.done.isEmpty))
       throw changed("another statement replaces files of the table at the same time")
   }
 
@@ -113,18 +159,25 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   /**
    * Moves the new files into the table. Readers with the extension still ignore them. Partitions without old files are created after their files exist,
    * because another statement may drop an empty partition.
+   *
+   * @param check throws an error if another statement has undone the replacement
    */
-  private def moveIn(going: Seq[FileStatus], coming: Seq[Move]): Unit = {
-    Compat.inParallel(coming)(move => rename(move.from, move.to))
+  private def moveIn(going: Seq[FileStatus], coming: Seq[Move])(check: => Unit): Unit = {
+    Compat.inParallel(coming) { move =>
+      check
+      rename(move.from, move.to)
+    }
     val full = going.map(_.getPath.getParent).toSet
     create(coming.filterNot(move => full(move.to.getParent)).flatMap(_.partition).distinct.map(spec => spec -> folderOf(spec)))
   }
 
   private def folderOf(spec: TablePartitionSpec): Path = known.getOrElse(spec, defaultLocation(spec))
 
-  private def create(created: Seq[(TablePartitionSpec, Path)]): Unit = if (created.nonEmpty) catalog.createPartitions(table.identifier, created.map {
-    case (spec, folder) => CatalogTablePartition(spec, table.storage.copy(locationUri = Some(folder.toUri)))
-  }, ignoreIfExists = true)
+  private def create(created: Seq[(TablePartitionSpec, Path)]): Unit = if (created.nonEmpty) CreatedPartitions.create(session, table, created.map(_._1)) {
+    catalog.createPartitions(table.identifier, created.map {
+      case (spec, folder) => CatalogTablePartition(spec, table.storage.copy(locationUri = Some(folder.toUri)))
+    }, ignoreIfExists = true)
+  }
 
   /** Creates a partition without files, if it does not exist. If it existed before the replacement, it keeps its directory. */
   def createEmpty(spec: TablePartitionSpec): Unit = {
@@ -135,66 +188,101 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   /** Drops the selected partitions that have no files. */
   def dropWithoutFiles(selected: TablePartitionSpec => Boolean): Unit = dropEmpty(known.collect { case (spec, folder) if selected(spec) => folder }.toSeq.distinct)
 
-  /** Waits until other statements have finished their replacements. Completes or undoes a replacement that takes too long, because its statement has crashed. */
-  def awaitOthers(): Unit = {
-    val start = System.currentTimeMillis
-    // The clock of the storage may differ.
-    def hasCrashed(of: Replacement) = System.currentTimeMillis - BucketingConf.recoverAfterMillis > start.min(Replacement.startOf(of, fs))
+  /**
+   * Waits until other statements have finished their replacements. If a statement shows no sign of life for a time, it has crashed. Then completes or undoes
+   * its replacement.
+   *
+   * @return `undone` or `completed`, for each replacement of a crashed statement
+   */
+  def awaitOthers(): Seq[String] = {
+    // The last sign of life of each statement, and since when it has not changed, by the clock of this process.
+    val signs = mutable.HashMap.empty[String, (Long, Long)]
+    def hasCrashed(of: Replacement) = {
+      val now = System.nanoTime
+      val (sign, since) = signs.get(of.folder.getName) match {
+        case None => (of.lastSign, now - TimeUnit.MILLISECONDS.toNanos(Replacement.silence(of, fs)))
+        case Some((sign, since)) => (of.lastSign, if (sign == of.lastSign) since else now)
+      }
+      signs(of.folder.getName) = (sign, since)
+      now - since >= TimeUnit.MILLISECONDS.toNanos(BucketingConf.recoverAfterMillis)
+    }
     @tailrec
-    def await(isFirst: Boolean): Unit = {
-      val others = Replacement.records(location, conf).filter(_.done.isEmpty)
-      if (others.exists(hasCrashed)) recover()
-      else if (others.nonEmpty) {
-        if (isFirst) logInfo(s"Waiting for another statement that replaces files of ${table.identifier.quotedString}.")
-        Thread.sleep(PauseMillis)
-        await(isFirst = false)
+    def await(results: Seq[String], pause: Long): Seq[String] = {
+      val (crashed, alive) = unfinished.partition(hasCrashed)
+      val found = results ++ crashed.map(recover(_, isForced = false))
+      if (alive.isEmpty) found
+      else {
+        if (pause == PauseMillis) logInfo(s"Waiting for another statement that replaces files of ${table.identifier.quotedString}.")
+        Thread.sleep(pause)
+        await(found, (pause * 5 / 4).min(MaxPauseMillis))
       }
     }
-    await(isFirst = true)
+    await(Nil, PauseMillis)
   }
 
-  /** Completes or undoes unfinished replacements. Returns `nothing`, `undone` or `completed`. */
-  def recover(): String = Replacement.records(location, conf).filter(_.done.isEmpty).map { last =>
-    if (last.isCommitted) complete(last) else undo(last)
-    if (last.isCommitted) "completed" else "undone"
-  }.lastOption.getOrElse("nothing")
+  /** Completes or undoes unfinished replacements at once, even if their statements are still running. */
+  def recover(): Seq[String] = unfinished.map(recover(_, isForced = true))
 
-  /** Deletes the new files of a replacement, so that the table keeps the old files. Does nothing if it is already committed. */
-  private def undo(started: Replacement): Unit = if (Replacement.undo(started, fs)) {
-    Compat.inParallel(pathsOf(started.added))(fs.delete(_, false))
-    dropEmpty(started.created.map(defaultLocation))
-    Replacement.finish(started, fs)
-    Compat.refresh(session, table.identifier)
-  }
+  private def unfinished: Seq[Replacement] = Replacement.records(location, conf).filter(_.done.isEmpty)
+
+  private def recover(other: Replacement, isForced: Boolean): String =
+    if (other.isCommitted || undo(other, isOwn = false, isAlone = isForced).contains(true)) {
+      complete(other.copy(decision = Some(true)))
+      refresh()
+      "completed"
+    } else "undone"
 
   /**
-   * Completes a committed replacement. Deletes the old files and drops partitions that are now empty. Also deletes files that
-   * other runs moved into the table after their replacements were undone.
+   * Undoes a replacement, unless it is committed: deletes the new files, so that the table keeps the old files.
+   *
+   * @param isOwn whether the calling statement has begun the replacement
+   * @param isAlone whether no other process decides at the same time
+   * @return whether the replacement is committed, as in [[Replacement.decide]]
    */
+  private def undo(started: Replacement, isOwn: Boolean, isAlone: Boolean): Option[Boolean] = {
+    val added = pathsOf(started, started.added)
+    val decision = Replacement.decide(started, commits = false, isAlone, fs)
+    if (decision.contains(false) || isOwn && decision.isEmpty) {
+      Compat.inParallel(added)(fs.delete(_, false))
+      val folders = started.created.filter(_.keySet == table.partitionColumnNames.toSet).map(defaultLocation)
+      dropEmpty(folders)
+      folders.foreach(deletesEmpty)
+      if (decision.nonEmpty) Replacement.finish(started, fs)
+      Compat.refresh(session, table.identifier)
+    }
+    decision
+  }
+
+  /** Completes a committed replacement: deletes the old files, drops partitions that are now empty, and deletes earlier records. */
   private def complete(committed: Replacement): Unit = {
-    val removed = pathsOf(committed.removed)
+    val removed = pathsOf(committed, committed.removed)
     committed.checkRestored(Compat.inParallel(removed.map(_.getParent).distinct)(children).flatten.map(file => files.nameOf(file.getPath)).toSet)
     Compat.inParallel(removed)(fs.delete(_, false))
-    dropEmpty(removed.map(_.getParent).distinct)
+    dropEmpty(Subdirectories.deleteEmpty(fs, removed.map(_.getParent).distinct, isPartition))
     Replacement.finish(committed, fs)
-    val before = Replacement.records(location, conf).filter(_.folder.getName < committed.folder.getName)
-    // Another run may commit its replacement at this moment.
-    val undone = before.filterNot(_.isCommitted).filter(Replacement.undo(_, fs))
-    Compat.inParallel(pathsOf(undone.flatMap(_.added).toSet))(fs.delete(_, false))
-    Replacement.folders(location, fs).filter(_.getName < committed.folder.getName).foreach(fs.delete(_, true))
+    val earlier = Replacement.records(location, conf).filter(_.folder.getName < committed.folder.getName)
+    val (done, unfinished) = earlier.partition(_.done.nonEmpty)
+    // The statements may have moved more files into the table after their replacements were undone.
+    Compat.inParallel(done.filterNot(_.isCommitted).flatMap(undone => pathsOf(undone, undone.added)))(fs.delete(_, false))
+    val kept = unfinished.map(_.folder.getName).toSet
+    Replacement.folders(location, fs).map(_.getName).filter(name => name < committed.folder.getName && !kept(name))
+      .foreach(name => Replacement.forget(new Path(committed.folder.getParent, name), fs))
+  }
+
+  private def refresh(): Unit = {
     Compat.updateStatistics(session, table)
     Compat.refresh(session, table.identifier)
     Compat.recache(session, location, fs)
   }
 
-  /**
-   * Returns the paths of files that belong to this table. A file outside the table's location must be in one of its
-   * partitions, because the record may come from a copy of another table.
-   */
-  private def pathsOf(names: Set[String]): Seq[Path] = {
-    val (below, elsewhere) = names.toSeq.partition(files.isBelow)
-    lazy val folders = partitions.map(_.location.getPath).toSet
-    (below ++ elsewhere.filter(name => folders(new Path(name).getParent.toString))).map(files.pathOf)
+  /** Returns the paths of files that a record names. Throws an error if a file does not belong to this table, so that nobody deletes it. */
+  private def pathsOf(of: Replacement, names: Set[String]): Seq[Path] = {
+    lazy val folders = partitions.map(partition => new Path(partition.location).toUri.getPath).toSet
+    def isInPartition(name: String) = Iterator.iterate(new Path(name).getParent)(_.getParent).takeWhile(_ != null).exists(folder => folders(folder.toUri.getPath))
+    names.toSeq.map { name =>
+      if (!files.isBelow(name) && !isInPartition(name)) throw Replacement.foreign(of, name)
+      files.pathOf(name)
+    }
   }
 
   /** Returns the move of a new file into a partition, or into a table without partitions, under a name that no file has had yet. */
@@ -234,8 +322,17 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def dataFiles(folder: Path): Seq[FileStatus] =
     children(folder).flatMap(file => if (file.isDirectory) dataFiles(file.getPath) else Seq(file))
 
+  /** Returns the files at these paths. They come from listings, as for readers, because the times in a file's own status may be less precise. */
+  private def listed(paths: Seq[Path]): Seq[FileStatus] = {
+    val found = byPath(paths)
+    paths.map(path => found.getOrElse(path.toUri.getPath, throw new java.io.FileNotFoundException(s"$path does not exist, although it was moved into the table")))
+  }
+
+  private def byPath(paths: Seq[Path]): Map[String, FileStatus] =
+    Compat.inParallel(paths.map(_.getParent).distinct)(children).flatten.map(file => file.getPath.toUri.getPath -> file).toMap
+
   private def checkUnchanged(files: Seq[FileStatus]): Unit = {
-    val now = Compat.inParallel(files.map(_.getPath.getParent).distinct)(children).flatten.map(file => file.getPath.toUri.getPath -> file).toMap
+    val now = byPath(files.map(_.getPath))
     files.find { file =>
       !now.get(file.getPath.toUri.getPath).exists(found => found.getLen == file.getLen && found.getModificationTime == file.getModificationTime)
     }.foreach(file => throw changed(s"${file.getPath} was changed or deleted since it was read"))
@@ -244,7 +341,11 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   def changed(found: String, cause: Throwable = null) = new ConcurrentChange(
     message(found, "no other write to the same files at the same time", "run it again; nothing has been replaced"), cause)
 
-  private def refused(found: String, expected: String, instead: String) = Compat.refusal(message(found, expected, instead))
+  private def refused(found: String, expected: String, instead: String, cause: Throwable = null): AnalysisException = {
+    val error = Compat.refusal(message(found, expected, instead))
+    Option(cause).foreach(error.addSuppressed)
+    error
+  }
 
   private def message(found: String, expected: String, instead: String) =
     Compat.message(s"Cannot replace files of ${table.identifier.quotedString}.", found, expected, instead)
@@ -261,6 +362,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /** The directories of the partitions before the replacement. */
   lazy val known: Map[TablePartitionSpec, Path] = partitions.map(partition => partition.spec -> new Path(partition.location)).toMap
+
+  /** Returns whether a directory is that of a partition or of a table without partitions. A custom directory may have any name. */
+  private def isPartition(folder: Path): Boolean = table.partitionColumnNames.lastOption.fold(files.nameOf(folder) == folder.toUri.getPath) { column =>
+    folder.getName.toLowerCase(java.util.Locale.ROOT).startsWith(s"${column.toLowerCase(java.util.Locale.ROOT)}=") ||
+      known.values.exists(_.toUri.getPath == folder.toUri.getPath)
+  }
 
   private def defaultLocation(spec: TablePartitionSpec): Path =
     ExternalCatalogUtils.generatePartitionPath(spec, table.partitionColumnNames, location)
@@ -289,4 +396,31 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private def children(folder: Path): Seq[FileStatus] =
     BucketFiles.children(folder, fs).filterNot(file => BucketFiles.isHidden(file.getPath.getName))
+}
+
+/** Shows, once a second, that the statement of a replacement is working, so that no other statement takes it for crashed. */
+private class Heartbeat(of: Replacement, fs: FileSystem) extends AutoCloseable {
+
+  private val PauseMillis = 1000L
+  private val RecentNanos = TimeUnit.MILLISECONDS.toNanos(BucketingConf.recoverAfterMillis.min(10 * PauseMillis) / 2)
+
+  private val closed = new CountDownLatch(1)
+  @volatile private var last = System.nanoTime
+  private val thread = new Thread(() => while (!closed.await(PauseMillis, TimeUnit.MILLISECONDS)) {
+    val now = System.nanoTime
+    try {
+      Replacement.beat(of, fs)
+      last = now
+    } catch { case NonFatal(_) => }
+  }, s"heartbeat of ${of.folder.getName}")
+  thread.setDaemon(true)
+  thread.start()
+
+  /** Returns whether no other statement can take this one for crashed, because the last heartbeat is recent. A paused process has none. */
+  def isRecent: Boolean = System.nanoTime - last < RecentNanos
+
+  override def close(): Unit = {
+    closed.countDown()
+    thread.join(PauseMillis)
+  }
 }

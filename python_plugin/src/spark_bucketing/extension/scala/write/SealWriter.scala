@@ -6,10 +6,10 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.util.control.NonFatal
 
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
+import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.{Compat, CreateWithCtes}
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.metadata._
@@ -55,7 +55,7 @@ object SealWriter extends Logging {
         case Left(why) => logInfo(s"The files written into $name are not sealed: $why.")
       }
     } catch {
-      case refused: AnalysisException if Compat.isRefusal(refused) => throw refused
+      case lost: LostFiles => throw Compat.refusal(lost.getMessage)
       case error @ (NonFatal(_) | _: LinkageError) => logWarning(unsealed(name), error)
     }
   }
@@ -82,66 +82,123 @@ object SealWriter extends Logging {
     }
   }
 
+  /**
+   * Removes the seals of partitions some of whose files a statement is about to replace. After a crash between its commit and its seal, the old files would
+   * otherwise be missing.
+   */
+  def beforeReplacement(session: SparkSession, table: CatalogTable, partitions: Seq[TablePartitionSpec]): Unit = {
+    val store = PartitionStore.of(session)
+    if (table.partitionColumnNames.isEmpty) store.sealTable(Compat.current(session, table), None)
+    else {
+      val changes = store.find(table, partitions).filter(_.seal.isDefined).map(PartitionChange(_, None, None))
+      if (changes.nonEmpty) store.change(table, changes)
+    }
+  }
+
+  /** Throws an error before an append to an unpartitioned table or to a single partition whose sealed files are missing. */
+  def beforeAppend(session: SparkSession, planned: CatalogTable, static: TablePartitionSpec): Unit =
+    if (static.size == planned.partitionColumnNames.size) {
+      val table = Compat.current(session, planned)
+      val partitions = if (static.isEmpty) Nil else PartitionStore.of(session).find(table, Seq(static))
+      MissingFiles.check(table.identifier, PartitionFiles.list(session, table, partitions), "append to")
+    }
+
   private def unsealed(name: String) = s"The files written into $name could not be sealed. The rows are in the table, and Spark reads them " +
     s"with ordinary scans. Instead: run ALTER TABLE $name SEAL BUCKETS"
 
   private def sealTable(
       session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written): Unit = {
     val before = Seal.parse(table.properties)
-    val found = folder(session, table.location.toString, written.values.flatten.toSet)
-    refuseLost(session, table, mode, found)
+    val found = folder(session, table, table.location.toString, spec.hash, written.values.flatten.toSet)
     val after = sealOf(before, spec, mode, found)
-    if (after.map(Right(_)) != before) PartitionStore.of(session).sealTable(table, after)
+    val isKept = withoutReplaced(session, table, mode, Seq(found)).nonEmpty
+    // Another statement may have sealed or replaced files during the listing.
+    if (isKept && after.map(Right(_)) != before && Seal.parse(Compat.current(session, table).properties) == before) PartitionStore.of(session).sealTable(table, after)
+    warnUnsealed(session, table, Seq(found).filter(_ => after.isEmpty))
   }
 
   private def sealPartitions(
       session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written): Unit = {
     val store = PartitionStore.of(session)
     val names = written.map { case (values, files) => store.nameOf(table, values) -> files }.withDefaultValue(Set.empty[String])
-    val found = Compat.inParallel(store.find(table, written.keys.toSeq)) { partition =>
-      partition -> folder(session, partition.location, names(partition.name))
+    val listed = Compat.inParallel(store.find(table, written.keys.toSeq)) { partition =>
+      partition -> folder(session, table, partition.location, spec.hash, names(partition.name))
     }
-    found.foreach { case (_, files) => refuseLost(session, table, mode, files) }
+    val kept = withoutReplaced(session, table, mode, listed.map(_._2)).toSet
+    val found = listed.filter(of => kept(of._2))
     // The metastore can only replace a partition as a whole, so skip a partition that another statement altered during the listing.
     val now = store.find(table, written.keys.toSeq).map(partition => partition.name -> partition).toMap
     val changes = for {
       (before, files) <- found
       // With IF NOT EXISTS, a statement does not write to existing partitions.
-      if !mode.onlyNew || names(before.name).nonEmpty && files._1.isDefined
+      if !mode.onlyNew || names(before.name).nonEmpty && files.own.isDefined
       partition <- now.get(before.name) if partition.isSame(before)
     } yield {
       change(partition, spec, sealOf(partition.seal, spec, mode, files))
     }
     val undone = changes.filterNot(_.isDone)
     if (undone.nonEmpty) store.change(table, undone)
-  }
-
-  /** Returns the digest of the files of this write, and whether the directory has other files. The digest is None if a file is missing. */
-  private def folder(session: SparkSession, location: String, names: Set[String]): (Option[FilesDigest], Boolean) = {
-    val (files, folders) = PartitionFiles.children(new Path(location), Compat.hadoopConf(session))
-    val (own, others) = files.partition(file => names.contains(file.getPath.getName))
-    val digest = if (own.length == names.size) Some(PartitionFiles.digest(own)) else None
-    (digest, others.nonEmpty || folders.nonEmpty)
+    warnUnsealed(session, table, found.collect { case (partition, files) if names(partition.name).nonEmpty => files })
   }
 
   /**
-   * Throws an error if files of an append are missing, because another write deleted them with the _temporary folder that all
-   * writes share. For other statements, there is no error: a later INSERT OVERWRITE also deletes files, and other committers may rename files.
+   * The files in the directory of a partition after a write.
+   *
+   * @param own the digest of the files of this write; None if a file is missing, or has a name without a bucket
+   * @param missing the files of this write that do not exist under their names
+   * @param others the other files
+   * @param isMixed whether the directory has other files or subdirectories
    */
-  private def refuseLost(
-      session: SparkSession, table: CatalogTable, mode: WriteMode, found: (Option[FilesDigest], Boolean)): Unit =
-    if (found._1.isEmpty && !mode.overwrites && !mode.onlyNew && Compat.keepsFileNames(session, table)) {
+  private case class Found(own: Option[FilesDigest], missing: Set[Path], others: Seq[FileStatus], isMixed: Boolean)
+
+  private def folder(session: SparkSession, table: CatalogTable, location: String, hash: BucketHash, names: Set[String]): Found = {
+    val (files, folders) = PartitionFiles.children(table, new Path(location), Compat.hadoopConf(session))
+    val committed = new CommittedNames(names)
+    val (own, others) = files.partition(file => committed.contains(file.getPath.getName))
+    val isNamed = own.forall(file => BucketFiles.bucketOf(file.getPath.getName, hash).isDefined)
+    val digest = if (own.length == names.size && isNamed) Some(PartitionFiles.digest(own)) else None
+    val missing = names -- own.map(_.getPath.getName)
+    Found(digest, missing.map(new Path(location, _)), others, others.nonEmpty || folders.nonEmpty)
+  }
+
+  private class LostFiles(message: String) extends RuntimeException(message)
+
+  /** Names the cause if files are not sealed because the committer has changed their names. */
+  private def warnUnsealed(session: SparkSession, table: CatalogTable, found: Seq[Found]): Unit =
+    if (found.exists(_.own.isEmpty) && !Compat.keepsFileNames(session, table)) {
       val name = table.identifier.quotedString
-      throw Compat.refusal(s"Files of $name are missing after the commit.", "another statement, which wrote to the table at the " +
-        "same time and deleted them", SealedWrites.OneWrite, SealedWrites.AfterConcurrentWrite)
+      logWarning(s"The files written into $name are not sealed: found a committer that changes file names, in " +
+        s"${Compat.otherCommitters(session, table).mkString(", ")}. Expected the names that the tasks reported. In the Hive layout, the committer may add a hyphen and an id. " +
+        s"Instead: use another committer, or run ALTER TABLE $name SEAL BUCKETS after each write")
     }
 
-  private def sealOf(
-      before: Option[Either[String, Seal]], spec: SealedSpec, mode: WriteMode,
-      found: (Option[FilesDigest], Boolean)): Option[Seal] = found match {
-    case (None, _) => None
-    case (Some(own), others) if mode.overwrites || !others => Some(Seal(spec, own))
-    case (Some(own), _) => before.flatMap(_.toOption).filter(_.spec == spec).map(seal => seal.copy(files = seal.files + own))
+  /**
+   * Returns directories without those where a later statement has replaced files of an append. That statement has read the appended rows, and seals its own
+   * files.
+   *
+   * Throws an error if other files of an append are missing, because another write deleted them with the _temporary folder that all
+   * writes share. For other statements, there is no error: a later INSERT OVERWRITE also deletes files, and other committers may rename files.
+   */
+  private def withoutReplaced(session: SparkSession, table: CatalogTable, mode: WriteMode, folders: Seq[Found]): Seq[Found] = {
+    val missing = folders.flatMap(_.missing)
+    if (missing.isEmpty || mode.overwrites || mode.onlyNew || !Compat.keepsFileNames(session, table)) folders
+    else {
+      val (location, name) = (new Path(table.location), table.identifier.quotedString)
+      val replaced = Replacement.records(location, Compat.hadoopConf(session)).filter(_.isCommitted).flatMap(_.removed).toSet
+      if (!missing.map(TableFiles(location).nameOf).forall(replaced)) throw new LostFiles(Compat.message(s"Files of $name are missing after the commit.",
+        "another statement, which wrote to the table at the same time and deleted them", SealedWrites.OneWrite, SealedWrites.AfterConcurrentWrite))
+      folders.filter(_.missing.isEmpty)
+    }
+  }
+
+  private def sealOf(before: Option[Either[String, Seal]], spec: SealedSpec, mode: WriteMode, found: Found): Option[Seal] = {
+    val old = before.flatMap(_.toOption)
+    found.own match {
+      case Some(own) if mode.overwrites || !found.isMixed => Some(Seal(spec, own))
+      case Some(own) if old.exists(_.spec == spec) => old.map(seal => seal.copy(files = seal.files + own))
+      // The seal stays as a record of missing files.
+      case _ => old.filter(seal => !mode.overwrites && seal.missing(found.others) > 0)
+    }
   }
 
   // In the Spark layout, the descriptors of partitions do not contain buckets.
@@ -175,6 +232,25 @@ object SealWriter extends Logging {
       session.sparkContext.setLocalProperty(Creating, null)
       created.remove(id)
     }
+  }
+}
+
+/**
+ * The names of written files after the commit. Some committers insert an id before the extension of a name.
+ *
+ * @param reported the names that the tasks reported, which contain the ids of the job, the task and the bucket
+ */
+private class CommittedNames(reported: Set[String]) {
+
+  private val byStem = reported.map(name => stemOf(name) -> name).toMap
+
+  private def stemOf(name: String): String = name.takeWhile(_ != '.')
+
+  def contains(name: String): Boolean = reported(name) || {
+    val stem = stemOf(name)
+    stem.indices.reverseIterator.filter(stem(_) == '-').map(end => byStem.get(stem.take(end))).collectFirst { case Some(of) =>
+      of.drop(stemOf(of).length) == name.drop(stem.length)
+    }.getOrElse(false)
   }
 }
 

@@ -57,7 +57,7 @@ private class SealedFileInsert(
     case Some(files) =>
       named = files.run { folder =>
         new InsertInto(folder).run(session, child)
-        files.written(folder, metrics("numFiles").value)
+        files.written(folder, metrics("numFiles").value, BucketedRowsExec.otherExchange(child))
       }()
       Nil
     case None => super[InsertIntoHadoopFsRelationCommand].run(session, child)

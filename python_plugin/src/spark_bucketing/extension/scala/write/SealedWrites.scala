@@ -11,6 +11,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FSError, Path}
 
 import org.apache.spark.{SparkException, SparkThrowable}
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
 import org.apache.spark.sql.bucketing.compat.SparkVersion.ClassicSession
@@ -83,7 +84,7 @@ private class WrittenFilesTaskTracker(hadoopConf: Configuration, commitTime: Opt
 /** Collects Spark's statistics about a write, and the files that its tasks report after they commit. */
 private class WrittenFilesJobTracker(
     hadoopConf: Configuration, metrics: Map[String, SQLMetric], commitTime: SQLMetric, dates: Array[Int],
-    @transient private val note: Seq[(InternalRow, String)] => Unit)
+    @transient private val note: (Seq[(InternalRow, String)], Boolean) => Unit)
     extends BasicWriteJobStatsTracker(new SerializableConfiguration(hadoopConf), metrics, commitTime) {
 
   private val conf = new SerializableConfiguration(hadoopConf)
@@ -93,7 +94,7 @@ private class WrittenFilesJobTracker(
   override def processStats(stats: Seq[WriteTaskStats], jobCommitTime: Long): Unit = {
     val written = stats.collect { case of: WrittenStats => of }
     super.processStats(written.map(_.of), jobCommitTime)
-    if (written.forall(_.asRead)) note(written.flatMap(_.files))
+    note(written.flatMap(_.files), written.forall(_.asRead))
   }
 }
 
@@ -121,12 +122,17 @@ trait SealedWrite extends V1WriteCommand {
   /** Returns the final name of a written file. */
   protected def nameOf(file: String): String = file
 
+  /** The written files, once Spark has moved them into the table. */
   @transient private var reported: Option[Seq[(InternalRow, String)]] = None
+  @transient private var asRead = true
 
   override def basicWriteJobStatsTracker(hadoopConf: Configuration): BasicWriteJobStatsTracker = {
     val (own, commitTime) = metrics.partition { case (name, _) => name != BasicWriteJobStatsTracker.TASK_COMMIT_TIME }
     new WrittenFilesJobTracker(
-      hadoopConf, own, commitTime(BasicWriteJobStatsTracker.TASK_COMMIT_TIME), dates, files => reported = Some(files))
+      hadoopConf, own, commitTime(BasicWriteJobStatsTracker.TASK_COMMIT_TIME), dates, (files, areAsRead) => {
+        reported = Some(files)
+        asRead = areAsRead
+      })
   }
 
   /** Returns the positions of bucket and sort columns of type DATE among the data columns. */
@@ -145,15 +151,30 @@ trait SealedWrite extends V1WriteCommand {
 
   override def run(session: ClassicSession, child: SparkPlan): Seq[Row] = {
     BucketWriteExec.check(child, options, into)
+    if (!how.overwrites && !how.onlyNew) into.foreach(SealWriter.beforeAppend(session, _, how.static))
     reported = None
-    val rows = SealedWrites.storing(session, target)(runOf(session, child))
-    reported.filter(_ => bucketSpec.isDefined).foreach { files =>
+    val rows = SealedWrites.storing(session, target)(into.filter(appends).fold(runOf(session, child)) { table =>
+      CreatedPartitions.insert(session, table, reported.fold[SealWriter.Written](Map.empty)(byPartition))(runOf(session, child))
+    })
+    reported.filter(files => bucketSpec.isDefined && asRead && isOneFilePerBucket(files, child)).foreach { files =>
       into match {
         case Some(found) => SealWriter.after(session, found, bucketSpec.get, SealedWrites.hashOf(options), how, byPartition(files))
         case None => SealWriter.ofCreated(session, byPartition(files))
       }
     }
     rows
+  }
+
+  /** Returns whether Spark itself runs the statement, and only adds files to partitions. */
+  private def appends(table: CatalogTable): Boolean = table.partitionColumnNames.nonEmpty && !how.overwrites && !how.onlyNew
+
+  /** Returns whether the files are as planned. Otherwise, the plan does not prove what they contain, so they must not be sealed. */
+  private def isOneFilePerBucket(files: Seq[(InternalRow, String)], written: SparkPlan): Boolean = {
+    val hash = SealedWrites.hashOf(options)
+    val most = if (!BucketedRowsExec.isIn(written)) 1
+      else files.groupBy { case (partition, name) => (partition, BucketFiles.bucketOf(name, hash)) }.values.map(_.size).foldLeft(1)(_ max _)
+    if (most > 1) SealedWrites.warnScattered(target, most, BucketedRowsExec.otherExchange(written))
+    most == 1
   }
 
   private def byPartition(files: Seq[(InternalRow, String)]): SealWriter.Written = {
@@ -180,7 +201,12 @@ trait SealedWrite extends V1WriteCommand {
   override def hashCode: Int = super.hashCode + 1
 }
 
-object SealedWrites {
+object SealedWrites extends Logging {
+
+  def warnScattered(table: Option[CatalogTable], files: Int, operator: Option[String]): Unit =
+    logWarning(s"The files written into ${table.fold("a new table")(_.identifier.quotedString)} are not sealed: found $files files of a bucket. " +
+      s"Expected one file per bucket and partition. The rows were distributed by ${operator.getOrElse("an unknown operator")}. Instead: " +
+      "disable this operator for writes into bucketed tables")
 
   /** Writes files. A storage failure, such as a full disk, becomes a short error without the stack trace of the task. */
   def storing[A](session: SparkSession, table: Option[CatalogTable])(write: => A): A = try write catch {

@@ -5,13 +5,12 @@ import java.util.UUID
 
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.compat.{Compat, Tasks}
-import org.apache.spark.sql.bucketing.hash.OtherHashPartitioning
+import org.apache.spark.sql.bucketing.hash.{SaltedPartitioning, PartitionScheme}
 import org.apache.spark.sql.bucketing.read.BucketTasks
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, Sort, UnaryNode}
-import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType}
 
 /**
@@ -96,7 +95,11 @@ object RowsBySlot {
   }
 }
 
-private class SlotPartitioning(slot: Expression, tasks: Seq[Int]) extends OtherHashPartitioning(Seq(slot), tasks.last + 1, tasks) {
-  override def partitionIdExpression: Expression = GetArrayItem(Literal.create(tasks, ArrayType(IntegerType, containsNull = false)), expressions.head)
-  override def copy(expressions: Seq[Expression], numPartitions: Int): HashPartitioning = new SlotPartitioning(expressions.head, tasks)
+private class SlotPartitioning(slot: Expression, tasks: Seq[Int]) extends SaltedPartitioning(Seq(slot), SlotScheme(tasks), tasks.last + 1) {
+  override protected def like(keys: Seq[Expression], n: Int): SlotPartitioning = new SlotPartitioning(keys.head, tasks)
+}
+
+private case class SlotScheme(tasks: Seq[Int]) extends PartitionScheme {
+  override def partitionId(keys: Seq[Expression], n: Int): Expression =
+    GetArrayItem(Literal.create(tasks, ArrayType(IntegerType, containsNull = false)), keys.head)
 }

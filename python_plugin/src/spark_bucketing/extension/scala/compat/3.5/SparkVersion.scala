@@ -2,9 +2,10 @@ package org.apache.spark.sql.bucketing
 package compat
 
 import org.apache.spark.SparkThrowable
-import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, MergeIntoTable}
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.command.CreateDataSourceTableAsSelectCommand
 
 /** Contains code that depends on class names and constructors of Spark 3.5. */
@@ -21,6 +22,9 @@ object SparkVersion {
 
   /** Spark 3.5 has no clause WITH SCHEMA EVOLUTION. */
   def evolvesSchema(merge: MergeIntoTable): Boolean = false
+
+  /** Spark 3.5 has no such rules. */
+  def injectEarlyRule(extensions: SparkSessionExtensions, rule: SparkSession => Rule[LogicalPlan]): Unit = ()
 }
 
 /** A command that wraps a CTAS. In Spark 3.5, a CTAS does not keep common table expressions. */

@@ -2,8 +2,10 @@ package org.apache.spark.sql.bucketing
 package compat
 
 import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable
 import org.apache.spark.sql.catalyst.plans.logical.{CTEInChildren, CTERelationDef, LogicalPlan, MergeIntoTable}
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.command.CreateDataSourceTableAsSelectCommand
 
 /** Contains code that depends on class names and constructors of Spark 4. */
@@ -19,6 +21,9 @@ object SparkVersion {
   def unresolvedTable(name: Seq[String], command: String): LogicalPlan = UnresolvedTable(name, command)
 
   def evolvesSchema(merge: MergeIntoTable): Boolean = merge.withSchemaEvolution
+
+  /** Adds a rule that runs before Spark resolves tables and columns. */
+  def injectEarlyRule(extensions: SparkSessionExtensions, rule: SparkSession => Rule[LogicalPlan]): Unit = extensions.injectHintResolutionRule(rule(_))
 }
 
 /** A command that wraps a CTAS and keeps its common table expressions. */

@@ -1,0 +1,299 @@
+"""The lint rules for the config of a model. The command `check` judges its query.
+
+Each rule has a class, whose docstring is its user documentation, and a file of cases in tests/cases/lint. A rule
+examines a whole file, and reports the violations that have its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlfluff.core.parser import BaseSegment, PositionMarker, RawSegment, SourceFix
+from sqlfluff.core.rules import BaseRule, LintFix, LintResult, RuleContext
+from sqlfluff.core.rules.crawlers import BaseCrawler, RootOnlyCrawler
+
+from spark_bucketing.config.validation import Config
+from spark_bucketing.config.values import Violation
+from spark_bucketing.sqlfluff_plugin.config_calls import ConfigCalls
+from spark_bucketing.sqlfluff_plugin.project_files import Project, project_of
+from spark_bucketing.sqlfluff_plugin.violations import violations
+
+if TYPE_CHECKING:
+    from sqlfluff.core.templaters import TemplatedFile
+
+
+@dataclass(frozen=True)
+class Model:
+    """The config in one file, and its violations."""
+
+    config: Config
+    calls: ConfigCalls
+    violations: Sequence[Violation]
+
+
+# sqlfluff runs one rule after another on the same file.
+@lru_cache(maxsize=4)
+def _examine(project: Project, path: Path | None, source: str) -> Model:
+    config, calls = project.config(path, source)
+    return Model(config, calls, tuple(violations(config, project.contract(path))))
+
+
+class BucketRule:
+    """A mixin for all rules.
+
+    The mixin does not extend BaseRule, because sqlfluff treats every subclass of BaseRule as a rule.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    manifest: str
+    groups: tuple[str, ...] = ("all", "spark_bucketing")
+    config_keywords: list[str] = ["manifest"]  # noqa: RUF012  (sqlfluff's type)
+    crawl_behaviour: BaseCrawler = RootOnlyCrawler()
+    # Users write this code by hand, so report problems in templated code too. config() renders to nothing.
+    targets_templated = True
+    template_safe_fixes = True
+
+    def __init_subclass__(cls) -> None:
+        """Let users select a rule by its slug, too."""
+        super().__init_subclass__()
+        cls.aliases = (cls.slug(),)
+
+    @classmethod
+    def get_config_ref(cls) -> str:
+        """Return the section [sqlfluff:rules:spark_bucketing], whose settings all rules share."""
+        return "spark_bucketing"
+
+    @classmethod
+    def slug(cls) -> str:
+        """Return the rule's slug, which `check` also uses for the reason of the same name."""
+        return cls.name.rpartition(".")[2].replace("_", "-")
+
+    def _eval(self, context: RuleContext) -> list[LintResult]:
+        file = context.templated_file
+        if file is None:
+            return []
+        project = project_of(context.path, self.manifest)
+        model = _examine(project, context.path, file.source_str)
+        found = [violation for violation in model.violations if violation.rule == self.slug()]
+        fixes = _config_fixes(model, [(f.key, f.meant) for f in found if f.meant], context.segment) if found else []
+        results = []
+        for violation in found:
+            setting = model.calls.settings.get(violation.key)
+            place = setting.whole if setting else model.calls.call or slice(0, 0)
+            elsewhere = " The YAML sets this key." if not setting and violation.key in model.config.values else ""
+            at = _at_source(place, context.segment, file)
+            results.append(LintResult(at, fixes=fixes, description=violation.sentence + elsewhere))
+            # One segment contains all keys of a call, so one edit fixes them all.
+            fixes = []
+        return results
+
+
+def _at_source(place: slice, root: BaseSegment, file: TemplatedFile) -> RawSegment:
+    """Return an empty segment at the given position in the source."""
+    behind = next(
+        (raw for raw in root.raw_segments if raw.pos_marker and raw.pos_marker.source_slice.stop > place.start), None
+    )
+    start = behind.pos_marker.templated_slice.start if behind and behind.pos_marker else 0
+    return RawSegment("", PositionMarker(place, slice(start, start), file))
+
+
+def _config_fixes(model: Model, keys: list[tuple[str, str]], root: BaseSegment) -> list[LintFix]:
+    """Return fixes for misspelled keys in this file.
+
+    A key is not fixed if the file also sets the correctly spelled key.
+    """
+    settings = model.calls.settings
+    renamed = [(settings[key].key, meant) for key, meant in keys if key in settings and model.config[meant] is None]
+    wanted = {meant for _, meant in keys}
+    if not renamed or len(wanted) < len(keys):
+        return []
+    first = renamed[0][0].start
+    for segment in root.raw_segments:
+        at = segment.pos_marker
+        if at and at.source_slice.start <= first < at.source_slice.stop:
+            edits = [SourceFix(meant, place, at.templated_slice) for place, meant in renamed]
+            return [] if segment.source_fixes else [LintFix.replace(segment, [segment.edit(source_fixes=edits)])]
+    return []
+
+
+class Rule_SparkBucketing_SB01(BucketRule, BaseRule):
+    """A bucketed model has no ``buckets`` or no ``clustered_by``.
+
+    **Anti-pattern**
+
+    .. code-block:: sql
+
+        {{ config(materialized='bucketed_table', clustered_by=['user_id']) }}
+        select user_id, event_at from {{ ref('stg_clicks') }}
+
+    **Best practice**
+
+    Set both the bucket columns and the number of buckets.
+
+    .. code-block:: sql
+
+        {{ config(materialized='bucketed_table', clustered_by=['user_id'], buckets=64) }}
+        select user_id, event_at from {{ ref('stg_clicks') }}
+    """
+
+    name = "spark_bucketing.missing_buckets"
+
+
+class Rule_SparkBucketing_SB02(BucketRule, BaseRule):
+    """A config key is misspelled, so nothing reads its value.
+
+    **Anti-pattern**
+
+    .. code-block:: sql
+
+        {{ config(materialized='bucketed_table', cluster_by=['user_id'], num_buckets=64) }}
+        select user_id, event_at from {{ ref('stg_clicks') }}
+
+    **Best practice**
+
+    Use the correct keys; ``sqlfluff fix`` replaces them.
+
+    .. code-block:: sql
+
+        {{ config(materialized='bucketed_table', clustered_by=['user_id'], buckets=64) }}
+        select user_id, event_at from {{ ref('stg_clicks') }}
+    """
+
+    name = "spark_bucketing.misspelled_key"
+    is_fix_compatible = True
+
+
+class Rule_SparkBucketing_SB03(BucketRule, BaseRule):
+    """A partition column is also a bucket column or a sort column.
+
+    The data files do not contain the partition columns, so Spark cannot hash rows or sort rows by them.
+
+    **Anti-pattern**
+
+    .. code-block:: sql
+
+        {{ config(materialized='bucketed_table', clustered_by=['ds', 'user_id'], buckets=64, partition_by=['ds']) }}
+        select user_id, ds from {{ ref('stg_clicks') }}
+
+    **Best practice**
+
+    Choose bucket columns that are not partition columns.
+
+    .. code-block:: sql
+
+        {{ config(materialized='bucketed_table', clustered_by=['user_id'], buckets=64, partition_by=['ds']) }}
+        select user_id, ds from {{ ref('stg_clicks') }}
+    """
+
+    name = "spark_bucketing.partition_column_in_buckets"
+
+
+class Rule_SparkBucketing_SB04(BucketRule, BaseRule):
+    """A bucket column has a type that Spark cannot hash, or a type for which Spark does not use buckets.
+
+    The rule reads the types in the model's enforced contract.
+
+    **Anti-pattern**
+
+    .. code-block:: sql
+
+        -- the contract states: price double
+        {{ config(materialized='bucketed_table', clustered_by=['price'], buckets=64) }}
+        select price from {{ ref('stg_orders') }}
+
+    **Best practice**
+
+    Bucket by boolean, integer, decimal, string or date columns. The Spark layout also supports timestamp and binary
+    columns.
+
+    .. code-block:: sql
+
+        -- the contract states: price decimal(38, 9)
+        {{ config(materialized='bucketed_table', clustered_by=['price'], buckets=64) }}
+        select cast(price as decimal(38, 9)) as price from {{ ref('stg_orders') }}
+    """
+
+    name = "spark_bucketing.unsupported_bucket_column"
+
+
+class Rule_SparkBucketing_SB05(BucketRule, BaseRule):
+    """The sort columns do not help joins on the bucket columns.
+
+    The rule accepts ``sorted_by=[]``, which means no sort order.
+
+    **Anti-pattern**
+
+    .. code-block:: sql
+
+        {{ config(materialized='bucketed_table', clustered_by=['user_id'], buckets=64, sorted_by=['event_at']) }}
+        select user_id, event_at from {{ ref('stg_clicks') }}
+
+    **Best practice**
+
+    Sort by the bucket columns first. If windows are partitioned by the bucket columns, add the columns of their ORDER
+    BY.
+
+    .. code-block:: sql
+
+        {{ config(
+            materialized='bucketed_table', clustered_by=['user_id'], buckets=64, sorted_by=['user_id', 'event_at']
+        ) }}
+        select user_id, event_at from {{ ref('stg_clicks') }}
+    """
+
+    name = "spark_bucketing.sort_columns_mismatch"
+
+
+class Rule_SparkBucketing_SB06(BucketRule, BaseRule):
+    """A model with the strategy merge has no ``unique_key``, so every run appends all rows.
+
+    **Anti-pattern**
+
+    .. code-block:: sql
+
+        {{ config(materialized='bucketed_incremental', clustered_by=['id'], buckets=64, incremental_strategy='merge') }}
+        select id, name from {{ ref('stg_users') }}
+
+    **Best practice**
+
+    Set ``unique_key`` to the columns that identify a row, or use the strategy ``append``.
+
+    .. code-block:: sql
+
+        {{ config(
+            materialized='bucketed_incremental', clustered_by=['id'], buckets=64,
+            incremental_strategy='merge', unique_key='id'
+        ) }}
+        select id, name from {{ ref('stg_users') }}
+    """
+
+    name = "spark_bucketing.merge_without_unique_key"
+
+
+class Rule_SparkBucketing_SB07(BucketRule, BaseRule):
+    """A config value is invalid, so dbt would fail to run the model.
+
+    **Anti-pattern**
+
+    .. code-block:: sql
+
+        {{ config(materialized='bucketed_table', clustered_by=['user_id'], buckets='64', bucket_hash='murmur3') }}
+        select user_id from {{ ref('stg_clicks') }}
+
+    **Best practice**
+
+    .. code-block:: sql
+
+        {{ config(materialized='bucketed_table', clustered_by=['user_id'], buckets=64, bucket_hash='spark') }}
+        select user_id from {{ ref('stg_clicks') }}
+    """
+
+    name = "spark_bucketing.invalid_config"
+
+
+RULES: tuple[type[BaseRule], ...] = tuple(rule for name, rule in list(globals().items()) if name.startswith("Rule_"))
