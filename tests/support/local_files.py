@@ -19,7 +19,14 @@ from spark_bucketing.extension.spark_home import find_java, find_spark
 
 SOURCES = sorted(
     Path(__file__).with_name(f"{name}.scala")
-    for name in ("HiveMurmurOracle", "NativeShuffles", "RenamingCommitter", "ScanRules", "TestFileSystem", "TestFunctions")
+    for name in (
+        "HiveMurmurOracle",
+        "NativeShuffles",
+        "RenamingCommitter",
+        "ScanRules",
+        "TestFileSystem",
+        "TestFunctions",
+    )
 )
 CLASS = "org.apache.spark.sql.bucketing.support.TestFileSystem"
 SECONDS = 120
