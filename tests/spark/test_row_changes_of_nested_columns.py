@@ -94,7 +94,7 @@ def test_rules_of_other_extensions_cannot_change_the_rows_to_write(spark: SparkS
         for statement in (update, "delete from nested where id = 3"):
             with pytest.raises(
                 (PySparkException, Py4JJavaError),
-                match=r"(?s)Cannot change rows of .*found:    a scan of STRUCT<id: INT, v.*, a: .*the table is unchanged",
+                match=r"(?s)Cannot change rows of .*found:    a scan with the columns STRUCT<id: INT, v.*, a: .*the table is unchanged",
             ):
                 spark.sql(statement).collect()
         rules.dropColumn(session.experimental(), "s", False)

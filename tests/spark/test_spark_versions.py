@@ -125,4 +125,4 @@ def test_session_with_a_jar_for_another_spark_works_without_the_extension(tmp_pa
     assert rows == [[9]] and functions == [["spark_bucketing_not_loaded"]]
     assert re.search(f"Found: .*for Spark {other}. Expected: .* Spark {this_spark}. Instead: ", reason[0][0])
     assert doctor[0] == 1 and f"built for Spark {other}, but the session runs Spark {this_spark}" in doctor[1]
-    assert seal[0] == 2 and f"for Spark {other}, which is another version of Spark" in seal[1]
+    assert seal[0] == 2 and f"for Spark {other}, but the session runs another version of Spark" in seal[1]

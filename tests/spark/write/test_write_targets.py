@@ -178,7 +178,7 @@ def test_partition_values_that_the_metastore_mixes_up_change_nothing(
         [path for path in content(tables.folder("t")) if path.startswith("p=")],
     )
     statement = WRITES[write].format(rows="select * from values (2, 'b'), (3, 'a'), (4, 'a ') as s(k, p)")
-    with pytest.raises(PySparkException, match="which the metastore does not have after it was created") as error:
+    with pytest.raises(PySparkException, match="which the metastore lacks after its creation") as error:
         tables.sql(statement)
     assert "instead:" in str(error.value) and "rtrim" in str(error.value)
     assert tables.rows("select * from t") == before

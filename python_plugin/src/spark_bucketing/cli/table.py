@@ -45,7 +45,7 @@ def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -
     Skew is the number of rows in the largest bucket, divided by the mean over all buckets. The command adds up the rows
     of all partitions with the same bucket spec. If a table has several specs, the command shows the largest skew.
 
-    Exit codes: 0 no findings, 1 several files per bucket, unsealed or missing files, 2 the command could not run.
+    Exit codes: 0 no findings, 1 unsealed files, missing files or several files per bucket, 2 the command could not run.
     """
     with progress_line() as line, opened(place, line) as (warehouse, target):
         chosen = schema or target.schema

@@ -89,7 +89,7 @@ class Warehouse:
         loaded = self.settings().get("spark.sql.extensions") or "(nothing)"
         built = BUILT.search(self.extension_description())
         if built:
-            loaded += f", with a jar of {built[0]}, which is another version of Spark"
+            loaded += f", with a jar of {built[0]}, but the session runs another version of Spark"
         raise SparkError(
             f"The session lacks the extension, which is required to read the bucket specs of `{table}`.",
             found=f"spark.sql.extensions={loaded}",

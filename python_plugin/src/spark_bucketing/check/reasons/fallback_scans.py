@@ -114,7 +114,7 @@ def unsupported_bucket_column(_: ExchangeOrSort, table: BucketedScan) -> Explana
 
     The table has a `double` bucket column. Equal values such as 0.0 and -0.0 are then in different buckets. Another
     example is a session with `spark.sql.orc.impl=hive`. Hive's ORC reader returns the same row for several files. With
-    `spark.sql.hive.convertMetastoreParquet=false`, Hive's own reader reads the table.
+    `spark.sql.hive.convertMetastoreParquet=false`, Hive's own reader reads the table, and ignores its buckets.
 
     **Best practice**
 

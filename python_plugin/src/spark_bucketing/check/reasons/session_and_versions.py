@@ -88,7 +88,7 @@ def incompatible_setting(project: ProjectFacts) -> Iterator[Explanation]:
 
     `spark.sql.sources.bucketing.enabled=false` makes Spark ignore buckets.
     `spark.sql.hive.convertMetastoreParquet=false` makes Spark use Hive's reader. `spark.sql.files.maxRecordsPerFile`
-    above 0 splits a bucket into several files, unless the session extension writes the files.
+    above 0 splits a bucket into several files in sessions without the extension.
 
     **Best practice**
 
@@ -132,9 +132,9 @@ def extension_not_loaded(project: ProjectFacts) -> Iterator[Explanation]:
     yield Explanation(message, names, (switch_extension_on(settings),))
 
 
-@reason("an offline check knows no columns of some sources, so it cannot plan queries over them")
+@reason("an offline check does not know the columns of some sources, so it cannot plan queries that read them")
 def unknown_columns(project: ProjectFacts) -> Iterator[Explanation]:
-    """An offline check does not know the columns of some sources, so all queries over them are unknown.
+    """An offline check does not know the columns of some sources, so it cannot plan the queries that read them.
 
     **Anti-pattern**
 

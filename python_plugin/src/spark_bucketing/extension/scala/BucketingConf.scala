@@ -64,8 +64,8 @@ object BucketingConf {
     .booleanConf.createWithDefault(true)
 
   val RECOVER_AFTER: ConfigEntry[Long] = conf("write.recoverAfter",
-    "How long a statement that replaces files may show no sign of life. Other statements wait for it, and then treat it as " +
-      "crashed and undo or complete its replacement. A running statement shows a sign of life every second, however long it takes.")
+    "Time without a heartbeat after which other statements treat a statement that replaces files as crashed. They wait for " +
+      "this time, and then undo or complete its replacement. A running statement writes a heartbeat every second, however long it takes.")
     .timeConf(TimeUnit.MILLISECONDS).createWithDefaultString("60s")
 
   val MERGE_BYTES: ConfigEntry[Long] = conf("read.mergeBytes",

@@ -52,8 +52,8 @@ case class ExactReadExec(table: CatalogTable, child: SparkPlan) extends UnaryExe
   private def check(): Unit = {
     val expected = CharVarcharUtils.replaceCharVarcharWithStringInSchema(table.dataSchema)
     child.collectLeaves().map(columnsRead).find(!DataTypeUtils.equalsIgnoreCaseAndNullability(_, expected)).foreach { found =>
-      throw ResolveRowChanges.refusal(table.identifier.quotedString, s"a scan of ${found.sql}; the table is unchanged", s"a scan of ${expected.sql}",
-        "remove the session extension or the setting that changes the columns of scans")
+      throw ResolveRowChanges.refusal(table.identifier.quotedString, s"a scan with the columns ${found.sql}; the table is unchanged", s"a scan with the columns ${expected.sql}",
+        "disable the other extension or the setting that changes the columns of scans")
     }
   }
 

@@ -79,7 +79,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
           rowsId.foreach(id => replacement.writeMerged(folder, mergedId(id, snapshot.files.map(_.status).filterNot(old.contains) ++ written)))
         })
         // A later statement seals its own files.
-        replacement.afterCommit("Its files are not sealed.")(if (replacement.last.exists(_.getName == folder.getName)) changed.committed(files, written))
+        replacement.afterCommit("The new files may not be sealed.")(if (replacement.last.exists(_.getName == folder.getName)) changed.committed(files, written))
         record("numNewFiles" -> files.size, "newBytes" -> written.map(_.getLen).sum)
         logInfo(s"Replaced ${old.size} of ${snapshot.files.size} listed files of ${table.identifier.unquotedString} with ${files.size} new files.")
       }

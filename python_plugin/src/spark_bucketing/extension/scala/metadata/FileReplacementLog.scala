@@ -200,7 +200,7 @@ object Replacement {
   }
 
   private def undecidable(folder: Path, fs: FileSystem) = Compat.refusal("Cannot undo an unfinished statement.",
-    s"$folder, whose statement may still be running, on the file system ${fs.getUri}, where two statements cannot exclude each other",
+    s"the unfinished statement of $folder, which may still be running; the file system ${fs.getUri} cannot let exactly one of two statements decide",
     "a statement that has ended", "make sure that it has ended, and run ALTER TABLE ... RECOVER FILES FORCE, which undoes it; nothing has been replaced")
 
   def finish(of: Replacement, fs: FileSystem): Unit = {
@@ -219,10 +219,11 @@ object Replacement {
     val found = BucketFiles.children(folder, fs).map(file => file.getPath.getName -> file).toMap
     Seq(Started, Outcome, Done).flatMap(found.get).find(!_.isFile).foreach(file => throw damaged(file.getPath, "not a file"))
     val done = found.get(Done).map(_.getModificationTime)
-    val decision = if (found.contains(Started) && found.contains(Outcome)) decisionOf(folder, fs) else None
+    // A listing may lack a file that was created while the directory was listed.
+    val decision = if (found.contains(Started) && (found.contains(Outcome) || done.nonEmpty)) decisionOf(folder, fs) else None
     // The record may have been deleted since it was listed, and `started` is deleted first.
     if (!found.contains(Started) || decision.isEmpty && !fs.exists(new Path(folder, Started))) None
-    else if (decision.isEmpty && done.nonEmpty) throw damaged(new Path(folder, Done), s"no `$Outcome` beside it")
+    else if (decision.isEmpty && done.nonEmpty) throw damaged(new Path(folder, Done), s"`$Done` without `$Outcome`")
     else {
       val known = try listsOf(folder, fs) catch {
         // Readers ignore no files of a replacement that is completed, so its lists of files may be missing.
@@ -236,7 +237,7 @@ object Replacement {
 
   private def decisionOf(folder: Path, fs: FileSystem): Option[Boolean] = parsed(new Path(folder, Outcome), fs) {
     case Decided(decision) => decision == "committed"
-    case _ => throw new IOException("neither `committed` nor `undone`, and an id")
+    case _ => throw new IOException("a text other than `committed` or `undone` and an id")
   }
 
   private def listsOf(folder: Path, fs: FileSystem): Option[Lists] = Option(known.get(folder.toString)).orElse {
@@ -267,7 +268,7 @@ object Replacement {
 
   /** Returns the error for a name of a file that is not the table's. */
   def foreign(of: Replacement, name: String): AnalysisException = damaged(new Path(of.folder, Started), s"the name $name, which is outside the table and its partitions",
-    s"if it is in a partition that the table has lost, restore the partition with ALTER TABLE ... ADD PARTITION; otherwise, $Instead")
+    s"if the table has lost the partition of this file, add it with ALTER TABLE ... ADD PARTITION; otherwise, $Instead")
 
   private def damaged(file: Path, found: String, instead: String = Instead): AnalysisException =
     Compat.refusal(s"Cannot determine the current files of the table, because $file is damaged.", found, "a record of replaced files", instead)

@@ -19,7 +19,7 @@ object WriteTarget {
   private val StreamLog = "_spark_metadata"
 
   private val Transactional = "transactional"
-  private val Expected = "a table whose rows are those of the files in its directory"
+  private val Expected = "a table whose directory contains exactly its files"
 
   /** Returns whether a table has buckets or properties of the extension. Spark alone decides about writes into other tables. */
   def isOurs(table: CatalogTable): Boolean = table.bucketSpec.isDefined || table.properties.keys.exists(_.startsWith("bucketing."))
@@ -34,7 +34,7 @@ object WriteTarget {
     def refused(found: String, expected: String, instead: String) =
       throw BucketValidation.refused(table, found, expected, s"$instead; nothing has been changed", statement)
     if (CaseInsensitiveMap(table.properties).get(Transactional).exists(_.trim.equalsIgnoreCase("true")))
-      refused(s"a transactional table of Hive, ${describe(table)}", "a table without transactions, because Spark writes and reads no deltas",
+      refused(s"a transactional table of Hive, ${describe(table)}", "a table without transactions, because Spark does not support Hive's delta files",
         s"change it in Hive, or copy its rows with Hive into a table with '$Transactional' = 'false'")
     if (table.unsupportedFeatures.nonEmpty)
       refused(table.unsupportedFeatures.mkString(", "), "a table without Hive features that Spark does not support", "change it in Hive")

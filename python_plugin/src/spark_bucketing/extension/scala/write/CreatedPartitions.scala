@@ -66,8 +66,8 @@ object CreatedPartitions {
   private def refused(table: CatalogTable, missing: Seq[String], cause: Option[Throwable]): AnalysisException = {
     val why = cause.flatMap(error => Option(error.getMessage)).fold("")(text => s" (${text.linesIterator.next()})")
     Compat.refusal(s"Cannot write into ${table.identifier.quotedString}.",
-      s"the new partition ${missing.map(name => s"'$name'").head}${if (missing.size > 1) s" and ${missing.size - 1} more" else ""}, which the metastore does not have after it was created$why",
-      "partition values that the metastore stores and finds; many metastores ignore the case of letters or spaces at the end",
+      s"the new partition ${missing.map(name => s"'$name'").head}${if (missing.size > 1) s" and ${missing.size - 1} more" else ""}, which the metastore lacks after its creation$why",
+      "partition values that the metastore stores unchanged; many metastores ignore case or trailing spaces",
       "change such values, for example with rtrim(...); nothing has been changed")
   }
 }

@@ -65,7 +65,7 @@ class FileOverwrite(
     // The parent directory stays. Another statement may be creating a directory in it.
     try replace(write(folder).map(file => specOf(file.getParent, folder) -> file), record) finally try fs.delete(folder, true) catch {
       // The statement may have taken effect.
-      case NonFatal(error) => logWarning(s"Cannot delete $folder, which later statements delete.", error)
+      case NonFatal(error) => logWarning(s"Cannot delete $folder. A later statement deletes it.", error)
     }
   }
 
@@ -138,7 +138,7 @@ class FileOverwrite(
       // Spark creates or keeps this partition even if it has no rows.
       if (written.isEmpty && static.nonEmpty && static.size == table.partitionColumnNames.size) replacement.createEmpty(static)
     }
-    if (replaces) replacement.afterCommit("Partitions without rows are not created or dropped.")(alterPartitions()) else alterPartitions()
+    if (replaces) replacement.afterCommit("Partitions without rows may not have been created or dropped.")(alterPartitions()) else alterPartitions()
   }
 }
 

@@ -115,9 +115,9 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val decision = try decide(commits = true) catch {
       // The storage may still carry out the failed request, unless the replacement is undone.
       case NonFatal(error) => Try(decide(commits = false)).toOption.filter(_.nonEmpty).getOrElse(throw refused(
-        s"an error during the commit, after which the outcome cannot be read: $error", "a storage that answers",
-        s"run ALTER TABLE ${table.identifier.quotedString} RECOVER FILES when the storage answers; run this statement again if the result is `undone`, but " +
-          "not if it is `completed`; otherwise, compare the rows of the table", error))
+        s"an error during the commit; the outcome is unknown: $error", "a storage that answers",
+        s"when the storage answers, run ALTER TABLE ${table.identifier.quotedString} RECOVER FILES. If the result is `undone`, run this statement again. If it " +
+          "is `completed`, do not. If it is `nothing`, compare the rows of the table", error))
     }
     decision.contains(true)
   }

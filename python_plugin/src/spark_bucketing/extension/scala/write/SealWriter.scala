@@ -167,8 +167,8 @@ object SealWriter extends Logging {
   private def warnUnsealed(session: SparkSession, table: CatalogTable, found: Seq[Found]): Unit =
     if (found.exists(_.own.isEmpty) && !Compat.keepsFileNames(session, table)) {
       val name = table.identifier.quotedString
-      logWarning(s"The files written into $name are not sealed: found a committer that changes file names, in " +
-        s"${Compat.otherCommitters(session, table).mkString(", ")}. Expected the names that the tasks reported. In the Hive layout, the committer may add a hyphen and an id. " +
+      logWarning(s"The files written into $name are not sealed: found a committer that changes file names (" +
+        s"${Compat.otherCommitters(session, table).mkString(", ")}). Expected the names that the tasks reported. In the Hive layout, the committer may add a hyphen and an id. " +
         s"Instead: use another committer, or run ALTER TABLE $name SEAL BUCKETS after each write")
     }
 

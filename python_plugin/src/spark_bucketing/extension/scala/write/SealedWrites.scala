@@ -204,7 +204,7 @@ trait SealedWrite extends V1WriteCommand {
 object SealedWrites extends Logging {
 
   def warnScattered(table: Option[CatalogTable], files: Int, operator: Option[String]): Unit =
-    logWarning(s"The files written into ${table.fold("a new table")(_.identifier.quotedString)} are not sealed: found $files files of a bucket. " +
+    logWarning(s"The files written into ${table.fold("a new table")(_.identifier.quotedString)} are not sealed: found $files files for one bucket. " +
       s"Expected one file per bucket and partition. The rows were distributed by ${operator.getOrElse("an unknown operator")}. Instead: " +
       "disable this operator for writes into bucketed tables")
 
