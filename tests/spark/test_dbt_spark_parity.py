@@ -12,6 +12,7 @@ import pytest
 from crashes import executing
 
 from conftest import Failed, Project
+from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension_for_module")
 TABLE = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 2}
@@ -170,7 +171,8 @@ def test_catalog_has_the_same_sizes_as_with_dbt_spark(project: Project) -> None:
     for bucket_hash in ("hive", "spark"):
         project.model(bucket_hash, "select id as k from range(100)", **TABLE, bucket_hash=bucket_hash)
     project.keeps_artifacts = True
-    project.dbt("run")
+    with setting(project.spark, "spark.bucketing.enabled", "false"):
+        project.dbt("run")
     project.dbt("docs", "generate")
     catalog = json.loads((project.folder / "target" / "catalog.json").read_text())["nodes"]
     sizes = {node["metadata"]["name"]: node["stats"].get("bytes", {}).get("value", 0) for node in catalog.values()}
@@ -245,5 +247,5 @@ def test_version_mismatch_is_reported_once_per_run(models: Project) -> None:
 
 
 def test_versions_are_not_compared_without_the_extension(models: Project) -> None:
-    with record_queries(OLDER):
-        assert not warnings(models)
+    with record_queries(OLDER), setting(models.spark, "spark.bucketing.enabled", "false"):
+        assert SAID not in warnings(models)
