@@ -6,7 +6,8 @@
   {%- set input = spark_bucketing.intermediate_relation(relation, 'input') -%}
   {%- set select = 'select ' ~ spark_bucketing.select_list(columns, layout.partition_by) ~ ' from ' ~ source -%}
   {%- set create = 'create table ' ~ spark_bucketing.quote_relation(input) -%}
-  {%- set storage = ' using parquet' if layout.clustered_by else ' using ' ~ layout.file_format ~ ' options ' ~ spark_bucketing.property_list(dict(layout.options, maxRecordsPerFile='0')) -%}
+  {%- set storage = ' using parquet' if layout.clustered_by
+      else ' using ' ~ layout.file_format ~ ' options ' ~ spark_bucketing.property_list(dict(layout.options, maxRecordsPerFile='0')) -%}
   {%- if not spark_bucketing.converted_columns(columns) -%}
     {% do spark_bucketing.execute_sql(create ~ storage ~ ' as ' ~ select) %}
   {%- else -%}

@@ -27,7 +27,7 @@ _UNCOMPILED = (
     "omit --manifest."
 )
 _FUNCTIONS = (
-    "If a hook creates the function: `check` runs a pre-hook only if it creates a temporary function and contains no Jinja. "
+    "If a hook creates the function: `check` runs a pre-hook only if it creates a temporary function and has no Jinja. "
     "Create other functions before the check."
 )
 
