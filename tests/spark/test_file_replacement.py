@@ -42,9 +42,11 @@ MERGED = sorted(
 OLD = sorted(ROWS, key=str)
 
 
-def recovered(project: Project, table: str = "m") -> str:
-    """Recover the files of a table, and return the result."""
-    (row,) = session(project.spark).sql(f"alter table {project.table(table)} recover files").collect()
+def recovered(project: Project, table: str = "m", after: str = "0s") -> str:
+    """Recover the files of a table in another session, and return the result."""
+    other = session(project.spark)
+    other.conf.set("spark.bucketing.write.recoverAfter", after)
+    (row,) = other.sql(f"alter table {project.table(table)} recover files").collect()
     return str(row.recovered)
 
 
@@ -222,7 +224,7 @@ def test_slow_statement_is_not_taken_for_crashed(project: Project, extension: No
     ):
         statement = pool.submit(merge, project, DELTA)
         moving.await_reached()
-        other = pool.submit(recovered, project)
+        other = pool.submit(recovered, project, after="2s")
         with pytest.raises(TimeoutError):
             other.result(5)
         assert rows_of(project) == (OLD if "files" in operation else MERGED)

@@ -73,7 +73,8 @@ class OrganizedTable:
         return json.loads((self.pending / "lists").read_text()) if self.pending else {"added": [], "removed": []}
 
     def is_committed(self) -> bool:
-        return self.pending is not None and (self.pending / "outcome").exists()
+        outcome = self.pending / "outcome" if self.pending else None
+        return outcome is not None and outcome.exists() and outcome.read_text().startswith("committed")
 
     def hidden(self) -> set[str]:
         return set(self.lists()["removed" if self.is_committed() else "added"])

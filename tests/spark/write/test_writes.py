@@ -306,7 +306,7 @@ def test_append_interrupted_by_another_append_fails_with_a_clear_error(tables: T
     def append(number: int) -> None:
         tables.spark.sql(f"insert into {table} select id, {number} from range(200)")
 
-    with ThreadPoolExecutor(1) as pool, held(tables.spark, ".*/t/_temporary/.*") as commit:
+    with ThreadPoolExecutor(1) as pool, held(tables.spark, "rename .*/t/_temporary/.*") as commit:
         first = pool.submit(append, 1)
         commit.await_reached()
         append(2)

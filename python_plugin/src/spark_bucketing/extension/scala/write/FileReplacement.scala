@@ -246,7 +246,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       Compat.inParallel(added)(fs.delete(_, false))
       val folders = started.created.filter(_.keySet == table.partitionColumnNames.toSet).map(defaultLocation)
       dropEmpty(folders)
-      folders.foreach(deletesEmpty)
+      // Another program may have created a file with the name of the directory.
+      folders.filter(children(_).isEmpty).foreach(deletesEmpty)
       if (decision.nonEmpty) Replacement.finish(started, fs)
       Compat.refresh(session, table.identifier)
     }
