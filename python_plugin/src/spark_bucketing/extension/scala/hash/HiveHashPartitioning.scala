@@ -74,7 +74,8 @@ abstract class SaltedPartitioning(val keys: Seq[Expression], scheme: PartitionSc
   // Rows with equal keys are in the same partition, as if Spark had hashed the keys. Streaming state is always partitioned by Spark's hash.
   override def satisfies0(required: Distribution): Boolean = required match {
     case _: StatefulOpClusteredDistribution => false
-    case _ => HashPartitioning(keys, numPartitions).satisfies(required)
+    // Adaptive execution requires the salts themselves from the topmost exchange, and would otherwise shuffle all rows again.
+    case _ => super.satisfies0(required) || HashPartitioning(keys, numPartitions).satisfies(required)
   }
 }
 

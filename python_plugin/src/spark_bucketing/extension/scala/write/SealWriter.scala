@@ -38,9 +38,11 @@ object SealWriter extends Logging {
    * @param planned the table as it was when the write was planned, without columns if the table is new
    * @param hash the hash that assigned the rows to buckets
    * @param files the written files
+   * @param partitions the partitions of the files, if the statement has looked them up after its commit
    */
   def after(
-      session: SparkSession, planned: CatalogTable, spec: BucketSpec, hash: BucketHash, mode: WriteMode, files: => Written): Unit = {
+      session: SparkSession, planned: CatalogTable, spec: BucketSpec, hash: BucketHash, mode: WriteMode, files: => Written,
+      partitions: Option[Seq[StoredPartition]] = None): Unit = {
     val name = planned.identifier.quotedString
     try {
       val (table, written) = (Compat.current(session, planned), files)
@@ -51,7 +53,7 @@ object SealWriter extends Logging {
       }
       reliable match {
         case Right(of) if table.partitionColumnNames.isEmpty => sealTable(session, table, of, mode, written)
-        case Right(of) => sealPartitions(session, table, of, mode, written)
+        case Right(of) => sealPartitions(session, table, of, mode, written, partitions)
         case Left(why) => logInfo(s"The files written into $name are not sealed: $why.")
       }
     } catch {
@@ -118,10 +120,10 @@ object SealWriter extends Logging {
   }
 
   private def sealPartitions(
-      session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written): Unit = {
+      session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written, partitions: Option[Seq[StoredPartition]]): Unit = {
     val store = PartitionStore.of(session)
     val names = written.map { case (values, files) => store.nameOf(table, values) -> files }.withDefaultValue(Set.empty[String])
-    val listed = Compat.inParallel(store.find(table, written.keys.toSeq)) { partition =>
+    val listed = Compat.inParallel(partitions.getOrElse(store.find(table, written.keys.toSeq))) { partition =>
       partition -> folder(session, table, partition.location, spec.hash, names(partition.name))
     }
     val kept = withoutReplaced(session, table, mode, listed.map(_._2)).toSet

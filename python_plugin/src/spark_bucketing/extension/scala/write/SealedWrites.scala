@@ -16,7 +16,7 @@ import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
 import org.apache.spark.sql.bucketing.compat.SparkVersion.ClassicSession
 import org.apache.spark.sql.bucketing.hash.{BucketHash, HiveBucketHash}
-import org.apache.spark.sql.bucketing.metadata.{BucketFiles, SealedSpec}
+import org.apache.spark.sql.bucketing.metadata.{BucketFiles, SealedSpec, StoredPartition}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
@@ -153,12 +153,12 @@ trait SealedWrite extends V1WriteCommand {
     BucketWriteExec.check(child, options, into)
     if (!how.overwrites && !how.onlyNew) into.foreach(SealWriter.beforeAppend(session, _, how.static))
     reported = None
-    val rows = SealedWrites.storing(session, target)(into.filter(appends).fold(runOf(session, child)) { table =>
+    val (rows, partitions) = SealedWrites.storing(session, target)(into.filter(appends).fold((runOf(session, child), Option.empty[Seq[StoredPartition]])) { table =>
       CreatedPartitions.insert(session, table, reported.fold[SealWriter.Written](Map.empty)(byPartition))(runOf(session, child))
     })
     reported.filter(files => bucketSpec.isDefined && asRead && isOneFilePerBucket(files, child)).foreach { files =>
       into match {
-        case Some(found) => SealWriter.after(session, found, bucketSpec.get, SealedWrites.hashOf(options), how, byPartition(files))
+        case Some(found) => SealWriter.after(session, found, bucketSpec.get, SealedWrites.hashOf(options), how, byPartition(files), partitions)
         case None => SealWriter.ofCreated(session, byPartition(files))
       }
     }
