@@ -183,7 +183,7 @@ def test_insert_during_a_replacement_loses_no_row(spark: SparkSession, layout: s
 
 
 @pytest.mark.parametrize(
-    "statement", [CHANGES["update"].format("v + 1"), "insert overwrite shared values (1, 5, 'p0')"]
+    "statement", [CHANGES["update"].format("v + 1"), "insert overwrite shared values (1, 5, 'p0'), (2, 5, 'p1')"]
 )
 def test_statement_starts_again_if_its_log_cannot_be_written(spark: SparkSession, layout: str, statement: str) -> None:
     """The commit of another statement deletes the log of this one, between the two steps that write it."""
