@@ -64,7 +64,9 @@ def test_error_names_a_damaged_record_of_an_unfinished_replacement(table: Organi
 
 # Paths of another file; `{}` is the directory that has the table's directory and this file.
 FOREIGN_NAME = r"(?s)/started is damaged\.\n  found:    the name .*expected: .*instead: .*dbt run --full-refresh"
-FOREIGN = ["../victim", "./../victim", "ds=a/../../victim", "ds=a//../../victim", "{}/m/../victim", "{}/victim"]
+FOREIGN = [
+    "../victim", "./../victim", "ds=a/../../victim", "ds=a//../../victim", "{}/m/../victim", "{}/victim", "_link/victim",
+]  # fmt: skip
 
 
 @layouts("partitioned")
@@ -75,6 +77,7 @@ def test_names_outside_the_table_are_errors(table: OrganizedTable, decision: str
     expected, base = table.expected(), table.location.parent
     victim = base / "victim"
     victim.write_text("keep")
+    (table.location / "_link").symlink_to(base)
     for number, name in enumerate(FOREIGN):
         record = table.location / "_replaced" / f"2026010100000000000{number}-{uuid4().hex[:8]}"
         record.mkdir(parents=True)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from bucketed_tables import ERRORS, Tables, explain
+from bucketed_tables import ERRORS, Tables, explain, put
 from metastore_interception import failing
 from pyspark.errors import PySparkException
 
@@ -133,6 +133,21 @@ def test_files_that_other_writers_replaced_are_not_missing(tables: Tables, of: s
     if how == "truncate":
         tables.sql("stock:insert into t select 3, 1, 0")
         assert status(tables)[0] == "seal-stale"
+
+
+def test_changed_file_with_a_name_of_hive_is_not_missing(tables: Tables) -> None:
+    """A file that was restored from a backup may have another time."""
+    create(tables, "parquet")
+    tables.rename("t", r"0\1_0")
+    tables.seal("t")
+    path = files(tables)[1]
+    content = path.read_bytes()
+    path.unlink()
+    tables.sql("refresh table t")
+    assert_missing(tables)
+    put(path, content, time=10**18)
+    tables.sql("refresh table t")
+    assert status(tables)[0] == "seal-stale" and tables.sql(COUNT) == [(200,)]
 
 
 @pytest.mark.parametrize("of", ["parquet", "orc"])

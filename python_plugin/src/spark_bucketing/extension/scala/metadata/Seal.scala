@@ -253,7 +253,12 @@ case class FileGroups(counts: Map[String, Int]) {
   /** Returns how many files of these groups are missing among found files. Without any file of these groups, another writer has replaced all files. */
   def missing(found: FileGroups): Long =
     if (!counts.keys.exists(found.counts.contains)) 0
-    else counts.iterator.map { case (group, count) => math.max(0L, count.toLong - found.counts.getOrElse(group, 0)) }.sum
+    else {
+      // Another writer may have replaced a file without a UUID by one of the same name.
+      val names = found.counts.keysIterator.map(_.take(FileGroups.NameLength)).toSet
+      counts.iterator.filter { case (group, _) => found.counts.contains(group) || !names(group.take(FileGroups.NameLength)) }
+        .map { case (group, count) => math.max(0L, count.toLong - found.counts.getOrElse(group, 0)) }.sum
+    }
 
   /** Returns the text in a seal. Metastore databases limit its length, so it may lack some of the smallest groups. */
   def text: Option[String] = {
@@ -267,18 +272,21 @@ object FileGroups {
 
   // Hive's schema for PostgreSQL, MySQL and Derby.
   private val Longest = 4000
+  private val NameLength = 4
   private val Group = "([A-Za-z0-9_-]{8})([0-9]{0,9})".r
   private val Job = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}".r
 
   def of(files: Iterable[FileIdentity]): FileGroups = {
-    val groups = files.groupBy(file => Job.findFirstIn(file.name).getOrElse(file.toString))
-    FileGroups(groups.map { case (group, of) => nameOf(group) -> of.size })
+    val groups = files.groupBy(file => Job.findFirstIn(file.name).toLeft(file))
+    FileGroups(groups.map {
+      case (Left(job), of) => encoded(job, 6) -> of.size
+      case (Right(file), of) => (encoded(file.name, 3) + encoded(file.toString, 3)) -> of.size
+    })
   }
 
-  private def nameOf(group: String): String = {
-    val bytes = ByteBuffer.allocate(8).putLong(FilesDigest.hash(group)._1).array.take(6)
-    Base64.getUrlEncoder.encodeToString(bytes)
-  }
+  /** Returns the first bytes of the hash of a text as URL-safe Base64, which has four characters for three bytes. */
+  private def encoded(text: String, bytes: Int): String =
+    Base64.getUrlEncoder.encodeToString(ByteBuffer.allocate(8).putLong(FilesDigest.hash(text)._1).array.take(bytes))
 
   /** Parses the text in a seal. An unreadable group proves nothing. */
   def parse(text: String): FileGroups =

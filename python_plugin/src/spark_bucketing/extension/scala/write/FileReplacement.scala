@@ -280,11 +280,19 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def pathsOf(of: Replacement, names: Set[String]): Seq[Path] = {
     lazy val folders = partitions.map(partition => new Path(partition.location).toUri.getPath).toSet
     def isInPartition(name: String) = Iterator.iterate(new Path(name).getParent)(_.getParent).takeWhile(_ != null).exists(folder => folders(folder.toUri.getPath))
-    names.toSeq.map { name =>
-      if (!files.isBelow(name) && !isInPartition(name)) throw Replacement.foreign(of, name)
-      files.pathOf(name)
+    lazy val ownFolders = (location +: partitions.map(partition => new Path(partition.location))).flatMap(withoutLinks)
+    val found = names.toSeq.map(name => name -> files.pathOf(name))
+    // A symbolic link below the table may lead to files of others.
+    val isOwn = found.map(_._2.getParent).distinct.map(folder => folder -> withoutLinks(folder).forall(real => ownFolders.exists(real.startsWith))).toMap
+    found.map { case (name, path) =>
+      if (!files.isBelow(name) && !isInPartition(name) || !isOwn(path.getParent)) throw Replacement.foreign(of, name)
+      path
     }
   }
+
+  /** Returns the path of a local directory without symbolic links, or None on other file systems and if the directory does not exist. */
+  private def withoutLinks(folder: Path): Option[java.nio.file.Path] =
+    if (folder.getFileSystem(conf).getUri.getScheme == "file") Try(java.nio.file.Paths.get(folder.toUri.getPath).toRealPath()).toOption else None
 
   /** Returns the move of a new file into a partition, or into a table without partitions, under a name that no file has had yet. */
   def moveTo(file: Path, spec: TablePartitionSpec, name: String): Move =
