@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from conftest import REPOSITORY, Failed, Project, parameters
 from spark_bucketing.session import setting
 
+pytestmark = pytest.mark.usefixtures("extension_for_module")
 TABLE = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 4}
 SQL = (
     "select 1 as k, 'a' as v, 2 as ds, timestamp'2024-01-01 00:00:00' as ts, map('a', 1) as m, cast('x' as binary) as b"
@@ -30,7 +31,7 @@ TYPES = yaml.safe_load((SHARED / "bucket_types.yml").read_text())
 
 
 @pytest.fixture(scope="module")
-def messages(new_project: Callable[..., Project], request: pytest.FixtureRequest) -> dict[str, str]:
+def messages(new_project: Callable[..., Project], extension_for_module: None, request: pytest.FixtureRequest) -> dict[str, str]:
     """Return dbt's message for each invalid model of this test run; "" maps to the statements that dbt sent."""
     project = new_project()
     for name in parameters(request, "name") & CASES.keys():

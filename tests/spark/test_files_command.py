@@ -12,6 +12,7 @@ from test_organized_table import SKEWED, TABLE, rows_of_files
 from conftest import Project
 
 
+pytestmark = pytest.mark.usefixtures("extension_for_module")
 def plan_files(project: Project, *arguments: str) -> dict[str, Any]:
     result = command(project, "files", "plan", *arguments, "--format", "json")
     assert result.exit_code == 0, result.output
