@@ -31,7 +31,9 @@ TYPES = yaml.safe_load((SHARED / "bucket_types.yml").read_text())
 
 
 @pytest.fixture(scope="module")
-def messages(new_project: Callable[..., Project], extension_for_module: None, request: pytest.FixtureRequest) -> dict[str, str]:
+def messages(
+    new_project: Callable[..., Project], extension_for_module: None, request: pytest.FixtureRequest
+) -> dict[str, str]:
     """Return dbt's message for each invalid model of this test run; "" maps to the statements that dbt sent."""
     project = new_project()
     for name in parameters(request, "name") & CASES.keys():

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 
 import pytest
+from bucketed_tables import no_extension
 from crashes import executing
 
 from conftest import Failed, Project
@@ -247,5 +248,5 @@ def test_version_mismatch_is_reported_once_per_run(models: Project) -> None:
 
 
 def test_versions_are_not_compared_without_the_extension(models: Project) -> None:
-    with record_queries(OLDER), setting(models.spark, "spark.bucketing.enabled", "false"):
+    with record_queries(OLDER), no_extension(models.spark):
         assert SAID not in warnings(models)

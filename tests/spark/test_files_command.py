@@ -11,8 +11,9 @@ from test_organized_table import SKEWED, TABLE, rows_of_files
 
 from conftest import Project
 
-
 pytestmark = pytest.mark.usefixtures("extension_for_module")
+
+
 def plan_files(project: Project, *arguments: str) -> dict[str, Any]:
     result = command(project, "files", "plan", *arguments, "--format", "json")
     assert result.exit_code == 0, result.output
@@ -23,7 +24,7 @@ def plan_files(project: Project, *arguments: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "sizes",
     [
-        [{"rows_per_file": 60}, {"target_file_size": "1KiB"}],
+        [{"rows_per_file": 60}, {"rows_per_file": 30}],
         pytest.param([{"num_files": 9}, {"files_per_partition": 18}], marks=pytest.mark.long),
     ],
     ids=["size of a file", "number of files"],
@@ -32,11 +33,6 @@ def test_plan_predicts_the_files_of_a_run(project: Project, sizes: list[dict[str
     for size in sizes:
         project.keeps_artifacts = True
         project.model("m", SKEWED, **TABLE, partition_by=["ds"], **size)
-        if "target_file_size" in size:
-            result = command(
-                project, "files", "plan", "m", "--manifest", str(project.folder / "target" / "manifest.json")
-            )
-            assert result.exit_code == 0
         plan = plan_files(project, "m")
         project.dbt("run")
         found = {key: len(files) for key, files in rows_of_files(project, "m", "ds").items()}

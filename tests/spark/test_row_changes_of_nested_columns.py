@@ -26,6 +26,8 @@ def nested(spark: SparkSession, extension: None, request: pytest.FixtureRequest)
     columns = (
         f"v {field}, s struct<v: {field}, x: int, n: struct<v: {field}, y: int>>, a array<struct<v: {field}, x: int>>"
     )
+    # The current database depends on the tests before, and may have a location of its own.
+    spark.sql("use default")
     spark.sql(f"create table nested (id int, {columns}, m map<string, {field}>) {NESTED[request.param]}")
     spark.sql(f"insert into nested {nested_rows(field, 'range(10)')}")
     yield field
@@ -112,6 +114,8 @@ def test_structs_are_assigned_by_name(spark: SparkSession, nested: str) -> None:
     columns = (
         "s struct<a: int, b: array<int>>, n struct<u: struct<a: int, b: int>, x: int>, l array<struct<a: int, b: int>>"
     )
+    # The current database depends on the tests before, and may have a location of its own.
+    spark.sql("use default")
     spark.sql(f"create table nested (id int, {columns}, m map<string, struct<a: int, b: int>>) {layout}")
 
     def values(a: int, b: int) -> dict[str, str]:

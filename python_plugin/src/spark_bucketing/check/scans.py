@@ -135,7 +135,11 @@ class BucketedScan:
     @property
     def reads_all_partitions(self) -> bool:
         """Return whether Spark listed all partitions, because no filter removed any of them earlier."""
-        return self.node.details.get("Location", "").startswith("CatalogFileIndex")
+        location = self.node.details.get("Location", "")
+        if location.startswith("CurrentFiles"):
+            # The extension's index prints the paths of Spark's index.
+            return not any(f"/{column}=" in location for column in self.facts.partition_columns)
+        return location.startswith("CatalogFileIndex")
 
     @property
     def partitions_read(self) -> int:

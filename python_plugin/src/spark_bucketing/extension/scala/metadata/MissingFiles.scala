@@ -53,7 +53,7 @@ object MissingFiles {
   /** Returns the seals in the metastore, by directory. */
   private def seals(session: SparkSession, table: CatalogTable): Map[String, Seal] = {
     val conf = Compat.hadoopConf(session)
-    val stored = if (table.partitionColumnNames.isEmpty) Seq(table.location.toString -> Seal.parse(table.properties))
+    val stored = if (table.partitionColumnNames.isEmpty) Seq(new Path(table.location).toString -> Seal.parse(table.properties))
       else PartitionStore.of(session).list(table).map(partition => partition.location -> partition.seal)
     stored.collect { case (location, Some(Right(seal))) => BucketFiles.folderOf(new Path(location), conf) -> seal }.toMap
   }

@@ -82,7 +82,7 @@ object PartitionFiles {
     MissingFiles.counted(session, table, if (table.partitionColumnNames.isEmpty) {
       val (files, folders) = content(new Path(table.location))
       val described = BucketDescriptor.of(table.bucketSpec).bucketSpec
-      Seq(PartitionFiles(None, table.location.toString, Seal.parse(table.properties), described, files, folders))
+      Seq(PartitionFiles(None, new Path(table.location).toString, Seal.parse(table.properties), described, files, folders))
     } else Compat.inParallel(partitions) { partition =>
       val (files, folders) = content(new Path(partition.location))
       PartitionFiles(Some(partition), partition.location, partition.seal, partition.described.flatMap(_.bucketSpec), files, folders)

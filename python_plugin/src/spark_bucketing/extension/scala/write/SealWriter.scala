@@ -111,7 +111,7 @@ object SealWriter extends Logging {
   private def sealTable(
       session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written): Unit = {
     val before = Seal.parse(table.properties)
-    val found = folder(session, table, table.location.toString, spec.hash, written.values.flatten.toSet)
+    val found = folder(session, table, new Path(table.location).toString, spec.hash, written.values.flatten.toSet)
     val after = sealOf(before, spec, mode, found)
     val isKept = withoutReplaced(session, table, mode, Seq(found)).nonEmpty
     // Another statement may have sealed or replaced files during the listing.
