@@ -347,3 +347,11 @@ def test_case_sensitive_session_seals_its_writes(tables: Tables, stored: str) ->
             tables.sql(statement)
             assert kept(tables, "t") == dict.fromkeys(["p=0", "p=1"], FOUR), statement
     tables.read("select k, count(*) from t group by k")
+
+
+def test_table_below_a_directory_with_a_space_is_sealed(tables: Tables, tmp_path: Path) -> None:
+    place = tmp_path / "a place%20"
+    tables.create(f"t (k bigint) clustered by (k) sorted by (k) into 2 buckets stored as parquet location '{place}'")
+    for _ in range(2):
+        tables.sql("insert into t select id from range(20)")
+    assert tables.sql("select status, files from bucket_specs('t')") == [("sealed", 4)]
