@@ -21,7 +21,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The statement as Spark runs it, without `spark.bucketing.write.atomicOverwrite`.
+# The statement as Spark runs it, without `spark.bucketing.write.atomic`.
 STOCK = "INSERT OVERWRITE by Spark"
 
 
@@ -73,7 +73,7 @@ def compare(spark: SparkSession, folder: Path, options: argparse.Namespace) -> T
     for number in range(options.runs + 1):
         for i, (name, statement) in enumerate(statements.items()):
             before = files(folder, i, options.changed)
-            spark.conf.set("spark.bucketing.write.atomicOverwrite", str(name != STOCK).lower())
+            spark.conf.set("spark.bucketing.write.atomic", str(name != STOCK).lower())
             began = time.monotonic()
             spark.sql(statement.format(i=i, n=number)).collect()
             seconds[name].append(time.monotonic() - began)

@@ -159,7 +159,7 @@ def _observe_overwrites(
     atomic: str, spark: SparkSession, _folder: Path, partitions: int, options: argparse.Namespace
 ) -> Observations:
     """Overwrite all partitions from another table."""
-    spark.conf.set("spark.bucketing.write.atomicOverwrite", atomic)
+    spark.conf.set("spark.bucketing.write.atomic", atomic)
     for name in ("t", "source"):
         spark.sql(f"drop table if exists {name}")
         spark.sql(

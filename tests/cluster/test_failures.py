@@ -1,6 +1,6 @@
 """Tests that a crash of one cluster process during a write loses no row, and that the user gets a clear message.
 
-docs/explanation/failures.md describes the results.
+docs/explanation/replacing-rows.md describes the results.
 """
 
 from __future__ import annotations

@@ -112,6 +112,7 @@ def test_damaged_record_of_a_finished_replacement_is_ignored(table: OrganizedTab
 def test_swapped_folders_and_files_are_errors(table: OrganizedTable) -> None:
     expected = table.expected()
     records = table.location / "_replaced"
+    shutil.rmtree(records)
     records.write_text("")
     is_refused(table, r"_replaced is damaged\.\n  found:    not a directory")
     records.unlink()

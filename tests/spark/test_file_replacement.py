@@ -179,6 +179,7 @@ STATES = {
     "": "nothing",
     ".started-1": "nothing",
     "heartbeat": "nothing",
+    "begun heartbeat": "nothing",
     "outcome done": "nothing",
     "started": "undone",
     "started .outcome-1": "undone",
@@ -206,7 +207,8 @@ def test_files_of_a_record_have_one_meaning(project: Project, table: OrganizedTa
         assert table.recover() == "nothing", state
         table.merge([(0, number, number, "a")], [])
         rows = merged(rows, [(0, number, number, "a")], [])
-        assert table.read() == rows and not record.exists(), state
+        # The statement that has begun may still be running.
+        assert table.read() == rows and record.exists() == ("begun" in state), state
 
 
 @pytest.mark.parametrize(

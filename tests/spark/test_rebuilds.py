@@ -94,7 +94,7 @@ def rebuilt(new_project: Callable[..., Project], request: pytest.FixtureRequest)
                 project.spark.sql(f"alter table {project.table(name)} {case.alter}")
         with statements() as sent:
             project.dbt("run", "--exclude", "disabled", v=1)
-            with setting(project.spark, "spark.bucketing.write.atomicOverwrite", "false"):
+            with setting(project.spark, "spark.bucketing.write.atomic", "false"):
                 project.dbt("run", "--select", "disabled", v=1)
     assert project.tables() == cases.keys()
     return Rebuilt(project, locations, sent)

@@ -19,7 +19,7 @@ Choice = Callable[[int, str], bool]
 # Kill a run before it sends a statement, after half of the statement's work, or after all of it.
 BEFORE, WITHIN, AFTER = "before", "within", "after"
 # The pattern excludes the backup: its folder without a table would look like an interrupted rename, which no run
-# repairs (docs/explanation/recovery.md).
+# repairs (docs/explanation/replacing-rows.md).
 DEFINES = re.compile(r"(?:create|drop) table (?:if exists )?(`\w+`\.`\w+`)(?<!__dbt_backup`)")
 WRITES = re.compile(r"insert (?:into|overwrite) table (`\w+`\.`\w+`)")
 RENAMES = re.compile(r"begin .*?(alter table `\w+`\.`\w+` rename to `\w+`\.`\w+__dbt_backup`)")

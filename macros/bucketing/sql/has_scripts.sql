@@ -1,5 +1,5 @@
 {#-
-  Returns whether the session supports SQL scripts, according to detect_scripts(). For swaps without scripts, see docs/explanation/recovery.md.
+  Returns whether the session supports SQL scripts, according to detect_scripts(). For swaps without scripts, see docs/explanation/replacing-rows.md.
 -#}
 {% macro has_scripts() -%}
   {{ return(context['__spark_bucketing_scripts']) }}

@@ -3,7 +3,7 @@
   {% do spark_bucketing.validate_session(keeps_rows=true) %}
   {% do spark_bucketing.require_extension('materialized', layout.materialized, 'stock Spark cannot write files of a chosen size or range', "materialized='table'"
       if layout.materialized == 'organized_table' else "materialized='incremental'") %}
-  {%- for name in ['distribute', 'atomicOverwrite'] if not spark_bucketing.has_other_strategy(layout) -%}
+  {%- for name in ['distribute', 'atomic'] if not spark_bucketing.has_other_strategy(layout) -%}
     {%- set key = 'spark.bucketing.write.' ~ name -%}
     {%- set found = spark_bucketing.session_settings().get(key | lower) -%}
     {%- if found and found[1] | lower != 'true' -%}

@@ -274,7 +274,7 @@ def test_other_writes_stay_sparks_own(tables: Tables) -> None:
     insert = f"insert into t {Layout().rows(0, 100, 2)}"
     for key, value in (
         (DISTRIBUTE, "false"),
-        ("spark.bucketing.write.atomicOverwrite", "false"),
+        ("spark.bucketing.write.atomic", "false"),
         ("spark.bucketing.enabled", "false"),
     ):
         tables.sql("truncate table t")
@@ -350,7 +350,7 @@ def test_failed_statement_changes_nothing(tables: Tables) -> None:
                 f"{statement} select id, if(id = 99, raise_error('no such row'), null), 1, id, 2 from range(200)"
             )
         assert tables.files("t") == before and found(tables, "t") == rows
-    assert not [*tables.folder("t").glob("_overwriting/*")]
+    assert not [*tables.folder("t").glob("_replaced/*/files")]
 
 
 def test_files_of_failed_tasks_are_ignored(tables: Tables) -> None:
@@ -360,7 +360,7 @@ def test_files_of_failed_tasks_are_ignored(tables: Tables) -> None:
     (file, *_) = tables.files("t")
     session = tables.new_session()
     with ThreadPoolExecutor(1) as pool:
-        with held(tables.spark, ".*/_overwriting/[^/]*/part-.*") as operation:
+        with held(tables.spark, ".*/_replaced/[^/]*/files/part-.*") as operation:
             running = pool.submit(session.sql, f"insert into {tables.database}.t {Layout().rows(10, 10, 1)}")
             operation.await_reached()
             (folder,) = (tables.folder("t") / "_overwriting").iterdir()

@@ -32,7 +32,7 @@ _STAGING, _UNIQUE_NAMES = "spark.hadoop.fs.s3a.committer.name", "spark.hadoop.fs
 SETTINGS = (
     _Setting("spark.bucketing.enabled", "true", "the extension neither uses buckets nor seals tables"),
     _Setting("spark.bucketing.write.distribute", "true", "each write creates several files per bucket"),
-    _Setting("spark.bucketing.write.atomicOverwrite", "true", "queries can miss rows during an INSERT OVERWRITE"),
+    _Setting("spark.bucketing.write.atomic", "true", "queries can miss rows during an INSERT OVERWRITE"),
     _Setting("spark.sql.sources.bucketing.enabled", "true", "Spark ignores all buckets"),
     _Setting(_RECORDS_PER_FILE, "0", "Spark splits a bucket into several files"),
     _Setting("spark.sql.hive.convertMetastoreParquet", "true", _HIVES_READER),

@@ -2,6 +2,8 @@ package org.apache.spark.sql.bucketing
 
 import java.util.concurrent.TimeUnit
 
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.metadata.AppVersion
 import org.apache.spark.internal.config.{ConfigBuilder, ConfigEntry}
 import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
@@ -57,11 +59,21 @@ object BucketingConf {
       "each task writes its own file for every bucket or partition for which it has rows.")
     .booleanConf.createWithDefault(true)
 
-  val ATOMIC_OVERWRITE: ConfigEntry[Boolean] = conf("write.atomicOverwrite",
-    "When true, INSERT OVERWRITE into a bucketed table or a table with file statistics replaces all " +
-      "files at once, so a scan with the extension sees either all old or all new rows. When false, Spark deletes and " +
-      "replaces one partition after another, and writes no file statistics.")
+  val ATOMIC: ConfigEntry[Boolean] = conf("write.atomic",
+    "When true, the files of an INSERT into a bucketed table or a table with file statistics become part of the table at once, in place of the files that it " +
+      "overwrites. A scan with the extension sees all or none of its rows, and the files are sealed. When false, Spark deletes and writes one partition " +
+      "after another, as it does for other tables, and writes neither seals nor file statistics.")
     .booleanConf.createWithDefault(true)
+
+  val APP: ConfigEntry[Option[String]] = conf("write.txnAppId",
+    "Id of the application that writes, such as the id of a streaming query. With `write.txnVersion`, a statement that writes into a bucketed table or a table " +
+      "with file statistics does nothing if the table already has this version of the application. So a job can repeat a statement after a crash.")
+    .stringConf.createOptional
+
+  val APP_VERSION: ConfigEntry[Option[Long]] = conf("write.txnVersion",
+    "Version of the application's writes, such as the number of a batch. The versions of an application must ascend, and a version has at most one statement " +
+      "for each table.")
+    .longConf.createOptional
 
   val RECOVER_AFTER: ConfigEntry[Long] = conf("write.recoverAfter",
     "Time without a heartbeat after which other statements treat a statement that replaces files as crashed. They wait for " +
@@ -74,6 +86,12 @@ object BucketingConf {
       "disk.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("256m")
 
+  def appVersion: Option[AppVersion] = (SQLConf.get.getConf(APP), SQLConf.get.getConf(APP_VERSION)) match {
+    case (Some(app), Some(number)) => Some(AppVersion(app, number))
+    case (None, None) => None
+    case (app, _) => throw Compat.refusal("Cannot write a version of an application.", if (app.isEmpty) s"${APP_VERSION.key} alone" else s"${APP.key} alone",
+      "both settings or neither", s"set ${(if (app.isEmpty) APP else APP_VERSION).key}, or unset the other; nothing has been changed")
+  }
   def enabled: Boolean = SQLConf.get.getConf(ENABLED)
   def mergeBytes: Long = SQLConf.get.getConf(MERGE_BYTES)
   def partitionBytes: Long = SQLConf.get.getConf(PARTITION_BYTES)
@@ -83,6 +101,6 @@ object BucketingConf {
   def unitesBuckets: Boolean = SQLConf.get.getConf(UNION)
   def readsSparkLayout: Boolean = SQLConf.get.getConf(SPARK_LAYOUT)
   def recoverAfterMillis: Long = SQLConf.get.getConf(RECOVER_AFTER)
-  def overwritesAtomically: Boolean = SQLConf.get.getConf(ATOMIC_OVERWRITE)
+  def writesAtomically: Boolean = SQLConf.get.getConf(ATOMIC)
   def distributesWrites: Boolean = SQLConf.get.getConf(WRITE_DISTRIBUTE)
 }

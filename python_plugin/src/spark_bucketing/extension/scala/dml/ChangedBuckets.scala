@@ -4,7 +4,7 @@ package dml
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.metadata.PartitionFiles
+import org.apache.spark.sql.bucketing.metadata.SealedSpec
 import org.apache.spark.sql.bucketing.read.BucketTasks
 import org.apache.spark.sql.bucketing.write._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UpdateAction}
@@ -97,17 +97,15 @@ class ChangedBuckets(
     refuse(Again, wrong -> "partition(s) whose row count or checksum is wrong")
   }
 
-  override def record(files: Seq[NewFile], folder: Path, written: Seq[FileStatus]): Unit =
-    SealWriter.beforeReplacement(session, snapshot.table, partitions.toSeq.map(specOf))
+  override protected def sealedAs: Option[SealedSpec] = if (snapshot.isSealable) Some(spec) else None
 
-  /** Seals the touched partitions. The seal covers the files that this statement has kept and written, so that it does not fit to any other file. */
-  override def committed(written: Seq[NewFile], statuses: Seq[FileStatus]): Unit = if (snapshot.isSealable) {
+  override def committed(written: Seq[NewFile], folder: Path, statuses: Seq[FileStatus]): Unit = {
     val replaced = old.map(_.id).toSet
     val coming = written.zip(statuses).groupBy { case (file, _) => slots(file.slot).partition }.withDefaultValue(Nil)
-    SealWriter.afterReplacement(session, snapshot.table, spec, partitions.map { partition =>
+    SealWriter.seal(session, snapshot.table, spec, folder, partitions.map { partition =>
       val kept = files.getOrElse(partition, Nil).filterNot(file => replaced(file.id)).map(_.status)
-      val digest = PartitionFiles.digest(kept ++ coming(partition).map(_._2))
-      specOf(partition) -> (if (coming(partition).exists(_._1.hasOldDates)) None else Some(digest))
+      val (own, isReliable) = (coming(partition).map(_._2), snapshot.isSealable && !coming(partition).exists(_._1.hasOldDates))
+      specOf(partition) -> CommittedFiles(own, Some(kept), isReliable)
     }.toMap)
   }
 }

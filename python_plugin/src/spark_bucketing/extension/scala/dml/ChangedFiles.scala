@@ -7,6 +7,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Tasks
+import org.apache.spark.sql.bucketing.metadata.{SealedSpec, StatementScope}
 import org.apache.spark.sql.bucketing.write._
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.expressions._
@@ -42,8 +43,45 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
   /** Writes what the table records about the new files, before the commit. */
   def record(files: Seq[NewFile], folder: Path, written: Seq[FileStatus]): Unit = ()
 
-  /** Writes what the metastore records about the new files, after the commit. */
-  def committed(files: Seq[NewFile], written: Seq[FileStatus]): Unit = ()
+  /**
+   * Writes what the metastore records about the new files, after the commit.
+   *
+   * @param folder the directory of the statement's record
+   */
+  def committed(files: Seq[NewFile], folder: Path, written: Seq[FileStatus]): Unit = ()
+
+  /** The bucket spec of the new files, if they can be sealed. */
+  protected def sealedAs: Option[SealedSpec] = None
+
+  /**
+   * Returns the partitions that the statement depends on. A statement that inserts rows depends on the absence of matching rows, so that it conflicts with new
+   * partitions, too, unless its filters name the partitions.
+   *
+   * @param filters the conditions that selected the partitions
+   */
+  def scope(filters: Seq[Expression], files: Seq[NewFile]): StatementScope = {
+    val spec = sealedAs.filter(_ => !files.exists(_.hasOldDates)).map(SealWriter.textOf)
+    val own = files.map(file => specOf(slots(file.slot).partition)).distinct
+    val read = if (statement.notMatched.isEmpty) snapshot.files.map(_.cell.group.take(depth)).distinct.map(specOf) else named(filters)
+    val readsItself = statement.hasSubqueries || AtomicInsert.relationsOf(statement.source, snapshot.table).nonEmpty
+    StatementScope(statement.nodeName, if (readsItself) Seq(StatementScope.Whole) else StatementScope.namesOf(snapshot.table, own ++ read), spec)
+  }
+
+  /** Returns the values of the leading partition columns that filters list. */
+  private def named(filters: Seq[Expression]): Seq[TablePartitionSpec] = {
+    val values = snapshot.partition.map { column =>
+      val of: Expression => Boolean = { case found: Attribute => found.name.equalsIgnoreCase(column.name); case _ => false }
+      column -> filters.collectFirst {
+        case EqualTo(left, Literal(value, _)) if of(left) => Seq(value)
+        case EqualTo(Literal(value, _), right) if of(right) => Seq(value)
+        case In(value, list) if of(value) && list.forall(_.isInstanceOf[Literal]) => list.map(_.asInstanceOf[Literal].value)
+        case InSet(value, set) if of(value) => set.toSeq
+      }
+    }.takeWhile(_._2.isDefined)
+    val leading = StructType(values.map(_._1))
+    values.flatMap(_._2).foldLeft(Seq(Seq.empty[Any]))((prefixes, next) => for (prefix <- prefixes; value <- next) yield prefix :+ value)
+      .map(key => GroupKey.specOf(leading, GroupKey.of(key), statement.files.options))
+  }
 
   def isEmpty: Boolean = slots.isEmpty && old.isEmpty
 

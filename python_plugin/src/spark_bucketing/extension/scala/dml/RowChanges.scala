@@ -2,18 +2,19 @@ package org.apache.spark.sql.bucketing
 package dml
 
 import java.util.Locale
+import java.util.concurrent.ThreadLocalRandom
 
 import scala.annotation.tailrec
 
-import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.hadoop.fs.FileStatus
 
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.ddl.MergeChecks
-import org.apache.spark.sql.bucketing.metadata.{FileIdentity, FilesDigest, Replacement, WriteTarget}
-import org.apache.spark.sql.bucketing.write.{ConcurrentChange, FileReplacement, SealedWrites, Stored}
+import org.apache.spark.sql.bucketing.metadata.{FileIdentity, FilesDigest, WriteTarget}
+import org.apache.spark.sql.bucketing.write._
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.execution.SQLExecution
@@ -34,6 +35,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
       case Right(counts) => counts
       case Left(changed) if attempts > 1 =>
         logWarning("A statement starts again, because the table has changed since it read it.", changed)
+        Thread.sleep(ThreadLocalRandom.current.nextLong(RowChanges.PauseMillis))
         run(attempts - 1)
       case Left(changed) => throw Compat.refusal(changed.getMessage)
     }
@@ -48,43 +50,45 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
     checkColumns(table)
     val replacement = new FileReplacement(session, table)
     replacement.awaitOthers()
-    val seen = replacement.last
     val stored = new Stored(session)
-    try {
-      val source = replacement.before(seen)(SourceRows.of(statement, stored))
-      val partitions = statement.partitionFilters ++ source.toSeq.flatMap(SourcePartitions.filters(statement, stored, _))
-      val snapshot = TableSnapshot.now(session, table, statement, partitions)
-      val rowsId = source.filter(_ => statement.checks(MergeChecks.Once) && !statement.hasSubqueries).map(of => s"${statement.id} ${of.hash(stored)}")
-      if (rowsId.exists(id => replacement.merged(seen).contains(mergedId(id, snapshot.files.map(_.status))))) {
-        logInfo(s"The last change of ${table.identifier.unquotedString} has already merged these rows.")
-        return new Changes(IndexedSeq.empty)
+    try replacement.run(new Changes(IndexedSeq.empty))(once(table, replacement, stored, _)) finally stored.close()
+  }
+
+  private def once(table: CatalogTable, replacement: FileReplacement, stored: Stored, transaction: Transaction): Changes = {
+    val source = replacement.before(transaction)(SourceRows.of(statement, stored))
+    val partitions = statement.partitionFilters ++ source.toSeq.flatMap(SourcePartitions.filters(statement, stored, _))
+    val snapshot = TableSnapshot.now(session, table, statement, partitions)
+    val rowsId = source.filter(_ => statement.checks(MergeChecks.Once) && !statement.hasSubqueries).map(of => s"${statement.id} ${of.hash(stored)}")
+    if (rowsId.exists(id => replacement.merged.contains(mergedId(id, snapshot.files.map(_.status))))) {
+      logInfo(s"The last change of ${table.identifier.unquotedString} has already merged these rows.")
+      return new Changes(IndexedSeq.empty)
+    }
+    val touching = new TouchedFiles(statement, snapshot, stored, source)
+    val touched = replacement.before(transaction)(touching.find())
+    val changed = ChangedFiles.of(session, statement, snapshot, touching.rows, touched)
+    val old = changed.old.map(_.status)
+    def record(values: (String, Long)*): Unit = values.foreach { case (name, value) => metrics(name).set(value) }
+    val counts = touched.changes
+    record("numListedFiles" -> snapshot.files.size, "numSearchedFiles" -> touched.searched,
+      "numUpdatedRows" -> counts.updated, "numDeletedRows" -> counts.deleted, "numInsertedRows" -> counts.inserted)
+    record("numReplacedFiles" -> old.size, "replacedBytes" -> old.map(_.getLen).sum)
+    if (!changed.isEmpty) {
+      val files = replacement.before(transaction) {
+        val written = SealedWrites.storing(session, Some(table))(changed.write(transaction.staged, stored))
+        if (statement.checks.contains(MergeChecks.Files)) changed.check(written, stored)
+        written
       }
-      val touching = new TouchedFiles(statement, snapshot, stored, source)
-      val touched = replacement.before(seen)(touching.find())
-      val changed = ChangedFiles.of(session, statement, snapshot, touching.rows, touched)
-      val old = changed.old.map(_.status)
-      def record(values: (String, Long)*): Unit = values.foreach { case (name, value) => metrics(name).set(value) }
-      val counts = touched.changes
-      record("numListedFiles" -> snapshot.files.size, "numSearchedFiles" -> touched.searched,
-        "numUpdatedRows" -> counts.updated, "numDeletedRows" -> counts.deleted, "numInsertedRows" -> counts.inserted)
-      record("numReplacedFiles" -> old.size, "replacedBytes" -> old.map(_.getLen).sum)
-      if (!changed.isEmpty) replacement.inNewFolder { folder =>
-        val files = replacement.before(seen) {
-          val written = SealedWrites.storing(session, Some(table))(changed.write(new Path(folder, Replacement.Staged), stored))
-          if (statement.checks.contains(MergeChecks.Files)) changed.check(written, stored)
-          written
-        }
-        val written = SealedWrites.storing(session, Some(table))(replacement.replace(folder, seen, old, files.map(changed.move(_, replacement))) { written =>
-          changed.record(files, folder, written)
-          rowsId.foreach(id => replacement.writeMerged(folder, mergedId(id, snapshot.files.map(_.status).filterNot(old.contains) ++ written)))
-        })
-        // A later statement seals its own files.
-        replacement.afterCommit("The new files may not be sealed.")(if (replacement.last.exists(_.getName == folder.getName)) changed.committed(files, written))
-        record("numNewFiles" -> files.size, "newBytes" -> written.map(_.getLen).sum)
-        logInfo(s"Replaced ${old.size} of ${snapshot.files.size} listed files of ${table.identifier.unquotedString} with ${files.size} new files.")
+      val changes = FileChanges(changed.scope(partitions, files), old, files.map(changed.move(_, replacement)))
+      val written = SealedWrites.storing(session, Some(table)) {
+        replacement.replace(transaction, changes) { written =>
+          changed.record(files, transaction.folder, written)
+          rowsId.foreach(id => replacement.writeMerged(transaction.folder, mergedId(id, snapshot.files.map(_.status).filterNot(old.contains) ++ written)))
+        }(changed.committed(files, transaction.folder, _))
       }
-      counts
-    } finally stored.close()
+      record("numNewFiles" -> files.size, "newBytes" -> written.map(_.getLen).sum)
+      logInfo(s"Replaced ${old.size} of ${snapshot.files.size} listed files of ${table.identifier.unquotedString} with ${files.size} new files.")
+    }
+    counts
   }
 
   /** Checks that the statement was analyzed with the table's columns, because another session may have added some. The new files would lack them. */
@@ -106,6 +110,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
 
 object RowChanges {
   private val Attempts = 3
+  private val PauseMillis = 1000L
 
   /** Returns new metrics of a statement, which the SQL tab of Spark's UI shows. */
   def metrics(context: SparkContext): Map[String, SQLMetric] = Map(

@@ -6,7 +6,7 @@ import java.net.URI
 import java.nio.charset.StandardCharsets.UTF_8
 import java.time.{LocalDateTime, ZoneOffset}
 import java.time.format.DateTimeFormatter
-import java.util.{Collections, UUID}
+import java.util.{Collections, Locale, UUID}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Try
@@ -15,20 +15,22 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.commons.io.IOUtils
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileSystem, Path}
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, ExternalCatalogUtils}
 import org.apache.spark.util.Utils
 
 /**
- * An atomic replacement of files in a table. Before the first file moves, a record lists the old and new files.
+ * The commit of a statement that adds files to a table, replaces or removes some. Before the first file moves, a record lists the old and new files.
  * The record is in a subdirectory of the table's location, which readers of the table skip. See
- * docs/explanation/recovery.md:
+ * docs/explanation/replacing-rows.md:
  * {{{
+ *   _replaced/20240131120000000000-9f2c41d0/begun       the statement begins; it has read nothing yet
+ *   _replaced/20240131120000000000-9f2c41d0/heartbeat   renewed every second while the statement works
  *   _replaced/20240131120000000000-9f2c41d0/files       the new files, until they move into the table
  *   _replaced/20240131120000000000-9f2c41d0/started     lists the files; then the new files move into the table
- *   _replaced/20240131120000000000-9f2c41d0/heartbeat   renewed every second while the statement works
  *   _replaced/20240131120000000000-9f2c41d0/outcome     `committed` or `undone`, and an id; then the old or the new files are deleted
  *   _replaced/20240131120000000000-9f2c41d0/done        these files are deleted
  *   _replaced/20240131120000000000-9f2c41d0/merged      optional: the id of the merged rows, written before the commit
@@ -36,7 +38,7 @@ import org.apache.spark.util.Utils
  * A file is complete once it exists, and no file is renamed or changed later, except the heartbeat. So these files have one meaning after every crash:
  * {{{
  *   started  outcome    done  meaning                                                            the table has
- *   no       any        any   nothing has happened, or a later replacement is deleting the record   -
+ *   no       any        any   nothing has happened yet, or a later replacement is deleting the record   -
  *   yes      no         no    undecided: the statement runs or has crashed                       the old files
  *   yes      committed  no    committed: old files may still exist                               the new files
  *   yes      committed  yes   completed                                                          the new files
@@ -46,22 +48,31 @@ import org.apache.spark.util.Utils
  * Only the statement itself commits its replacement, and any statement can undo it. Each of them creates `outcome` exclusively, see [[ExclusiveFile]], so
  * exactly one succeeds. If the file system has no exclusive operation, or the statement did not know one, only the statement itself decides.
  *
- * The next committed replacement deletes the record, `started` first. So a process that finds no `started` after it has created `outcome` was too late: the
+ * A later committed replacement deletes the record, `started` first, once no running statement may compare itself with it. So a process that finds no `started` after it has created `outcome` was too late: the
  * replacement had already been decided. Until then, readers ignore the new files of an undone replacement, even
- * if an old listing contains them. Readers also detect a listing that is older than the last replacement. Once a replacement
+ * if an old listing contains them. Readers also detect a listing that is older than a replacement. Once a replacement
  * is done, readers ignore none of its files. If an old file is restored, it is therefore part of the table again.
  *
  * @param added the names of the new files as in [[TableFiles]]; they stay valid if the table is copied or renamed
  * @param removed the names of the old files
  * @param created the partition values of new partitions
+ * @param statement the statement
  * @param isExclusive whether the statement that wrote the record decides with an exclusive operation
+ * @param versions the last version that each application has written, in this replacement or earlier ones
  * @param decision whether the replacement is committed or undone, or None if it is undecided
  * @param done the time when all old or new files had been deleted, in milliseconds since 1970
  * @param lastSign the time of the last sign of life of the statement, in milliseconds since 1970 by the clock of the storage
  */
 case class Replacement(
-    folder: Path, added: Set[String], removed: Set[String], created: Seq[Map[String, String]], isExclusive: Boolean, decision: Option[Boolean] = None,
-    done: Option[Long] = None, lastSign: Long = 0) {
+    folder: Path, added: Set[String], removed: Set[String], created: Seq[Map[String, String]], statement: StatementScope, isExclusive: Boolean,
+    versions: Map[String, Long] = Map.empty, decision: Option[Boolean] = None, done: Option[Long] = None, lastSign: Long = 0) {
+
+  def name: String = folder.getName
+
+  /** Returns whether an application has already written a version. */
+  def has(version: AppVersion): Boolean = versions.get(version.app).exists(_ >= version.number)
+
+  def isUndone: Boolean = decision.contains(false)
 
   /** Whether the new files, and no longer the old files, belong to the table. */
   def isCommitted: Boolean = decision.contains(true)
@@ -83,6 +94,48 @@ case class Replacement(
   }
 }
 
+/** A version of an application's writes, such as the number of a batch. Versions of an application ascend. */
+case class AppVersion(app: String, number: Long)
+
+/**
+ * Which partitions a statement depends on. Two statements conflict if both depend on a partition, unless one of them only appends rows.
+ *
+ * @param operation the statement in words, such as `MERGE`
+ * @param partitions the partitions, as names of directories such as `ds=2024-01-31/hour=3`. A name stands for all partitions below it, so the empty name
+ *                   stands for the whole table. None if the statement only appends rows
+ * @param spec the bucket spec of the new files, as text, if their rows are in the correct buckets and sorted
+ */
+case class StatementScope(operation: String, user: String, partitions: Option[Set[String]], spec: Option[String] = None) {
+
+  def isAppend: Boolean = partitions.isEmpty
+
+  def conflictsWith(other: StatementScope): Boolean =
+    (for (own <- partitions; others <- other.partitions) yield own.exists(name => others.exists(StatementScope.overlap(name, _)))).getOrElse(false)
+}
+
+object StatementScope {
+
+  /** More names would make records long and comparisons slow. */
+  private val MaxPartitions = 1000
+  val Whole = ""
+
+  def apply(operation: String, partitions: Iterable[String], spec: Option[String]): StatementScope = {
+    val names = partitions.toSet
+    StatementScope(operation, Utils.getCurrentUserName(), Some(if (names.size > MaxPartitions) Set(Whole) else names), spec)
+  }
+
+  def append(spec: Option[String]): StatementScope = StatementScope("INSERT INTO", Utils.getCurrentUserName(), None, spec)
+
+  /** Returns the names of partitions by the values of their leading partition columns. Without the value of the first column, this is the whole table. */
+  def namesOf(table: CatalogTable, partitions: Iterable[Map[String, String]]): Iterable[String] = partitions.map { values =>
+    table.partitionColumnNames.map(column => values.get(column).map(ExternalCatalogUtils.getPartitionPathString(column.toLowerCase(Locale.ROOT), _)))
+      .takeWhile(_.isDefined).flatten.mkString("/")
+  }
+
+  private def overlap(one: String, other: String): Boolean =
+    one == other || one.startsWith(if (other.isEmpty) other else s"$other/") || other.startsWith(if (one.isEmpty) one else s"$one/")
+}
+
 object Replacement {
 
   val Folder = "_replaced"
@@ -90,6 +143,7 @@ object Replacement {
   /** The directory of the new files, in the directory of the record. */
   val Staged = "files"
 
+  private val Begun = "begun"
   private val Started = "started"
   private val Outcome = "outcome"
   private val Beat = "heartbeat"
@@ -100,14 +154,14 @@ object Replacement {
     s"restore the whole directory of the table, including $Folder, from one backup, or rebuild the table with `dbt run --full-refresh`"
   private val Stamp = DateTimeFormatter.ofPattern("yyyyMMddHHmmssSSSSSS")
 
-  private case class Lists(added: Set[String], removed: Set[String], created: Seq[Map[String, String]], isExclusive: Boolean)
+  private case class Lists(added: Set[String], removed: Set[String], created: Seq[Map[String, String]], statement: StatementScope, isExclusive: Boolean, versions: Map[String, Long])
 
   // Caches the lists of files, because a record never changes and its name is unique. Evicts the least recently used record.
   private val known = Collections.synchronizedMap(new java.util.LinkedHashMap[String, Lists](16, 0.75f, true) {
     override def removeEldestEntry(eldest: java.util.Map.Entry[String, Lists]): Boolean = size > 100
   })
 
-  /** Returns the last committed replacement of a table, and all replacements that are not committed, oldest first. */
+  /** Returns the replacements of a table, oldest first. Replacements that no running statement or reader needs may be missing. */
   def records(location: Path, conf: Configuration): Seq[Replacement] = {
     val fs = location.getFileSystem(conf)
     folders(location, fs).flatMap(read(_, fs))
@@ -123,9 +177,20 @@ object Replacement {
   /** Creates the directory of a replacement. */
   def newFolder(location: Path, fs: FileSystem): Path = {
     val folder = new Path(new Path(location, Folder), nextName(location, fs))
-    fs.mkdirs(folder)
+    def write() = ExclusiveFile.write(new Path(folder, Begun), "", fs, overwrites = true)
+    // Another statement may delete the directory while it is empty.
+    try write() catch { case _: IOException => write() }
     folder
   }
+
+  /** Returns whether the statement of a directory without a record is running. Without `begun`, its creation or deletion has been interrupted. */
+  def isRunning(folder: Path, fs: FileSystem, maxSilence: Long): Boolean = isKept(folder, fs) && silence(folder, fs) < maxSilence
+
+  /** Returns whether the directory of a replacement exists since the statement has begun. Other statements delete it if they take this one for crashed. */
+  def isKept(folder: Path, fs: FileSystem): Boolean = fs.exists(new Path(folder, Begun))
+
+  /** Returns when the statement of a replacement has begun, in milliseconds since 1970 by the clock of the storage. */
+  def begunAt(folder: Path, fs: FileSystem): Option[Long] = BucketFiles.children(folder, fs).find(_.getPath.getName == Begun).map(_.getModificationTime)
 
   /** Writes the record of a replacement. No file may be moved before this method returns. */
   def begin(fs: FileSystem, of: Replacement): Unit = {
@@ -137,7 +202,10 @@ object Replacement {
       values.foldLeft(array.addObject()) { case (partition, (column, value)) => partition.put(column, value) }
       array
     }
-    json.put("exclusive", of.isExclusive)
+    json.put("operation", of.statement.operation).put("user", of.statement.user).put("exclusive", of.isExclusive)
+    of.statement.partitions.fold[Any](json.put("appends", true))(add("partitions", _))
+    of.statement.spec.foreach(json.put("spec", _))
+    of.versions.foldLeft(json.putObject("versions")) { case (versions, (app, version)) => versions.put(app, version) }
     ExclusiveFile.publish(new Path(of.folder, Started), json.toString, fs)
   }
 
@@ -164,16 +232,21 @@ object Replacement {
   def isUndecided(of: Replacement, fs: FileSystem): Boolean = fs.exists(new Path(of.folder, Started)) && !fs.exists(new Path(of.folder, Outcome))
 
   /** Shows that the statement of a replacement is working. */
-  def beat(of: Replacement, fs: FileSystem): Unit = ExclusiveFile.write(new Path(of.folder, Beat), "", fs, overwrites = true)
+  def beat(folder: Path, fs: FileSystem): Unit = ExclusiveFile.write(new Path(folder, Beat), "", fs, overwrites = true)
 
   /** Returns how long the statement of a replacement has shown no sign of life, in milliseconds by the clock of the storage. */
-  def silence(of: Replacement, fs: FileSystem): Long = {
-    val now = new Path(of.folder, s".now-${UUID.randomUUID}")
+  def silence(folder: Path, fs: FileSystem): Long = {
+    val now = new Path(folder, s".now-${UUID.randomUUID}")
     try {
       ExclusiveFile.write(now, "", fs, overwrites = true)
-      BucketFiles.children(of.folder, fs).find(_.getPath.getName == now.getName).fold(0L)(_.getModificationTime - of.lastSign).max(0)
+      val files = BucketFiles.children(folder, fs)
+      lastSign(files).fold(0L)(last => files.find(_.getPath.getName == now.getName).fold(0L)(_.getModificationTime - last).max(0))
     } catch { case NonFatal(_) => 0 } finally Try(fs.delete(now, false))
   }
+
+  /** Returns the time of the last sign of life. Waiting statements write hidden files. */
+  private def lastSign(files: Seq[FileStatus]): Option[Long] =
+    files.filter(file => file.isFile && !BucketFiles.isHidden(file.getPath.getName)).map(_.getModificationTime).reduceOption(_ max _)
 
   /**
    * Commits or undoes a replacement, unless it is already decided.
@@ -203,10 +276,7 @@ object Replacement {
     s"the unfinished statement of $folder, which may still be running; the file system ${fs.getUri} cannot let exactly one of two statements decide",
     "a statement that has ended", "make sure that it has ended, and run ALTER TABLE ... RECOVER FILES FORCE, which undoes it; nothing has been replaced")
 
-  def finish(of: Replacement, fs: FileSystem): Unit = {
-    fs.delete(new Path(of.folder, Staged), true)
-    ExclusiveFile.write(new Path(of.folder, Done), "", fs, overwrites = true)
-  }
+  def finish(of: Replacement, fs: FileSystem): Unit = ExclusiveFile.write(new Path(of.folder, Done), "", fs, overwrites = true)
 
   /** Writes the id of the rows that a replacement merges. */
   def writeMerged(folder: Path, fs: FileSystem, id: String): Unit = ExclusiveFile.write(new Path(folder, Merged), id, fs, overwrites = true)
@@ -227,11 +297,9 @@ object Replacement {
     else {
       val known = try listsOf(folder, fs) catch {
         // Readers ignore no files of a replacement that is completed, so its lists of files may be missing.
-        case NonFatal(_) if decision.contains(true) && done.nonEmpty => Some(Lists(Set.empty, Set.empty, Nil, isExclusive = true))
+        case NonFatal(_) if decision.contains(true) && done.nonEmpty => Some(Lists(Set.empty, Set.empty, Nil, StatementScope("a statement", Seq(StatementScope.Whole), None), isExclusive = true, Map.empty))
       }
-      // Waiting statements write hidden files.
-      val lastSign = found.values.filter(file => file.isFile && !BucketFiles.isHidden(file.getPath.getName)).map(_.getModificationTime).max
-      known.map(of => Replacement(folder, of.added, of.removed, of.created, of.isExclusive, decision, done, lastSign))
+      known.map(of => Replacement(folder, of.added, of.removed, of.created, of.statement, of.isExclusive, of.versions, decision, done, lastSign(found.values.toSeq).getOrElse(0)))
     }
   }
 
@@ -251,9 +319,15 @@ object Replacement {
     def list(name: String) = elements(json.get(name)).getOrElse(throw new IOException(s"the list `$name` is missing"))
     def value(node: JsonNode) = Option(node).flatMap(node => Option(node.textValue)).getOrElse(throw new IOException("a list contains a value that is not a name"))
     def names(name: String) = list(name).map(value).map(TableFiles.checked).toSet
+    def textOf(name: String): Option[String] = Option(json.get(name)).map(value)
+    val isAppend = Option(json.get("appends")).exists(_.booleanValue)
+    val statement = StatementScope(textOf("operation").getOrElse("a statement"), textOf("user").getOrElse("an unknown user"),
+      if (isAppend) None else Some(elements(json.get("partitions")).fold(Set(StatementScope.Whole))(_.map(value).toSet)), textOf("spec"))
     Lists(names("added"), names("removed"), list("created").map { partition =>
       partition.fieldNames.asScala.map(column => column -> value(partition.get(column))).toMap
-    }, Option(json.get("exclusive")).exists(_.booleanValue))
+    }, statement, Option(json.get("exclusive")).exists(_.booleanValue), Option(json.get("versions")).fold(Map.empty[String, Long]) { versions =>
+      versions.fieldNames.asScala.map(app => app -> versions.get(app).longValue).toMap
+    })
   }
 
   /** Reads a file of a record. Returns None if it does not exist. */
@@ -292,6 +366,8 @@ case class TableFiles(location: Path) {
 
   def nameOf(path: Path): String = path.toUri.getPath.stripPrefix(root)
 
+  def folderOf(path: Path): String = TableFiles.folderOf(nameOf(path))
+
   /** Returns whether a path is the table's location or below it. */
   def contains(path: Path): Boolean = (path.toUri.getPath.stripSuffix("/") + "/").startsWith(root)
 
@@ -304,6 +380,9 @@ case class TableFiles(location: Path) {
 }
 
 object TableFiles {
+  /** Returns the directory in the name of a file, with a slash at the end; the empty string for the table's location. */
+  def folderOf(name: String): String = name.take(name.lastIndexOf('/') + 1)
+
   /** Returns a name. Throws an error if a file elsewhere could have it, because anyone who can write into the table's directory can write names. */
   def checked(name: String): String =
     if (name.stripPrefix("/").split("/", -1).exists(Set("", ".", ".."))) throw new IOException(s"the name `$name`, which is not the path of a file") else name

@@ -1,11 +1,10 @@
 package org.apache.spark.sql.bucketing
 package read
 
-import java.util.Collections
-
 import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
+import com.google.common.collect.MapMaker
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 
@@ -18,7 +17,7 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.{And, AttributeReference, BoundReference, Expression, Literal, Predicate}
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.command.DDLUtils
-import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionDirectory}
+import org.apache.spark.sql.execution.datasources.{FileIndex, InMemoryFileIndex, PartitionDirectory}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.ThreadUtils
 
@@ -88,8 +87,6 @@ object CurrentFiles {
   }
 
   private val Attempts = 5
-  // A time in milliseconds that exceeds usual planning times and clock differences.
-  private val Recent = 600000L
 
   /** Lists the current files of a table. */
   def now(session: SparkSession, table: CatalogTable, partitionFilters: Seq[Expression] = Nil): Seq[PartitionDirectory] =
@@ -100,69 +97,66 @@ object CurrentFiles {
    * may cache the result. Therefore, this method reads the replacement records after the listing, and excludes two kinds of
    * files: new files of a replacement that is not committed, and old files of a committed replacement that is not done.
    *
-   * Lists the files again if the listing may be older than the last committed replacement. Lists them only once for the same
+   * Lists the files again if the listing may be older than a committed replacement. An index lists them only once for the same
    * replacement, unless the replacement is done and some listed old files no longer exist.
    *
    * @param index file index, which may cache its listing
-   * @param listedFor record of the replacement that caused the last listing
    * @param attempts number of remaining attempts
    */
   @tailrec
   def asOfOneMoment(
       session: SparkSession, table: CatalogTable, index: FileIndex, partitionFilters: Seq[Expression], dataFilters: Seq[Expression],
-      listedFor: Option[Path] = None, attempts: Int = Attempts): Seq[PartitionDirectory] = {
+      attempts: Int = Attempts): Seq[PartitionDirectory] = {
     val names = TableFiles(new Path(table.location))
     val all = index.listFiles(partitionFilters, Nil)
     val listed = if (dataFilters.exists(ofFiles)) index.listFiles(partitionFilters, dataFilters) else all
     val found = all.iterator.flatMap(_.files).map(file => names.nameOf(file.fileStatus.getPath)).toSet
     val conf = Compat.hadoopConf(session)
     val records = Replacement.records(new Path(table.location), conf)
-    val older = records.filter(_.isCommitted).lastOption.filter { last =>
-      hasGone(last, found, names, conf) || !listedFor.contains(last.folder) && mayBeOlder(session, found, last)
+    val committed = records.filter(_.isCommitted)
+    val removed = committed.flatMap(_.removed).toSet
+    // If Spark has pruned partitions, the index has only the directories of the others.
+    val folders = index match {
+      case of: InMemoryFileIndex => Some(of.rootPaths.map(folder => names.folderOf(new Path(folder, "file"))).toSet)
+      case _ => None
     }
-    older match {
-      case None =>
-        records.foreach(_.checkRestored(found))
-        val gone = records.flatMap(_.hidden).toSet
-        only(listed)(file => !gone(names.nameOf(file.getPath)))
-      case Some(last) if attempts > 0 =>
-        // From now on, file listings in this query and in this session reflect this replacement.
-        index.refresh()
-        listedSince.put(session, listedSince.getOrDefault(session, Map.empty) + (last.folder.getParent -> last.folder))
-        asOfOneMoment(session, table, Compat.refreshedFiles(session, table), partitionFilters, dataFilters, Some(last.folder), attempts - 1)
-      case Some(_) => throw Compat.refusal(
-        s"The files of ${table.identifier.quotedString} cannot be listed.", "repeated replacements of files during the listing",
-        "no replacement of files during the listing", "run the query again")
-    }
+    def isListed(name: String) = folders.forall(_.contains(TableFiles.folderOf(name)))
+    def isOlder(than: Replacement) = hasGone(than, found, names, conf) || {
+      val (added, gone) = (than.added.filter(isListed), than.removed.filter(isListed))
+      val current = added.filterNot(removed)
+      // A record without files is about a statement of Spark, which may have changed any files.
+      def isOfListed = added.nonEmpty || gone.nonEmpty || than.added.isEmpty && than.removed.isEmpty
+      !current.forall(found) || current.isEmpty && isOfListed
+    } && !listedSince.getOrDefault(index, Set.empty)(than.name)
+    if (!committed.exists(isOlder)) {
+      records.foreach(_.checkRestored(found))
+      val gone = records.flatMap(_.hidden).toSet
+      only(listed)(file => !gone(names.nameOf(file.getPath)))
+    } else if (attempts > 0) {
+      // From now on, the listings of this index and of the session's next index reflect these replacements.
+      index.refresh()
+      val refreshed = Compat.refreshedFiles(session, table)
+      Seq(index, refreshed).foreach(listedSince.put(_, committed.map(_.name).toSet))
+      asOfOneMoment(session, table, refreshed, partitionFilters, dataFilters, attempts - 1)
+    } else throw Compat.refusal(
+      s"The files of ${table.identifier.quotedString} cannot be listed.", "repeated replacements of files during the listing",
+      "no replacement of files during the listing", "run the query again")
   }
 
   /** Returns whether Spark itself uses a filter to skip files, such as a filter on file names. */
   private def ofFiles(filter: Expression): Boolean = filter.references.exists(_.name.startsWith("file_"))
 
-  // For each table of a session, the last replacement after which the session listed the files again. An earlier listing
-  // may be older than several replacements.
-  private val listedSince = Collections.synchronizedMap(new java.util.WeakHashMap[SparkSession, Map[Path, Path]])
-
-  private def mayBeOlder(session: SparkSession, found: Set[String], last: Replacement): Boolean =
-    if (isShownByFiles(last)) !last.added.subsetOf(found)
-    else !listedSince.getOrDefault(session, Map.empty).get(last.folder.getParent).contains(last.folder)
+  // The replacements that were committed before an index last dropped its cached listing.
+  private val listedSince: java.util.concurrent.ConcurrentMap[FileIndex, Set[String]] = new MapMaker().weakKeys().makeMap()
 
   /**
    * Returns whether an old file has been deleted since the files were listed. If an old file exists although the replacement is
    * done, the file was restored from a backup.
    */
-  private def hasGone(last: Replacement, found: Set[String], names: TableFiles, conf: Configuration): Boolean = last.done.nonEmpty && {
-    val old = last.removed.filter(found).toSeq.map(names.pathOf)
+  private def hasGone(of: Replacement, found: Set[String], names: TableFiles, conf: Configuration): Boolean = of.done.nonEmpty && {
+    val old = of.removed.filter(found).toSeq.map(names.pathOf)
     ThreadUtils.parmap(old, "replaced-files", 16)(file => file.getFileSystem(conf).exists(file)).contains(false)
   }
-
-  /**
-   * Returns whether the presence of new files can prove that a listing reflects a replacement. New files prove nothing if the replacement has
-   * none, if later replacements have removed them, or if the query selects other partitions. In these cases, the
-   * session must have listed the files after the replacement.
-   */
-  private def isShownByFiles(last: Replacement): Boolean =
-    last.added.nonEmpty && !last.done.exists(time => math.abs(System.currentTimeMillis - time) > Recent)
 
   def only(listed: Seq[PartitionDirectory])(keep: FileStatus => Boolean): Seq[PartitionDirectory] =
     listed.map(directory => directory.copy(files = directory.files.filter(file => keep(file.fileStatus)))).filter(_.files.nonEmpty)

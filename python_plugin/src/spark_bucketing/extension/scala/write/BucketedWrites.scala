@@ -39,17 +39,17 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
     table.filter(WriteTarget.isOurs).foreach(WriteTarget.check(session, _, "write into", Compat.fileIndex(write)))
     val buckets = distributed(table.filter(DDLUtils.isHiveTable).fold(write)(intoBuckets(write, _)))
     val sealable = buckets.bucketSpec.isDefined && BucketedWrites.isSealable(buckets)
-    val overwrite = table.flatMap(FileOverwrite.of(session, buckets, _, hints))
-    if (!hints.isEmpty && overwrite.isEmpty) hinted
+    val insert = table.flatMap(AtomicInsert.of(session, buckets, _, sealable, hints))
+    if (!hints.isEmpty && insert.isEmpty) hinted
     // The wrapped command also requires the ordering for a bucket hash that stock Spark cannot write.
-    else if (sealable || overwrite.isDefined || !SealedWrites.hashOf(buckets.options).isWrittenByStockSpark)
-      sealedWrite(if (overwrite.exists(_.isOrganized)) BucketedWrites.unshuffled(buckets) else buckets, table.filter(_ => sealable), overwrite, hints)
+    else if (insert.isDefined || sealable && table.isEmpty || !SealedWrites.hashOf(buckets.options).isWrittenByStockSpark)
+      sealedWrite(if (insert.exists(_.isOrganized)) BucketedWrites.unshuffled(buckets) else buckets, table, insert, hints)
     else buckets
   }
 
   // If the write commands of this Spark build differ from the release's commands, the write continues without a seal, unless it has hints.
-  private def sealedWrite(write: V1WriteCommand, table: Option[CatalogTable], overwrite: Option[FileOverwrite], hints: OverwriteHints): V1WriteCommand =
-    try SealedCommands(write, table, overwrite) catch { case error: LinkageError if hints.isEmpty && SealedWrites.hashOf(write.options).isWrittenByStockSpark =>
+  private def sealedWrite(write: V1WriteCommand, table: Option[CatalogTable], insert: Option[AtomicInsert], hints: OverwriteHints): V1WriteCommand =
+    try SealedCommands(write, table, insert) catch { case error: LinkageError if hints.isEmpty && SealedWrites.hashOf(write.options).isWrittenByStockSpark =>
       logWarning(s"The files written into ${table.fold("a new table")(_.identifier.quotedString)} are not sealed: " +
         "found write commands that differ from Spark's release. Expected the Spark build that compiled the session extension. " +
         "Instead: run `spark-bucketing extension build` with this Spark.", error)

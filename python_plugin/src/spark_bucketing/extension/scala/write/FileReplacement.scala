@@ -13,15 +13,43 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.metadata.{BucketFiles, ExclusiveFile, Replacement, TableFiles}
+import org.apache.spark.sql.bucketing.metadata.{AppVersion, BucketFiles, ExclusiveFile, Replacement, StatementScope, TableFiles}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 
-/** Replaces files of a table. See docs/explanation/recovery.md. */
+/**
+ * A running statement that changes the files of a table.
+ *
+ * @param folder the directory of its new files and of its record
+ * @param seen the names of the replacements that were committed before it has read the table
+ * @param heartbeat shows other statements that it is running
+ * @param version the version that the application writes, if it has set one
+ */
+class Transaction(val folder: Path, val seen: Set[String], val heartbeat: Heartbeat, val version: Option[AppVersion]) {
+  /** The directory of the new files, until they move into the table. */
+  val staged = new Path(folder, Replacement.Staged)
+}
+
+/**
+ * What a statement does with the files of a table.
+ *
+ * @param going the old files as the statement read them
+ * @param coming the new files
+ * @param overwrites whether to delete files that new partitions' directories already contain, such as files of a dropped partition of an external
+ *                   table. If false, such files are an error
+ */
+case class FileChanges(statement: StatementScope, going: Seq[FileStatus], coming: Seq[Move], overwrites: Boolean = false)
+
+/**
+ * Adds files to a table, replaces and removes them, all at once. All statements of the extension that write into a table use it. See
+ * docs/explanation/replacing-rows.md.
+ */
 class FileReplacement(session: SparkSession, table: CatalogTable) extends Logging {
 
   private val PauseMillis = 50L
   private val MaxPauseMillis = 1000L
+  // Nobody waits for the directory of a statement that has not written its record.
+  private val MinSilenceMillis = 60000L
   private val conf = Compat.hadoopConf(session)
   private val location = new Path(table.location)
   private val fs = location.getFileSystem(conf)
@@ -29,71 +57,81 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private val files = TableFiles(fs.makeQualified(location))
 
-  /** Runs a replacement with a directory for its new files and its record. A later replacement deletes the directory after a crash. */
-  def inNewFolder[A](run: Path => A): A = {
+  /**
+   * Runs a statement with a directory for its new files and its record. Later statements delete the directory.
+   *
+   * @param repeated returns the result if the application has already committed this version
+   */
+  def run[A](repeated: => A)(statement: Transaction => A): A = {
     val folder = try Replacement.newFolder(location, fs) catch {
       case error: java.io.IOException => throw unwritable(new Path(location, Replacement.Folder), error)
     }
-    try run(folder) catch {
-      case error: Throwable =>
-        try Replacement.discard(folder, fs) catch { case NonFatal(other) => error.addSuppressed(other) }
-        throw error
+    val heartbeat = new Heartbeat(folder, fs)
+    lazy val committed = Replacement.records(location, conf).filter(_.isCommitted)
+    lazy val transaction = new Transaction(folder, committed.map(_.name).toSet, heartbeat, BucketingConf.appVersion)
+    try {
+      val earlier = transaction.version.filter(version => committed.exists(_.has(version)))
+      earlier.foreach(version => logInfo(s"${version.app} has already written version ${version.number} into ${table.identifier.quotedString}, so nothing is written."))
+      if (earlier.isEmpty) statement(transaction) else repeated
+    } finally {
+      heartbeat.close()
+      // The statement may have taken effect.
+      try {
+        fs.delete(new Path(folder, Replacement.Staged), true)
+        Replacement.discard(folder, fs)
+      } catch { case NonFatal(error) => logWarning(s"Cannot delete $folder. A later statement deletes it.", error) }
     }
   }
 
-  /** Returns the last committed replacement. */
-  def last: Option[Path] = Replacement.records(location, conf).filter(_.isCommitted).lastOption.map(_.folder)
-
   /** Returns the id of the rows that the last committed replacement has merged, if it has one. */
-  def merged(last: Option[Path]): Option[String] = last.flatMap(Replacement.merged(_, fs))
+  def merged: Option[String] = Replacement.records(location, conf).filter(_.isCommitted).lastOption.flatMap(last => Replacement.merged(last.folder, fs))
 
   def writeMerged(folder: Path, id: String): Unit = Replacement.writeMerged(folder, fs, id)
 
   /** Runs a step of a statement before its replacement. Another replacement deletes files, so the step may fail because of it. */
-  def before[A](seen: Option[Path])(step: => A): A = try step catch {
-    case NonFatal(error) if last.map(_.getName) != seen.map(_.getName) => throw changed("another statement has replaced files of the table", error)
+  def before[A](transaction: Transaction)(step: => A): A = try step catch {
+    case NonFatal(error) if others(transaction).exists(other => other.isCommitted && !other.statement.isAppend) =>
+      throw changed("another statement has replaced files of the table", error)
   }
 
+  /** Returns the replacements of other statements that may have happened since a statement read the table. */
+  private def others(transaction: Transaction): Seq[Replacement] =
+    Replacement.records(location, conf).filter(other => other.name != transaction.folder.getName && !other.isUndone && !(other.isCommitted && transaction.seen(other.name)))
+
   /**
-   * Replaces files of the table.
+   * Changes the files of the table.
    *
-   * @param folder the directory of the replacement
-   * @param seen the last committed replacement when the statement read the table
-   * @param going the old files as the statement read them
-   * @param coming the new files
-   * @param overwrites whether to delete files that new partitions' directories already contain, such as files of a dropped partition of an external
-   *                   table. If false, such files are an error
    * @param record writes the statistics of the new files, which exist at their final paths
+   * @param seal records the layout of the new files in the metastore, after the commit
    * @return the new files, in the order of their moves
-   * @throws ConcurrentChange if another statement has replaced files since `seen`, or has changed an old file
+   * @throws ConcurrentChange if another statement has changed partitions of this one since the transaction began, or has changed an old file
    */
-  def replace(folder: Path, seen: Option[Path], going: Seq[FileStatus], coming: Seq[Move], overwrites: Boolean = false)(
-      record: Seq[FileStatus] => Unit): Seq[FileStatus] = {
+  def replace(transaction: Transaction, changes: FileChanges)(record: Seq[FileStatus] => Unit)(seal: Seq[FileStatus] => Unit): Seq[FileStatus] = {
+    import changes._
     checkUnchanged(going)
     val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
     checkSeparate((going.map(_.getPath.getParent) ++ coming.map(_.to.getParent)).toSet)
-    val started = Replacement(folder, coming.map(move => files.nameOf(move.to)).toSet, going.map(file => files.nameOf(file.getPath)).toSet, created,
-      ExclusiveFile.isSupported(folder, fs))
-    val heartbeat = new Heartbeat(started, fs)
-    try {
-      begin(started, seen)
-      val written = try {
-        checkAlone(started, seen)
-        val strays = Compat.inParallel(created.map(defaultLocation))(dataFiles)
-        if (!overwrites) checkEmpty(created.zip(strays))
-        Compat.inParallel(strays.flatten)(file => fs.delete(file.getPath, false))
-        moveIn(going, coming)(if (!heartbeat.isRecent && !Replacement.isUndecided(started, fs)) throw undoneByAnother())
-        val written = listed(coming.map(_.to))
-        record(written)
-        checkUnchanged(going)
-        written
-      } catch { case NonFatal(error) => throw withdrawn(started, error) }
-      if (!commit(started)) throw withdrawn(started, undoneByAnother())
-      afterCommit("Old files are not deleted yet. Readers with the extension ignore them, and the next change of the table or ALTER TABLE ... RECOVER FILES " +
-        "deletes them.")(complete(started.copy(decision = Some(true))))
-      afterCommit("The session may read cached rows until REFRESH TABLE.")(refresh())
+    val started = Replacement(transaction.folder, coming.map(move => files.nameOf(move.to)).toSet, going.map(file => files.nameOf(file.getPath)).toSet, created,
+      statement, ExclusiveFile.isSupported(transaction.folder, fs), versions(transaction))
+    begin(started, transaction)
+    val written = try {
+      if (!Replacement.isKept(transaction.folder, fs)) throw undoneByAnother()
+      checkAlone(started, transaction)
+      val strays = Compat.inParallel(created.map(defaultLocation))(dataFiles)
+      if (!overwrites) checkEmpty(created.zip(strays))
+      Compat.inParallel(strays.flatten)(file => fs.delete(file.getPath, false))
+      moveIn(going, coming)(if (!transaction.heartbeat.isRecent && !Replacement.isUndecided(started, fs)) throw undoneByAnother())
+      val written = listed(coming.map(_.to))
+      record(written)
+      checkUnchanged(going)
       written
-    } finally heartbeat.close()
+    } catch { case NonFatal(error) => throw withdrawn(started, error) }
+    if (!commit(started)) throw withdrawn(started, undoneByAnother())
+    afterCommit(s"Its files may not be sealed. Instead: run ALTER TABLE ${table.identifier.quotedString} SEAL BUCKETS.")(seal(written))
+    afterCommit("Old files are not deleted yet. Readers with the extension ignore them, and the next change of the table or ALTER TABLE ... RECOVER FILES " +
+      "deletes them.")(complete(started.copy(decision = Some(true))))
+    afterCommit("The session may read cached rows until REFRESH TABLE.")(refresh())
+    written
   }
 
   /** Runs a step after a commit. The statement has taken effect. If it failed now, a client would repeat it. */
@@ -101,7 +139,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     case error @ (NonFatal(_) | _: LinkageError) => logWarning(s"The new rows are in ${table.identifier.quotedString}. $consequence", error)
   }
 
-  private def begin(started: Replacement, seen: Option[Path]): Unit = try before(seen)(Replacement.begin(fs, started)) catch {
+  private def begin(started: Replacement, transaction: Transaction): Unit = try before(transaction)(Replacement.begin(fs, started)) catch {
     case error: java.io.IOException => throw withdrawn(started, unwritable(started.folder, error))
     case NonFatal(error) => throw withdrawn(started, error)
   }
@@ -142,14 +180,19 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }
 
   /**
-   * Checks that no other statement replaces files at the same time, or has replaced files since this statement read the
+   * Checks that no other statement changes partitions of this one at the same time, or has changed them since this statement read the
    * table. Each statement writes its record before it reads the others, so at least one of two statements finds the other.
    */
-  private def checkAlone(started: Replacement, seen: Option[Path]): Unit = {
-    val others = Replacement.records(location, conf).filter(_.folder.getName != started.folder.getName)
-    if (others.filter(_.isCommitted).lastOption.map(_.folder.getName) != seen.map(_.getName) || others.exists(_.done.isEmpty))
-      throw changed("another statement replaces files of the table at the same time")
-  }
+  private def checkAlone(started: Replacement, transaction: Transaction): Unit =
+    others(transaction).find(other => other.statement.conflictsWith(started.statement) || transaction.version.exists(other.has)).foreach { other =>
+      val what = if (other.isCommitted) "has changed the same partitions since this one read them" else "changes the same partitions at the same time"
+      throw changed(s"another statement, which $what: ${other.statement.operation} by ${other.statement.user}, ${other.name}")
+    }
+
+  /** Returns the versions of all applications. Older records need not stay for them. */
+  private def versions(transaction: Transaction): Map[String, Long] =
+    (Replacement.records(location, conf).filter(_.isCommitted).flatMap(_.versions) ++ transaction.version.map(of => of.app -> of.number))
+      .groupBy(_._1).map { case (app, of) => app -> of.map(_._2).max }
 
   private def checkEmpty(created: Seq[(TablePartitionSpec, Seq[FileStatus])]): Unit = created.find(_._2.exists(BucketFiles.isData)).foreach { case (spec, _) =>
     throw refused(s"files in ${defaultLocation(spec)}, which is not a partition of the table", "an empty directory for the new partition",
@@ -190,17 +233,17 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /**
    * Waits until other statements have finished their replacements. If a statement shows no sign of life for a time, it has crashed. Then completes or undoes
-   * its replacement.
+   * its replacement. Waits neither for nor before a statement that only appends rows.
    *
    * @return `undone` or `completed`, for each replacement of a crashed statement
    */
-  def awaitOthers(): Seq[String] = {
+  def awaitOthers(isAppend: Boolean = false): Seq[String] = {
     // The last sign of life of each statement, and since when it has not changed, by the clock of this process.
     val signs = mutable.HashMap.empty[String, (Long, Long)]
     def hasCrashed(of: Replacement) = {
       val now = System.nanoTime
       val (sign, since) = signs.get(of.folder.getName) match {
-        case None => (of.lastSign, now - TimeUnit.MILLISECONDS.toNanos(Replacement.silence(of, fs)))
+        case None => (of.lastSign, now - TimeUnit.MILLISECONDS.toNanos(Replacement.silence(of.folder, fs)))
         case Some((sign, since)) => (of.lastSign, if (sign == of.lastSign) since else now)
       }
       signs(of.folder.getName) = (sign, since)
@@ -210,7 +253,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     def await(results: Seq[String], pause: Long): Seq[String] = {
       val (crashed, alive) = unfinished.partition(hasCrashed)
       val found = results ++ crashed.map(recover(_, isForced = false))
-      if (alive.isEmpty) found
+      if (isAppend || alive.forall(_.statement.isAppend)) found
       else {
         if (pause == PauseMillis) logInfo(s"Waiting for another statement that replaces files of ${table.identifier.quotedString}.")
         Thread.sleep(pause)
@@ -227,7 +270,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private def recover(other: Replacement, isForced: Boolean): String =
     if (other.isCommitted || undo(other, isOwn = false, isAlone = isForced).contains(true)) {
-      complete(other.copy(decision = Some(true)))
+      complete(other.copy(decision = Some(true)), isOwn = false)
       refresh()
       "completed"
     } else "undone"
@@ -254,20 +297,40 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     decision
   }
 
-  /** Completes a committed replacement: deletes the old files, drops partitions that are now empty, and deletes earlier records. */
-  private def complete(committed: Replacement): Unit = {
+  /**
+   * Completes a committed replacement: deletes the old files, and drops partitions that are now empty. A seal never names deleted files of a replacement that
+   * is done. Otherwise, these files would be missing once the record is deleted.
+   */
+  private def complete(committed: Replacement, isOwn: Boolean = true): Unit = {
     val removed = pathsOf(committed, committed.removed)
-    committed.checkRestored(Compat.inParallel(removed.map(_.getParent).distinct)(children).flatten.map(file => files.nameOf(file.getPath)).toSet)
+    val folders = removed.map(_.getParent).distinct
+    committed.checkRestored(Compat.inParallel(folders)(children).flatten.map(file => files.nameOf(file.getPath)).toSet)
     Compat.inParallel(removed)(fs.delete(_, false))
-    dropEmpty(Subdirectories.deleteEmpty(fs, removed.map(_.getParent).distinct, isPartition))
+    if (!isOwn) SealWriter.afterRecovery(session, table, folders)
+    dropEmpty(Subdirectories.deleteEmpty(fs, folders, isPartition))
     Replacement.finish(committed, fs)
-    val earlier = Replacement.records(location, conf).filter(_.folder.getName < committed.folder.getName)
-    val (done, unfinished) = earlier.partition(_.done.nonEmpty)
+    forget(committed)
+  }
+
+  /**
+   * Deletes what crashed statements have left, and then the earlier records that no running statement has to compare itself with. If a statement was only
+   * paused, it finds that its own directory has gone.
+   */
+  private def forget(committed: Replacement): Unit = {
+    val records = Replacement.records(location, conf)
+    val known = records.map(_.name).toSet
+    val (running, crashed) = Replacement.folders(location, fs).filterNot(folder => known(folder.getName))
+      .partition(Replacement.isRunning(_, fs, BucketingConf.recoverAfterMillis.max(MinSilenceMillis)))
+    crashed.foreach(Replacement.forget(_, fs))
+    val (done, unfinished) = records.filter(_.name != committed.name).partition(_.done.nonEmpty)
+    val begun = (running ++ unfinished.map(_.folder)).flatMap(Replacement.begunAt(_, fs)).reduceOption(_ min _)
+    val needless = done.filter { record =>
+      def isCarried = record.versions.forall { case (app, number) => committed.has(AppVersion(app, number)) }
+      record.name < committed.name && (record.isUndone || isCarried) && (record.isUndone || record.statement.isAppend || begun.forall(time => record.done.exists(_ < time)))
+    }
     // The statements may have moved more files into the table after their replacements were undone.
-    Compat.inParallel(done.filterNot(_.isCommitted).flatMap(undone => pathsOf(undone, undone.added)))(fs.delete(_, false))
-    val kept = unfinished.map(_.folder.getName).toSet
-    Replacement.folders(location, fs).map(_.getName).filter(name => name < committed.folder.getName && !kept(name))
-      .foreach(name => Replacement.forget(new Path(committed.folder.getParent, name), fs))
+    Compat.inParallel(needless.filter(_.isUndone).flatMap(undone => pathsOf(undone, undone.added)))(fs.delete(_, false))
+    needless.foreach(record => Replacement.forget(record.folder, fs))
   }
 
   private def refresh(): Unit = {
@@ -314,7 +377,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def checkMovable(folders: Seq[Path]): Unit = {
     folders.find(folder => Try(fs.makeQualified(folder)).isFailure).foreach { folder =>
       throw refused(s"a partition in $folder", s"all partitions on the file system of the table, ${fs.getUri}",
-        s"move the partition, or set ${BucketingConf.ATOMIC_OVERWRITE.key}=false for an INSERT; nothing has been replaced")
+        s"move the partition, or set ${BucketingConf.ATOMIC.key}=false for an INSERT; nothing has been replaced")
     }
   }
 
@@ -408,7 +471,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 }
 
 /** Shows, once a second, that the statement of a replacement is working, so that no other statement takes it for crashed. */
-private class Heartbeat(of: Replacement, fs: FileSystem) extends AutoCloseable {
+class Heartbeat(folder: Path, fs: FileSystem) extends AutoCloseable {
 
   private val PauseMillis = 1000L
   private val RecentNanos = TimeUnit.MILLISECONDS.toNanos(BucketingConf.recoverAfterMillis.min(10 * PauseMillis) / 2)
@@ -418,10 +481,10 @@ private class Heartbeat(of: Replacement, fs: FileSystem) extends AutoCloseable {
   private val thread = new Thread(() => while (!closed.await(PauseMillis, TimeUnit.MILLISECONDS)) {
     val now = System.nanoTime
     try {
-      Replacement.beat(of, fs)
+      Replacement.beat(folder, fs)
       last = now
     } catch { case NonFatal(_) => }
-  }, s"heartbeat of ${of.folder.getName}")
+  }, s"heartbeat of ${folder.getName}")
   thread.setDaemon(true)
   thread.start()
 

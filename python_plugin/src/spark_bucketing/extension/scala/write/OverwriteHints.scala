@@ -96,7 +96,7 @@ object OverwriteHints {
   def unused(query: HintedQuery): AnalysisException = Compat.refusal(s"Cannot overwrite ${query.table}.",
     s"the hint ${query.hints.name} in an INSERT OVERWRITE that the session extension does not run",
     s"a bucketed Parquet or ORC table or a table with file statistics, no IF NOT EXISTS, and true for ${BucketingConf.ENABLED.key}, " +
-      s"${BucketingConf.ATOMIC_OVERWRITE.key}, spark.sql.hive.convertMetastoreParquet and spark.sql.hive.convertMetastoreOrc",
+      s"${BucketingConf.ATOMIC.key}, spark.sql.hive.convertMetastoreParquet and spark.sql.hive.convertMetastoreOrc",
     "meet these requirements, or remove the hint")
 }
 

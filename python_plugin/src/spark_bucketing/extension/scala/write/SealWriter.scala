@@ -19,189 +19,92 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.command.{CreateDataSourceTableAsSelectCommand, LeafRunnableCommand}
 
 /**
- * Seals the files of a write after the commit. The rows are already in the table. Therefore, if sealing fails, the statement
- * only logs a warning, and Spark reads the files with ordinary scans. A statement fails only if files that it appended are missing.
+ * The files of a partition after a commit.
  *
- * An append adds its files to the existing seal. If the table also has unsealed files, readers detect that the seal is stale.
+ * @param own the files that the statement has written
+ * @param kept the other files that it has found in their buckets; None if the seal of the partition covers the other files
+ * @param isReliable whether all readers return the rows of `own` as they were written
+ */
+case class CommittedFiles(own: Seq[FileStatus], kept: Option[Seq[FileStatus]], isReliable: Boolean = true)
+
+/**
+ * Seals the files of a statement after its commit.
+ *
+ * A seal covers a file only if it is proven to be in its bucket: this statement has written it or found it there, the seal covered it before, or the record of
+ * another statement names it with the same bucket spec. So statements may commit at the same time, and the last of them seals the files of all. Without a
+ * proof for all files, the seal of an appended partition stays as it is, and readers find that it is stale.
  */
 object SealWriter extends Logging {
 
-  /**
-   * The names of the written files by partition values. For an unpartitioned table, the key is empty. A partition that the
-   * statement fully specifies is included even if the write creates no files in it.
-   */
-  type Written = Map[TablePartitionSpec, Set[String]]
-
-  /**
-   * Seals the files of a committed write.
-   *
-   * @param planned the table as it was when the write was planned, without columns if the table is new
-   * @param hash the hash that assigned the rows to buckets
-   * @param files the written files
-   * @param partitions the partitions of the files, if the statement has looked them up after its commit
-   */
-  def after(
-      session: SparkSession, planned: CatalogTable, spec: BucketSpec, hash: BucketHash, mode: WriteMode, files: => Written,
-      partitions: Option[Seq[StoredPartition]] = None): Unit = {
-    val name = planned.identifier.quotedString
-    try {
-      val (table, written) = (Compat.current(session, planned), files)
-      val ofRows = if (planned.schema.isEmpty) table.dataSchema else planned.dataSchema
-      val reliable = SealedFormats.objectionTo(table, Compat.hadoopConf(session)).toLeft(()).flatMap { _ =>
-        SealedSpec.ofFiles(spec, hash, ofRows).filter(_.fits(table.dataSchema))
-          .toRight("the table's columns changed during the write, or a bucket column has a type that engines hash differently")
-      }
-      reliable match {
-        case Right(of) if table.partitionColumnNames.isEmpty => sealTable(session, table, of, mode, written)
-        case Right(of) => sealPartitions(session, table, of, mode, written, partitions)
-        case Left(why) => logInfo(s"The files written into $name are not sealed: $why.")
-      }
-    } catch {
-      case lost: LostFiles => throw Compat.refusal(lost.getMessage)
-      case error @ (NonFatal(_) | _: LinkageError) => logWarning(unsealed(name), error)
+  /** Returns the spec of files that a statement writes. Returns the reason (Left) if they cannot be sealed. */
+  def specOf(session: SparkSession, table: CatalogTable, spec: BucketSpec, hash: BucketHash): Either[String, SealedSpec] =
+    SealedFormats.objectionTo(table, Compat.hadoopConf(session)).toLeft(()).flatMap { _ =>
+      SealedSpec.ofFiles(spec, hash, table.dataSchema).toRight("a bucket column has a type that engines hash differently")
     }
-  }
+
+  /** Returns a spec as text for the record of a statement. */
+  def textOf(spec: SealedSpec): String = spec.toString
 
   /**
-   * Seals partitions whose files a statement has replaced.
+   * Seals the partitions of a statement.
    *
-   * @param digests the digest of all files of each partition; None if they cannot be sealed. For an unpartitioned table, the key is empty.
+   * @param own the directory of the statement's record
+   * @param partitions the files of each partition. For an unpartitioned table, the key is empty
    */
-  def afterReplacement(session: SparkSession, table: CatalogTable, spec: SealedSpec, digests: Map[TablePartitionSpec, Option[FilesDigest]]): Unit = {
-    val name = table.identifier.quotedString
-    try SealedFormats.objectionTo(table, Compat.hadoopConf(session)) match {
-      case Some(why) => logInfo(s"The files written into $name are not sealed: $why.")
-      case None if table.partitionColumnNames.isEmpty =>
-        PartitionStore.of(session).sealTable(Compat.current(session, table), digests.values.head.map(Seal(spec, _)))
-      case None =>
-        val store = PartitionStore.of(session)
-        val seals = digests.map { case (values, digest) => store.nameOf(table, values) -> digest.map(Seal(spec, _)) }
-        store.change(table, store.find(table, digests.keys.toSeq).map { partition =>
-          change(partition, spec, seals(partition.name))
-        })
-    } catch {
-      case error @ (NonFatal(_) | _: LinkageError) => logWarning(unsealed(name), error)
-    }
-  }
+  def seal(session: SparkSession, planned: CatalogTable, spec: SealedSpec, own: Path, partitions: Map[TablePartitionSpec, CommittedFiles]): Unit = locking(planned) {
+    val (table, store) = (Compat.current(session, planned), PartitionStore.of(session))
+    val records = Replacement.records(new Path(table.location), Compat.hadoopConf(session))
+    val names = TableFiles(new Path(table.location))
+    val hidden = records.flatMap(_.hidden).toSet
+    val ofOthers = records.filter(of => of.isCommitted && of.folder.getName != own.getName && of.statement.spec.contains(textOf(spec))).flatMap(_.added).toSet
 
-  /**
-   * Removes the seals of partitions some of whose files a statement is about to replace. After a crash between its commit and its seal, the old files would
-   * otherwise be missing.
-   */
-  def beforeReplacement(session: SparkSession, table: CatalogTable, partitions: Seq[TablePartitionSpec]): Unit = {
-    val store = PartitionStore.of(session)
-    if (table.partitionColumnNames.isEmpty) store.sealTable(Compat.current(session, table), None)
-    else {
-      val changes = store.find(table, partitions).filter(_.seal.isDefined).map(PartitionChange(_, None, None))
+    def sealOf(before: Option[Seal], location: String, files: CommittedFiles): Option[Seal] = {
+      val all = PartitionFiles.children(table, new Path(location), Compat.hadoopConf(session))
+      val current = all._1.filterNot(file => hidden(names.nameOf(file.getPath)))
+      val (ours, rest) = (PartitionFiles.identities(files.own).toSet, PartitionFiles.identities(current).toSet)
+      def isProven(others: Set[FileIdentity]) = files.kept match {
+        case Some(kept) => others.subsetOf(PartitionFiles.identities(kept).toSet)
+        case None => others.isEmpty || before.exists(seal => seal.spec == spec && seal.files == FilesDigest.of(others))
+      }
+      lazy val named = PartitionFiles.identities(current.filter(file => ofOthers(names.nameOf(file.getPath)))).toSet
+      val digest = FilesDigest.of(rest)
+      val isSealed = all._2.isEmpty && files.isReliable && ours.subsetOf(rest) && spec.fits(table.dataSchema)
+      if (before.exists(seal => seal.spec == spec && seal.files == digest)) before
+      else if (isSealed && (isProven(rest -- ours) || isProven(rest -- ours -- named))) Some(Seal(spec, digest))
+      else if (files.kept.isEmpty) before
+      else None
+    }
+
+    if (table.partitionColumnNames.isEmpty) partitions.values.foreach { files =>
+      val before = Seal.parse(table.properties)
+      val after = sealOf(before.flatMap(_.toOption), table.location.toString, files)
+      if (after.map(Right(_)) != before) store.sealTable(table, after)
+    } else {
+      val byName = partitions.map { case (values, files) => store.nameOf(table, values) -> files }
+      val changes = Compat.inParallel(store.find(table, partitions.keys.toSeq)) { partition =>
+        change(partition, spec, sealOf(partition.seal.flatMap(_.toOption), partition.location, byName(partition.name)))
+      }.filterNot(_.isDone)
       if (changes.nonEmpty) store.change(table, changes)
     }
   }
 
-  /** Throws an error before an append to an unpartitioned table or to a single partition whose sealed files are missing. */
-  def beforeAppend(session: SparkSession, planned: CatalogTable, static: TablePartitionSpec): Unit =
-    if (static.size == planned.partitionColumnNames.size) {
-      val table = Compat.current(session, planned)
-      val partitions = if (static.isEmpty) Nil else PartitionStore.of(session).find(table, Seq(static))
-      MissingFiles.check(table.identifier, PartitionFiles.list(session, table, partitions), "append to")
-    }
-
-  private def unsealed(name: String) = s"The files written into $name could not be sealed. The rows are in the table, and Spark reads them " +
-    s"with ordinary scans. Instead: run ALTER TABLE $name SEAL BUCKETS"
-
-  private def sealTable(
-      session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written): Unit = {
-    val before = Seal.parse(table.properties)
-    val found = folder(session, table, new Path(table.location).toString, spec.hash, written.values.flatten.toSet)
-    val after = sealOf(before, spec, mode, found)
-    val isKept = withoutReplaced(session, table, mode, Seq(found)).nonEmpty
-    // Another statement may have sealed or replaced files during the listing.
-    if (isKept && after.map(Right(_)) != before && Seal.parse(Compat.current(session, table).properties) == before) PartitionStore.of(session).sealTable(table, after)
-    warnUnsealed(session, table, Seq(found).filter(_ => after.isEmpty))
-  }
-
-  private def sealPartitions(
-      session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written, partitions: Option[Seq[StoredPartition]]): Unit = {
-    val store = PartitionStore.of(session)
-    val names = written.map { case (values, files) => store.nameOf(table, values) -> files }.withDefaultValue(Set.empty[String])
-    val listed = Compat.inParallel(partitions.getOrElse(store.find(table, written.keys.toSeq))) { partition =>
-      partition -> folder(session, table, partition.location, spec.hash, names(partition.name))
-    }
-    val kept = withoutReplaced(session, table, mode, listed.map(_._2)).toSet
-    val found = listed.filter(of => kept(of._2))
-    // The metastore can only replace a partition as a whole, so skip a partition that another statement altered during the listing.
-    val now = store.find(table, written.keys.toSeq).map(partition => partition.name -> partition).toMap
-    val changes = for {
-      (before, files) <- found
-      // With IF NOT EXISTS, a statement does not write to existing partitions.
-      if !mode.onlyNew || names(before.name).nonEmpty && files.own.isDefined
-      partition <- now.get(before.name) if partition.isSame(before)
-    } yield {
-      change(partition, spec, sealOf(partition.seal, spec, mode, files))
-    }
-    val undone = changes.filterNot(_.isDone)
-    if (undone.nonEmpty) store.change(table, undone)
-    warnUnsealed(session, table, found.collect { case (partition, files) if names(partition.name).nonEmpty => files })
-  }
-
-  /**
-   * The files in the directory of a partition after a write.
-   *
-   * @param own the digest of the files of this write; None if a file is missing, or has a name without a bucket
-   * @param missing the files of this write that do not exist under their names
-   * @param others the other files
-   * @param isMixed whether the directory has other files or subdirectories
-   */
-  private case class Found(own: Option[FilesDigest], missing: Set[Path], others: Seq[FileStatus], isMixed: Boolean)
-
-  private def folder(session: SparkSession, table: CatalogTable, location: String, hash: BucketHash, names: Set[String]): Found = {
-    val (files, folders) = PartitionFiles.children(table, new Path(location), Compat.hadoopConf(session))
-    val committed = new CommittedNames(names)
-    val (own, others) = files.partition(file => committed.contains(file.getPath.getName))
-    val isNamed = own.forall(file => BucketFiles.bucketOf(file.getPath.getName, hash).isDefined)
-    val digest = if (own.length == names.size && isNamed) Some(PartitionFiles.digest(own)) else None
-    val missing = names -- own.map(_.getPath.getName)
-    Found(digest, missing.map(new Path(location, _)), others, others.nonEmpty || folders.nonEmpty)
-  }
-
-  private class LostFiles(message: String) extends RuntimeException(message)
-
-  /** Names the cause if files are not sealed because the committer has changed their names. */
-  private def warnUnsealed(session: SparkSession, table: CatalogTable, found: Seq[Found]): Unit =
-    if (found.exists(_.own.isEmpty) && !Compat.keepsFileNames(session, table)) {
-      val name = table.identifier.quotedString
-      logWarning(s"The files written into $name are not sealed: found a committer that changes file names (" +
-        s"${Compat.otherCommitters(session, table).mkString(", ")}). Expected the names that the tasks reported. In the Hive layout, the committer may add a hyphen and an id. " +
-        s"Instead: use another committer, or run ALTER TABLE $name SEAL BUCKETS after each write")
-    }
-
-  /**
-   * Returns directories without those where a later statement has replaced files of an append. That statement has read the appended rows, and seals its own
-   * files.
-   *
-   * Throws an error if other files of an append are missing, because another write deleted them with the _temporary folder that all
-   * writes share. For other statements, there is no error: a later INSERT OVERWRITE also deletes files, and other committers may rename files.
-   */
-  private def withoutReplaced(session: SparkSession, table: CatalogTable, mode: WriteMode, folders: Seq[Found]): Seq[Found] = {
-    val missing = folders.flatMap(_.missing)
-    if (missing.isEmpty || mode.overwrites || mode.onlyNew || !Compat.keepsFileNames(session, table)) folders
+  /** Removes seals that do not cover exactly the files of their directories, after a statement has crashed between its commit and its seals. */
+  def afterRecovery(session: SparkSession, planned: CatalogTable, folders: Seq[Path]): Unit = locking(planned) {
+    val (table, store) = (Compat.current(session, planned), PartitionStore.of(session))
+    def isStale(seal: Option[Either[String, Seal]], location: String) = seal.exists(_.forall { found =>
+      found.files != PartitionFiles.digest(PartitionFiles.children(table, new Path(location), Compat.hadoopConf(session))._1)
+    })
+    if (table.partitionColumnNames.isEmpty) { if (isStale(Seal.parse(table.properties), table.location.toString)) store.sealTable(table, None) }
     else {
-      val (location, name) = (new Path(table.location), table.identifier.quotedString)
-      val replaced = Replacement.records(location, Compat.hadoopConf(session)).filter(_.isCommitted).flatMap(_.removed).toSet
-      if (!missing.map(TableFiles(location).nameOf).forall(replaced)) throw new LostFiles(Compat.message(s"Files of $name are missing after the commit.",
-        "another statement, which wrote to the table at the same time and deleted them", SealedWrites.OneWrite, SealedWrites.AfterConcurrentWrite))
-      folders.filter(_.missing.isEmpty)
+      val places = folders.map(_.toUri.getPath).toSet
+      val stale = store.list(table).filter(of => places(new Path(of.location).toUri.getPath) && isStale(of.seal, of.location))
+      if (stale.nonEmpty) store.change(table, stale.map(PartitionChange(_, None, None)))
     }
   }
 
-  private def sealOf(before: Option[Either[String, Seal]], spec: SealedSpec, mode: WriteMode, found: Found): Option[Seal] = {
-    val old = before.flatMap(_.toOption)
-    found.own match {
-      case Some(own) if mode.overwrites || !found.isMixed => Some(Seal(spec, own))
-      case Some(own) if old.exists(_.spec == spec) => old.map(seal => seal.copy(files = seal.files + own))
-      // The seal stays as a record of missing files.
-      case _ => old.filter(seal => !mode.overwrites && seal.missing(found.others) > 0)
-    }
-  }
+  // The metastore replaces the metadata of a table or a partition as a whole, so only one thread of this process changes the seals of a table at a time.
+  private val locks = Array.fill(64)(new Object)
+  private def locking[A](table: CatalogTable)(change: => A): A = locks(Math.floorMod(table.location.hashCode, locks.length)).synchronized(change)
 
   // In the Spark layout, the descriptors of partitions do not contain buckets.
   private def change(partition: StoredPartition, spec: SealedSpec, after: Option[Seal]): PartitionChange =
@@ -214,20 +117,24 @@ object SealWriter extends Logging {
   }
 
   private val Creating = "bucketing.creating"
-  private val created = new ConcurrentHashMap[String, () => Written]
+  private val created = new ConcurrentHashMap[String, java.lang.Boolean]
 
-  /** Stores a function that returns the written files of a table that does not exist yet. */
-  def ofCreated(session: SparkSession, written: => Written): Unit =
-    Option(session.sparkContext.getLocalProperty(Creating)).foreach(created.put(_, () => written))
+  /** Notes whether the files of a table that does not exist yet can be sealed. */
+  def ofCreated(session: SparkSession, isReliable: Boolean): Unit =
+    Option(session.sparkContext.getLocalProperty(Creating)).foreach(created.put(_, isReliable))
 
-  /** Runs a CTAS, and then seals its files. A nested command writes the files in another thread. */
-  def create(session: SparkSession, table: CatalogTable)(run: => Seq[Row]): Seq[Row] = {
+  /** Runs a CTAS, and then seals all files of the new table. A nested command writes the files in another thread. */
+  def create(session: SparkSession, planned: CatalogTable)(run: => Seq[Row]): Seq[Row] = {
     val id = UUID.randomUUID().toString
     session.sparkContext.setLocalProperty(Creating, id)
     try {
       val rows = run
-      Option(created.get(id)).foreach { written =>
-        after(session, table, table.bucketSpec.get, BucketHash.Spark, WriteMode(overwrites = true, onlyNew = false, Map.empty), written())
+      if (java.lang.Boolean.TRUE == created.get(id)) try {
+        val table = Compat.catalog(session).getTableMetadata(planned.identifier)
+        specOf(session, table, planned.bucketSpec.get, BucketHash.Spark).foreach(sealCreated(session, table, _))
+      } catch {
+        case error @ (NonFatal(_) | _: LinkageError) => logWarning(s"The files of ${planned.identifier.quotedString} could not be sealed. The rows are in the table, " +
+          s"and Spark reads them with ordinary scans. Instead: run ALTER TABLE ${planned.identifier.quotedString} SEAL BUCKETS", error)
       }
       rows
     } finally {
@@ -235,24 +142,15 @@ object SealWriter extends Logging {
       created.remove(id)
     }
   }
-}
 
-/**
- * The names of written files after the commit. Some committers insert an id before the extension of a name.
- *
- * @param reported the names that the tasks reported, which contain the ids of the job, the task and the bucket
- */
-private class CommittedNames(reported: Set[String]) {
-
-  private val byStem = reported.map(name => stemOf(name) -> name).toMap
-
-  private def stemOf(name: String): String = name.takeWhile(_ != '.')
-
-  def contains(name: String): Boolean = reported(name) || {
-    val stem = stemOf(name)
-    stem.indices.reverseIterator.filter(stem(_) == '-').map(end => byStem.get(stem.take(end))).collectFirst { case Some(of) =>
-      of.drop(stemOf(of).length) == name.drop(stem.length)
-    }.getOrElse(false)
+  private def sealCreated(session: SparkSession, table: CatalogTable, spec: SealedSpec): Unit = {
+    val store = PartitionStore.of(session)
+    def sealOf(location: String) = PartitionFiles.children(table, new Path(location), Compat.hadoopConf(session)) match {
+      case (files, Nil) if files.forall(file => BucketFiles.bucketOf(file.getPath.getName, spec.hash).isDefined) => Some(Seal(spec, PartitionFiles.digest(files)))
+      case _ => None
+    }
+    if (table.partitionColumnNames.isEmpty) store.sealTable(table, sealOf(table.location.toString))
+    else store.change(table, Compat.inParallel(store.list(table))(partition => change(partition, spec, sealOf(partition.location))))
   }
 }
 
