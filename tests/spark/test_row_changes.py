@@ -88,7 +88,7 @@ def test_hint_checks_the_keys_of_one_merge(spark: SparkSession) -> None:
             spark.sql(MERGE.format(hint=f"/*+ MERGE_CHECKS('{kind}') */", source=several) + UPSERT).collect()
         assert rows(spark) == before
     with pytest.raises(
-        PySparkException, match=r"(?s)`MERGE_CHECKS`.*found:    'all'\n  expected: 'keys' or 'files'"
+        PySparkException, match=r"(?s)`MERGE_CHECKS`.*found:    'all'\n  expected: 'keys', 'files' or 'once'"
     ):
         spark.sql(MERGE.format(hint="/*+ merge_checks('all') */", source=several) + UPSERT)
     assert spark.sql(MERGE.format(hint="", source=several) + UPSERT).collect()[0][0] == 2
@@ -115,13 +115,45 @@ def test_error_for_other_tables_states_the_requirements(spark: SparkSession) -> 
         spark.sql("drop table unchanged")
 
 
+@of_each_layout
+@pytest.mark.usefixtures("table")
+@pytest.mark.long
+def test_statement_that_runs_once_is_skipped_only_if_it_was_the_last_change(spark: SparkSession) -> None:
+    """Another statement, other rows, and any other change of the table make the statement run again."""
+    grows = "when matched then update set o = t.o + s.o when not matched then insert (id, o) values (s.id, s.o)"
+
+    def changed(source: str, actions: str = grows, hint: str = "/*+ merge_checks('once') */") -> int:
+        return int(spark.sql(MERGE.format(hint=hint, source=source) + actions).collect()[0][0])
+
+    delta = "select id, 1 as o, cast(null as string) as a, 'x' as b from range(38, 42)"
+    other = "select id, 1 as o, 'x' as a, cast(null as string) as b from range(38, 42)"
+    assert changed(delta) == 4
+    after = rows(spark)
+    # The same rows arrive in another order, in another number of partitions.
+    assert changed(f"{delta} order by id desc") == changed(f"select /*+ repartition(3) */ * from ({delta})") == 0
+    assert rows(spark) == after
+    assert changed(delta, hint="") == 4
+    assert changed(delta) == 4
+    assert changed(delta.replace("42", "41")) == 3
+    assert changed(delta.replace("42", "41"), f"when matched and true {grows[len('when matched') :]}") == 3
+    for name in ("a", "b"):
+        assigns = f"when matched and s.{name} = 'x' then update set o = 0"
+        assert changed(delta, assigns) + changed(other, assigns) == 4
+    assigns = "when matched and (s.a = 'x' or s.b = 'x') then update set o = t.o + 1"
+    assert changed(delta, assigns) == 4 and changed(other, assigns) == 4 and changed(other, assigns) == 0
+    spark.sql("insert into changed values (90, 90, 'v', 'c')")
+    assert changed(other, assigns) == 4 and changed(other, assigns) == 0
+    spark.sql("delete from changed where id = 90")
+    assert changed(other, assigns) == 4
+
+
 TXN = "spark.bucketing.write.txn"
 REPEATED = (
     "insert into changed values (90, 90, 'v', 'c')",
     "update changed set o = o + 1 where id < 3",
     "merge into changed as t using (select 1 as id) as s on t.id = s.id when matched then update set o = t.o + 1",
     "delete from changed where o = (select max(o) from changed)",
-    "insert overwrite changed select id + 1, o, v, c from changed",
+    "insert overwrite changed select cast(1e9 * rand() as bigint), 1, 'v', 'c'",
 )
 
 
@@ -169,6 +201,16 @@ def test_cached_table_shows_the_changes(spark: SparkSession) -> None:
     assert spark.sql("select count(*) from changed where o > 99").collect()[0][0] == 1
     # Spark 3.5 keeps a cached table with CHAR columns after DROP TABLE.
     spark.sql("uncache table changed")
+
+
+@pytest.mark.usefixtures("table")
+def test_statements_with_different_subqueries_are_not_repetitions(spark: SparkSession) -> None:
+    statement = (
+        "merge into changed as t using (select /*+ merge_checks('once') */ id from range(500, 510)) as s on t.id = s.id"
+        " when not matched and s.id < (select 500 + {}(id) from range(3, 6)) then insert (id) values (s.id)"
+    )
+    for function, inserted in (("min", 3), ("max", 2)):
+        assert spark.sql(statement.format(function)).collect()[0].num_inserted_rows == inserted
 
 
 KEYS = "select /*+ merge_checks('keys') */ * from twice"

@@ -309,7 +309,8 @@ def test_appends_at_the_same_time_keep_all_rows_and_seals(tables: Tables, partit
     tables.sql("insert into t values (1, 0, 0)")
 
     def append(number: int) -> None:
-        tables.spark.sql(f"insert into {tables.database}.t select id, {number}, 0 from range(200)")
+        # Both appends create the partition.
+        tables.spark.sql(f"insert into {tables.database}.t select id, {number}, 5 from range(200)")
 
     patient = tables.settings({"spark.bucketing.write.recoverAfter": "60s"})
     with patient, ThreadPoolExecutor(1) as pool, held(tables.spark, stop) as operation:
@@ -323,6 +324,19 @@ def test_appends_at_the_same_time_keep_all_rows_and_seals(tables: Tables, partit
     tables.sql("refresh table t")
     assert tables.sql("select v, count(*) from t group by v order by v") == [(0, 1), (1, 200), (2, 200)]
     assert tables.sql(f"select distinct status from bucket_specs('{tables.database}.t')") == [("sealed",)]
+
+
+def test_overwrite_of_a_partition_that_an_append_creates_keeps_the_appended_rows(tables: Tables) -> None:
+    tables.make("t", "k bigint, v bigint", "k", 4, rest="partitioned by (p int)")
+    patient = tables.settings({"spark.bucketing.write.recoverAfter": "60s"})
+    with patient, ThreadPoolExecutor(1) as pool, held(tables.spark, STOPS[2]) as operation:
+        append = pool.submit(tables.spark.sql, f"insert into {tables.database}.t values (1, 1, 5)")
+        operation.await_reached()
+        tables.sql("insert overwrite t partition (p = 5) values (2, 2)")
+        operation.open()
+        append.result()
+    tables.sql("refresh table t")
+    assert sorted(tables.sql("select k, v, p from t")) == [(1, 1, 5), (2, 2, 5)]
 
 
 @pytest.mark.parametrize("partition", ["", "partition (p = 1)"])

@@ -117,7 +117,10 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val written = try {
       if (!Replacement.isKept(transaction.folder, fs)) throw undoneByAnother()
       checkAlone(started, transaction)
-      val strays = Compat.inParallel(created.map(defaultLocation))(dataFiles)
+      val found = Compat.inParallel(created.map(defaultLocation))(dataFiles)
+      // Another statement may create the same partitions. It has recorded its files before it has moved them.
+      val recorded = Replacement.records(location, conf).flatMap(_.added).toSet
+      val strays = found.map(_.filterNot(file => recorded(files.nameOf(file.getPath))))
       if (!overwrites) checkEmpty(created.zip(strays))
       Compat.inParallel(strays.flatten)(file => fs.delete(file.getPath, false))
       moveIn(going, coming)(if (!transaction.heartbeat.isRecent && !Replacement.isUndecided(started, fs)) throw undoneByAnother())
@@ -127,16 +130,20 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       written
     } catch { case NonFatal(error) => throw withdrawn(started, error) }
     if (!commit(started)) throw withdrawn(started, undoneByAnother())
-    afterCommit(s"Its files may not be sealed. Instead: run ALTER TABLE ${table.identifier.quotedString} SEAL BUCKETS.")(seal(written))
+    val isSealed = afterCommit(s"Its files may not be sealed. Instead: run ALTER TABLE ${table.identifier.quotedString} SEAL BUCKETS.")(seal(written))
     afterCommit("Old files are not deleted yet. Readers with the extension ignore them, and the next change of the table or ALTER TABLE ... RECOVER FILES " +
-      "deletes them.")(complete(started.copy(decision = Some(true))))
+      "deletes them.")(complete(started.copy(decision = Some(true)), isSealed))
     afterCommit("The session may read cached rows until REFRESH TABLE.")(refresh())
     written
   }
 
-  /** Runs a step after a commit. The statement has taken effect. If it failed now, a client would repeat it. */
-  def afterCommit(consequence: String)(step: => Unit): Unit = try step catch {
-    case error @ (NonFatal(_) | _: LinkageError) => logWarning(s"The new rows are in ${table.identifier.quotedString}. $consequence", error)
+  /** Runs a step after a commit. The statement has taken effect. If it failed now, a client would repeat it. Returns whether the step has succeeded. */
+  def afterCommit(consequence: String)(step: => Unit): Boolean = try {
+    step
+    true
+  } catch { case error @ (NonFatal(_) | _: LinkageError) =>
+    logWarning(s"The new rows are in ${table.identifier.quotedString}. $consequence", error)
+    false
   }
 
   private def begin(started: Replacement, transaction: Transaction): Unit = try before(transaction)(Replacement.begin(fs, started)) catch {
@@ -270,7 +277,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private def recover(other: Replacement, isForced: Boolean): String =
     if (other.isCommitted || undo(other, isOwn = false, isAlone = isForced).contains(true)) {
-      complete(other.copy(decision = Some(true)), isOwn = false)
+      complete(other.copy(decision = Some(true)), isSealed = false)
       refresh()
       "completed"
     } else "undone"
@@ -301,12 +308,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    * Completes a committed replacement: deletes the old files, and drops partitions that are now empty. A seal never names deleted files of a replacement that
    * is done. Otherwise, these files would be missing once the record is deleted.
    */
-  private def complete(committed: Replacement, isOwn: Boolean = true): Unit = {
+  private def complete(committed: Replacement, isSealed: Boolean): Unit = {
     val removed = pathsOf(committed, committed.removed)
     val folders = removed.map(_.getParent).distinct
     committed.checkRestored(Compat.inParallel(folders)(children).flatten.map(file => files.nameOf(file.getPath)).toSet)
     Compat.inParallel(removed)(fs.delete(_, false))
-    if (!isOwn) SealWriter.afterRecovery(session, table, folders)
+    if (!isSealed) SealWriter.afterRecovery(session, table, folders)
     dropEmpty(Subdirectories.deleteEmpty(fs, folders, isPartition))
     Replacement.finish(committed, fs)
     forget(committed)
