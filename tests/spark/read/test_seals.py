@@ -199,7 +199,8 @@ CASES = {
     "LOAD DATA": Case(load_data),
     "TRUNCATE": Case(statements("truncate table t"), SEALED, "empty"),
     "TRUNCATE and INSERT": Case(statements("truncate table t", INSERT), SEALED, "unchanged"),
-    "TRUNCATE and INSERT by stock Spark": Case(statements("truncate table t", f"stock:{INSERT}")),
+    "TRUNCATE and INSERT by stock Spark": Case(statements("truncate table t", f"stock:{INSERT}"), "not-sealed"),
+    "TRUNCATE by stock Spark": Case(statements("stock:truncate table t"), MISSING),
     "another number of buckets for later writes": Case(statements(TWELVE), SEALED, "unchanged"),
     "an append with another number of buckets": Case(statements(TWELVE, INSERT), "not-sealed", "refused"),
 }

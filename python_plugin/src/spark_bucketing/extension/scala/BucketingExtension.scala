@@ -74,6 +74,7 @@ class BucketingRules extends (SparkSessionExtensions => Unit) {
     extensions.injectPostHocResolutionRule(_ => ResolveRowChanges)
     extensions.injectPlannerStrategy(PlanRowChanges(_))
     extensions.injectPreCBORule(BucketedWrites(_))
+    extensions.injectPreCBORule(_ => RecordChanges)
     extensions.injectCheckRule(_ => OverwriteHints.RejectUnsupported)
     extensions.injectPlannerStrategy(_ => PlanWrites)
     extensions.injectQueryStagePrepRule(_ => EnsureBucketedRows)

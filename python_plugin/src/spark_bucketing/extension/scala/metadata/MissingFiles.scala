@@ -12,8 +12,8 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable
 /**
  * Finds sealed files that are missing although no writer has replaced them. Their rows are lost, unlike those of files that other writers have replaced.
  *
- * A statement of the extension removes a seal before it deletes some of the sealed files. Therefore, a file is missing for certain if its seal is the same
- * before and after the directory was listed.
+ * A statement of the extension removes a seal before it deletes some of the sealed files, or all of them without a replacement. Therefore, a file is missing
+ * for certain if its seal is the same before and after the directory was listed.
  */
 object MissingFiles {
 
@@ -23,7 +23,7 @@ object MissingFiles {
   def counted(session: SparkSession, table: CatalogTable, parts: Seq[PartitionFiles]): Seq[PartitionFiles] = {
     val conf = Compat.hadoopConf(session)
     def folderOf(part: PartitionFiles) = BucketFiles.folderOf(new Path(part.location), conf)
-    val suspects = for (part <- parts; seal <- part.seal.flatMap(_.toOption) if part.files.nonEmpty && seal.missing(part.files) > 0) yield folderOf(part) -> seal
+    val suspects = for (part <- parts; seal <- part.seal.flatMap(_.toOption) if seal.missing(part.files) > 0) yield folderOf(part) -> seal
     val found = certain(session, table.identifier, suspects.toMap)
     if (found.isEmpty) parts else parts.map(part => part.copy(missing = found.getOrElse(folderOf(part), 0L)))
   }

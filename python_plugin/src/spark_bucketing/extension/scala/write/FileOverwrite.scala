@@ -130,6 +130,8 @@ class FileOverwrite(
     replaceOnly.foreach(only => replacement.before(seen)(only.check(going, replacement.known)))
     val coming = written.map { case (partition, file) => replacement.moveTo(file, partition, named(file.getName)) }
     val replaces = going.nonEmpty || coming.nonEmpty
+    // After a crash between the commit and the seal, the old files would otherwise be missing.
+    if (going.nonEmpty && coming.isEmpty && table.bucketSpec.isDefined) SealWriter.unseal(session, table, Nil)
     if (replaces) replacement.inNewFolder { folder =>
       replacement.replace(folder, seen, going, coming, overwrites && replaceOnly.isEmpty)(files => record(folder, written.map(_._2).zip(files)))
     }

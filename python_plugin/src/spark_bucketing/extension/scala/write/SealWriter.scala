@@ -89,10 +89,15 @@ object SealWriter extends Logging {
    * otherwise be missing.
    */
   def beforeReplacement(session: SparkSession, table: CatalogTable, partitions: Seq[TablePartitionSpec]): Unit = {
+    unseal(session, table, PartitionStore.of(session).find(table, partitions))
+  }
+
+  /** Removes the seals of partitions, or of an unpartitioned table, whose files a statement is about to delete. */
+  def unseal(session: SparkSession, table: CatalogTable, partitions: => Seq[StoredPartition]): Unit = {
     val store = PartitionStore.of(session)
     if (table.partitionColumnNames.isEmpty) store.sealTable(Compat.current(session, table), None)
     else {
-      val changes = store.find(table, partitions).filter(_.seal.isDefined).map(PartitionChange(_, None, None))
+      val changes = partitions.filter(_.seal.isDefined).map(PartitionChange(_, None, None))
       if (changes.nonEmpty) store.change(table, changes)
     }
   }
@@ -195,11 +200,12 @@ object SealWriter extends Logging {
 
   private def sealOf(before: Option[Either[String, Seal]], spec: SealedSpec, mode: WriteMode, found: Found): Option[Seal] = {
     val old = before.flatMap(_.toOption)
+    def isComplete = !old.exists(_.missing(found.others) > 0)
     found.own match {
-      case Some(own) if mode.overwrites || !found.isMixed => Some(Seal(spec, own))
+      case Some(own) if mode.overwrites || !found.isMixed && isComplete => Some(Seal(spec, own))
       case Some(own) if old.exists(_.spec == spec) => old.map(seal => seal.copy(files = seal.files + own))
       // The seal stays as a record of missing files.
-      case _ => old.filter(seal => !mode.overwrites && seal.missing(found.others) > 0)
+      case _ => old.filter(_ => !mode.overwrites && !isComplete)
     }
   }
 
