@@ -37,6 +37,9 @@ ON, OFF = ({"spark.bucketing.enabled": value} for value in ("true", "false"))
 # Plan joins as for large tables.
 LARGE = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.bucketing.read.partitionBytes": "0"}
 TABLE = "(k bigint, v bigint) clustered by (k) sorted by (k) into 4 buckets stored as parquet"
+PARTITIONED = (
+    "create table connected.p (k bigint) partitioned by (ds int) clustered by (k) into 4 buckets stored as orc"
+)
 SEALED = "select status, num_buckets, files, max_files_per_bucket from bucket_specs('connected.{}')"
 
 # The session class of PySpark's client has the same methods, but is not a subclass of SparkSession.
@@ -66,6 +69,8 @@ def write(session: Session) -> None:
         session.sql(f"create table connected.{table} {TABLE}")
     session.sql("insert into connected.a select id, id * 7 from range(1000)")
     session.range(0, 1000, 1, 3).selectExpr("id % 500 as k", "id as v").write.insertInto("connected.b")
+    session.sql(PARTITIONED)
+    session.sql("insert into connected.p partition (ds = 1) select id from range(100)")
     with settled(session, OFF):
         session.sql("insert into connected.c select /*+ repartition(1) */ id, id from range(1000)")
 
@@ -132,17 +137,17 @@ COMMANDS = (
     (["doctor"], "session extension: version"),
     (["table", "show"], "sealed"),
     (["table", "show", "b"], "sealed"),
-    (["table", "verify", "--deep", "a"], ""),
-    (["table", "seal", "a"], ""),
-    (["table", "rewrite", "b"], "rewritten"),
+    (["table", "verify", "--deep", "a"], "a: ok"),
+    (["table", "seal", "a"], "unchanged"),
+    (["table", "rewrite", "p"], "1 partition rewritten"),
     (["check", "q.sql"], "Spark Connect"),
-    (["check", "--offline", "q.sql"], "offline"),
+    (["check", "--offline", "offline.sql"], "Planned by: offline"),
 )
 
 
-@pytest.mark.usefixtures("remote")
 @pytest.mark.parametrize("named", ["environment", "profile"])
-def test_commands_work_over_connect(address: str, tmp_path: Path, named: str) -> None:
+def test_commands_work_over_connect(remote: Session, address: str, tmp_path: Path, named: str) -> None:
+    remote.sql(f"alter table connected.p clustered by (k) into {8 if named == 'profile' else 16} buckets").collect()
     settings = {"spark.remote": address} if named == "profile" else {}
     target = {
         "type": "spark",
@@ -154,6 +159,7 @@ def test_commands_work_over_connect(address: str, tmp_path: Path, named: str) ->
     (tmp_path / "profiles.yml").write_text(yaml.safe_dump({"t": {"target": "t", "outputs": {"t": target}}}))
     (tmp_path / "dbt_project.yml").write_text(json.dumps({"name": "t", "profile": "t"}))
     (tmp_path / "q.sql").write_text("select k, a.v from connected.a join connected.b using (k)")
+    (tmp_path / "offline.sql").write_text("select k, count(*) as n from values (1), (2) as t(k) group by k")
     environment = {**os.environ, **({"SPARK_REMOTE": address} if named == "environment" else {})}
     for arguments, expected in COMMANDS:
         command = [*PROGRAM, *arguments, "--project-dir", str(tmp_path), "--profiles-dir", str(tmp_path)]

@@ -13,7 +13,6 @@ from bucketed_tables import no_extension
 from crashes import executing
 
 from conftest import Failed, Project
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension_for_module")
 TABLE = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 2}
@@ -172,8 +171,7 @@ def test_catalog_has_the_same_sizes_as_with_dbt_spark(project: Project) -> None:
     for bucket_hash in ("hive", "spark"):
         project.model(bucket_hash, "select id as k from range(100)", **TABLE, bucket_hash=bucket_hash)
     project.keeps_artifacts = True
-    with setting(project.spark, "spark.bucketing.enabled", "false"):
-        project.dbt("run")
+    project.dbt("run")
     project.dbt("docs", "generate")
     catalog = json.loads((project.folder / "target" / "catalog.json").read_text())["nodes"]
     sizes = {node["metadata"]["name"]: node["stats"].get("bytes", {}).get("value", 0) for node in catalog.values()}

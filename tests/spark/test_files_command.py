@@ -24,7 +24,7 @@ def plan_files(project: Project, *arguments: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "sizes",
     [
-        [{"rows_per_file": 60}, {"rows_per_file": 30}],
+        [{"rows_per_file": 60}, {"target_file_size": "1KiB"}, {"target_file_size": "2KiB"}],
         pytest.param([{"num_files": 9}, {"files_per_partition": 18}], marks=pytest.mark.long),
     ],
     ids=["size of a file", "number of files"],

@@ -22,8 +22,6 @@ SKEWED = """
         from range(0, 900, 1, 7)
     )
 """
-# The most tasks that read the rows of a test.
-TASKS = 7
 ROWS_OF = {"a b": 700, None: 183, "c%d": 17}
 
 
@@ -38,15 +36,16 @@ def rows_of_files(project: Project, table: str = "m", partition: str = "null") -
     return {key: sorted(numbers, reverse=True) for key, numbers in found.items()}
 
 
-def assert_planned(
+def even(rows: int, files: int) -> list[int]:
+    """Return the sizes of evenly filled files, largest first."""
+    return sorted(((i + 1) * rows // files - i * rows // files for i in range(files)), reverse=True)
+
+
+def assert_exact(
     project: Project, planned: dict[Any, int], rows: dict[Any, int], table: str = "m", partition: str = "ds"
 ) -> None:
-    """Check the number of files, and that the rows are spread evenly over them."""
-    found = rows_of_files(project, table, partition)
-    assert {key: len(numbers) for key, numbers in found.items()} == planned
-    assert {key: sum(numbers) for key, numbers in found.items()} == {key: rows[key] for key in planned}
-    # Each task of the query distributes its own rows.
-    assert all(max(numbers) - min(numbers) <= TASKS for numbers in found.values()), found
+    """Check the number and the sizes of files."""
+    assert rows_of_files(project, table, partition) == {key: even(rows[key], files) for key, files in planned.items()}
     assert len(project.files(table)) == sum(planned.values())
 
 
@@ -66,7 +65,7 @@ def test_partitions_of_different_sizes_get_different_numbers_of_files(
     project: Project, file_format: str, aqe: None
 ) -> None:
     project.build(SKEWED, **TABLE, partition_by=["ds"], rows_per_file=60, file_format=file_format)
-    assert_planned(project, {"a b": 12, None: 4, "c%d": 1}, ROWS_OF)
+    assert_exact(project, {"a b": 12, None: 4, "c%d": 1}, ROWS_OF)
     assert_same_rows(project, SKEWED)
     assert {path.suffix for path in project.files("m")} == {f".{file_format}"}
     assert project.detail("m", "Provider") == file_format
@@ -81,13 +80,14 @@ def test_every_setting_for_the_number_of_files_is_exact(project: Project) -> Non
         "rows": ({"rows_per_file": 300}, {None: 3}),
         "shares": ({"num_files": 9, "partition_by": ["ds"]}, {"a b": 7, None: 2, "c%d": 1}),
         "each": ({"files_per_partition": 3, "partition_by": ["ds"]}, {"a b": 3, None: 3, "c%d": 3}),
+        "row_each": ({"files_per_partition": 20, "partition_by": ["ds"]}, {"a b": 20, None: 20, "c%d": 17}),
     }
     for name, (config, _) in ways.items():
         project.model(name, SKEWED, **TABLE, **config)
     project.dbt("run")
     for name, (config, planned) in ways.items():
         partitioned = "partition_by" in config
-        assert_planned(project, planned, ROWS_OF if partitioned else {None: 900}, name, "ds" if partitioned else "null")
+        assert_exact(project, planned, ROWS_OF if partitioned else {None: 900}, name, "ds" if partitioned else "null")
         assert_same_rows(project, SKEWED, name) if partitioned else None
 
 
@@ -106,7 +106,7 @@ def test_all_strategies_write_the_same_rows(project: Project) -> None:
 
 def test_identical_rows_are_spread_evenly(project: Project) -> None:
     project.build("select 1 as k, 'x' as v from range(0, 1000, 1, 3)", **TABLE, num_files=7)
-    assert_planned(project, {None: 7}, {None: 1000}, partition="null")
+    assert_exact(project, {None: 7}, {None: 1000}, partition="null")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_empty_input_and_single_row_give_at_most_one_file(project: Project, size
 def test_session_settings_do_not_affect_the_files(project: Project, conf: dict[str, str]) -> None:
     with settled(project.spark, conf):
         project.build(SKEWED, **TABLE, partition_by=["ds"], rows_per_file=60)
-        assert_planned(project, {"a b": 12, None: 4, "c%d": 1}, ROWS_OF)
+        assert_exact(project, {"a b": 12, None: 4, "c%d": 1}, ROWS_OF)
 
 
 def test_docs_grants_contracts_and_locations_work_as_for_other_tables(project: Project, tmp_path: Any) -> None:
@@ -162,7 +162,7 @@ def test_docs_grants_contracts_and_locations_work_as_for_other_tables(project: P
     properties = str(project.detail("m", "Table Properties"))
     assert "a=b" in properties and "hooked=yes" in properties
     assert project.rows("describe {schema}.m")[0].comment == "the key"
-    assert_planned(project, dict.fromkeys("012", 2), dict.fromkeys("012", 10), partition="p")
+    assert_exact(project, dict.fromkeys("012", 2), dict.fromkeys("012", 10), partition="p")
     project.model("m", f"select nullif(k, 4) as k, p from ({sql})", **config)
     _, failure = project.attempt("run")
     assert "not_null" in failure

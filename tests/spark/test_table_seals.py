@@ -119,6 +119,10 @@ def test_unpartitioned_table_is_sealed(tables: SpecEvolution) -> None:
     assert "Bucketed: true (4 Hive buckets" in tables.plan(query)
 
 
+# Spark reads such a table as ORC, and other engines read it as Parquet.
+OF_TWO_FORMATS = """row format serde 'org.apache.hadoop.hive.ql.io.orc.OrcSerde'
+    stored as inputformat 'org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat'
+    outputformat 'org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat'"""
 OF_PARTITIONS = "partition columns only, which are ds"
 REFUSED = [
     ("nowhere", ("show", f"{DB}.nowhere"), f"Table `{DB}.nowhere` does not exist"),
@@ -135,6 +139,7 @@ REFUSED = [
     ("no predicate", ("rewrite", f"{DB}.refused", "--where", "ds ="), OF_PARTITIONS),
     ("no condition", ("rewrite", f"{DB}.refused", "--where", "ds"), OF_PARTITIONS),
     ("format", ("show", f"{DB}.texts"), "TextInputFormat"),
+    ("formats that differ", ("show", f"{DB}.mixed"), "found:    MapredParquetInputFormat"),
     (
         "version",
         ("rewrite", f"{DB}.version_3"),
@@ -162,6 +167,7 @@ def refused(tables: SpecEvolution) -> None:
     tables.sql("alter table unclustered not clustered")
     tables.sql("alter table lenient set serdeproperties ('IgnoreCorruptFiles' = 'TRUE')")
     tables.new("texts", stored="stored as textfile")
+    tables.new("mixed", stored=OF_TWO_FORMATS)
     tables.new("version_3", stored="stored as parquet tblproperties ('bucketing_version' = '3')")
 
 

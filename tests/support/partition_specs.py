@@ -139,6 +139,13 @@ def put_schema(tables: Tables, name: str, columns: str | StructType) -> None:
     tables.spark._jsparkSession.sharedState().externalCatalog().alterTableDataSchema(tables.database, name, schema)
 
 
+def put_skew(tables: Tables, name: str, column: str, value: str) -> None:
+    """Declare a table SKEWED BY a column, for which Spark has no DDL."""
+    api = tables.spark.sparkContext._jvm.org.apache.hadoop.hive.metastore.api  # type: ignore[union-attr]
+    with _altered(tables, name, "") as found:
+        found.getSd().setSkewedInfo(api.SkewedInfo([column], [[value]], {}))
+
+
 def put_field_ids(tables: Tables, name: str, first: int = 1) -> None:
     """Give the data columns field ids, which Spark can use to resolve columns in Parquet files."""
     catalog = tables.spark._jsparkSession.sharedState().externalCatalog()

@@ -66,9 +66,16 @@
 {%- endmacro %}
 
 
-{#- Returns a digest of the definition of a table. If it is the same for the next build, the build can replace the rows of the table. -#}
+{#-
+  Returns a digest of the definition of a table, without the sizes of its files. If it is the same for the next build, the build can replace the rows of
+  the table.
+-#}
 {% macro definition_digest(columns, layout) -%}
-  {{ return(local_md5(spark_bucketing.table_definition(columns, layout) ~ spark_bucketing.property_list(spark_bucketing.table_properties(layout)) ~ layout.location_root)) }}
+  {%- set properties = spark_bucketing.table_properties(layout) -%}
+  {%- for key in ([] if layout.clustered_by else spark_bucketing.file_size_properties(layout)) -%}
+    {%- do properties.pop(key) -%}
+  {%- endfor -%}
+  {{ return(local_md5(spark_bucketing.table_definition(columns, layout) ~ spark_bucketing.property_list(properties) ~ layout.location_root)) }}
 {%- endmacro %}
 
 

@@ -10,6 +10,9 @@
 {% macro build_table(relation, sources, columns, layout, existing, batches=[none]) -%}
   {% do spark_bucketing.warn_about_small_files(sources, layout) %}
   {%- if not batches[0] and spark_bucketing.keeps_definition(relation, columns, layout, existing) and not spark_bucketing.reads_relation(sources[0], relation) -%}
+    {%- if not layout.clustered_by -%}
+      {% do spark_bucketing.set_file_sizes(relation, layout, existing) %}
+    {%- endif -%}
     {% do spark_bucketing.insert_rows(relation, sources[0], columns, layout, overwrite='static') %}
     {%- if layout.partition_by -%}
       {% do spark_bucketing.mark_written(relation) %}

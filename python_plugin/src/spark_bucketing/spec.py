@@ -90,16 +90,17 @@ class Description:
 
     @property
     def file_format(self) -> str:
-        """Return the file format of a table.
+        """Return the file format of a table, as SealedFormats.scala does.
 
         If the format is unknown, return the name of the class that reads the files.
         """
         provider = self.details.get("Provider", "").lower()
         if provider not in ("", "hive"):
             return provider
-        # Hive formats are identified by the class that reads them.
-        input_format = self.details.get("InputFormat", "").rpartition(".")[2]
-        return next((known for known in ("parquet", "orc") if known in input_format.lower()), input_format)
+        # Spark reads a Hive table by its SerDe, and other engines by its input format, so both must have the format.
+        classes = [self.details.get(name, "") for name in ("InputFormat", "Serde Library")]
+        known = (one for one in ("parquet", "orc") if all(one in of.lower() for of in classes))
+        return next(known, classes[0].rpartition(".")[2])
 
 
 def listed_properties(text: str) -> dict[str, str]:

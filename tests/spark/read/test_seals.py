@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import pytest
 from bucketed_tables import ERRORS, Tables, explain, put
@@ -199,7 +201,8 @@ CASES = {
     "LOAD DATA": Case(load_data),
     "TRUNCATE": Case(statements("truncate table t"), SEALED, "empty"),
     "TRUNCATE and INSERT": Case(statements("truncate table t", INSERT), SEALED, "unchanged"),
-    "TRUNCATE and INSERT by stock Spark": Case(statements("truncate table t", f"stock:{INSERT}")),
+    "TRUNCATE and INSERT by stock Spark": Case(statements("truncate table t", f"stock:{INSERT}"), "not-sealed"),
+    "TRUNCATE by stock Spark": Case(statements("stock:truncate table t"), MISSING),
     "another number of buckets for later writes": Case(statements(TWELVE), SEALED, "unchanged"),
     "an append with another number of buckets": Case(statements(TWELVE, INSERT), "not-sealed", "refused"),
 }
@@ -303,6 +306,28 @@ def test_decimals_of_different_scale_are_different_keys(tables: Tables) -> None:
 def test_table_read_by_hives_serde_is_unchanged(tables: Tables) -> None:
     with tables.settings({"spark.sql.hive.convertMetastoreParquet": "false"}):
         assert "Bucketed" not in tables.plan(QUERIES[1].replace("from t ", "from other "))
+
+
+@pytest.mark.parametrize("decision", ["", "committed"])
+def test_hives_serde_does_not_read_the_files_of_an_unfinished_statement(tables: Tables, decision: str) -> None:
+    """Hive's reader lists all files. Only Spark's own readers ignore the files that are not part of the table yet, or no longer."""
+    first = tables.files("t")[0]
+    name = f"{first.name[:5]}_0_of_another_statement"
+    shutil.copy2(first, first.with_name(name))
+    record = tables.folder("t") / "_replaced" / f"20260101000000000000-{decision or 'undecided'}"
+    record.mkdir(parents=True)
+    files = {"added": [], "removed": [name]} if decision else {"added": [name], "removed": []}
+    (record / "started").write_text(json.dumps({**files, "created": [], "exclusive": True}))
+    if decision:
+        (record / "outcome").write_text(f"{decision} {uuid4()}\n")
+    tables.sql("refresh table t")
+    query, by_hive = "select count(*) from t", {"spark.sql.hive.convertMetastoreParquet": "false"}
+    assert tables.sql(query) == [(900,)]
+    with tables.settings(by_hive), pytest.raises(PySparkException, match=r"(?s)with Hive's SerDe.*RECOVER FILES"):
+        tables.sql(query)
+    tables.sql("alter table t recover files")
+    with tables.settings(by_hive):
+        assert tables.sql(query) == [(900,)]
 
 
 def test_unsealed_spark_layout_is_left_to_stock_spark(tables: Tables) -> None:

@@ -41,9 +41,9 @@ def files(tables: Tables) -> list[Path]:
     return [path for path in tables.files("t") if "p=" not in path.parent.name or path.parent.name == "p=0"]
 
 
-def lose(tables: Tables) -> Path:
+def lose(tables: Tables, at: int = 1) -> Path:
     """Move a file away, as if it were lost."""
-    lost = files(tables)[1]
+    lost = files(tables)[at]
     lost.rename(lost.with_name(f".{lost.name}.backup"))
     tables.sql("refresh table t")
     return lost
@@ -132,7 +132,59 @@ def test_files_that_other_writers_replaced_are_not_missing(tables: Tables, of: s
     assert tables.sql(COUNT) == tables.sql(f"stock:{COUNT}")
     if how == "truncate":
         tables.sql("stock:insert into t select 3, 1, 0")
-        assert status(tables)[0] == "seal-stale"
+        assert status(tables)[0] == "not-sealed"
+
+
+EMPTYING = {
+    "truncate": ["truncate table t"],
+    "delete": ["delete from t"],
+    "overwrite": [f"insert overwrite t {ROWS.format('0', 0)}"],
+    "overwrite of partitions": [
+        f"insert overwrite t partition (p = {p}) select cast(id as int), 0 from range(0)" for p in (0, 1)
+    ],
+}
+
+
+@pytest.mark.parametrize("of", TABLES)
+def test_loss_of_all_files_is_not_an_empty_table(tables: Tables, of: str) -> None:
+    """Only statements without the extension cannot be told from a loss."""
+    for how in set(EMPTYING) - {"overwrite of partitions" if of == "parquet" else "overwrite"}:
+        create(tables, of)
+        for statement in EMPTYING[how]:
+            tables.sql(statement)
+        assert status_of_all(tables) <= {"empty"} and tables.sql(COUNT) == [(0,)]
+        tables.sql("insert into t values (500, 1, 0)")
+        assert status(tables)[0] == "sealed" and tables.sql(COUNT) == [(1,)]
+    create(tables, of)
+    lost = [lose(tables, at=0) for _ in files(tables)]
+    assert status(tables) == ("files-missing", "4 of the 4 sealed files are missing")
+    assert "Bucketed: false [files-missing]" in explain(tables, GROUPS)
+    for query in (COUNT, GROUPS, "select * from t where k = 3 and p = 0"):
+        with pytest.raises(ERRORS, match="4 of the 4 sealed files are missing"):
+            tables.sql(query)
+    for name, statement in CHANGES.items():
+        if name != ("append to a partition" if of == "parquet" else "append"):
+            with pytest.raises(PySparkException, match="4 of the 4 sealed files are missing"):
+                tables.sql(statement)
+    if of != "parquet":
+        # This append learns its partitions when it runs.
+        tables.sql("insert into t values (500, 1, 0)")
+        assert status(tables) == ("files-missing", "4 of the 5 sealed files are missing")
+        assert_missing(tables)
+    for path in lost:
+        restore(tables, path)
+    assert tables.sql(COUNT) == [(200 if of == "parquet" else 201,)] and status(tables)[0] == "sealed"
+    for _ in files(tables):
+        lose(tables, at=0)
+    (outcome,) = (row for row in tables.seal("t") if row.partition in ("", "p=0"))
+    assert outcome.status == "sealed" and "sealed files are missing" in str(outcome.problem)
+    assert status(tables)[0] == "empty" and tables.sql(COUNT) == tables.sql(f"stock:{COUNT}")
+    tables.sql("insert into t values (500, 1, 0)")
+    assert status(tables)[0] == "sealed"
+
+
+def status_of_all(tables: Tables) -> set[object]:
+    return {row[0] for row in tables.sql("select status from bucket_specs('t')")}
 
 
 def test_changed_file_with_a_name_of_hive_is_not_missing(tables: Tables) -> None:

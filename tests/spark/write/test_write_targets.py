@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bucketed_tables import Tables
 from metastore_interception import failing
+from partition_specs import put_skew
 from pyspark.errors import PySparkException
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
@@ -40,13 +42,42 @@ def failures(tables: Tables, statements: tuple[str, ...] = STATEMENTS) -> list[s
     return messages
 
 
-def test_transactional_tables_are_refused(tables: Tables) -> None:
-    """Hive's deltas are not among the files that Spark lists."""
-    tables.create(f"t (k int, v int) {BUCKETS} stored as orc tblproperties ('transactional'='true')")
+TRANSACTIONAL = "tblproperties ('transactional' = 'true')"
+# The end of the DDL, the column of SKEWED BY, and what the error says about the table.
+OF_HIVE = {
+    "transactional": (TRANSACTIONAL, "", "a transactional table of Hive, full ACID"),
+    "skewed": ("", "v", "found:    skewed columns"),
+    "skewed by the bucket column": ("", "k", "found:    skewed columns"),
+}
+
+
+@pytest.mark.parametrize("of", OF_HIVE)
+@pytest.mark.some(2)
+def test_tables_with_features_of_hive_are_refused(tables: Tables, of: str) -> None:
+    """The files of such a table are not exactly the files that Spark lists in its directory, and writes there."""
+    rest, skewed_by, message = OF_HIVE[of]
+    tables.create(f"t (k int, v int) {BUCKETS} stored as orc {rest}")
     tables.sql("stock:insert into t values (1, 1), (2, 2)")
-    for message in failures(tables):
-        assert "a transactional table of Hive, full ACID" in message and "instead:" in message
-    assert tables.rows("select * from t") == tables.stock_rows("select * from t")
+    if skewed_by:
+        put_skew(tables, "t", skewed_by, "1")
+        tables.sql("refresh table t")
+    for found in failures(tables):
+        assert message in found and "instead:" in found
+    assert tables.rows("select * from t") == tables.stock_rows("select * from t") and tables.rows("select * from t")
+
+
+def test_insert_only_tables_are_refused(tables: Tables) -> None:
+    """The metastore of Spark's built-in client has no such tables, so this test checks the description of one."""
+    tables.create(f"t (k int, v int) {BUCKETS} stored as orc {TRANSACTIONAL}")
+    jvm: Any = tables.spark.sparkContext._jvm
+    table = tables.spark._jsparkSession.sharedState().externalCatalog().getTable(tables.database, "t")
+    fields = [table.productElement(number) for number in range(table.productArity())]
+    properties = table.properties().updated("transactional_properties", "insert_only")
+    described = table.copy(*(properties if field == table.properties() else field for field in fields))
+    with pytest.raises(PySparkException, match="of Hive, 'transactional_properties' = 'insert_only'"):
+        jvm.org.apache.spark.sql.bucketing.metadata.WriteTarget.check(
+            tables.spark._jsparkSession, described, "write into", jvm.scala.Option.empty()
+        )
 
 
 # Tables, and how many of the statements name the stream as the reason. For the others, the layout has an error of its own.

@@ -167,8 +167,8 @@ def _refuse_others(table: Table) -> None:
             expected="a partitioned table",
             instead="to change the buckets of an unpartitioned table, rebuild it with `dbt run --full-refresh`",
         )
-    stored = details.get("InputFormat", "") if hive else details.get("Provider", "")
-    if not re.search("parquet|orc", stored, re.IGNORECASE):
+    stored = Description(details=details).file_format
+    if stored not in ("parquet", "orc"):
         raise TableError(
             f"Table `{name}` has a file format for which Spark does not support buckets in the Hive layout.",
             found=stored or "no file format",

@@ -144,20 +144,6 @@ object Compat {
 
   def isRefusal(error: AnalysisException): Boolean = conditionOf(error) == AnyMessage
 
-  /** Returns whether writes use the default committers of Spark and Hadoop, which do not rename files. */
-  def keepsFileNames(session: SparkSession, table: CatalogTable): Boolean = otherCommitters(session, table).isEmpty
-
-  /** Returns the settings that select other committers, with their values. */
-  def otherCommitters(session: SparkSession, table: CatalogTable): Seq[String] = {
-    val conf = hadoopConf(session)
-    val scheme = new Path(table.location).getFileSystem(conf).getScheme
-    val committers = Seq("spark.sql.sources.outputCommitterClass", "spark.sql.parquet.output.committer.class",
-      "mapreduce.outputcommitter.factory.class", s"mapreduce.outputcommitter.factory.scheme.$scheme").map(key => key -> conf.get(key, ""))
-    val protocol = session.asInstanceOf[ClassicSession].sessionState.conf.fileCommitProtocolClass
-    (committers.filter(_._2.nonEmpty) ++ Some(SQLConf.FILE_COMMIT_PROTOCOL_CLASS.key -> protocol).filter(_._2 != classOf[SQLHadoopMapReduceCommitProtocol].getName))
-      .map { case (key, value) => s"$key=$value" }
-  }
-
   /** Returns the table that a command writes into, if the table already exists. */
   def writtenTable(write: V1WriteCommand): Option[CatalogTable] = write match {
     case insert: InsertIntoHadoopFsRelationCommand => insert.catalogTable

@@ -54,7 +54,9 @@ private object SealOutcome {
     val part = evidence.part
     def refused(problem: String) = SealOutcome(part, Refused, None, evidence.read, Some(problem))
     if (part.folders.nonEmpty) refused(s"a directory among the files: ${part.folders.head}")
-    else if (part.files.isEmpty) SealOutcome(part, PartitionFiles.Empty, None, 0, None)
+    else if (part.files.isEmpty) part.seal.flatMap(_.toOption).filter(_ => part.missing > 0).fold(SealOutcome(part, PartitionFiles.Empty, None, 0, None)) { lost =>
+      SealOutcome(part, NewlySealed, Some(lost.copy(files = PartitionFiles.digest(Nil))), 0, Some(MissingFiles.words(part.missing, lost)))
+    }
     else if (evidence.validated.isEmpty) refused("bucket columns that are not in the table, or of a type that engines hash differently")
     else evidence.matching.headOption match {
       case None => refused(mismatch(evidence.validated))

@@ -51,7 +51,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
     val replacement = new FileReplacement(session, table)
     replacement.awaitOthers()
     val stored = new Stored(session)
-    try replacement.run(new Changes(IndexedSeq.empty))(once(table, replacement, stored, _)) finally stored.close()
+    try replacement.runOnce(new Changes(IndexedSeq.empty))(once(table, replacement, stored, _)) finally stored.close()
   }
 
   private def once(table: CatalogTable, replacement: FileReplacement, stored: Stored, transaction: Transaction): Changes = {

@@ -188,7 +188,7 @@ object TableSnapshot {
   }
 
   private def checkMissing(session: SparkSession, table: CatalogTable, seals: Map[String, Seal], files: Map[String, Seq[FileStatus]]): Unit = {
-    val suspects = seals.filter { case (folder, seal) => files.get(folder).exists(seal.missing(_) > 0) }
+    val suspects = seals.filter { case (folder, seal) => seal.missing(files.getOrElse(folder, Nil)) > 0 }
     MissingFiles.certain(session, table.identifier, suspects).toSeq.sortBy(_._1).headOption.foreach { case (folder, number) =>
       throw MissingFiles.refusal(s"Cannot change rows of ${table.identifier.quotedString}.", table.identifier,
         s"${MissingFiles.words(number, seals(folder))} in ${BucketFiles.nameOf(folder)}", "; nothing has been replaced")

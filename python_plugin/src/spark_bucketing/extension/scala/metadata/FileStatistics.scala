@@ -62,10 +62,10 @@ class FileStatistics(parts: Set[Path], files: Map[String, Seq[FileStats]], depth
 
   def isEmpty: Boolean = files.isEmpty
 
-  /** The average size of a row, if there are rows. The statistics may include deleted files. */
-  def bytesPerRow: Option[Double] = {
-    val all = files.valuesIterator.flatten.toSeq
-    Some(all.map(_.rows).sum).filter(_ > 0).map(rows => all.map(_.bytes).sum.toDouble / rows)
+  /** Returns the average size of a row in files, if there are rows. */
+  def bytesPerRow(files: Seq[FileStatus]): Option[Double] = {
+    val known = files.map(file => (of(file).map(_.rows).sum, file.getLen)).filter(_._1 > 0)
+    if (known.isEmpty) None else Some(known.map(_._2).sum.toDouble / known.map(_._1).sum)
   }
 
   /** Returns the statistics in these files. Reads only new files, because the others never change. After a deletion, reads all files again. */

@@ -62,7 +62,9 @@ class HivePartitions(client: HiveClientImpl) extends PartitionStore {
     val parameters = PartitionStore.withSeal(found.getParameters.asScala.toMap, seal)
     if (parameters != found.getParameters.asScala) {
       found.setParameters(new HashMap(parameters.asJava))
-      metastore.alter_table_with_environmentContext(table.database, table.identifier.table, found, KeepStatistics)
+      // The first INSERT into a table gets a size, as a CTAS does. Spark then removes the size after each INSERT, so that the metastore measures it again.
+      val hasSize = parameters.get(StatsSetupConst.TOTAL_SIZE).exists(_ != "0")
+      metastore.alter_table_with_environmentContext(table.database, table.identifier.table, found, if (hasSize) KeepStatistics else new EnvironmentContext)
     }
   }
 

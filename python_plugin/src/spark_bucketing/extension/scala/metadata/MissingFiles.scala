@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable
 /**
  * Finds sealed files that are missing although no writer has replaced them. Their rows are lost, unlike those of files that other writers have replaced.
  *
- * A statement of the extension removes a seal before it deletes some of the sealed files. Therefore, a file is missing for certain if its seal is the same
+ * A statement of the extension replaces or removes a seal before it deletes sealed files. Therefore, a file is missing for certain if its seal is the same
  * before and after the directory was listed.
  */
 object MissingFiles {
@@ -23,7 +23,7 @@ object MissingFiles {
   def counted(session: SparkSession, table: CatalogTable, parts: Seq[PartitionFiles]): Seq[PartitionFiles] = {
     val conf = Compat.hadoopConf(session)
     def folderOf(part: PartitionFiles) = BucketFiles.folderOf(new Path(part.location), conf)
-    val suspects = for (part <- parts; seal <- part.seal.flatMap(_.toOption) if part.files.nonEmpty && seal.missing(part.files) > 0) yield folderOf(part) -> seal
+    val suspects = for (part <- parts; seal <- part.seal.flatMap(_.toOption) if seal.missing(part.files) > 0) yield folderOf(part) -> seal
     val found = certain(session, table.identifier, suspects.toMap)
     if (found.isEmpty) parts else parts.map(part => part.copy(missing = found.getOrElse(folderOf(part), 0L)))
   }
@@ -39,12 +39,9 @@ object MissingFiles {
     val listed = Compat.inParallel(suspects.toSeq) { case (folder, seal) =>
       (folder, seal, PartitionFiles.children(table, SparkPath.fromUrlString(folder).toPath, conf)._1)
     }
-    // The record of a replacement outlives the deletion of its old files.
-    val (committed, others) = Replacement.records(new Path(table.location), conf).partition(_.isCommitted)
-    val (replaced, hidden) = (committed.flatMap(_.removed).toSet, others.flatMap(_.added).toSet)
+    val hidden = Replacement.records(new Path(table.location), conf).filterNot(_.isCommitted).flatMap(_.added).toSet
     val missing = listed.map { case (folder, seal, all) =>
-      val files = all.filterNot(file => hidden(names.nameOf(file.getPath)) || replaced(names.nameOf(file.getPath)))
-      (folder, seal, seal.missing(files))
+      (folder, seal, seal.missing(all.filterNot(file => hidden(names.nameOf(file.getPath)))))
     }.filter(_._3 > 0)
     lazy val now = seals(session, Compat.catalog(session).getTableMetadata(name))
     missing.collect { case (folder, seal, number) if now.get(folder).contains(seal) => folder -> number }.toMap

@@ -33,7 +33,7 @@ case class PartitionFiles(
 
   /** Returns the status and a description. The status is `sealed`, `empty`, or an ordinary-scan code. */
   def status(hash: BucketHash, dataSchema: StructType): (String, Option[String]) = seal match {
-    case _ if files.isEmpty && folders.isEmpty => (PartitionFiles.Empty, None)
+    case _ if files.isEmpty && folders.isEmpty && missing == 0 => (PartitionFiles.Empty, None)
     case _ if folders.nonEmpty => (FallbackReason.SealStale, Some(s"a directory among the files: ${folders.head}"))
     case None => (FallbackReason.NotSealed, None)
     case Some(Left(why)) => (FallbackReason.SealUnreadable, Some(why))
@@ -79,14 +79,15 @@ object PartitionFiles {
       session: SparkSession, table: CatalogTable, partitions: => Seq[StoredPartition], listed: Boolean = true): Seq[PartitionFiles] = {
     val conf = Compat.hadoopConf(session)
     def content(folder: Path) = if (listed) children(table, folder, conf) else (Nil, Nil)
-    MissingFiles.counted(session, table, if (table.partitionColumnNames.isEmpty) {
+    val parts = if (table.partitionColumnNames.isEmpty) {
       val (files, folders) = content(new Path(table.location))
       val described = BucketDescriptor.of(table.bucketSpec).bucketSpec
       Seq(PartitionFiles(None, new Path(table.location).toString, Seal.parse(table.properties), described, files, folders))
     } else Compat.inParallel(partitions) { partition =>
       val (files, folders) = content(new Path(partition.location))
       PartitionFiles(Some(partition), partition.location, partition.seal, partition.described.flatMap(_.bucketSpec), files, folders)
-    })
+    }
+    if (listed) MissingFiles.counted(session, table, parts) else parts
   }
 
   /**

@@ -99,8 +99,8 @@ case class Seal(spec: SealedSpec, files: FilesDigest) {
       Seal.Digest -> files.plus(Seal.specText(ofSpec), 1).hex) ++ files.groups.text.map(Seal.Groups -> _)
   }
 
-  /** Returns how many sealed files are missing among files, of which some are sealed. */
-  def missing(files: Seq[FileStatus]): Long = this.files.groups.missing(FileGroups.of(PartitionFiles.identities(files)))
+  /** Returns how many sealed files are missing among found files. */
+  def missing(found: Seq[FileStatus]): Long = files.missing(PartitionFiles.identities(found))
 }
 
 object Seal {
@@ -200,6 +200,9 @@ case class FilesDigest(count: Long, bytes: Long, high: Long, low: Long)(of: => F
   }
 
   def hex: String = f"$high%016x$low%016x"
+
+  /** Returns how many of these files are missing among found files. Without any file, all of them are missing. */
+  def missing(found: Seq[FileIdentity]): Long = if (found.isEmpty) count else groups.missing(FileGroups.of(found))
 }
 
 /** A data file. The time is its modification time in milliseconds since 1970. */

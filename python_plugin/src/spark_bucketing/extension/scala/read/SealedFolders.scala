@@ -31,9 +31,9 @@ case class SealedFolders(common: Int, seals: Map[String, Seal]) {
   def objectionTo(listing: BucketListing, hash: BucketHash): Option[FallbackReason] =
     PerQueryCache((listing, this))(objection(listing.files, hash))
 
-  /** Returns a reason if the files differ from the sealed files, otherwise None. A directory without files matches every seal. */
+  /** Returns a reason if the files differ from the sealed files, otherwise None. */
   private def objection(files: Array[PartitionedFile], hash: BucketHash): Option[FallbackReason] = {
-    val byFolder = files.groupBy(BucketFiles.folderOf).toArray
+    val byFolder = SealedFolders.byFolder(files, seals).toArray
     // Compare directories in parallel, because comparing 100,000 files on one core takes a second.
     val isStale: Predicate[(String, Array[PartitionedFile])] = { case (folder, found) =>
       !seals.get(folder).exists(seal => SealedFolders.areSealed(found, seal, hash))
@@ -54,11 +54,13 @@ object SealedFolders {
   private def identities(files: Array[PartitionedFile]): Seq[FileIdentity] =
     files.toIndexedSeq.map(file => FileIdentity(BucketFiles.nameOf(file), file.fileSize, file.modificationTime))
 
+  /** Returns the files of each directory, and no files for each other directory that has a seal. */
+  private def byFolder(files: Array[PartitionedFile], seals: Map[String, Seal]): Map[String, Array[PartitionedFile]] =
+    seals.map { case (folder, _) => folder -> Array.empty[PartitionedFile] } ++ files.groupBy(BucketFiles.folderOf(_))
+
   /** Returns the seals of directories that may lack sealed files, by directory. The listing may be older than the seals. */
   def suspects(files: Array[PartitionedFile], seals: Map[String, Seal]): Map[String, Seal] = if (seals.isEmpty) Map.empty else
-    files.groupBy(BucketFiles.folderOf(_)).flatMap { case (folder, of) =>
-      seals.get(folder).filter(_.files.groups.missing(FileGroups.of(identities(of))) > 0).map(folder -> _)
-    }
+    byFolder(files, seals).flatMap { case (folder, of) => seals.get(folder).filter(_.files.missing(identities(of)) > 0).map(folder -> _) }
 
   private def areSealed(files: Array[PartitionedFile], seal: Seal, hash: BucketHash): Boolean =
     files.length == seal.files.count && files.iterator.map(_.fileSize).sum == seal.files.bytes && digest(files) == seal.files &&

@@ -159,10 +159,10 @@ object SealedSpecs {
       .left.map(Fallback(_, parts.collect { case Part(_, folder, Right(seal)) => folder -> seal }.toMap))
   }
 
-  /** Returns the parts that have files, or all parts if some file belongs to none of them. */
+  /** Returns the parts that have files, or should have some, or all parts if some file belongs to none of them. */
   private def withFiles(parts: Seq[Part], listing: BucketListing): Seq[Part] = {
     val folders = listing.files.iterator.map(file => BucketFiles.folderOf(file)).toSet
-    if (folders.subsetOf(parts.map(_.folder).toSet)) parts.filter(part => folders.contains(part.folder)) else parts
+    if (folders.subsetOf(parts.map(_.folder).toSet)) parts.filter(part => folders.contains(part.folder) || part.seal.exists(_.files.count > 0)) else parts
   }
 
   private def whole(scan: FileSourceScanExec, table: CatalogTable, hashes: Seq[BucketHash]): Part = {

@@ -73,7 +73,7 @@ class AtomicInsert(
   def run(write: Path => WrittenFiles)(record: (Path, Seq[(Path, FileStatus)]) => Unit = (_, _) => ()): Unit = {
     val replacement = new FileReplacement(session, table)
     if (mode.onlyNew && replacement.known.contains(static)) logInfo(s"The partition exists, so nothing is inserted into ${table.identifier.quotedString}.")
-    else replacement.run(()) { transaction =>
+    else replacement.runOnce(()) { transaction =>
       read.foreach(_.checkUnchanged(replacement))
       val written = write(transaction.staged)
       replace(replacement, transaction, new Write(written.paths.map(file => specOf(file.getParent, transaction.staged) -> file), written.isReliable, record))
@@ -134,7 +134,7 @@ class AtomicInsert(
         logInfo(s"The replacement of files of ${table.identifier.unquotedString} starts again.", changed)
         Thread.sleep(ThreadLocalRandom.current.nextLong(AtomicInsert.PauseMillis))
         val again = new FileReplacement(session, table)
-        again.run(())(replace(again, _, write, attempts - 1))
+        again.run(transaction.version)(replace(again, _, write, attempts - 1))
     }
   }
 
@@ -148,15 +148,18 @@ class AtomicInsert(
     val coming = files.map { case (partition, file) => replacement.moveTo(file, partition, named(file.getName)) }
     val replaces = going.nonEmpty || coming.nonEmpty
     val changes = FileChanges(scope(partitions, write.isReliable), going, coming, overwrites && replaceOnly.isEmpty)
+    val emptied = if (overwrites && !isDynamic && isPartitioned) replacement.known.keySet.filter(of => isOverwritten(of) && !partitions(of)) else Set.empty[TablePartitionSpec]
     if (replaces) replacement.replace(transaction, changes) { moved =>
       if (!overwrites && sealedAs.nonEmpty) checkComplete(partitions)
       write.record(transaction.folder, files.map(_._2).zip(moved))
-    }(moved => seal(transaction, write, moved))
+    } { moved =>
+      if (sealedAs.isEmpty) SealWriter.unsealRemoved(session, table, going.map(_.getPath).groupBy(_.getParent)) else seal(transaction, write, moved, emptied)
+    }
     def alterPartitions(): Unit = {
       if (overwrites && !isDynamic && isPartitioned) replacement.dropWithoutFiles(isOverwritten)
       // Spark creates or keeps this partition even if it has no rows.
       if (files.isEmpty && static.nonEmpty && namesPartition) replacement.createEmpty(static)
-      if (files.isEmpty && namesPartition) seal(transaction, write, Nil)
+      if (files.isEmpty && namesPartition) seal(transaction, write, Nil, Set(static))
     }
     if (replaces) replacement.afterCommit("Partitions without rows may not have been created or dropped.")(alterPartitions()) else alterPartitions()
   }
@@ -174,10 +177,11 @@ class AtomicInsert(
     MissingFiles.check(table.identifier, PartitionFiles.list(session, current, stored), "append to")
   }
 
-  private def seal(transaction: Transaction, write: Write, moved: Seq[FileStatus]): Unit = sealedAs.foreach { spec =>
+  private def seal(transaction: Transaction, write: Write, moved: Seq[FileStatus], emptied: Iterable[TablePartitionSpec]): Unit = sealedAs.foreach { spec =>
     val kept = if (overwrites) Some(Nil) else None
     val own = write.files.map(_._1).zip(moved).groupBy(_._1).map { case (partition, of) => partition -> CommittedFiles(of.map(_._2), kept, write.isReliable) }
-    SealWriter.seal(session, table, spec, transaction.folder, if (own.isEmpty && namesPartition) Map(static -> CommittedFiles(Nil, kept)) else own)
+    val all = own ++ emptied.map(_ -> CommittedFiles(Nil, kept))
+    SealWriter.seal(session, table, spec, transaction.folder, if (all.isEmpty && namesPartition) Map(static -> CommittedFiles(Nil, kept)) else all)
   }
 }
 
@@ -268,8 +272,12 @@ object AtomicInsert {
   // The names of Spark's files contain the id of their job.
   private val JobId = "(?<=part-[0-9]{1,9}-)[0-9a-f-]{36}"
 
+  // S3A's staging committers add an id after the bucket, where readers do not expect it.
+  private val CommitterId = "(?<=_[0-9]{5,9})[^0-9.][^.]*(?=\\.|$)"
+
   /** Returns the name of a file as if another job had written it. */
-  private def renamed(job: String)(name: String): String = if (name.matches(s".*$JobId.*")) name.replaceFirst(JobId, job) else s"${name}_$job"
+  private def renamed(job: String)(name: String): String =
+    if (name.matches(s".*$JobId.*")) name.replaceFirst(JobId, job).replaceFirst(CommitterId, "") else s"${name}_$job"
 
   // The name of a partition column may start with an underscore.
   private def isHidden(name: String): Boolean = BucketFiles.isHidden(name) && !name.contains("=")

@@ -20,7 +20,7 @@ object CreatedPartitions {
   /** Creates partitions. Throws an error unless all of them exist afterwards. */
   def create(session: SparkSession, table: CatalogTable, specs: Seq[TablePartitionSpec])(create: => Unit): Unit = {
     val created = Try(create)
-    val found = find(session, table, specs)
+    val found = if (specs.isEmpty) Nil else find(session, table, specs)
     val missing = missingOf(found)
     if (missing.nonEmpty) throw refused(session, table, missing, created.failed.toOption)
     created.get

@@ -16,6 +16,7 @@ import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.metadata.{AppVersion, BucketFiles, ExclusiveFile, Replacement, StatementScope, TableFiles}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
+import org.apache.spark.sql.internal.SQLConf
 
 /**
  * A running statement that changes the files of a table.
@@ -57,23 +58,23 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private val files = TableFiles(fs.makeQualified(location))
 
-  /**
-   * Runs a statement with a directory for its new files and its record. Later statements delete the directory.
-   *
-   * @param repeated returns the result if the application has already committed this version
-   */
-  def run[A](repeated: => A)(statement: Transaction => A): A = {
+  /** Runs a statement that writes rows, unless the application has already committed this version. Then returns another result. */
+  def runOnce[A](repeated: => A)(statement: Transaction => A): A = run(BucketingConf.appVersion) { transaction =>
+    transaction.version.filter(version => committed.exists(_.has(version))).fold(statement(transaction)) { version =>
+      logInfo(s"${version.app} has already written version ${version.number} into ${table.identifier.quotedString}, so nothing is written.")
+      repeated
+    }
+  }
+
+  private def committed: Seq[Replacement] = Replacement.records(location, conf).filter(_.isCommitted)
+
+  /** Runs a statement with a directory for its new files and its record. Later statements delete the directory. */
+  def run[A](version: Option[AppVersion] = None)(statement: Transaction => A): A = {
     val folder = try Replacement.newFolder(location, fs) catch {
       case error: java.io.IOException => throw unwritable(new Path(location, Replacement.Folder), error)
     }
     val heartbeat = new Heartbeat(folder, fs)
-    lazy val committed = Replacement.records(location, conf).filter(_.isCommitted)
-    lazy val transaction = new Transaction(folder, committed.map(_.name).toSet, heartbeat, BucketingConf.appVersion)
-    try {
-      val earlier = transaction.version.filter(version => committed.exists(_.has(version)))
-      earlier.foreach(version => logInfo(s"${version.app} has already written version ${version.number} into ${table.identifier.quotedString}, so nothing is written."))
-      if (earlier.isEmpty) statement(transaction) else repeated
-    } finally {
+    try statement(new Transaction(folder, committed.map(_.name).toSet, heartbeat, version)) finally {
       heartbeat.close()
       // The statement may have taken effect.
       try {
@@ -84,7 +85,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }
 
   /** Returns the id of the rows that the last committed replacement has merged, if it has one. */
-  def merged: Option[String] = Replacement.records(location, conf).filter(_.isCommitted).lastOption.flatMap(last => Replacement.merged(last.folder, fs))
+  def merged: Option[String] = committed.lastOption.flatMap(last => Replacement.merged(last.folder, fs))
 
   def writeMerged(folder: Path, id: String): Unit = Replacement.writeMerged(folder, fs, id)
 
@@ -134,6 +135,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     afterCommit("Old files are not deleted yet. Readers with the extension ignore them, and the next change of the table or ALTER TABLE ... RECOVER FILES " +
       "deletes them.")(complete(started.copy(decision = Some(true)), isSealed))
     afterCommit("The session may read cached rows until REFRESH TABLE.")(refresh())
+    // Spark then also updates partitions, and removes their bucket descriptors.
+    if (SQLConf.get.autoSizeUpdateEnabled) afterCommit("Hive and Trino may not find the buckets.")(seal(written))
     written
   }
 
@@ -198,7 +201,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /** Returns the versions of all applications. Older records need not stay for them. */
   private def versions(transaction: Transaction): Map[String, Long] =
-    (Replacement.records(location, conf).filter(_.isCommitted).flatMap(_.versions) ++ transaction.version.map(of => of.app -> of.number))
+    (committed.flatMap(_.versions) ++ transaction.version.map(of => of.app -> of.number))
       .groupBy(_._1).map { case (app, of) => app -> of.map(_._2).max }
 
   private def checkEmpty(created: Seq[(TablePartitionSpec, Seq[FileStatus])]): Unit = created.find(_._2.exists(BucketFiles.isData)).foreach { case (spec, _) =>
@@ -223,7 +226,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private def folderOf(spec: TablePartitionSpec): Path = known.getOrElse(spec, defaultLocation(spec))
 
-  private def create(created: Seq[(TablePartitionSpec, Path)]): Unit = if (created.nonEmpty) CreatedPartitions.create(session, table, created.map(_._1)) {
+  private def create(created: Seq[(TablePartitionSpec, Path)]): Unit = if (created.nonEmpty) CreatedPartitions.create(session, table, created.map(_._1).filterNot(known.contains)) {
     catalog.createPartitions(table.identifier, created.map {
       case (spec, folder) => CatalogTablePartition(spec, table.storage.copy(locationUri = Some(folder.toUri)))
     }, ignoreIfExists = true)
@@ -305,15 +308,15 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }
 
   /**
-   * Completes a committed replacement: deletes the old files, and drops partitions that are now empty. A seal never names deleted files of a replacement that
-   * is done. Otherwise, these files would be missing once the record is deleted.
+   * Completes a committed replacement: deletes the old files, and drops partitions that are now empty. Before, the statement has sealed the new files, or the
+   * seals of the old files are removed, so that nobody takes deleted files for lost.
    */
   private def complete(committed: Replacement, isSealed: Boolean): Unit = {
     val removed = pathsOf(committed, committed.removed)
     val folders = removed.map(_.getParent).distinct
     committed.checkRestored(Compat.inParallel(folders)(children).flatten.map(file => files.nameOf(file.getPath)).toSet)
+    if (!isSealed) SealWriter.unsealRemoved(session, table, removed.groupBy(_.getParent))
     Compat.inParallel(removed)(fs.delete(_, false))
-    if (!isSealed) SealWriter.afterRecovery(session, table, folders)
     dropEmpty(Subdirectories.deleteEmpty(fs, folders, isPartition))
     Replacement.finish(committed, fs)
     forget(committed)

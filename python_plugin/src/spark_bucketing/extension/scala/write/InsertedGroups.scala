@@ -30,13 +30,14 @@ case class InsertedGroup(values: Seq[Any], isNull: Boolean)
  * @param first the first slot of each group
  * @param files the number of slots of each group
  * @param boundaries the minimums of the further slots of each group
+ * @param starts for each task, the slot of its first row of a group, among the group's slots
  */
 class InsertPlan(
-    val slots: IndexedSeq[Slot], first: Map[InsertedGroup, Int], files: Map[InsertedGroup, Int], boundaries: Map[InsertedGroup, Array[Any]], order: RangeOrder,
-    depth: Int)
+    val slots: IndexedSeq[Slot], first: Map[InsertedGroup, Int], files: Map[InsertedGroup, Int], boundaries: Map[InsertedGroup, Array[Any]],
+    starts: Seq[Map[InsertedGroup, Int]], order: RangeOrder, depth: Int)
     extends SlotRouting {
 
-  // Without a range column, each task distributes the rows of a group evenly.
+  // Without a range column, the tasks distribute the rows of a group evenly, one after another.
   override def isDeterministic: Boolean = order.dataType.nonEmpty
   @transient private lazy val next = mutable.HashMap.empty[InsertedGroup, Int]
 
@@ -48,7 +49,7 @@ class InsertPlan(
       if (number == 1) 0
       else if (order.dataType.nonEmpty) order.search(boundaries(group), values.last)
       else {
-        val slot = next.getOrElse(group, TaskContext.getPartitionId() % number)
+        val slot = next.getOrElse(group, starts(TaskContext.getPartitionId())(group))
         next(group) = (slot + 1) % number
         slot
       })
@@ -64,27 +65,40 @@ object InsertedGroups {
     InsertedGroup(GroupKey.ofPartition(partition) ++ GroupKey.of(others), hasRange && values.last == null)
   }
 
-  /** Returns the number of rows of each group. */
-  def count(places: RDD[Seq[Any]], hasRange: Boolean, depth: Int): Map[InsertedGroup, Long] = Tasks.run(places) { (_, rows) =>
+  /** Returns the number of rows of each group in each task. */
+  def count(places: RDD[Seq[Any]], hasRange: Boolean, depth: Int): Seq[Map[InsertedGroup, Long]] = Tasks.run(places) { (_, rows) =>
     val counts = mutable.HashMap.empty[InsertedGroup, Long]
     rows.foreach { values =>
       val group = copied(of(values, hasRange, depth))
       counts(group) = counts.getOrElse(group, 0L) + 1
     }
-    counts.toSeq
-  }.flatten.groupBy(_._1).map { case (group, counts) => group -> counts.map(_._2).sum }
+    counts.toMap
+  }
+
+  def total(counts: Seq[Map[InsertedGroup, Long]]): Map[InsertedGroup, Long] =
+    counts.flatten.groupBy(_._1).map { case (group, counts) => group -> counts.map(_._2).sum }
+
+  private def starts(counts: Seq[Map[InsertedGroup, Long]], files: Map[InsertedGroup, Int]): Seq[Map[InsertedGroup, Int]] = {
+    val before = mutable.HashMap.empty[InsertedGroup, Long]
+    counts.map(_.collect { case (group, rows) if files(group) > 1 =>
+      val start = before.getOrElse(group, 0L)
+      before(group) = start + rows
+      group -> (start % files(group)).toInt
+    })
+  }
 
   /**
    * Returns the slots of all groups. With a range column, the slots of a group have disjoint ranges, with quantiles of a sample as boundaries.
    *
-   * @param rows the number of rows of each group
+   * @param counts the number of rows of each group in each task
    * @param files the number of files of a group
    * @param shared the boundaries of each group by its values, if another table determines them
    * @param depth the number of partition columns, which are the first columns of a group
    */
   def plan(
-      rows: Map[InsertedGroup, Long], files: InsertedGroup => Int, shared: Option[Map[Seq[Any], Array[Any]]], places: => RDD[Seq[Any]], order: RangeOrder,
+      counts: Seq[Map[InsertedGroup, Long]], files: InsertedGroup => Int, shared: Option[Map[Seq[Any], Array[Any]]], places: => RDD[Seq[Any]], order: RangeOrder,
       depth: Int, bytesPerRow: Double): InsertPlan = {
+    val rows = total(counts)
     val several = if (order.dataType.isEmpty || shared.nonEmpty) Map.empty[InsertedGroup, Int] else rows.keysIterator.map(group => group -> files(group)).filter(_._2 > 1).toMap
     val samples = if (several.isEmpty) Map.empty[InsertedGroup, Seq[Any]]
       else sample(places, several.map { case (group, number) => group -> math.max(1, rows(group) / (number * SamplesPerFile)) }, depth)
@@ -94,7 +108,8 @@ object InsertedGroups {
     val numbers = rows.keysIterator.map(group => group -> boundaries.get(group).fold(if (order.dataType.isEmpty) files(group) else 1)(_.length + 1)).toSeq
     val slots = numbers.flatMap { case (group, number) => Seq.fill(number)(group -> rows(group).toDouble / number) }
     new InsertPlan(slots.map { case (group, number) => Slot(group.values.take(depth), number * bytesPerRow, Long.MaxValue, None) }.toIndexedSeq,
-      numbers.map(_._1).zip(numbers.scanLeft(0)(_ + _._2)).toMap, numbers.toMap, boundaries, order, depth)
+      numbers.map(_._1).zip(numbers.scanLeft(0)(_ + _._2)).toMap, numbers.toMap, boundaries,
+      if (order.dataType.isEmpty) starts(counts, numbers.toMap) else Nil, order, depth)
   }
 
   /** Returns every n-th value of each group. The first one depends on the task, because a task may have fewer rows. */

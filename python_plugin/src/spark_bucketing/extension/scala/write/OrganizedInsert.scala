@@ -9,7 +9,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.{Compat, Tasks}
 import org.apache.spark.sql.bucketing.metadata.FileStatistics
-import org.apache.spark.sql.bucketing.read.FileStatisticsColumns
+import org.apache.spark.sql.bucketing.read.{CurrentFiles, FileStatisticsColumns}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.expressions._
@@ -48,12 +48,13 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
       val rows = stored.store(insert.query.output, (query match { case files: WriteFilesExec => files.child; case other => other }).execute())
       val named = Project(rows.output.zipWithIndex.map { case (column, i) => if (columns.partition.exists(at(_) == i)) Alias(GroupKey.asRead(column), column.name)() else column }, rows)
       def places = placesOf(named, stored)
-      val groups = InsertedGroups.count(places, range.nonEmpty, depth)
+      val counted = InsertedGroups.count(places, range.nonEmpty, depth)
+      val groups = InsertedGroups.total(counted)
       if (groups.isEmpty) Nil else {
         val counts = new FileCounts(table, groups, () => bytesPerRow(named, folder, stored))
         val shared = SharedBoundaries.of(session, table, columns, order)
         if (shared.isEmpty) counts.check()
-        val plan = InsertedGroups.plan(groups, counts.of, shared, places, order, depth, table.schema.defaultSize)
+        val plan = InsertedGroups.plan(counted, counts.of, shared, places, order, depth, table.schema.defaultSize)
         val found = run(folder, named, plan, stored)
         val (expected, number) = (groups.values.sum, found.map(_.sums.rows).sum)
         if (number != expected) throw Compat.refusal(s"Cannot write into ${table.identifier.quotedString}.", s"$number written rows", s"$expected rows, as counted before",
@@ -110,7 +111,7 @@ class OrganizedInsert(session: SparkSession, table: CatalogTable, insert: Insert
 
   /** The size of a row in a file: the average of the table's files or, if it has none, of a sample of the new rows. */
   private def bytesPerRow(rows: LogicalPlan, folder: Path, stored: Stored): Double =
-    FileStatistics.read(session, table).flatMap(_.bytesPerRow).getOrElse {
+    FileStatistics.read(session, table).flatMap(_.bytesPerRow(CurrentFiles.now(session, table).flatMap(_.files.map(_.fileStatus)))).getOrElse {
       val plan = stored.rows(Project(data.map(rows.output), rows))
       val perTask = math.max(SampledRows / math.max(1, plan.getNumPartitions), 1)
       val sampler = opener

@@ -32,7 +32,7 @@ case class CommittedFiles(own: Seq[FileStatus], kept: Option[Seq[FileStatus]], i
  *
  * A seal covers a file only if it is proven to be in its bucket: this statement has written it or found it there, the seal covered it before, or the record of
  * another statement names it with the same bucket spec. So statements may commit at the same time, and the last of them seals the files of all. Without a
- * proof for all files, the seal of an appended partition stays as it is, and readers find that it is stale.
+ * proof for all files, the seal of an appended partition with the same spec stays, and readers find that it is stale.
  */
 object SealWriter extends Logging {
 
@@ -68,10 +68,11 @@ object SealWriter extends Logging {
       }
       lazy val named = PartitionFiles.identities(current.filter(file => ofOthers(names.nameOf(file.getPath)))).toSet
       val digest = FilesDigest.of(rest)
-      val isSealed = all._2.isEmpty && files.isReliable && ours.subsetOf(rest) && spec.fits(table.dataSchema)
+      val isSealed = all._2.isEmpty && files.isReliable && ours.subsetOf(rest) && spec.fits(table.dataSchema) &&
+        current.forall(file => BucketFiles.bucketOf(file.getPath.getName, spec.hash).isDefined)
       if (before.exists(_.files == digest)) before
       else if (isSealed && (isProven(rest -- ours) || isProven(rest -- ours -- named))) Some(Seal(spec, digest))
-      else if (files.kept.isEmpty) before
+      else if (files.kept.isEmpty) before.filter(_.spec == spec)
       else None
     }
 
@@ -88,18 +89,30 @@ object SealWriter extends Logging {
     }
   }
 
-  /** Removes seals that do not cover exactly the files of their directories, after a statement has crashed between its commit and its seals. */
-  def afterRecovery(session: SparkSession, planned: CatalogTable, folders: Seq[Path]): Unit = locking(planned) {
-    val (table, store) = (Compat.current(session, planned), PartitionStore.of(session))
-    def isStale(seal: Option[Either[String, Seal]], location: String) = seal.exists(_.forall { found =>
-      found.files != PartitionFiles.digest(PartitionFiles.children(table, new Path(location), Compat.hadoopConf(session))._1)
-    })
-    if (table.partitionColumnNames.isEmpty) { if (isStale(Seal.parse(table.properties), table.location.toString)) store.sealTable(table, None) }
+  /** Removes the seals of partitions, or of an unpartitioned table, whose files a statement is about to delete. */
+  def unseal(session: SparkSession, table: CatalogTable, partitions: => Seq[StoredPartition]): Unit = locking(table) {
+    val store = PartitionStore.of(session)
+    if (table.partitionColumnNames.isEmpty) store.sealTable(Compat.current(session, table), None)
     else {
-      val places = folders.map(_.toUri.getPath).toSet
-      val stale = store.list(table).filter(of => places(new Path(of.location).toUri.getPath) && isStale(of.seal, of.location))
-      if (stale.nonEmpty) store.change(table, stale.map(PartitionChange(_, None, None)))
+      val changes = partitions.filter(_.seal.isDefined).map(PartitionChange(_, None, None))
+      if (changes.nonEmpty) store.change(table, changes)
     }
+  }
+
+  /**
+   * Removes the seals that name old files of a committed replacement, whose statement has not sealed the new files.
+   *
+   * @param removed the old files, by directory
+   */
+  def unsealRemoved(session: SparkSession, planned: CatalogTable, removed: Map[Path, Seq[Path]]): Unit = if (removed.nonEmpty && planned.bucketSpec.isDefined) {
+    val table = Compat.current(session, planned)
+    val gone = removed.map { case (folder, files) => folder.toUri.getPath -> files.map(_.getName).toSet }
+    def isStale(seal: Option[Either[String, Seal]], location: String) = gone.get(new Path(location).toUri.getPath).exists { names =>
+      val files = PartitionFiles.children(table, new Path(location), Compat.hadoopConf(session))._1.filterNot(file => names(file.getPath.getName))
+      !seal.exists(_.exists(_.files == PartitionFiles.digest(files)))
+    }
+    if (table.partitionColumnNames.nonEmpty) unseal(session, table, PartitionStore.of(session).list(table).filter(of => isStale(of.seal, of.location)))
+    else if (isStale(Seal.parse(table.properties), table.location.toString)) unseal(session, table, Nil)
   }
 
   // The metastore replaces the metadata of a table or a partition as a whole, so only one thread of this process changes the seals of a table at a time.
