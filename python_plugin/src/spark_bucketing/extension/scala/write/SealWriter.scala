@@ -78,7 +78,7 @@ object SealWriter extends Logging {
 
     if (table.partitionColumnNames.isEmpty) partitions.values.foreach { files =>
       val before = Seal.parse(table.properties)
-      val after = sealOf(before.flatMap(_.toOption), table.location.toString, files)
+      val after = sealOf(before.flatMap(_.toOption), new Path(table.location).toString, files)
       if (after.map(Right(_)) != before) store.sealTable(table, after)
     } else {
       val byName = partitions.map { case (values, files) => store.nameOf(table, values) -> files }
@@ -112,7 +112,7 @@ object SealWriter extends Logging {
       !seal.exists(_.exists(_.files == PartitionFiles.digest(files)))
     }
     if (table.partitionColumnNames.nonEmpty) unseal(session, table, PartitionStore.of(session).list(table).filter(of => isStale(of.seal, of.location)))
-    else if (isStale(Seal.parse(table.properties), table.location.toString)) unseal(session, table, Nil)
+    else if (isStale(Seal.parse(table.properties), new Path(table.location).toString)) unseal(session, table, Nil)
   }
 
   // The metastore replaces the metadata of a table or a partition as a whole, so only one thread of this process changes the seals of a table at a time.
@@ -162,7 +162,7 @@ object SealWriter extends Logging {
       case (files, Nil) if files.forall(file => BucketFiles.bucketOf(file.getPath.getName, spec.hash).isDefined) => Some(Seal(spec, PartitionFiles.digest(files)))
       case _ => None
     }
-    if (table.partitionColumnNames.isEmpty) store.sealTable(table, sealOf(table.location.toString))
+    if (table.partitionColumnNames.isEmpty) store.sealTable(table, sealOf(new Path(table.location).toString))
     else store.change(table, Compat.inParallel(store.list(table))(partition => change(partition, spec, sealOf(partition.location))))
   }
 }
