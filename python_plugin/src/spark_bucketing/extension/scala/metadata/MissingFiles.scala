@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable
 /**
  * Finds sealed files that are missing although no writer has replaced them. Their rows are lost, unlike those of files that other writers have replaced.
  *
- * A statement of the extension removes a seal before it deletes some of the sealed files, or all of them without a replacement. Therefore, a file is missing
+ * A statement of the extension removes a seal before it deletes some of the sealed files, or all of them without writing others. Therefore, a file is missing
  * for certain if its seal is the same before and after the directory was listed.
  */
 object MissingFiles {
