@@ -77,7 +77,10 @@ CASES = {
     "RENAME of a partition keeps the seal and clears the descriptor": Case(
         ("alter table t partition (p = 0) rename to partition (p = 7)",), {"p=0": None, "p=7": StoredSpec(4, 0)}, {"p=7": BY_FOUR},
     ),
-    "TRUNCATE of a partition": Case(("truncate table t partition (p = 1)",), {}),
+    "TRUNCATE of a partition": Case(("truncate table t partition (p = 1)",), {"p=1": UNKNOWN}, {"p=1": BY_SIX}, BY_FOUR),
+    "TRUNCATE of a partition by stock Spark": Case(
+        ("stock:truncate table t partition (p = 1)", "alter table t partition (p = 1) seal buckets"), {},
+    ),
     "INSERT by stock Spark": Case(
         ("stock:insert into t values (8, 'x', 0), (8, 'x', 1), (8, 'x', 7)",),
         {"p=0": BROKEN_FOUR, "p=1": BROKEN_SIX, "p=7": UNKNOWN}, {"p=0": BROKEN, "p=1": BROKEN, "p=7": NONE},

@@ -62,14 +62,7 @@ def test_session_sees_that_another_session_has_truncated_the_table(tables: Table
 
 
 @pytest.mark.some(6)
-@pytest.mark.parametrize(
-    "kind",
-    [
-        # Only a replacement of files tells other sessions about new files. An INSERT is one only in organized tables.
-        pytest.param(kind, marks=() if "organized" in kind else pytest.mark.xfail(strict=True))
-        for kind in KINDS
-    ],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_session_sees_the_rows_that_another_session_has_inserted(tables: Tables, kind: str) -> None:
     reader = reader_of(tables, kind)
     tables.sql(INSERT)

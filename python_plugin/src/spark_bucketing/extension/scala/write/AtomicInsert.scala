@@ -149,10 +149,8 @@ class AtomicInsert(
     val replaces = going.nonEmpty || coming.nonEmpty
     val changes = FileChanges(scope(partitions, write.isReliable), going, coming, overwrites && replaceOnly.isEmpty)
     val emptied = if (overwrites && !isDynamic && isPartitioned) replacement.known.keySet.filter(of => isOverwritten(of) && !partitions(of)) else Set.empty[TablePartitionSpec]
-    if (replaces) replacement.replace(transaction, changes) { moved =>
-      if (!overwrites && sealedAs.nonEmpty) checkComplete(partitions)
-      write.record(transaction.folder, files.map(_._2).zip(moved))
-    } { moved =>
+    if (!overwrites && sealedAs.nonEmpty) checkComplete(partitions)
+    if (replaces) replacement.replace(transaction, changes)(moved => write.record(transaction.folder, files.map(_._2).zip(moved))) { moved =>
       if (sealedAs.isEmpty) SealWriter.unsealRemoved(session, table, going.map(_.getPath).groupBy(_.getParent)) else seal(transaction, write, moved, emptied)
     }
     def alterPartitions(): Unit = {
