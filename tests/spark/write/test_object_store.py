@@ -82,6 +82,17 @@ def rows(tables: Tables) -> Rows:
     return sorted(tables.sql("select k, v, p from t"))  # type: ignore[arg-type]
 
 
+def changes_of(tables: Tables, of: str, statement: str, new: Rows) -> int:
+    """Run a statement on a new table, and return the number of changes of files that it made."""
+    with object_store(tables.spark) as store:
+        create(tables, of)
+        before = store.changes()
+        tables.sql(statement)
+        number = int(store.changes() - before)
+        assert rows(tables) == new
+        return number
+
+
 CASES = [
     (of, name)
     for of in TABLES
@@ -97,12 +108,7 @@ CASES = [
 def test_statement_takes_effect_as_a_whole_or_not_at_all(tables: Tables, of: str, name: str, step: int) -> None:
     """Stop after each number of changes, or after every few numbers."""
     statement, new = STATEMENTS[name], rows_after(name, of)
-    with object_store(tables.spark) as store:
-        create(tables, of)
-        before = store.changes()
-        tables.sql(statement)
-        number = store.changes() - before
-        assert rows(tables) == new
+    number = changes_of(tables, of, statement, new)
     kept = {"old": 0, "new": 0}
     for changes in range(0, number, step):
         with object_store(tables.spark):
@@ -136,11 +142,7 @@ def test_rows_after_a_crash_survive_a_statement_that_moves_files(
     tables: Tables, of: str, move: str, tmp_path: Path
 ) -> None:
     """The record of the crashed statement names the files by the directories that they had."""
-    with object_store(tables.spark) as store:
-        create(tables, of)
-        before = store.changes()
-        tables.sql(MERGE)
-        number = store.changes() - before
+    number = changes_of(tables, of, MERGE, MERGED)
     seen = set()
     for changes in range(number // 2, number, 2):
         with object_store(tables.spark):

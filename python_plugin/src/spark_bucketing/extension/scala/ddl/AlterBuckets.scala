@@ -16,7 +16,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.V1Table
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.execution.command._
+import org.apache.spark.sql.execution.command.{AlterTableRenamePartitionCommand, AlterTableSetLocationCommand, ExecutedCommandExec, LeafRunnableCommand, RunnableCommand}
 import org.apache.spark.sql.types.StringType
 
 /**
