@@ -73,6 +73,7 @@ class BucketingRules extends (SparkSessionExtensions => Unit) {
     SparkVersion.injectEarlyRule(extensions, RejectSchemaEvolution(_))
     extensions.injectPostHocResolutionRule(_ => ResolveRowChanges)
     extensions.injectPlannerStrategy(PlanRowChanges(_))
+    extensions.injectPlannerStrategy(_ => PlanMovedFiles)
     extensions.injectPreCBORule(BucketedWrites(_))
     extensions.injectPreCBORule(_ => RecordChanges)
     extensions.injectCheckRule(_ => OverwriteHints.RejectUnsupported)

@@ -5,6 +5,7 @@ import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.metadata._
+import org.apache.spark.sql.bucketing.read.CurrentReads
 import org.apache.spark.sql.bucketing.write.FileReplacement
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable
@@ -14,7 +15,8 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.V1Table
-import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.command.{AlterTableRenamePartitionCommand, AlterTableSetLocationCommand, ExecutedCommandExec, LeafRunnableCommand, RunnableCommand}
 import org.apache.spark.sql.types.StringType
 
 /**
@@ -105,5 +107,27 @@ case class RecoverFilesCommand(name: TableIdentifier, isForced: Boolean) extends
   override def run(session: SparkSession): Seq[Row] = {
     val replacement = new FileReplacement(session, Compat.catalog(session).getTableMetadata(name))
     Seq(Row((if (isForced) replacement.recover() else replacement.awaitOthers()).lastOption.getOrElse("nothing")))
+  }
+}
+
+/**
+ * Plans Spark's statements that give files of a table other names, or the table another directory. The record of a replacement is in the table's directory, and
+ * names its files. After such a statement, readers would not find the record of a crashed statement or its files, and would return old and new rows.
+ */
+object PlanMovedFiles extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case rename: AlterTableRenamePartitionCommand if BucketingConf.enabled => ExecutedCommandExec(MoveFilesCommand(rename.tableName, rename)) :: Nil
+    case move: AlterTableSetLocationCommand if BucketingConf.enabled && move.partitionSpec.isEmpty =>
+      ExecutedCommandExec(MoveFilesCommand(move.tableName, move)) :: Nil
+    case _ => Nil
+  }
+}
+
+/** Waits for unfinished replacements, or completes or undoes them after a crash, and then runs the statement. */
+case class MoveFilesCommand(name: TableIdentifier, statement: RunnableCommand) extends LeafRunnableCommand {
+  override def run(session: SparkSession): Seq[Row] = {
+    val table = Compat.catalog(session).getTableMetadata(name)
+    if (CurrentReads.isChangeable(table)) new FileReplacement(session, table).awaitOthers()
+    statement.run(session)
   }
 }

@@ -49,7 +49,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
     WriteTarget.check(session, table, "change rows of", Some(statement.files.location))
     checkColumns(table)
     val replacement = new FileReplacement(session, table)
-    replacement.awaitOthers()
+    replacement.awaitOthers(!_.statement.isAppend)
     val stored = new Stored(session)
     try replacement.runOnce(new Changes(IndexedSeq.empty))(once(table, replacement, stored, _)) finally stored.close()
   }

@@ -126,7 +126,7 @@ class AtomicInsert(
 
   /** Commits the files. If another statement commits first, tries again with new file names, because readers ignore the names in an undone record. */
   private def replace(replacement: FileReplacement, transaction: Transaction, write: Write, attempts: Int = AtomicInsert.Attempts): Unit = {
-    replacement.awaitOthers(isAppend = !overwrites)
+    replacement.awaitOthers(overwrites && !_.statement.isAppend)
     try once(replacement, transaction, write) catch {
       // The new files are gone if another statement has undone this replacement after they were moved.
       case changed: ConcurrentChange if read.nonEmpty || attempts <= 1 || !write.exists => throw Compat.refusal(changed.getMessage)

@@ -243,11 +243,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /**
    * Waits until other statements have finished their replacements. If a statement shows no sign of life for a time, it has crashed. Then completes or undoes
-   * its replacement. Waits neither for nor before a statement that only appends rows.
+   * its replacement.
    *
+   * @param waits whether to wait for a statement that is running
    * @return `undone` or `completed`, for each replacement of a crashed statement
    */
-  def awaitOthers(isAppend: Boolean = false): Seq[String] = {
+  def awaitOthers(waits: Replacement => Boolean = _ => true): Seq[String] = {
     // The last sign of life of each statement, and since when it has not changed, by the clock of this process.
     val signs = mutable.HashMap.empty[String, (Long, Long)]
     def hasCrashed(of: Replacement) = {
@@ -263,7 +264,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     def await(results: Seq[String], pause: Long): Seq[String] = {
       val (crashed, alive) = unfinished.partition(hasCrashed)
       val found = results ++ crashed.map(recover(_, isForced = false))
-      if (isAppend || alive.forall(_.statement.isAppend)) found
+      if (!alive.exists(waits)) found
       else {
         if (pause == PauseMillis) logInfo(s"Waiting for another statement that replaces files of ${table.identifier.quotedString}.")
         Thread.sleep(pause)
