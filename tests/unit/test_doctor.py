@@ -184,6 +184,7 @@ class Listed(NamedTuple):
     # Rows of bucket_specs(): number of buckets and columns in the descriptor and in the seal, number of partitions, and
     # optionally the hash in the seal.
     specs: tuple[tuple[Any, ...], ...] | None = None
+    partitioned: bool = True
 
     @property
     def information(self) -> str:
@@ -197,7 +198,7 @@ class Listed(NamedTuple):
             "K": self.key, "": "", "# Detailed Table Information": "", "Provider": self.provider,
             "Num Buckets": str(self.buckets), "Bucket Columns": "[`k`]", "Table Properties": properties,
         }  # fmt: skip
-        if self.specs is not None:
+        if self.specs is not None and self.partitioned:
             rows = {"K": self.key, "# Partition Information": "", "ds": "string"} | rows
         return [{"col_name": name, "data_type": value} for name, value in rows.items()]
 
@@ -300,6 +301,17 @@ def test_doctor_names_tables_with_partitions_that_trino_does_not_read(spec: Any,
     )
     command = "seal" if spec[3] == K and spec[2] in (4, 8) else "rewrite"
     assert mixed.instead.startswith(f"run `spark-bucketing table {command} shop.a`, ")
+
+
+@pytest.mark.parametrize("sealed", [(8, K), (4, K), (8, V)])
+def test_doctor_names_tables_without_partitions_whose_files_have_other_buckets(sealed: tuple[int, str]) -> None:
+    read, *others = listed_tables(a=Listed(specs=((8, K, *sealed, 1, "hive"),), partitioned=False), b=Listed())
+    assert read.found == f"reads {1 if others else 2} table{'' if others else 's'} of shop as bucketed"
+    expected = "fails with HIVE_INVALID_BUCKET_FILES if a query reads a: the files have {} buckets by ({}), but the table has 8"
+    assert [one.found.startswith(expected.format(sealed[0], sealed[1][2])) for one in others] == [True] * (
+        sealed != (8, K)
+    )
+    assert all("`spark-bucketing table rewrite shop.a`" in one.instead for one in others)
 
 
 @pytest.mark.parametrize(("stated", "other"), [("1", "2"), ("2", "1"), (None, "2")])
