@@ -29,7 +29,7 @@ JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test peers-s3 fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-hashes lint lint-types lint-sql lint-style format docs dist clean
+.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test peers peers-s3 peers-trino fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-hashes lint lint-types lint-sql lint-style format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,6 +104,8 @@ test-cross-version: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Read tables tha
 cluster-test: setup ## Run dbt on a Spark cluster with a Hive metastore on PostgreSQL, and inject failures
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/cluster
 
+peers: peers-s3 peers-trino ## Run all tests beside other systems, one after another
+
 peers-s3: setup $(PEERS)/s3/.installed ## Run all statements on an S3 server with each committer, and race two writers (needs Go and Maven)
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/peers/test_s3.py
 
@@ -113,6 +115,20 @@ $(PEERS)/s3/.installed: tests/peers/versions.mk tests/peers/s3.xml | setup
 	@GOBIN=$(CURDIR)/$(@D) go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
 	@mvn --quiet --batch-mode --file tests/peers/s3.xml -Dhadoop=$(HADOOP_VERSION) -Dcloud=$(SPARK_HADOOP_CLOUD_VERSION) \
 	  dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)/jars
+	@touch $@
+
+peers-trino: setup $(PEERS)/trino/.installed ## Let Trino read what Spark writes, and Spark what Trino writes (needs Java 24 and Maven)
+	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/peers/test_trino.py
+
+$(PEERS)/trino/.installed: tests/peers/versions.mk | setup
+	@echo "Installing Trino"
+	@rm -rf $(@D)
+	@mvn --quiet --batch-mode dependency:copy -Dartifact=io.trino:trino-server:$(TRINO_VERSION):tar.gz -DoutputDirectory=$(CURDIR)/$(@D)/server
+	@tar --extract --file $(@D)/server/*.tar.gz --directory $(@D)/server --strip-components 1
+	@mkdir $(@D)/plugin
+	@mv $(@D)/server/lib $(@D)/lib
+	@mv $(@D)/server/plugin/hive $(@D)/plugin/hive
+	@rm -rf $(@D)/server
 	@touch $@
 
 fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000 EVOLVED=0.3 LAYOUT=hive2
