@@ -11,8 +11,9 @@ import pytest
 
 from spark_bucketing.doctor.diagnosis import Diagnosis
 from spark_bucketing.doctor.installed import examine_installed
-from spark_bucketing.doctor.server import SETTINGS, examine_server
+from spark_bucketing.doctor.server import PROBE, SETTINGS, examine_server
 from spark_bucketing.doctor.trino import SPECS, examine_tables
+from spark_bucketing.errors import SparkError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.table.warehouse import NOT_LOADED, Warehouse
 
@@ -31,6 +32,7 @@ def examined(
     catalog: str = "hive",
     settings: Mapping[str, str] = NAMED,
     place: str = "file:/warehouse",
+    refusal: str = "[TABLE_OR_VIEW_NOT_FOUND] The table or view cannot be found.",
 ) -> dict[str, Diagnosis]:
     """Return the diagnoses for a server with these answers, by subject; no extension if `extension` is empty."""
     if extension is None:
@@ -44,13 +46,19 @@ def examined(
         "set spark.sql.catalogImplementation": [{"key": "", "value": catalog}],
         "set spark.sql.hive.metastore.version": [{"key": "", "value": "2.3.10"}],
     }
-    return {one.subject: one for one in examine_server(Warehouse(answers.__getitem__))}
+
+    def rows(statement: str) -> list[dict[str, Any]]:
+        if statement == PROBE:
+            raise SparkError(refusal)
+        return answers[statement]
+
+    return {one.subject: one for one in examine_server(Warehouse(rows))}
 
 
 def test_correctly_configured_server_has_no_findings() -> None:
     found = examined()
     assert {one.state for one in found.values()} == {"ok"} and not any(one.instead for one in found.values())
-    assert found["metastore"].found == "Hive, client version 2.3.10; cannot use metastores of Hive 4"
+    assert found["metastore"].found == "Hive, client version 2.3.10"
     assert found["settings"].found == f"{len(SETTINGS)} of {len(SETTINGS)} are correct"
 
 
@@ -156,6 +164,12 @@ def test_other_engines_and_catalogs_are_diagnosed() -> None:
     plugins = {"spark.plugins": "org.apache.spark.CometPlugin"}
     assert examined(settings=plugins)["spark.plugins=org.apache.spark.CometPlugin"].state == "wrong"
     assert examined(catalog="in-memory")["metastore"].state == "wrong"
+
+
+def test_metastore_of_hive_4_needs_another_client() -> None:
+    found = examined(refusal="Unable to fetch table t. Invalid method name: 'get_table'")["metastore"]
+    assert found.state == "wrong" and "Invalid method name: 'get_table'" in found.found
+    assert "spark.sql.hive.metastore.version=4.0.1" in found.instead
 
 
 # The installed package's dbt_project.yml, if any, and the expected diagnosis.
