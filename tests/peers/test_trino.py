@@ -58,7 +58,7 @@ def test_each_reads_the_buckets_of_the_other(tables: Tables, peer: Trino, table:
     """Trino does not hash decimals, and therefore reads such a table without its buckets."""
     for name in "t", "u":
         tables.sql(f"drop table if exists {name}")
-    tables.sql(f"create table {table.ddl}")
+    tables.sql(f"create table {table.ddl('t')}")
     tables.sql(f"insert into t {table.rows}")
     rows = sorted(tables.sql(f"select {table.texts()} from t"), key=repr)
     assert len(rows) == 240

@@ -70,10 +70,9 @@ class KeyTable(NamedTuple):
     def _types(self) -> list[str]:
         return self.types.split(", ") if self.types == SEVERAL else [self.types]
 
-    @property
-    def ddl(self) -> str:
+    def ddl(self, name: str) -> str:
         columns = [f"k{place} {of}" for place, of in enumerate(self._types)]
-        return self.layout.ddl("t", ", ".join([*columns, "v bigint"]), self.keys)
+        return self.layout.ddl(name, ", ".join([*columns, "v bigint"]), self.keys)
 
     @property
     def rows(self) -> str:
@@ -151,7 +150,7 @@ PARTITIONED = [
         lambda rows: {k: row for k, row in rows.items() if row[1] != 1} | OVERWRITTEN,
     ),
 ]
-WHOLE = [*CHANGES, Statement("insert overwrite t select 1000 + id, 'o', 1 from range(10)", lambda rows: OVERWRITTEN)]
+WHOLE = [*CHANGES, Statement("insert overwrite t select 1000 + id, 'o', 1 from range(10)", lambda _: OVERWRITTEN)]
 
 
 def evolution(buckets: int, partitioned: bool) -> list[Statement]:

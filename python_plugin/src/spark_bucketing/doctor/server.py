@@ -223,7 +223,7 @@ def _metastore(warehouse: Warehouse) -> Diagnosis:
 
 
 def _refused_call(warehouse: Warehouse) -> str:
-    """Return the error of a metastore that lacks the client's method for reading a table; empty if it has the method."""
+    """Return the error of a metastore that lacks the client's method for reading a table, or an empty string."""
     try:
         warehouse.rows(PROBE)
     except SparkError as error:
