@@ -29,7 +29,7 @@ JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test peers-s3 fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-hashes lint lint-types lint-sql lint-style format docs dist clean
+.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test peers peers-s3 peers-trino peers-hive peers-extensions fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-hashes lint lint-types lint-sql lint-style format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,6 +104,8 @@ test-cross-version: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Read tables tha
 cluster-test: setup ## Run dbt on a Spark cluster with a Hive metastore on PostgreSQL, and inject failures
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/cluster
 
+peers: peers-s3 peers-trino peers-hive peers-extensions ## Run all tests beside other systems, one after another
+
 peers-s3: setup $(PEERS)/s3/.installed ## Run all statements on an S3 server with each committer, and race two writers (needs Go and Maven)
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/peers/test_s3.py
 
@@ -112,6 +114,41 @@ $(PEERS)/s3/.installed: tests/peers/versions.mk tests/peers/s3.xml | setup
 	@rm -rf $(@D)/jars
 	@GOBIN=$(CURDIR)/$(@D) go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
 	@mvn --quiet --batch-mode --file tests/peers/s3.xml -Dhadoop=$(HADOOP_VERSION) -Dcloud=$(SPARK_HADOOP_CLOUD_VERSION) \
+	  dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)/jars
+	@touch $@
+
+peers-trino: setup $(PEERS)/trino/.installed ## Let Trino read what Spark writes, and Spark what Trino writes (needs Java 24 and Maven)
+	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/peers/test_trino.py
+
+$(PEERS)/trino/.installed: tests/peers/versions.mk | setup
+	@echo "Installing Trino"
+	@rm -rf $(@D)
+	@mvn --quiet --batch-mode dependency:copy -Dartifact=io.trino:trino-server:$(TRINO_VERSION):tar.gz -DoutputDirectory=$(CURDIR)/$(@D)/server
+	@tar --extract --file $(@D)/server/*.tar.gz --directory $(@D)/server --strip-components 1
+	@mkdir $(@D)/plugin
+	@mv $(@D)/server/lib $(@D)/lib
+	@mv $(@D)/server/plugin/hive $(@D)/plugin/hive
+	@rm -rf $(@D)/server
+	@touch $@
+
+peers-hive: setup $(PEERS)/hive/.installed ## Let Hive 4 read what Spark writes, and Spark what Hive writes, on a metastore of Hive 4 (needs Maven)
+	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/peers/test_hive.py
+
+$(PEERS)/hive/.installed: tests/peers/versions.mk tests/peers/hive.xml | setup
+	@echo "Installing Hive"
+	@rm -rf $(@D)
+	@mvn --quiet --batch-mode --file tests/peers/hive.xml -Dhive=$(HIVE_VERSION) -Dhadoop=$(HIVE_HADOOP_VERSION) -Dtez=$(TEZ_VERSION) \
+	  dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D)/jars \
+	  -DexcludeArtifactIds=slf4j-log4j12,slf4j-reload4j,log4j-1.2-api,log4j,hadoop-client-api
+	@touch $@
+
+peers-extensions: setup .venv/spark-4.1/pyspark $(PEERS)/extensions/.installed ## Run queries and statements beside Delta, Iceberg and Comet in Spark 4.1 (needs Maven)
+	@env -u SPARK_HOME PYTHONPATH=$(CURDIR)/.venv/spark-4.1:$$PYTHONPATH $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/peers/test_extensions.py
+
+$(PEERS)/extensions/.installed: tests/peers/versions.mk tests/peers/extensions.xml | setup
+	@echo "Installing Delta, Iceberg and Comet"
+	@rm -rf $(@D)
+	@mvn --quiet --batch-mode --file tests/peers/extensions.xml -Ddelta=$(DELTA_VERSION) -Diceberg=$(ICEBERG_VERSION) -Dcomet=$(COMET_VERSION) \
 	  dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)/jars
 	@touch $@
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-import subprocess
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 from bucketed_tables import Shape, Tables
-from cluster import HOST, await_ready, free_ports
+from cluster import HOST, free_ports
 from local_files import file_system_settings
-
-from conftest import REPOSITORY
+from peer_tables import PARTITIONED, Rows
+from peers import PEERS, running
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast", "dynamic_partitions")
 
-PEERS = REPOSITORY / ".venv" / "peers" / "s3"
+JARS = PEERS / "s3" / "jars"
 BUCKET = "lake"
 # The server accepts any credentials that it was started with.
 ACCESS_KEY, SECRET_KEY = "test", "testtest"
@@ -38,40 +37,6 @@ LAYOUTS = {
     ),
     "organized": """(k bigint, v string, p int) using parquet partitioned by (p) tblproperties ('bucketing.range_by' = '["k"]')""",
 }
-Rows = dict[int, tuple[str, int]]
-
-
-class Statement(NamedTuple):
-    sql: str
-    effect: Callable[[Rows], Rows]
-
-
-def changed(of: Callable[[int], bool], value: str) -> Callable[[Rows], Rows]:
-    return lambda rows: {k: (value if of(k) else v, p) for k, (v, p) in rows.items()}
-
-
-def added(first: int, end: int, value: str) -> Callable[[Rows], Rows]:
-    return lambda rows: rows | {k: (value, k % 3) for k in range(first, end)}
-
-
-NEW = "select id as k, '{value}' as v, cast(id % 3 as int) as p from range({first}, {end})"
-STATEMENTS = [
-    Statement(f"insert into t {NEW.format(value='a', first=0, end=300)}", added(0, 300, "a")),
-    Statement(f"insert into t {NEW.format(value='b', first=300, end=330)}", added(300, 330, "b")),
-    Statement(
-        f"merge into t using ({NEW.format(value='m', first=320, end=340)}) s on t.k = s.k and t.p = s.p "
-        "when matched then update set v = s.v when not matched then insert *",
-        added(320, 340, "m"),
-    ),
-    Statement("update t set v = 'u' where k < 5", changed(lambda k: k < 5, "u")),
-    Statement(
-        "delete from t where k between 5 and 9", lambda rows: {k: row for k, row in rows.items() if not 5 <= k <= 9}
-    ),
-    Statement(
-        "insert overwrite t partition (p = 1) select 1000 + id, 'o' from range(10)",
-        lambda rows: {k: row for k, row in rows.items() if row[1] != 1} | dict.fromkeys(range(1000, 1010), ("o", 1)),
-    ),
-]
 
 
 @pytest.fixture(scope="session")
@@ -80,18 +45,10 @@ def s3_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     home = tmp_path_factory.mktemp("s3")
     (home / "data" / BUCKET).mkdir(parents=True)
     (port,) = free_ports(1)
-    server = [str(PEERS / "versitygw"), "--port", f"{HOST}:{port}", "--keep-alive", "--quiet", "posix"]
-    with (home / "log").open("w") as log:
-        process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *server, str(home / "data")],
-            stdout=log, stderr=log, env=os.environ | {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY},
-        )  # fmt: skip
-    try:
-        await_ready(process, port, "versitygw", home / "log")
+    server = [str(JARS.parent / "versitygw"), "--port", f"{HOST}:{port}", "--keep-alive", "--quiet", "posix"]
+    credentials = {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
+    with running([*server, str(home / "data")], port, home, "versitygw", credentials):
         yield port
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 @pytest.fixture(scope="session")
@@ -101,7 +58,7 @@ def more_settings(s3_port: int, tmp_path_factory: pytest.TempPathFactory) -> Map
     # Hadoop's own defaults, which the other entry replaces, configure S3A.
     test_files, _ = file_system_settings()["spark.driver.extraClassPath"].split(os.pathsep)
     return {
-        "spark.driver.extraClassPath": f"{test_files}{os.pathsep}{PEERS / 'jars' / '*'}",
+        "spark.driver.extraClassPath": f"{test_files}{os.pathsep}{JARS / '*'}",
         "spark.sql.warehouse.dir": f"s3a://{BUCKET}/warehouse",
         "spark.driver.host": HOST,
         "spark.driver.bindAddress": HOST,
@@ -129,7 +86,7 @@ def committer(request: pytest.FixtureRequest, tables: Tables) -> Iterator[None]:
 def test_statements_write_the_right_rows_and_what_readers_need(tables: Tables, layout: str) -> None:
     tables.create(f"t {LAYOUTS[layout]}")
     rows: Rows = {}
-    for statement in STATEMENTS:
+    for statement in PARTITIONED:
         tables.sql(statement.sql)
         rows = statement.effect(rows)
         found: list[Any] = tables.sql("select k, v, p from t")

@@ -273,42 +273,22 @@ class Cluster:
         return services
 
     def _metastore_command(self) -> list[str]:
-        conf, tmp = self.folder / "conf", self.folder / "tmp"
-        (conf / "metastore").mkdir()
-        (conf / "policy").write_text(_POLICY)
-        _write_hive_site(
-            conf / "metastore",
-            {
-                "javax.jdo.option.ConnectionURL": f"jdbc:postgresql://{HOST}:{self.ports['postgres']}/postgres",
-                "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
-                "javax.jdo.option.ConnectionUserName": "hive",
-                "javax.jdo.option.ConnectionPassword": "hive",
-                "datanucleus.schema.autoCreateTables": "true",
-                "datanucleus.schema.autoCreateColumns": "true",
-                # If the schema has constraints, the first CREATE TABLE deadlocks in PostgreSQL.
-                "datanucleus.schema.autoCreateAll": "false",
-                "datanucleus.schema.autoCreateConstraints": "false",
-                "hive.metastore.schema.verification": "false",
-                # Hive 2.3 casts all partition values to the type of the filtered column, and PostgreSQL rejects values
-                # that are not numbers. Hive then falls back to another query, which supports numbers only with this
-                # setting.
-                "hive.metastore.integral.jdo.pushdown": "true",
-                "hive.metastore.warehouse.dir": str(self.folder / "warehouse"),
-            },
-        )
-        return [
-            "java", "-Xmx768m", *_JAVA.split(), f"-Djava.io.tmpdir={tmp}",
-            "-Djava.security.manager", f"-Djava.security.policy=={conf / 'policy'}",
-            *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _JAVA_LANG),
-            "-cp", f"{conf / 'metastore'}:{JDBC_JAR}:{PYSPARK / 'jars'}/*",
-            "org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(self.ports["metastore"]),
-            # The metastore's default log configuration needs a library that Spark does not include.
-            "--hiveconf", "hive.async.log.enabled=false",
-        ]  # fmt: skip
+        database = {
+            "javax.jdo.option.ConnectionURL": f"jdbc:postgresql://{HOST}:{self.ports['postgres']}/postgres",
+            "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
+            "javax.jdo.option.ConnectionUserName": "hive",
+            "javax.jdo.option.ConnectionPassword": "hive",
+            "datanucleus.schema.autoCreateTables": "true",
+            "datanucleus.schema.autoCreateColumns": "true",
+            # If the schema has constraints, the first CREATE TABLE deadlocks in PostgreSQL.
+            "datanucleus.schema.autoCreateAll": "false",
+            "datanucleus.schema.autoCreateConstraints": "false",
+        }
+        return metastore_command(self.folder, self.ports["metastore"], database)
 
     def _thrift_command(self) -> list[str]:
         (self.folder / "conf" / "spark").mkdir()
-        _write_hive_site(self.folder / "conf" / "spark", {"hive.metastore.uris": self.metastore_uri})
+        write_properties(self.folder / "conf" / "spark" / "hive-site.xml", {"hive.metastore.uris": self.metastore_uri})
         return thrift_command(self.spark_settings("thrift") | self._settings, self.ports["thrift"])
 
     def spark_settings(self, application: str) -> dict[str, str]:
@@ -364,11 +344,38 @@ def _unprivileged() -> list[str]:
     return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={grp.getgrgid(user.pw_gid).gr_gid}", "--clear-groups"]
 
 
-def _write_hive_site(folder: Path, properties: Mapping[str, str]) -> None:
+def metastore_command(folder: Path, port: int, database: Mapping[str, str]) -> list[str]:
+    """Return the command line of a Hive 2.3 metastore with these properties of its database, and prepare its folder."""
+    conf, tmp = folder / "conf", folder / "tmp"
+    (conf / "metastore").mkdir(parents=True)
+    tmp.mkdir(exist_ok=True)
+    (conf / "policy").write_text(_POLICY)
+    common = {
+        "hive.metastore.schema.verification": "false",
+        # Hive 2.3 casts all partition values to the type of the filtered column, and PostgreSQL rejects values
+        # that are not numbers. Hive then falls back to another query, which supports numbers only with this
+        # setting.
+        "hive.metastore.integral.jdo.pushdown": "true",
+        "hive.metastore.warehouse.dir": str(folder / "warehouse"),
+    }
+    write_properties(conf / "metastore" / "hive-site.xml", {**database, **common})
+    return [
+        "java", "-Xmx768m", *_JAVA.split(), f"-Djava.io.tmpdir={tmp}", f"-Dderby.system.home={tmp}",
+        "-Djava.security.manager", f"-Djava.security.policy=={conf / 'policy'}",
+        *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _JAVA_LANG),
+        "-cp", f"{conf / 'metastore'}:{JDBC_JAR}:{PYSPARK / 'jars'}/*",
+        "org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(port),
+        # The metastore's default log configuration needs a library that Spark does not include.
+        "--hiveconf", "hive.async.log.enabled=false",
+    ]  # fmt: skip
+
+
+def write_properties(file: Path, properties: Mapping[str, str]) -> None:
+    """Write a configuration file of Hadoop or Hive."""
     lines = [
         f"<property><name>{name}</name><value>{escape(value)}</value></property>" for name, value in properties.items()
     ]
-    (folder / "hive-site.xml").write_text("\n".join(["<configuration>", *lines, "</configuration>"]))
+    file.write_text("\n".join(["<configuration>", *lines, "</configuration>"]))
 
 
 @contextmanager

@@ -11,8 +11,9 @@ import pytest
 
 from spark_bucketing.doctor.diagnosis import Diagnosis
 from spark_bucketing.doctor.installed import examine_installed
-from spark_bucketing.doctor.server import SETTINGS, examine_server
+from spark_bucketing.doctor.server import PROBE, SETTINGS, examine_server
 from spark_bucketing.doctor.trino import SPECS, examine_tables
+from spark_bucketing.errors import SparkError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.table.warehouse import NOT_LOADED, Warehouse
 
@@ -31,6 +32,7 @@ def examined(
     catalog: str = "hive",
     settings: Mapping[str, str] = NAMED,
     place: str = "file:/warehouse",
+    refusal: str = "[TABLE_OR_VIEW_NOT_FOUND] The table or view cannot be found.",
 ) -> dict[str, Diagnosis]:
     """Return the diagnoses for a server with these answers, by subject; no extension if `extension` is empty."""
     if extension is None:
@@ -44,13 +46,19 @@ def examined(
         "set spark.sql.catalogImplementation": [{"key": "", "value": catalog}],
         "set spark.sql.hive.metastore.version": [{"key": "", "value": "2.3.10"}],
     }
-    return {one.subject: one for one in examine_server(Warehouse(answers.__getitem__))}
+
+    def rows(statement: str) -> list[dict[str, Any]]:
+        if statement == PROBE:
+            raise SparkError(refusal)
+        return answers[statement]
+
+    return {one.subject: one for one in examine_server(Warehouse(rows))}
 
 
 def test_correctly_configured_server_has_no_findings() -> None:
     found = examined()
     assert {one.state for one in found.values()} == {"ok"} and not any(one.instead for one in found.values())
-    assert found["metastore"].found == "Hive, client version 2.3.10; cannot use metastores of Hive 4"
+    assert found["metastore"].found == "Hive, client version 2.3.10"
     assert found["settings"].found == f"{len(SETTINGS)} of {len(SETTINGS)} are correct"
 
 
@@ -158,6 +166,12 @@ def test_other_engines_and_catalogs_are_diagnosed() -> None:
     assert examined(catalog="in-memory")["metastore"].state == "wrong"
 
 
+def test_metastore_of_hive_4_needs_another_client() -> None:
+    found = examined(refusal="Unable to fetch table t. Invalid method name: 'get_table'")["metastore"]
+    assert found.state == "wrong" and "Invalid method name: 'get_table'" in found.found
+    assert "spark.sql.hive.metastore.version=4.0.1" in found.instead
+
+
 # The installed package's dbt_project.yml, if any, and the expected diagnosis.
 PACKAGES = {"version: 0.1.0": "ok", "version: 0.0.9": "wrong", "": "unknown", "name: [": "unknown"}
 
@@ -184,6 +198,7 @@ class Listed(NamedTuple):
     # Rows of bucket_specs(): number of buckets and columns in the descriptor and in the seal, number of partitions, and
     # optionally the hash in the seal.
     specs: tuple[tuple[Any, ...], ...] | None = None
+    partitioned: bool = True
 
     @property
     def information(self) -> str:
@@ -197,7 +212,7 @@ class Listed(NamedTuple):
             "K": self.key, "": "", "# Detailed Table Information": "", "Provider": self.provider,
             "Num Buckets": str(self.buckets), "Bucket Columns": "[`k`]", "Table Properties": properties,
         }  # fmt: skip
-        if self.specs is not None:
+        if self.specs is not None and self.partitioned:
             rows = {"K": self.key, "# Partition Information": "", "ds": "string"} | rows
         return [{"col_name": name, "data_type": value} for name, value in rows.items()]
 
@@ -300,6 +315,17 @@ def test_doctor_names_tables_with_partitions_that_trino_does_not_read(spec: Any,
     )
     command = "seal" if spec[3] == K and spec[2] in (4, 8) else "rewrite"
     assert mixed.instead.startswith(f"run `spark-bucketing table {command} shop.a`, ")
+
+
+@pytest.mark.parametrize("sealed", [(8, K), (4, K), (8, V)])
+def test_doctor_names_tables_without_partitions_whose_files_have_other_buckets(sealed: tuple[int, str]) -> None:
+    read, *others = listed_tables(a=Listed(specs=((8, K, *sealed, 1, "hive"),), partitioned=False), b=Listed())
+    assert read.found == f"reads {1 if others else 2} table{'' if others else 's'} of shop as bucketed"
+    expected = "fails with HIVE_INVALID_BUCKET_FILES if a query reads a: the files have {} buckets by ({}), but the table has 8"
+    assert [one.found.startswith(expected.format(sealed[0], sealed[1][2])) for one in others] == [True] * (
+        sealed != (8, K)
+    )
+    assert all("`spark-bucketing table rewrite shop.a`" in one.instead for one in others)
 
 
 @pytest.mark.parametrize(("stated", "other"), [("1", "2"), ("2", "1"), (None, "2")])

@@ -29,10 +29,9 @@ def doctor(form: str, place: Place) -> None:
     """
     target = read_target(place)
     with progress_line() as line, connected(target, line) as warehouse:
-        found = [
-            *examine_installed(target.project_dir),
-            *examine_server(warehouse),
-            *examine_tables(warehouse, target.schema),
-        ]
+        found = [*examine_installed(target.project_dir), *examine_server(warehouse)]
+        # Spark cannot describe tables if it cannot use the metastore.
+        if not any(one.subject == "metastore" and one.state == "wrong" for one in found):
+            found += examine_tables(warehouse, target.schema)
     write_diagnoses(f"{target.profile}.{target.name}", found, form, standard_output(form))
     click.get_current_context().exit(exit_code({one.state for one in found}))

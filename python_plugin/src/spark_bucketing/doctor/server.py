@@ -8,6 +8,7 @@ from importlib.metadata import version as installed
 from typing import NamedTuple
 
 from spark_bucketing.doctor.diagnosis import Diagnosis, wrong
+from spark_bucketing.errors import SparkError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.table.warehouse import BUILT, Warehouse
 
@@ -210,8 +211,25 @@ def _metastore(warehouse: Warehouse) -> Diagnosis:
             f"spark.sql.catalogImplementation={catalog}",
             "use a session with a Hive metastore: spark.sql.catalogImplementation=hive",
         )
-    limit = "; cannot use metastores of Hive 4" if client.startswith(("0.", "1.", "2.")) else ""
-    return Diagnosis("metastore", f"Hive, client version {client}{limit}")
+    if refused := _refused_call(warehouse):
+        return wrong(
+            "metastore",
+            f"the metastore does not have a method that the client of Hive {client} calls: {refused}",
+            "for a metastore of Hive 4, use Spark 4.0 or newer with spark.sql.hive.metastore.version=4.0.1 and "
+            "spark.sql.hive.metastore.jars=maven; or set spark.sql.hive.metastore.jars=path, and "
+            "spark.sql.hive.metastore.jars.path to the jars of Hive 4",
+        )
+    return Diagnosis("metastore", f"Hive, client version {client}")
+
+
+def _refused_call(warehouse: Warehouse) -> str:
+    """Return the error of a metastore that lacks the client's method for reading a table, or an empty string."""
+    try:
+        warehouse.rows(PROBE)
+    except SparkError as error:
+        found = re.search(r"Invalid method name: '\w+'", str(error))
+        return found[0] if found else ""
+    return ""
 
 
 _WAREHOUSE = "spark.sql.warehouse.dir"
@@ -230,4 +248,6 @@ _COMMITTERS = {
     "abfs": ("manifest committer", {f"{_FACTORY}abfs": _AZURE}),
     "abfss": ("manifest committer", {f"{_FACTORY}abfss": _AZURE}),
 }
+# Reads a table that usually does not exist, because only reading a table shows whether client and metastore match.
+PROBE = "describe table default.spark_bucketing_doctor"
 _METASTORE = ("spark.sql.catalogImplementation", "spark.sql.hive.metastore.version")

@@ -144,6 +144,7 @@ def _misread(table: Table, groups: Sequence[_Partitions]) -> Iterator[Diagnosis]
         return
     of_table = _Buckets(table.spec.num_buckets, table.spec.bucket_columns)
     refused = [group for group in groups if table.columns and not group.described.is_read_with(of_table)]
+    unlike_files = [group for group in groups if not table.columns and group.version and group.sealed != of_table]
     stated = stated_version(table.details)
     others = [group for group in groups if group.version not in ("", stated)]
     found, seals, rewrites = [], [], []
@@ -152,6 +153,12 @@ def _misread(table: Table, groups: Sequence[_Partitions]) -> Iterator[Diagnosis]
             f"fails with HIVE_PARTITION_SCHEMA_MISMATCH if a query reads {_first(table, refused)}: "
             f"{refused[0].described} in the metastore, but the table has {of_table}"
         )
+    if unlike_files:
+        found.append(
+            f"fails with HIVE_INVALID_BUCKET_FILES if a query reads {_names([table])}: the files have "
+            f"{unlike_files[0].sealed}, but the table has {of_table}"
+        )
+        rewrites.append("rewrites the files with the table's buckets")
     if others:
         where = _first(table, others) if table.columns else _names([table])
         found.append(

@@ -1,9 +1,12 @@
 package org.apache.spark.sql.hive.bucketing
 
+import java.lang.reflect.Constructor
 import java.util.{ArrayList, HashMap, List => JList}
 
+import scala.collection.concurrent.TrieMap
 import scala.jdk.CollectionConverters._
 
+import org.apache.commons.io.IOUtils
 import org.apache.hadoop.hive.common.StatsSetupConst
 import org.apache.hadoop.hive.metastore.{IMetaStoreClient, Warehouse}
 import org.apache.hadoop.hive.metastore.api.{EnvironmentContext, FieldSchema, Order, Partition, StorageDescriptor, Table}
@@ -15,7 +18,7 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTIT
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.hive.HiveExternalCatalog
 import org.apache.spark.sql.hive.HiveExternalCatalog._
-import org.apache.spark.sql.hive.client.HiveClientImpl
+import org.apache.spark.sql.hive.client.{HiveClient, HiveClientImpl}
 import org.apache.spark.sql.internal.HiveSerDe
 import org.apache.spark.sql.types.ArrayType
 
@@ -83,15 +86,21 @@ object HivePartitions {
   private def KeepStatistics: EnvironmentContext =
     new EnvironmentContext(new HashMap[String, String](Map(StatsSetupConst.DO_NOT_UPDATE_STATS -> StatsSetupConst.TRUE).asJava))
 
-  /** Returns None unless the catalog is a Hive catalog with Spark's built-in client, loaded by the class loader of this class. */
+  /** Returns None unless the catalog is a Hive catalog with a client of Hive 2.0 or later. */
   def of(catalog: ExternalCatalog): Option[PartitionStore] = catalog match {
     case listened: ExternalCatalogWithListener => of(listened.unwrapped)
     case hive: HiveExternalCatalog => hive.client match {
       case client: HiveClientImpl => Some(new HivePartitions(client))
-      case _ => None
+      case client if client.version.fullVersion.matches("[01][.].*") => None
+      case client =>
+        val constructor = ofOtherClasses.getOrElseUpdate(client.getClass.getClassLoader, HiveClassLoader.constructor(client))
+        Some(constructor.newInstance(client).asInstanceOf[PartitionStore])
     }
     case _ => None
   }
+
+  // Constructors of this class, as loaded for the client that spark.sql.hive.metastore.jars configures.
+  private val ofOtherClasses = TrieMap.empty[ClassLoader, Constructor[_]]
 
   private def stored(value: String): String = if (value == null || value.isEmpty) DEFAULT_PARTITION_NAME else value
 
@@ -127,6 +136,32 @@ object HivePartitions {
   private def names(columns: JList[String]): Seq[String] = Option(columns).fold(Seq.empty[String])(_.asScala.toSeq)
 
   private val Ascending = 1
+}
+
+/**
+ * Loads the classes of this package once more, so that they call the Hive classes of a metastore client. Spark loads the Hive
+ * classes of a client that is not built in, and its own wrapper of the client, with a class loader of their own.
+ */
+private class HiveClassLoader(client: ClassLoader) extends ClassLoader(client) {
+
+  override protected def loadClass(name: String, resolve: Boolean): Class[_] =
+    if (!name.startsWith(classOf[HivePartitions].getPackage.getName)) super.loadClass(name, resolve)
+    else getClassLoadingLock(name).synchronized {
+      Option[Class[_]](findLoadedClass(name)).getOrElse {
+        val file = getClass.getClassLoader.getResourceAsStream(name.replace('.', '/') + ".class")
+        if (file == null) throw new ClassNotFoundException(name)
+        try {
+          val bytes = IOUtils.toByteArray(file)
+          defineClass(name, bytes, 0, bytes.length)
+        } finally file.close()
+      }
+    }
+}
+
+private object HiveClassLoader {
+
+  def constructor(client: HiveClient): Constructor[_] =
+    new HiveClassLoader(client.getClass.getClassLoader).loadClass(classOf[HivePartitions].getName).getConstructors.head
 }
 
 /**

@@ -114,7 +114,7 @@ object PartitionStore {
 
 /**
  * Stores seals through Spark's catalog interface, which supports partition parameters but no descriptors. This class is used
- * for the in-memory catalog, and for Hive metastores with a client other than Spark's built-in client.
+ * for catalogs other than Spark's Hive catalog, such as the in-memory catalog.
  */
 class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore with Logging {
 
@@ -134,8 +134,8 @@ class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore with Lo
   override def change(table: CatalogTable, changes: Seq[PartitionChange], toHiveLayout: Boolean): Unit = {
     if (changes.exists(_.described.isDefined)) logWarning(
       s"The descriptors of ${changes.length} partitions of ${table.identifier.quotedString} do not match their seals: " +
-        "found a metastore client other than Spark's built-in client. Hive and Trino read only the descriptors. " +
-        "Expected spark.sql.hive.metastore.jars=builtin. Instead: write to the table in a session with this setting.")
+        "found a catalog other than Spark's Hive catalog. Hive and Trino read only the descriptors. " +
+        "Expected spark.sql.catalogImplementation=hive. Instead: write to the table in a session with this setting.")
     changes.grouped(PartitionStore.AtATime).foreach { some =>
       catalog.alterPartitions(table.database, table.identifier.table, some.map { change =>
         val found = change.partition.raw.asInstanceOf[CatalogTablePartition]
@@ -152,7 +152,6 @@ class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore with Lo
   override def alterTable(table: CatalogTable, change: TableChange): Unit = check(table, change.toHiveLayout)
 
   override def check(table: CatalogTable, toHiveLayout: Boolean): Unit =
-    throw BucketValidation.refused(table, "a metastore client other than Spark's built-in client",
-      "spark.sql.catalogImplementation=hive and spark.sql.hive.metastore.jars=builtin",
-      "run the statement in a session with these settings")
+    throw BucketValidation.refused(table, "a catalog other than Spark's Hive catalog", "spark.sql.catalogImplementation=hive",
+      "run the statement in a session with this setting")
 }
