@@ -90,7 +90,9 @@ def test_missing_file_is_reported_until_its_loss_is_accepted(tables: Tables, of:
 
 def changes(of: str) -> list[str]:
     """Return the statements that a table of a kind supports."""
-    return [statement for name, statement in CHANGES.items() if name != ("append to a partition" if of == "parquet" else "")]
+    return [
+        statement for name, statement in CHANGES.items() if name != ("append to a partition" if of == "parquet" else "")
+    ]
 
 
 @pytest.mark.parametrize("of", ["parquet", "orc"])
@@ -200,7 +202,9 @@ def test_changed_file_with_a_name_of_hive_is_not_missing(tables: Tables) -> None
 
 @pytest.mark.parametrize(("number", "state"), [(1, "not-sealed"), (0, "seal-stale")], ids=["once", "always"])
 @pytest.mark.parametrize("of", ["parquet", "orc"])
-def test_files_that_an_unsealed_statement_deleted_are_not_missing(tables: Tables, of: str, number: int, state: str) -> None:
+def test_files_that_an_unsealed_statement_deleted_are_not_missing(
+    tables: Tables, of: str, number: int, state: str
+) -> None:
     """The statement cannot write its seal. If it cannot remove the old seal either, the next statement does, before it deletes the files."""
     create(tables, of)
     change = "alter_table_with_environmentContext" if of == "parquet" else "alter_partitions"

@@ -2,8 +2,6 @@ package org.apache.spark.sql.bucketing
 
 import java.util.concurrent.TimeUnit
 
-import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.metadata.AppVersion
 import org.apache.spark.internal.config.{ConfigBuilder, ConfigEntry}
 import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
@@ -86,12 +84,8 @@ object BucketingConf {
       "disk.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("256m")
 
-  def appVersion: Option[AppVersion] = (SQLConf.get.getConf(APP), SQLConf.get.getConf(APP_VERSION)) match {
-    case (Some(app), Some(number)) => Some(AppVersion(app, number))
-    case (None, None) => None
-    case (app, _) => throw Compat.refusal("Cannot write a version of an application.", if (app.isEmpty) s"${APP_VERSION.key} alone" else s"${APP.key} alone",
-      "both settings or neither", s"set ${(if (app.isEmpty) APP else APP_VERSION).key}, or unset the other; nothing has been changed")
-  }
+  def txnAppId: Option[String] = SQLConf.get.getConf(APP)
+  def txnVersion: Option[Long] = SQLConf.get.getConf(APP_VERSION)
   def enabled: Boolean = SQLConf.get.getConf(ENABLED)
   def mergeBytes: Long = SQLConf.get.getConf(MERGE_BYTES)
   def partitionBytes: Long = SQLConf.get.getConf(PARTITION_BYTES)

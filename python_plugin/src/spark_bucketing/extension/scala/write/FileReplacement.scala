@@ -59,11 +59,20 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private val files = TableFiles(fs.makeQualified(location))
 
   /** Runs a statement that writes rows, unless the application has already committed this version. Then returns another result. */
-  def runOnce[A](repeated: => A)(statement: Transaction => A): A = run(BucketingConf.appVersion) { transaction =>
+  def runOnce[A](repeated: => A)(statement: Transaction => A): A = run(version) { transaction =>
     transaction.version.filter(version => committed.exists(_.has(version))).fold(statement(transaction)) { version =>
       logInfo(s"${version.app} has already written version ${version.number} into ${table.identifier.quotedString}, so nothing is written.")
       repeated
     }
+  }
+
+  /** Returns the version that the session's application writes. */
+  private def version: Option[AppVersion] = (BucketingConf.txnAppId, BucketingConf.txnVersion) match {
+    case (Some(app), Some(number)) => Some(AppVersion(app, number))
+    case (None, None) => None
+    case (app, _) =>
+      val (found, missing) = if (app.isEmpty) (BucketingConf.APP_VERSION, BucketingConf.APP) else (BucketingConf.APP, BucketingConf.APP_VERSION)
+      throw refused(s"${found.key} alone", "both settings or neither", s"set ${missing.key}, or unset the other; nothing has been changed")
   }
 
   private def committed: Seq[Replacement] = Replacement.records(location, conf).filter(_.isCommitted)
