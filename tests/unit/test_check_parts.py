@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -17,16 +18,11 @@ from spark_bucketing.check.project_check import _folder_from
 from spark_bucketing.check.project_graph import with_configured, with_graph
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Parent, Verdict
 from spark_bucketing.check.scans import TableFacts
-from spark_bucketing.check.session_settings import read_settings
 from spark_bucketing.check.sql_text import one_statement, renamed
 from spark_bucketing.check.stub_tables import UNDESCRIBED, StubTables
-from spark_bucketing.check.table_facts import described, files_per_bucket
 from spark_bucketing.errors import ProjectError, SparkError
-from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.plan.explain_cost import NO_SIZE
-from spark_bucketing.plan.planner import SqlPlanner
-from spark_bucketing.plan.whatif import HypotheticalTable
-from spark_bucketing.plan.whatif.catalog_relations import write_files
+from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.planner import Planner, StubPlanner
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec
@@ -57,78 +53,6 @@ def test_stub_table_is_stored_as_configured(
     assert configured_layout(config, materialized, "m") == layout
 
 
-def test_table_of_unknown_size_counts_as_large() -> None:
-    assert HypotheticalTable("s.t", {}).size == NO_SIZE
-    assert HypotheticalTable("s.t", {}, size_bytes=0).size == 1
-    listed = HypotheticalTable("s.t", {}, size_bytes=9, knows_size=False)
-    assert (listed.size, listed.file_bytes) == (NO_SIZE, 9)
-
-
-def test_placeholder_files_of_unknown_size_fit_into_a_file_system(tmp_path: Path) -> None:
-    files = write_files(tmp_path / "t", 2, NO_SIZE, hive=True)
-    assert [(tmp_path / "t" / name).stat().st_size for name, _ in files] == [size for _, size in files] == [1 << 39] * 2
-
-
-def test_table_names_differ_if_a_property_that_affects_plans_differs() -> None:
-    table = HypotheticalTable("s.t", {"k": "int"}, BucketSpec(8, ("k",), ("k",), "hive"))
-    others = (
-        replace(table, name="s.u"), replace(table, columns={"k": "bigint"}), replace(table, size_bytes=1),
-        replace(table, spec=None), replace(table, files_per_bucket=2), replace(table, partition_columns=("k",)),
-    )  # fmt: skip
-    assert len({table.content, *(other.content for other in others)}) == 1 + len(others)
-    assert table.retyped({"k": "bigint"}) == others[1]
-
-
-DESCRIPTION = [
-    ("k", "bigint", None),
-    ("# col_name", "string", "a column of this name"),
-    ("# Partition Information", "string", "and another one"),
-    ("ds", "string", None),
-    ("# Partition Information", "", ""),
-    ("# col_name", "data_type", "comment"),
-    ("ds", "string", None),
-    ("", "", ""),
-    ("# Detailed Table Information", "", ""),
-    ("Provider", "hive", ""),
-    ("Num Buckets", "8", ""),
-    ("Bucket Columns", "[`k`]", ""),
-    ("Sort Columns", "[`k`]", ""),
-    ("Statistics", "123456 bytes, 10 rows", ""),
-    ("", None, None),
-    ("# View Information", "", ""),
-    ("Provider", "other", ""),
-]
-
-
-def test_description_is_parsed_with_any_column_names() -> None:
-    assert described("s.t", DESCRIPTION) == TableFacts(
-        "s.t",
-        {"k": "bigint", "# col_name": "string", "# partition information": "string", "ds": "string"},
-        BucketSpec(8, ("k",), ("k",), "hive"),
-        ("ds",),
-        123456,
-    )
-    assert described("s.t", [("a", "int", None)]) == TableFacts("s.t", {"a": "int"})
-
-
-@pytest.mark.parametrize(
-    ("names", "files"),
-    [
-        ((), 1),
-        (("ds=1/00000_0_a", "ds=2/00000_0_a", "ds=2/00001_0_a"), 1),
-        (("ds=1/00000_0_a", "ds=1/00000_0_b"), 2),
-        (("ds=1/part-0", "ds=1/00000_0_a", "ds=1/00000_0_b"), 1),
-    ],
-)
-def test_files_per_bucket_are_counted_in_each_partition(names: tuple[str, ...], files: int) -> None:
-    assert files_per_bucket([f"file:/t/{name}" for name in names], described("s.t", DESCRIPTION)) == files
-
-
-def test_without_partitions_all_directories_count_as_one() -> None:
-    facts = TableFacts("t", {}, BucketSpec(8, ("k",), (), "hive"))
-    assert files_per_bucket(["file:/t/a/00000_0_a", "file:/t/b/00000_0_a"], facts) == 2
-
-
 def test_offline_uses_planner_settings_but_no_warehouse_settings() -> None:
     settings = planner_settings(
         {
@@ -138,11 +62,7 @@ def test_offline_uses_planner_settings_but_no_warehouse_settings() -> None:
             "spark.sql.catalog.prod": "x.Y",
             "spark.master": "yarn",
             "spark.hadoop.hive.metastore.uris": "thrift://m",
-            "spark.sql.optimizer.excludedRules": "a.B",
         }
-    )
-    assert settings.pop("spark.sql.optimizer.excludedRules").startswith(
-        "a.B,org.apache.spark.sql.execution.datasources.Prune"
     )
     assert settings == {"spark.sql.shuffle.partitions": "7", "spark.bucketing.enabled": "true"}
 
@@ -159,25 +79,62 @@ def test_offline_uses_the_target_s_number_of_cores() -> None:
     assert cores(master="yarn") is None and cores() is None
 
 
-@pytest.mark.parametrize(
-    ("functions", "named", "read"),
-    [
-        ([("hive_bucket",)], f"io.X,{EXTENSION_CLASS}", f"io.X,{EXTENSION_CLASS}"),
-        ([], f"io.X,{EXTENSION_CLASS}", "io.X"),
-        ([], "io.X", "io.X"),
-        ([], "<undefined>", ""),
-    ],
-)
-def test_extension_that_failed_to_load_counts_as_absent(
-    functions: list[tuple[Any, ...]], named: str, read: str
-) -> None:
-    def answer(sql: str) -> list[tuple[Any, ...]]:
-        name = sql.partition("set ")[2]
-        return [(name, named if name == "spark.sql.extensions" else "x")] if name else functions
+def test_session_without_the_extension_is_refused_in_one_line() -> None:
+    def refuse(sql: str) -> list[tuple[Any, ...]]:
+        raise SparkError(f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{sql[:7]}'.")
 
-    settings = read_settings(SqlPlanner("", answer))
-    assert settings.get("spark.sql.extensions") == read and settings.loaded == (EXTENSION_CLASS in read)
-    assert settings.get("spark.sql.shuffle.partitions") == "x"
+    with pytest.raises(SparkError, match=r"needs the session extension.*`spark-bucketing extension conf`") as error:
+        Planner("live (thrift)", refuse).require_extension()
+    assert "\n" not in str(error.value)
+
+
+class Session:
+    """A session that notes the statements of a planner, and returns an empty plan."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        self.sent.append(sql)
+        empty = {"version": 1, "spark": "4.3.0", "settings": {}, "output": [], "roots": [], "nodes": [], "tables": {}}
+        return [(json.dumps(empty),)]
+
+    @property
+    def assumed(self) -> dict[str, Any]:
+        """Return what the last statement assumes."""
+        literal = self.sent[-1].partition(" assuming '")[2].rpartition("' ")[0]
+        found: dict[str, Any] = json.loads(literal.replace("\\'", "'").replace("\\\\", "\\"))
+        return found
+
+
+def test_planner_assumes_tables_and_settings_for_one_statement() -> None:
+    session = Session()
+    planner = Planner("", session.rows)
+    planner.plan("select 1")
+    assert session.sent == ["explain buckets format json select 1"]
+    table = HypotheticalTable("s.t", {"it's \\": "int", "ds": "string"}, BucketSpec(8, ("k",), (), "hive"), ("ds",), 9)
+    planner.plan("select 1", [table], {"spark.bucketing.enabled": "false"})
+    assert session.assumed == {
+        "settings": {"spark.bucketing.enabled": "false"},
+        "tables": [{
+            "name": "s.t", "columns": [{"name": "it's \\", "type": "int"}, {"name": "ds", "type": "string"}],
+            "partition_columns": ["ds"], "spec": {"buckets": 8, "columns": ["k"], "sort_columns": [], "hash": "hive"},
+            "size_bytes": 9, "size_known": True, "format": "parquet", "files_per_bucket": 1,
+        }],
+    }  # fmt: skip
+
+
+def test_stub_planner_assumes_what_a_query_reads_directly_or_through_views() -> None:
+    session = Session()
+    planner = StubPlanner("", session.rows)
+    for name in ("s.a", "s.b", "s.c"):
+        planner.define(HypotheticalTable(name, {"k": "int"}))
+    planner.define_view("s.v", "select * from `s`.`B`")
+    planner.plan("select * from s.v join s.a using (k)", [HypotheticalTable("s.a", {"k": "bigint"})])
+    assert [(table["name"], table["columns"][0]["type"]) for table in session.assumed["tables"]] == [
+        ("s.a", "bigint"), ("s.b", "int"),
+    ]  # fmt: skip
+    assert session.assumed["views"] == [{"name": "s.v", "sql": "select * from `s`.`B`"}]
 
 
 def stub_of(*nodes: Node) -> tuple[StubTables, Mock]:
