@@ -145,7 +145,7 @@ object Assumptions {
   }
 
   def refused(found: String, expected: String): AnalysisException = Compat.refusal(
-    "The ASSUMING clause of EXPLAIN BUCKETS is invalid.", found, expected, "correct the document; docs/reference/explain.md describes its fields")
+    "The ASSUMING clause of EXPLAIN BUCKETS is invalid.", found, expected, "correct the document; docs/reference/explain-buckets.md describes its fields")
 }
 
 /** Reads the definition of a hypothetical table. Fields that it omits come from the table with this name, if there is one. */

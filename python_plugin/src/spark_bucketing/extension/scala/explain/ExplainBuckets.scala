@@ -12,7 +12,6 @@ import org.apache.spark.sql.bucketing.ddl.ExplainBuckets
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{QueryExecution, SparkPlan, SparkStrategy}
-import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnableCommand}
 import org.apache.spark.sql.internal.SQLConf
 
@@ -60,7 +59,7 @@ object ExplainBucketsCommand {
     val roots = nodes.add(plan)
     val output: Seq[JObject] = query.analyzed.output.map(column => ("name" -> column.name) ~ ("type" -> column.dataType.catalogString))
     val settings = Settings.flatMap(key => scala.util.Try(SQLConf.get.getConfString(key)).toOption.filter(_ != null).map(key -> JString(_)))
-    ("version" -> Version) ~ ("spark" -> SPARK_VERSION) ~ ("adaptive" -> plan.exists(_.isInstanceOf[AdaptiveSparkPlanExec])) ~
+    ("version" -> Version) ~ ("spark" -> SPARK_VERSION) ~ ("adaptive" -> nodes.isAdaptive) ~
       ("settings" -> JObject(settings.toList)) ~ ("output" -> output) ~ ("roots" -> roots) ~ ("nodes" -> nodes.all) ~
       ("tables" -> JObject(tables.all.toList))
   }

@@ -6,16 +6,16 @@ import java.util.IdentityHashMap
 import scala.collection.mutable
 import scala.util.Try
 
-import org.json4s.JsonAST.{JField, JInt, JNull, JObject, JValue}
+import org.json4s.JsonAST.{JField, JObject, JValue}
 import org.json4s.JsonDSL._
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.{HiveHashPartitioning, SaltedPartitioning}
-import org.apache.spark.sql.bucketing.read.{BucketRequirements, BucketUnionExec}
+import org.apache.spark.sql.bucketing.read.BucketRequirements
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight}
-import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Distinct, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
@@ -38,14 +38,15 @@ class PlanNodes(session: SparkSession, tables: TableFacts, firstLine: Int) {
   // Described only when all operators have ids.
   private val nodes = mutable.ArrayBuffer.empty[() => JObject]
   private val subqueries = mutable.LinkedHashMap.empty[Int, SparkPlan]
-  private var isAdaptive = false
   private val shuffles = new ShuffleReasons(lineages(_), id, isAdaptive)
+
+  /** Whether adaptive execution may change the plan. */
+  var isAdaptive = false
 
   def all: Seq[JObject] = nodes.toSeq.map(_())
 
   /** Adds a plan and its subqueries. Returns the ids of their root operators. */
   def add(plan: SparkPlan): Seq[Int] = {
-    isAdaptive = plan.exists(_.isInstanceOf[AdaptiveSparkPlanExec])
     val roots = mutable.ArrayBuffer(visit(plan, None))
     var done = 0
     while (done < subqueries.size) {
@@ -61,6 +62,7 @@ class PlanNodes(session: SparkSession, tables: TableFacts, firstLine: Int) {
   /** Adds an operator after its inputs, and returns its id. */
   private def visit(wrapped: SparkPlan, parent: Option[Place]): Int = {
     val plan = PlanNodes.inner(wrapped)
+    isAdaptive |= wrapped.isInstanceOf[AdaptiveSparkPlanExec]
     if (ids.containsKey(plan)) ids.get(plan) else {
       val inputs = PlanNodes.inputs(session, plan)
       val above = parent.filter(_ => ShuffleReasons.passes(plan))
@@ -98,11 +100,11 @@ class PlanNodes(session: SparkSession, tables: TableFacts, firstLine: Int) {
     val (operator, title) = PlanNodes.name(plan)
     val kind = if (table.isDefined) "scan" else PlanNodes.kind(plan, operator)
     val guess = if (kind != "unknown") None else PlanNodes.Guesses.collectFirst { case (word, of) if operator.contains(word) => of }
-    val stats = PlanNodes.link(plan).map(_.stats)
+    val stats = PlanNodes.link(plan).filter(_.collectLeaves().forall(_.stats.sizeInBytes < AssumedTable.Unknown)).map(_.stats)
     val input = children.headOption.fold(Lineage.Empty)(lineages)
     ("id" -> number) ~ ("operator" -> operator) ~ ("title" -> title) ~ ("kind" -> kind) ~ ("guess" -> guess) ~ ("children" -> children) ~
       output(plan, lineage) ~ ("line" -> line(plan)) ~ ("rows" -> stats.flatMap(_.rowCount)) ~
-      ("bytes" -> stats.map(_.sizeInBytes).filter(_ < AssumedTable.Unknown)) ~
+      ("bytes" -> stats.map(_.sizeInBytes)) ~
       ("requires" -> plan.children.indices.map(i => requirement(plan, i))) ~
       ("delivers" -> delivered(plan)) ~
       details(plan, kind, children, input, parent, table)

@@ -19,7 +19,7 @@ object PlanText {
       "Broadcasts" -> broadcasts.map(broadcast(_, names)), "Scans" -> scans.map(scan(_, tables)), "Other engines" -> of("unknown").map { node =>
         s"(${number(node \ "id").get}) ${string(node \ "operator")}: its effect on the rows is unknown"
       })
-    val adaptive = if (document \ "adaptive" != JBool(true)) Nil
+    val adaptive = if (document \ "adaptive" != JBool(true) || shuffles.isEmpty) Nil
       else Seq("Adaptive execution: this is the initial plan. Spark may change it when the query runs.")
     (Seq(Seq(count(shuffles, "shuffle"), count(sorts, "sort"), count(broadcasts, "broadcast")).mkString(", ")) ++
       sections.collect { case (title, entries) if entries.nonEmpty => (s"\n$title" +: entries.map("  " + _)).mkString("\n") } ++

@@ -9,7 +9,6 @@ import org.json4s.JsonDSL._
 import org.apache.spark.sql.bucketing.read._
 import org.apache.spark.sql.catalyst.catalog.BucketSpec
 import org.apache.spark.sql.catalyst.expressions.Expression
-import org.apache.spark.sql.catalyst.optimizer.BuildRight
 import org.apache.spark.sql.catalyst.plans.logical.{BROADCAST, Join}
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution._
@@ -75,7 +74,7 @@ class ShuffleReasons(lineage: Int => Lineage, id: SparkPlan => Int, isAdaptive: 
     val buckets = s"$table is bucketed by ${spec.bucketColumnNames.mkString(", ")}"
     if (computed.nonEmpty) s"$buckets, but a key is ${computed.map(_._2).mkString(", ")}"
     else if (missing.nonEmpty) s"$buckets, but the keys do not include ${missing.mkString(", ")}"
-    else s"$buckets, but an operator between does not keep its buckets"
+    else s"$buckets, but its buckets do not match those of the other input, or an operator between does not keep them"
   }
 
   def ofSort(sort: SortExec, parent: Option[Place]): JObject = {
@@ -136,5 +135,5 @@ object ShuffleReasons {
 
   private def named(scan: FileSourceScanExec): String = TableFacts.text(scan.tableIdentifier.fold("")(_.unquotedString))
 
-  private def specOf(scan: FileSourceScanExec): Option[BucketSpec] = SealedSpecs.relationOf(scan).flatMap(_.catalogTable).flatMap(_.bucketSpec)
+  private def specOf(scan: FileSourceScanExec): Option[BucketSpec] = TableFacts.metadata(scan).flatMap(_.bucketSpec)
 }

@@ -4,18 +4,18 @@ package explain
 import scala.collection.mutable
 import scala.util.Try
 
-import org.json4s.JsonAST.{JNull, JObject, JValue}
+import org.json4s.JsonAST.{JObject, JValue}
 import org.json4s.JsonDSL._
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.{Compat, ScanFiles}
 import org.apache.spark.sql.bucketing.hash.BucketHash
-import org.apache.spark.sql.bucketing.metadata.{BucketFiles, PartitionFiles, SealedFormats}
+import org.apache.spark.sql.bucketing.metadata.{BucketFiles, FileStatistics, PartitionFiles, SealedFormats}
 import org.apache.spark.sql.bucketing.read._
-import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, HiveTableRelation}
+import org.apache.spark.sql.catalyst.expressions.PlanExpression
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project}
-import org.apache.spark.sql.execution.{FileSourceScanExec, LeafExecNode, RowDataSourceScanExec, SparkPlan}
+import org.apache.spark.sql.execution.{FileSourceScanExec, LeafExecNode, SparkPlan}
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
@@ -33,23 +33,14 @@ class TableFacts(session: SparkSession, assumptions: Assumptions) {
   def scanned(plan: SparkPlan): Option[String] = plan match {
     case scan: BatchScanExec => Some(TableFacts.text(scan.table.name)).filter(_.contains("."))
     case _: InMemoryTableScanExec => None
-    case leaf: LeafExecNode => metadata(leaf).map(table => TableFacts.text(table.identifier.unquotedString))
-    case _ => None
-  }
-
-  private def metadata(scan: SparkPlan): Option[CatalogTable] = scan match {
-    case files: FileSourceScanExec => SealedSpecs.relationOf(files).flatMap(_.catalogTable)
-    case _ if TableFacts.Readers(scan.nodeName.takeWhile(_ != ' ')) => scan.logicalLink.flatMap(_.collectFirst {
-      case relation: LogicalRelation if relation.catalogTable.isDefined => relation.catalogTable.get
-      case relation: HiveTableRelation => relation.tableMeta
-    })
+    case leaf: LeafExecNode => TableFacts.metadata(leaf).map(table => TableFacts.text(table.identifier.unquotedString))
     case _ => None
   }
 
   /** Describes how a scan reads a table. */
   def scan(plan: SparkPlan, name: String): JObject = {
-    val table = metadata(plan)
-    table.foreach(of => if (!named.contains(name)) described(of).foreach(named(name) = _))
+    val table = TableFacts.metadata(plan)
+    table.foreach(of => if (!named.contains(name)) described(of, plan).foreach(named(name) = _))
     val common = ("table" -> name) ~ ("table_bytes" -> TableFacts.bytes(plan, isAbove = false)) ~ ("read_bytes" -> TableFacts.bytes(plan, isAbove = true))
     plan match {
       case files: FileSourceScanExec => common merge ofFiles(files, table.get)
@@ -65,10 +56,9 @@ class TableFacts(session: SparkSession, assumptions: Assumptions) {
       case other => other.toString
     }
     val isPartitioned = table.partitionColumnNames.nonEmpty
-    val index = CurrentFiles.stock(scan.relation.location)
-    val isAssumed = index.isInstanceOf[AssumedFileIndex]
+    val isAssumed = scan.relation.location.isInstanceOf[AssumedFileIndex]
     // If sealed files are missing, the scan fails when it lists its files.
-    val listing = Try(BucketListing.of(scan)).toOption.filter(_ => !isAssumed || scan.selectedPartitions != null)
+    val listing = Try(TableFacts.listing(scan)).toOption.filter(_ => !isAssumed || isSizeKnown(table))
     val files = listing.map(_.files).getOrElse(Array.empty)
     val fallback = TableFacts.fallback(scan)
     val folders = if (fallback.isDefined && isPartitioned && !isAssumed) files.map(_.toPath.getParent.toString).distinct.toSeq else Nil
@@ -76,22 +66,33 @@ class TableFacts(session: SparkSession, assumptions: Assumptions) {
     ("format" -> format) ~ TableFacts.buckets(scan) ~ ("fallback" -> fallback.map(why => ("code" -> why.code) ~ ("words" -> why.words))) ~
       ("seal" -> table.bucketSpec.map(_ => TableFacts.seal(scan))) ~
       ("partitions" -> (if (!isPartitioned) Some(1) else if (isAssumed) None else listing.map(of => ScanFiles.partitions(of.stock)))) ~
-      ("all_partitions" -> (!isPartitioned || isAssumed || index.isInstanceOf[CatalogFileIndex])) ~
+      ("all_partitions" -> TableFacts.readsAllPartitions(scan, table)) ~
       ("folders" -> folders) ~
       ("files_per_bucket" -> table.bucketSpec.flatMap(_ => TableFacts.filesPerBucket(files.map(file => BucketFiles.nameOf(file)), hash))) ~
       ("files" -> listing.map(_.files.length)) ~ ("bytes" -> listing.map(_.bytes)) ~
-      ("dynamic_pruning" -> scan.partitionFilters.exists(_.exists(_.isInstanceOf[org.apache.spark.sql.catalyst.expressions.PlanExpression[_]])))
+      ("dynamic_pruning" -> scan.partitionFilters.exists(_.exists(_.isInstanceOf[PlanExpression[_]])))
   }
 
-  private def described(table: CatalogTable): Option[JObject] = Try {
+  /** Returns the files of a table by directory. Lists the files only if the scan does not read all of them. */
+  private def directories(table: CatalogTable, scan: SparkPlan): Seq[Seq[(String, Long)]] = scan match {
+    case files: FileSourceScanExec if table.bucketSpec.isDefined && TableFacts.readsAll(files, table) =>
+      TableFacts.listing(files).files.toSeq.groupBy(BucketFiles.folderOf(_)).values.toSeq.map(_.map(file => BucketFiles.nameOf(file) -> file.length))
+    case _ if table.bucketSpec.isDefined =>
+      CurrentFiles.now(session, table).map(_.files.filter(_.getLen > 0).map(file => file.getPath.getName -> file.getLen))
+    case _ => Nil
+  }
+
+  private def isSizeKnown(table: CatalogTable): Boolean = assumptions.tableOf(session, table.identifier).forall(_.bytes.isDefined)
+
+  private def described(table: CatalogTable, scan: SparkPlan): Option[JObject] = Try {
     val assumed = assumptions.tableOf(session, table.identifier)
     val current = assumed.fold(Compat.catalog(session).getTableMetadata(table.identifier))(_.table)
-    val directories = if (assumed.isDefined || current.bucketSpec.isEmpty) Nil else CurrentFiles.now(session, current)
+    val listed = if (assumed.isDefined) Nil else directories(current, scan)
     val hash = TableFacts.hashOf(current)
-    val files = directories.flatMap(_.files).filter(_.getLen > 0)
+    val files = listed.flatten
     val statistics = current.stats.map(_.sizeInBytes)
-    val size = assumed.fold(statistics.orElse(current.bucketSpec.map(_ => BigInt(files.map(_.getLen).sum))))(_.bytes.map(BigInt(_)))
-    val perBucket = directories.flatMap(of => TableFacts.filesPerBucket(of.files.filter(_.getLen > 0).map(_.getPath.getName), hash))
+    val size = assumed.fold(statistics.orElse(current.bucketSpec.map(_ => BigInt(files.map(_._2).sum))))(_.bytes.map(BigInt(_)))
+    val perBucket = listed.flatMap(of => TableFacts.filesPerBucket(of.map(_._1), hash))
     val columns: Seq[JObject] = current.schema.map { field =>
       ("name" -> field.name) ~ ("type" -> BucketHash.rawType(field.dataType, field.metadata).catalogString)
     }
@@ -109,9 +110,37 @@ object TableFacts {
   /** Names of scans other than file scans whose table is that of their logical relation. */
   private val Readers = Set("Scan", "HiveTableScan")
 
+  /** Returns the catalog entry of the table that an operator scans. */
+  def metadata(scan: SparkPlan): Option[CatalogTable] = {
+    def relation(isTable: CatalogTable => Boolean) = scan.logicalLink.flatMap(_.collectFirst {
+      case relation: LogicalRelation if relation.catalogTable.exists(isTable) => relation.catalogTable.get
+      case relation: HiveTableRelation if isTable(relation.tableMeta) => relation.tableMeta
+    })
+    scan match {
+      case files: FileSourceScanExec => files.tableIdentifier.flatMap(name => relation(_.identifier == name))
+      case _ if Readers(scan.nodeName.takeWhile(_ != ' ')) => relation(_ => true)
+      case _ => None
+    }
+  }
+
   def text(name: String): String = name.stripPrefix("spark_catalog.")
 
   def hashOf(table: CatalogTable): BucketHash = PartitionFiles.hashesOf(table).head
+
+  /** Returns the files that a scan reads. */
+  private def listing(scan: FileSourceScanExec): BucketListing = scan match {
+    case of: BucketAwareScan if of.listing != null => of.listing
+    case _ => BucketListing.of(scan)
+  }
+
+  /** Returns whether no filter removed a partition. */
+  private def readsAllPartitions(scan: FileSourceScanExec, table: CatalogTable): Boolean = CurrentFiles.stock(scan.relation.location) match {
+    case _: AssumedFileIndex | _: CatalogFileIndex => true
+    case _ => table.partitionColumnNames.isEmpty
+  }
+
+  private def readsAll(scan: FileSourceScanExec, table: CatalogTable): Boolean = readsAllPartitions(scan, table) && scan.partitionFilters.isEmpty &&
+    !FileStatistics.isKept(table.properties) && !Try(listing(scan)).toOption.exists(_.pruned.isDefined)
 
   /** Returns how a scan reads buckets. */
   private def buckets(scan: FileSourceScanExec): JObject = scan match {
@@ -151,6 +180,6 @@ object TableFacts {
       case other => Seq(other)
     }
     val sizes = chain(link).map(_.stats.sizeInBytes)
-    Some(if (isAbove) sizes.min else sizes.last).filter(_ < AssumedTable.Unknown)
+    if (sizes.last >= AssumedTable.Unknown) None else Some(if (isAbove) sizes.min else sizes.last)
   }
 }
