@@ -138,10 +138,10 @@ def test_stub_planner_assumes_what_a_query_reads_directly_or_through_views() -> 
 
 
 def stub_of(*nodes: Node) -> tuple[StubTables, Mock]:
-    whatif = Mock()
+    planner = Mock()
     catalog = {node.unique_id: CatalogTable({"k": "int"}) for node in nodes}
     manifest = Manifest({node.unique_id: node for node in nodes})
-    return StubTables(whatif, manifest, catalog, Path()), whatif
+    return StubTables(planner, manifest, catalog, Path()), planner
 
 
 def source(unique_id: str, relation: str, **meta: Any) -> Node:
@@ -150,13 +150,13 @@ def source(unique_id: str, relation: str, **meta: Any) -> Node:
 
 def test_nodes_with_the_same_name_have_separate_stub_tables() -> None:
     nodes = [source("source.p.users.v1", "lake.p.users_v1"), source("source.p.users.v2", "lake.p.users_v2")]
-    stub, whatif = stub_of(*nodes, source("source.q.other", "lake.q.other"))
+    stub, planner = stub_of(*nodes, source("source.q.other", "lake.q.other"))
     names = {stub.relation(node) for node in nodes}
     assert len(names) == 2 and all(str(name).startswith("`raw__offline`.`users_") for name in names)
     assert stub.rewritten("select * from lake.q.other") == "select * from `raw__offline`.`other`"
     for node in nodes:
         stub.create(node)
-    assert stub.missing == {} and len({call.args[0].name for call in whatif.define.call_args_list}) == 2
+    assert stub.missing == {} and len({call.args[0].name for call in planner.define.call_args_list}) == 2
 
 
 def test_only_whole_names_are_replaced() -> None:
@@ -187,8 +187,8 @@ def test_invalid_config_affects_only_its_own_table(config: dict[str, Any]) -> No
 
 def test_unexpected_error_does_not_affect_other_stub_tables() -> None:
     node = source("source.p.a", "s.a")
-    stub, whatif = stub_of(node)
-    whatif.define.side_effect = TypeError
+    stub, planner = stub_of(node)
+    planner.define.side_effect = TypeError
     stub.create(node)
     assert "TypeError" in stub.missing["s.a"]
 
@@ -272,17 +272,17 @@ def test_seed_without_size_in_the_catalog_has_the_size_of_its_file(
     in_catalog: int | None, size: int, tmp_path: Path
 ) -> None:
     (tmp_path / "a.csv").write_text("k\n1\n2\n3\n")
-    node, whatif = Node("seed.p.a", "a", "seed", "a.csv", "s.a", "seed"), Mock()
+    node, planner = Node("seed.p.a", "a", "seed", "a.csv", "s.a", "seed"), Mock()
     catalog = {node.unique_id: CatalogTable({"k": "int"}, in_catalog)}
-    StubTables(whatif, Manifest({node.unique_id: node}), catalog, tmp_path).create(node)
-    assert whatif.define.call_args.args[0].size_bytes == size
+    StubTables(planner, Manifest({node.unique_id: node}), catalog, tmp_path).create(node)
+    assert planner.define.call_args.args[0].size_bytes == size
 
 
 def test_queries_over_undescribed_sources_have_one_cause() -> None:
     nodes = [source("source.p.a", "s.a"), Node("model.p.b", "b", "model", "b.sql", "s.b", "table", "select * from s.a")]
-    stub, whatif = stub_of(*nodes)
-    stub = StubTables(whatif, Manifest({node.unique_id: node for node in nodes}), {}, Path())
-    whatif.columns.side_effect = SparkError("[TABLE_OR_VIEW_NOT_FOUND] `s`.`a` cannot be found.")
+    stub, planner = stub_of(*nodes)
+    stub = StubTables(planner, Manifest({node.unique_id: node for node in nodes}), {}, Path())
+    planner.columns.side_effect = SparkError("[TABLE_OR_VIEW_NOT_FOUND] `s`.`a` cannot be found.")
     for node in nodes:
         stub.create(node)
     errors = {stub.why(f"[TABLE_OR_VIEW_NOT_FOUND] `s`.`{name}` cannot be found.") for name in "ab"}

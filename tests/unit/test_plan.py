@@ -34,7 +34,7 @@ def node(found: PhysicalPlan, kind: str) -> PlanNode:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_document_matches_its_schema(name: str) -> None:
-    schema = json.loads((REPOSITORY / "docs" / "reference" / "explain.schema.json").read_text())
+    schema = json.loads((REPOSITORY / "docs" / "reference" / "explain-buckets.schema.json").read_text())
     Draft202012Validator.check_schema(schema)
     assert list(Draft202012Validator(schema).iter_errors(json.loads(TEXTS[name]))) == []
 
@@ -90,6 +90,15 @@ def test_scan_tells_why_it_is_ordinary() -> None:
 def test_hypothetical_tables_are_read_through_views() -> None:
     found = document("hypothetical_tables")
     assert set(found.tables) == {"h.t", "h.o"} and found.table_bytes("h.o") is None
+
+
+def test_reused_exchange_is_read_once() -> None:
+    found = document("reused")
+    again = node(found, "reused")
+    assert {column.id for column in again.output}.isdisjoint(column.id for column in again.children[0].output)
+    assert [one.kind for one in found.walk()].count("exchange") == found.counts.exchanges == 1
+    (op,) = operators(found)
+    assert [side.keys[0].readable for side in op.sides if side.keys] == ["d.a.v", "d.a.v"]
 
 
 def test_aggregate_over_a_partial_aggregate_with_other_keys_is_separate() -> None:

@@ -208,5 +208,6 @@ def _java_messages(error: Exception) -> Iterator[str]:
     """Yield the messages of the Java exception behind a Py4J or PySpark error, and the messages of its causes."""
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while cause is not None:
-        yield str(cause.getMessage())
+        # Some errors of the JVM, such as a stack overflow, have no message.
+        yield str(cause.getMessage() or cause.getClass().getName())
         cause = cause.getCause()

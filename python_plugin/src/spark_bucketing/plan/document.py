@@ -1,6 +1,6 @@
 """Read the document in which the session extension describes a query's plan: EXPLAIN BUCKETS FORMAT JSON.
 
-docs/reference/explain.schema.json describes the document. Only this module knows its form.
+docs/reference/explain-buckets.schema.json describes the document. Only this module knows its form.
 """
 
 from __future__ import annotations

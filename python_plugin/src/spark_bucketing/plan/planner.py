@@ -51,7 +51,7 @@ class Planner:
             if "PARSE_SYNTAX_ERROR" not in str(error) and "ParseException" not in str(error):
                 raise
             raise SparkError(
-                "This command needs the session extension, but the session does not load it. "
+                "This command needs the session extension, but the session loads none or an older version. "
                 "`spark-bucketing extension conf` prints the settings that load it."
             ) from error
 

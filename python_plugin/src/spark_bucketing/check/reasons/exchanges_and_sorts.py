@@ -2,8 +2,7 @@
 
 The analysis determines the partitioning and the ordering of the operator's input.
 
-The analysis follows the given plan from a scan up to the operator. Alternative plans come only from WhatIf, which asks
-Spark for them.
+The analysis follows the given plan from a scan up to the operator. Alternative plans come only from Spark.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ case class Lineage(origins: Map[ExprId, Origin], made: Map[ExprId, Expression]) 
     json(sort.child) ~ ("ascending" -> (sort.direction == Ascending)) ~ ("nulls_first" -> (sort.nullOrdering == NullsFirst))
 
   /** Returns an expression as text, with the expressions that operators below have computed. */
-  def text(value: Expression): String = Lineage.text(value.transform { case column: Attribute => made.getOrElse(column.exprId, column) })
+  def text(value: Expression): String = Lineage.text(value.transformUp { case column: Attribute => made.getOrElse(column.exprId, column) })
 
   private def computed(columns: Seq[NamedExpression]): Lineage = Lineage(
     columns.map(column => column.exprId -> of(column)).toMap,

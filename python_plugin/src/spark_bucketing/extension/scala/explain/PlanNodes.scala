@@ -15,7 +15,7 @@ import org.apache.spark.sql.bucketing.hash.{HiveHashPartitioning, SaltedPartitio
 import org.apache.spark.sql.bucketing.read.BucketRequirements
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight}
-import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
@@ -131,7 +131,11 @@ class PlanNodes(session: SparkSession, tables: TableFacts, firstLine: Int) {
     def ofAll(expressions: Seq[Expression]) = expressions.flatMap(_.collect { case found => found.origin })
     val link = plan.logicalLink
     val origins = plan match {
-      case _: BaseJoinExec => link.map(_.origin).toSeq
+      // The origin of a join is that of its SELECT.
+      case _: BaseJoinExec => link.toSeq.flatMap {
+        case join: Join => ofAll(join.condition.toSeq).filter(_ != join.origin)
+        case _ => Nil
+      }
       case _: BaseAggregateExec => link.toSeq.flatMap {
         case aggregate: Aggregate => ofAll(aggregate.groupingExpressions) :+ aggregate.origin
         case other => Seq(other.origin)
