@@ -35,13 +35,13 @@ def op(name: str, *inputs: PlanNode, kind: str = "unknown", **properties: Any) -
     """Return an operator that outputs the columns of its inputs."""
     output = properties.pop("output", tuple(column for node in inputs for column in node.output))
     operator, _, title = name.partition(" ")
-    return PlanNode(0, operator, kind, title, children=inputs, output=output, **properties)
+    return PlanNode(0, operator, kind, title, children=inputs, columns=output, **properties)
 
 
 def scan(table: str, first: int, **how: Any) -> PlanNode:
     name = table if "." in table else f"d.{table}"
     node = op(f"Scan parquet {name}", kind="scan", scan=Scan(name, **{"bucketed": True, **how}))
-    node.output = tuple(
+    node.columns = tuple(
         Expression(column, "bigint", first + place, (Source(node, column, first + place),))
         for place, column in enumerate(("k", "v"))
     )

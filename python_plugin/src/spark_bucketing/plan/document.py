@@ -6,9 +6,9 @@ docs/reference/explain-buckets.schema.json describes the document. Only this mod
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from spark_bucketing.errors import PlanError
@@ -148,7 +148,8 @@ class PlanNode:
     title: str = ""  # the text after the name, for people
     guess: OperatorKind | None = None  # for an unknown operator: what its name suggests
     children: tuple[PlanNode, ...] = ()  # its inputs; for a reused Exchange, this Exchange
-    output: tuple[Expression, ...] = ()  # its output columns
+    # Its output columns, or a function that reads them on demand, because most of them are never needed.
+    columns: tuple[Expression, ...] | Callable[[], tuple[Expression, ...]] = ()
     line: int | None = None  # line of its clause in the query, starting at 1, if known
     join: Join | None = None
     aggregate: Aggregate | None = None
@@ -156,6 +157,11 @@ class PlanNode:
     shuffle: Shuffle | None = None
     sort: Sort | None = None
     scan: Scan | None = None
+
+    @cached_property
+    def output(self) -> tuple[Expression, ...]:
+        """Return the operator's output columns."""
+        return self.columns() if callable(self.columns) else self.columns
 
     @property
     def is_known(self) -> bool:
@@ -303,9 +309,10 @@ def read_plan(text: str) -> PhysicalPlan:
 
 
 def _plan(data: Mapping[str, Any]) -> PhysicalPlan:
-    nodes: dict[int, PlanNode] = {}
+    reader = _Reader()
     for found in data["nodes"]:
-        nodes[found["id"]] = _Reader(nodes).node(found)
+        reader.read(found)
+    nodes = reader.nodes
     tables = (_table(name, found) for name, found in data["tables"].items())
     return PhysicalPlan(
         roots=tuple(nodes[number] for number in data["roots"]),
@@ -317,23 +324,23 @@ def _plan(data: Mapping[str, Any]) -> PhysicalPlan:
     )
 
 
-@dataclass
 class _Reader:
-    """Reads one operator after its inputs."""
+    """Reads operators, each after its inputs."""
 
-    nodes: Mapping[int, PlanNode]  # the operators read before
+    def __init__(self) -> None:
+        self.nodes: dict[int, PlanNode] = {}
 
-    def node(self, data: Mapping[str, Any]) -> PlanNode:
+    def read(self, data: Mapping[str, Any]) -> None:
+        """Read one operator."""
         children = tuple(self.nodes[number] for number in data["children"])
-        columns = data.get("output")
-        node = PlanNode(
+        self.nodes[data["id"]] = PlanNode(
             number=data["id"],
             operator=data["operator"],
             kind=data["kind"],
             title=data.get("title") or "",
             guess=data.get("guess"),
             children=children,
-            output=children[0].output if columns is None and len(children) == 1 else (),
+            columns=partial(self._output, data, children),
             line=data.get("line"),
             join=self._join(data.get("join")),
             aggregate=self._aggregate(data.get("aggregate")),
@@ -342,11 +349,11 @@ class _Reader:
             sort=self._sort(data.get("sort")),
             scan=_scan(data.get("scan")),
         )
-        if columns:
-            # The columns of a scan come from the scan itself.
-            known = {**self.nodes, node.number: node}
-            node.output = tuple(map(_Reader(known).expression, columns))
-        return node
+
+    def _output(self, data: Mapping[str, Any], children: tuple[PlanNode, ...]) -> tuple[Expression, ...]:
+        if "output" in data:
+            return tuple(map(self.expression, data["output"]))
+        return children[0].output if len(children) == 1 else ()
 
     def expression(self, data: Mapping[str, Any]) -> Expression:
         wrapped, cast = not data.get("plain"), data.get("cast") or ""
