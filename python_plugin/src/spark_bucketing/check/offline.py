@@ -14,7 +14,7 @@ from spark_bucketing.check.session_settings import ENABLED
 from spark_bucketing.errors import SparkError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
-from spark_bucketing.plan.planner import StubPlanner
+from spark_bucketing.plan.planner import STUB_SETTINGS, StubPlanner
 from spark_bucketing.session import is_open, open_session, quiet_errors, rows_of
 from spark_bucketing.table import sql
 
@@ -65,7 +65,7 @@ def embedded_planner(settings: Mapping[str, str], extension: bool, schema: str) 
         session = open_session(_session_settings(Path(name), settings, build_jar()) | own, hive=False)
         quiet_errors()
         try:
-            planner = StubPlanner("offline", partial(rows_of, session))
+            planner = StubPlanner("offline", partial(rows_of, session), settings={})
             if schema:
                 planner.rows(f"create schema if not exists {sql.name(schema)}")
                 planner.rows(f"use {sql.name(schema)}")
@@ -78,6 +78,7 @@ def _session_settings(folder: Path, settings: Mapping[str, str], jar: Path) -> d
     return {
         **planner_settings(settings),
         **extension_settings(jar),
+        **STUB_SETTINGS,
         # Nothing is executed, so one thread suffices; the number of cores that models run on affects some joins.
         "spark.master": "local[1]",
         **parallelism(settings),

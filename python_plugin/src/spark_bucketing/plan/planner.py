@@ -62,17 +62,23 @@ class Planner:
 
 
 # Stub tables must not be read with fewer tasks because of sizes that nobody has measured.
-_APART = {"spark.bucketing.read.partitionBytes": "0"}
+STUB_SETTINGS = {"spark.bucketing.read.partitionBytes": "0"}
 
 
 class StubPlanner(Planner):
-    """A planner for queries over stub tables and views that exist in no catalog."""
+    """A planner for queries over stub tables and views that exist in no catalog.
 
-    def __init__(self, label: str, run: Run) -> None:
+    Args:
+        label: the name of the planner in reports.
+        run: runs statements in a session.
+        settings: settings for all queries. A session that has these settings itself plans faster.
+    """
+
+    def __init__(self, label: str, run: Run, settings: Mapping[str, str] = STUB_SETTINGS) -> None:
         super().__init__(label, run)
+        self._settings = settings
         self._tables: dict[str, HypotheticalTable] = {}
         self._views: dict[str, str] = {}
-        self._schema = ""
 
     def define(self, table: HypotheticalTable) -> None:
         """Define a table, or replace the table that has the same name."""
@@ -99,7 +105,7 @@ class StubPlanner(Planner):
         self, sql: str, tables: Iterable[HypotheticalTable] = (), settings: Mapping[str, str] | None = None
     ) -> PhysicalPlan:
         """Plan a query, with tables and settings that apply to this query only."""
-        return self._planned(sql, self._assumed(sql, tables) | {"settings": _APART | dict(settings or {})})
+        return self._planned(sql, self._assumed(sql, tables) | {"settings": {**self._settings, **(settings or {})}})
 
     def _assumed(self, sql: str, changed: Iterable[HypotheticalTable] = ()) -> dict[str, Any]:
         """Return the tables and views that a query may read."""
