@@ -169,6 +169,10 @@ class _Tests:
         settings = self.query.settings
         if any(settings.get(name) == value for name, value in along.items()):
             return False
+        specs = [*(facts.spec for facts in self.query.tables.values()), *(change.spec for change in changes)]
+        # The extension joins tables in the Hive layout by some of the keys, whatever the setting.
+        if ALL_KEYS in along and not any(spec and not spec.in_hive_layout for spec in specs):
+            return False
         return ORDERING not in along or not (settings.extension or any(one.kind == "extension" for one in changes))
 
     def _by_two(self, change: Change) -> Fix | None:
