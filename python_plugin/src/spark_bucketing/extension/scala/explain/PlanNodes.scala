@@ -15,7 +15,7 @@ import org.apache.spark.sql.bucketing.hash.{HiveHashPartitioning, SaltedPartitio
 import org.apache.spark.sql.bucketing.read.BucketRequirements
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight}
-import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
@@ -131,7 +131,11 @@ class PlanNodes(session: SparkSession, tables: TableFacts, firstLine: Int) {
     def ofAll(expressions: Seq[Expression]) = expressions.flatMap(_.collect { case found => found.origin })
     val link = plan.logicalLink
     val origins = plan match {
-      case _: BaseJoinExec => link.map(_.origin).toSeq
+      // The origin of a join is that of its SELECT.
+      case _: BaseJoinExec => link.toSeq.flatMap {
+        case join: Join => ofAll(join.condition.toSeq).filter(_ != join.origin)
+        case _ => Nil
+      }
       case _: BaseAggregateExec => link.toSeq.flatMap {
         case aggregate: Aggregate => ofAll(aggregate.groupingExpressions) :+ aggregate.origin
         case other => Seq(other.origin)
@@ -144,7 +148,6 @@ class PlanNodes(session: SparkSession, tables: TableFacts, firstLine: Int) {
 
   private def details(plan: SparkPlan, kind: String, children: Seq[Int], input: Lineage, parent: Option[Place], table: Option[String]): JObject = plan match {
     case join: BaseJoinExec => "join" -> this.join(join, children)
-    case product: CartesianProductExec => "join" -> (("type" -> "Inner") ~ ("left_keys" -> Seq.empty[JValue]) ~ ("right_keys" -> Seq.empty[JValue]))
     case aggregate: BaseAggregateExec =>
       "aggregate" -> (("keys" -> aggregate.groupingExpressions.map(input.json)) ~ ("modes" -> aggregate.aggregateExpressions.map(_.mode.toString)) ~
         ("functions" -> aggregate.aggregateExpressions.map(of => Lineage.withoutIds(of.toString))))
@@ -233,6 +236,8 @@ object PlanNodes {
   /** Returns the name of an operator, and the rest of its description in EXPLAIN. */
   def name(plan: SparkPlan): (String, String) = plan match {
     case join: BaseJoinExec => (join.nodeName.stripSuffix("(skew=true)"), join.joinType.toString)
+    // Its name in EXPLAIN depends on whether the cached query has a name.
+    case cached: InMemoryTableScanExec => ("InMemoryTableScan", cached.relation.cacheBuilder.tableName.getOrElse(""))
     case _ =>
       val (operator, title) = plan.nodeName.trim.span(_ != ' ')
       (operator, Lineage.withoutIds(title.trim))

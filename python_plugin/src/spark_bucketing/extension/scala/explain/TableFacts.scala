@@ -87,11 +87,13 @@ class TableFacts(session: SparkSession, assumptions: Assumptions) {
   private def described(table: CatalogTable, scan: SparkPlan): Option[JObject] = Try {
     val assumed = assumptions.tableOf(session, table.identifier)
     val current = assumed.fold(Compat.catalog(session).getTableMetadata(table.identifier))(_.table)
-    val listed = if (assumed.isDefined) Nil else directories(current, scan)
+    // If Hive's own reader reads the table, Spark has no index of its files.
+    val known = if (assumed.isDefined) None else Try(directories(current, scan)).toOption
+    val listed = known.getOrElse(Nil)
     val hash = TableFacts.hashOf(current)
     val files = listed.flatten
     val statistics = current.stats.map(_.sizeInBytes)
-    val size = assumed.fold(statistics.orElse(current.bucketSpec.map(_ => BigInt(files.map(_._2).sum))))(_.bytes.map(BigInt(_)))
+    val size = assumed.fold(statistics.orElse(current.bucketSpec.filter(_ => known.isDefined).map(_ => BigInt(files.map(_._2).sum))))(_.bytes.map(BigInt(_)))
     val perBucket = listed.flatMap(of => TableFacts.filesPerBucket(of.map(_._1), hash))
     val columns: Seq[JObject] = current.schema.map { field =>
       ("name" -> field.name) ~ ("type" -> BucketHash.rawType(field.dataType, field.metadata).catalogString)
@@ -101,7 +103,7 @@ class TableFacts(session: SparkSession, assumptions: Assumptions) {
         ("buckets" -> spec.numBuckets) ~ ("columns" -> spec.bucketColumnNames) ~ ("sort_columns" -> spec.sortColumnNames) ~ ("hash" -> hash.name)
       }) ~ ("format" -> assumed.fold(SealedFormats.of(current))(_.format).toLowerCase(java.util.Locale.ROOT)) ~ ("size_bytes" -> size) ~
       ("files_per_bucket" -> current.bucketSpec.map(_ => assumed.fold((1 +: perBucket).max)(_.filesPerBucket))) ~
-      ("empty" -> (assumed.isEmpty && current.bucketSpec.isDefined && files.isEmpty)) ~ ("assumed" -> assumed.isDefined)
+      ("empty" -> (known.isDefined && current.bucketSpec.isDefined && files.isEmpty)) ~ ("assumed" -> assumed.isDefined)
   }.toOption
 }
 
