@@ -98,6 +98,22 @@ def test_strategies_work_over_thrift(extended_server: int, project: Project, buc
 
 
 @pytest.mark.long
+def test_explain_buckets_works_over_thrift(extended_server: int) -> None:
+    assumed = {
+        "settings": {"spark.sql.adaptive.enabled": "false"},
+        "tables": [{"name": "no_schema.t", "columns": [{"name": "k", "type": "bigint"}]}],
+    }
+    statement = "explain buckets format json assuming '{}' select k, count(*) from no_schema.t group by k"
+    with asking(extended_server) as query:
+        before = query("set spark.sql.adaptive.enabled")
+        document = json.loads(query(statement.format(json.dumps(assumed)))[0][0])
+        assert [node["kind"] for node in document["nodes"]].count("exchange") == 1 and not document["adaptive"]
+        assert query("set spark.sql.adaptive.enabled") == before
+        with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+            query("explain buckets select * from no_schema.t")
+
+
+@pytest.mark.long
 def test_check_works_over_thrift(server: int, project: Project) -> None:
     connect(project, server, "checked")
     for name, buckets in (("a", 4), ("b", 4), ("c", 3)):

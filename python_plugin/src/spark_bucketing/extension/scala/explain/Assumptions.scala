@@ -99,13 +99,12 @@ case class Assumptions(settings: Map[String, String], private val definitions: M
   private def key(name: TableIdentifier) = s"${name.database.getOrElse("")}.${name.table}".toLowerCase(Locale.ROOT)
 
   /** Plans a statement under these assumptions. */
-  def within[A](plan: => A): A = {
-    Assumptions.current.set(this)
-    try plan finally Assumptions.current.remove()
-  }
+  def within[A](plan: => A): A = Assumptions.using(this)(plan)
 
   def tableOf(session: SparkSession, name: TableIdentifier): Option[AssumedTable] = definitions.get(key(name)).map { json =>
-    val table = known.getOrElse(key(name), new AssumedTables(session, name.copy(catalog = Some("spark_catalog"))).of(json))
+    // The definition may refer to the table of the catalog.
+    def defined = Assumptions.using(null)(new AssumedTables(session, name.copy(catalog = Some("spark_catalog"))).of(json))
+    val table = known.getOrElse(key(name), defined)
     known += key(name) -> table
     table
   }
@@ -120,6 +119,12 @@ case class Assumptions(settings: Map[String, String], private val definitions: M
 object Assumptions {
   val None: Assumptions = Assumptions(Map.empty, Map.empty, Map.empty)
   private val current = new ThreadLocal[Assumptions]
+
+  private def using[A](assumptions: Assumptions)(act: => A): A = {
+    val before = current.get
+    current.set(assumptions)
+    try act finally current.set(before)
+  }
 
   def active: Option[Assumptions] = Option(current.get)
 

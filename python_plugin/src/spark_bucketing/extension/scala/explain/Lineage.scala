@@ -63,6 +63,13 @@ case class Lineage(origins: Map[ExprId, Origin], made: Map[ExprId, Expression]) 
   /** Returns an expression as text, with the expressions that operators below have computed. */
   def text(value: Expression): String = Lineage.text(value.transformUp { case column: Attribute => made.getOrElse(column.exprId, column) })
 
+  /** Returns the lineage of an operator that passes on these columns with other ids. */
+  private def renamed(from: Seq[Attribute], to: Seq[Attribute]): Lineage = {
+    val pairs = from.map(_.exprId).zip(to.map(_.exprId))
+    def passed[A](values: Map[ExprId, A]) = pairs.flatMap { case (old, now) => values.get(old).map(now -> _) }.toMap
+    Lineage(passed(origins), passed(made))
+  }
+
   private def computed(columns: Seq[NamedExpression]): Lineage = Lineage(
     columns.map(column => column.exprId -> of(column)).toMap,
     made ++ columns.collect { case column @ Alias(value, _) if !value.foldable => column.exprId -> value })
@@ -85,14 +92,6 @@ object Lineage {
   }
 
   private def isUnion(plan: SparkPlan) = plan.isInstanceOf[UnionExec] || plan.isInstanceOf[read.BucketUnionExec]
-
-  implicit private class Renaming(lineage: Lineage) {
-    def renamed(from: Seq[Attribute], to: Seq[Attribute]): Lineage = {
-      val pairs = from.map(_.exprId).zip(to.map(_.exprId))
-      Lineage(pairs.flatMap { case (old, now) => lineage.origins.get(old).map(now -> _) }.toMap,
-        pairs.flatMap { case (old, now) => lineage.made.get(old).map(now -> _) }.toMap)
-    }
-  }
 
   private val Id = "#\\d+L?".r
   private val Catalog = "`?spark_catalog`?\\.".r

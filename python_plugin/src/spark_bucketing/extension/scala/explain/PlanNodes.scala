@@ -148,7 +148,6 @@ class PlanNodes(session: SparkSession, tables: TableFacts, firstLine: Int) {
 
   private def details(plan: SparkPlan, kind: String, children: Seq[Int], input: Lineage, parent: Option[Place], table: Option[String]): JObject = plan match {
     case join: BaseJoinExec => "join" -> this.join(join, children)
-    case product: CartesianProductExec => "join" -> (("type" -> "Inner") ~ ("left_keys" -> Seq.empty[JValue]) ~ ("right_keys" -> Seq.empty[JValue]))
     case aggregate: BaseAggregateExec =>
       "aggregate" -> (("keys" -> aggregate.groupingExpressions.map(input.json)) ~ ("modes" -> aggregate.aggregateExpressions.map(_.mode.toString)) ~
         ("functions" -> aggregate.aggregateExpressions.map(of => Lineage.withoutIds(of.toString))))
@@ -237,6 +236,8 @@ object PlanNodes {
   /** Returns the name of an operator, and the rest of its description in EXPLAIN. */
   def name(plan: SparkPlan): (String, String) = plan match {
     case join: BaseJoinExec => (join.nodeName.stripSuffix("(skew=true)"), join.joinType.toString)
+    // Its name in EXPLAIN depends on whether the cached query has a name.
+    case cached: InMemoryTableScanExec => ("InMemoryTableScan", cached.relation.cacheBuilder.tableName.getOrElse(""))
     case _ =>
       val (operator, title) = plan.nodeName.trim.span(_ != ' ')
       (operator, Lineage.withoutIds(title.trim))

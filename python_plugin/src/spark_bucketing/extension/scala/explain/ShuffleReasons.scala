@@ -54,11 +54,11 @@ class ShuffleReasons(lineage: Int => Lineage, id: SparkPlan => Int, isAdaptive: 
     val needs = s"$name requires rows with equal ${required.clustering.map(below.text).mkString(", ")} in one partition"
     val found = BucketRequirements.partitioning(exchange.child)
     val scans = exchange.child.collect { case scan: FileSourceScanExec => ShuffleReasons.specOf(scan).map(scan -> _) }.flatten
-    val ordinary = scans.collectFirst { case (scan: FallbackScan, spec) if scan.why != FallbackReason.NotNeeded => (scan.why, ShuffleReasons.named(scan)) }
+    val ordinary = scans.flatMap { case (scan, _) => ShuffleReasons.ordinary(scan).map(ShuffleReasons.named(scan) -> _) }.headOption
     if (found.satisfies(required))
       ("not-aligned", s"$needs. Its input is partitioned as ${Lineage.withoutIds(found.toString)}, but the other input differently")
-    else ordinary.map { case (why, table) => ("ordinary-scan", s"$needs. The buckets of $table are not used: $why") }
-      .orElse(scans.collectFirst { case (scan, spec) => ("other-keys", s"$needs. Table ${otherKeys(ShuffleReasons.named(scan), spec, required.clustering, below)}") })
+    else ordinary.map { case (table, why) => ("ordinary-scan", s"$needs. The buckets of $table are not used: $why") }
+      .orElse(scans.headOption.map { case (scan, spec) => otherKeys(needs, ShuffleReasons.named(scan), spec, required.clustering, below) })
       .getOrElse(found match {
         case _: UnknownPartitioning => ("not-bucketed", s"$needs. Its input is not bucketed")
         case other => ("other-keys", s"$needs. Its input is partitioned as ${Lineage.withoutIds(other.toString)}")
@@ -66,15 +66,15 @@ class ShuffleReasons(lineage: Int => Lineage, id: SparkPlan => Int, isAdaptive: 
   }
 
   /** Says how keys differ from the bucket columns of a table below. */
-  private def otherKeys(table: String, spec: BucketSpec, keys: Seq[Expression], below: Lineage): String = {
+  private def otherKeys(needs: String, table: String, spec: BucketSpec, keys: Seq[Expression], below: Lineage): (String, String) = {
     val origins = keys.map(key => key -> below.of(key))
     def isOf(column: String)(source: Source) = source.table == table && source.column.name.equalsIgnoreCase(column)
     val missing = spec.bucketColumnNames.filterNot(column => origins.exists { case (_, of) => of.isPlain && of.sources.exists(isOf(column)) })
     val computed = missing.flatMap(column => origins.collectFirst { case (key, of) if of.sources.exists(isOf(column)) => column -> below.text(key) })
-    val buckets = s"$table is bucketed by ${spec.bucketColumnNames.mkString(", ")}"
-    if (computed.nonEmpty) s"$buckets, but a key is ${computed.map(_._2).mkString(", ")}"
-    else if (missing.nonEmpty) s"$buckets, but the keys do not include ${missing.mkString(", ")}"
-    else s"$buckets, but its buckets do not match those of the other input, or an operator between does not keep them"
+    val buckets = s"$needs. Table $table is bucketed by ${spec.bucketColumnNames.mkString(", ")}"
+    if (computed.nonEmpty) ("other-keys", s"$buckets, but a key is ${computed.map(_._2).mkString(", ")}")
+    else if (missing.nonEmpty) ("other-keys", s"$buckets, but the keys do not include ${missing.mkString(", ")}")
+    else ("not-aligned", s"$buckets, but its buckets do not match those of the other input, or an operator between does not keep them")
   }
 
   def ofSort(sort: SortExec, parent: Option[Place]): JObject = {
@@ -131,6 +131,15 @@ object ShuffleReasons {
   def passes(plan: SparkPlan): Boolean = plan match {
     case sort: SortExec => !sort.global
     case _ => plan.isInstanceOf[ColumnarToRowTransition]
+  }
+
+  /** Returns why a scan does not use the buckets of its table, unless only the operators above do not require them. */
+  private def ordinary(scan: FileSourceScanExec): Option[String] = scan match {
+    case fallback: FallbackScan => Some(fallback.why).filter(_ != FallbackReason.NotNeeded).map(_.toString)
+    case _: BucketAwareScan => None
+    // Spark may also have found that no operator requires the buckets.
+    case stock if stock.bucketedScan || stock.relation.bucketSpec.isDefined && SQLConf.get.bucketingEnabled => None
+    case _ => Some(if (BucketingConf.enabled) "this session reads the table without the session extension" else s"${BucketingConf.ENABLED.key} is false")
   }
 
   private def named(scan: FileSourceScanExec): String = TableFacts.text(scan.tableIdentifier.fold("")(_.unquotedString))
