@@ -255,7 +255,7 @@ def test_existing_table_needs_only_the_changed_fields(tables: Tables) -> None:
         ("explain buckets selec 1", "'selec'"),
         ("explain buckets format xml select 1", "expected JSON"),
         ("explain buckets assuming '[]' select 1", "a JSON object"),
-        ("explain buckets assuming '{\"tabels\": []}' select 1", "the field tabels"),
+        ("explain buckets assuming '{\"table\": []}' select 1", "the field table"),
         ("explain buckets assuming '{\"tables\": [{\"name\": \"no.such\"}]}' select * from no.such", "no columns"),
         ("explain buckets select no_column from a", "no_column"),
         ("explain buckets assuming '{\"settings\": {\"spark.sql.shuffle.partitions\": \"x\"}}' select 1", "spark.sql.shuffle.partitions"),

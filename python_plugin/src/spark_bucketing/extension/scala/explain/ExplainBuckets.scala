@@ -34,7 +34,7 @@ case class ExplainBucketsCommand(statement: ExplainBuckets, override val output:
         ExplainBucketsCommand.document(session, query, statement.firstLine, assumptions)
       }
     }
-    Seq(Row(if (statement.isJson) compact(render(document)) else PlanText(document)))
+    Seq(Row(if (statement.isJson) compact(render(document)) else ExplainText(document)))
   }
 }
 

@@ -6,7 +6,7 @@ import org.json4s.JsonAST._
 import org.apache.spark.util.Utils
 
 /** Prints the document of a plan for people: each shuffle, sort and broadcast with its reason, and each scan. */
-object PlanText {
+object ExplainText {
 
   def apply(document: JObject): String = {
     val nodes = list(document \ "nodes")
