@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +21,12 @@ from steps import KEYS, Step, month_name
 from spark_bucketing.errors import ProjectError, TableError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
-from spark_bucketing.plan import PhysicalPlan, PlanNode, parse_plan
-from spark_bucketing.plan.planner import PLAN_SETTINGS
+from spark_bucketing.plan import PhysicalPlan, PlanNode
+from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.report.output import console_on
 from spark_bucketing.report.table_specs import print_specs
-from spark_bucketing.session import SessionStatements, open_session, setting, spark_call
+from spark_bucketing.session import SessionStatements, open_session, rows_of, setting, spark_call
 from spark_bucketing.table.metadata import merging_of, read_table
 from spark_bucketing.table.warehouse import Warehouse
 from spark_bucketing.units import count
@@ -57,8 +58,7 @@ class Answer:
     @property
     def shuffles_and_sorts(self) -> str:
         """Return the numbers of Exchanges and Sorts as text."""
-        operators = Counter(node.operator for node in self.plan.walk())
-        return f"{operators['Exchange']} Exchange, {operators['Sort']} Sort"
+        return f"{self.plan.counts.exchanges} Exchange, {self.plan.counts.sorts} Sort"
 
 
 def ask(spark: SparkSession, query: str, extension: bool) -> Answer:
@@ -68,12 +68,8 @@ def ask(spark: SparkSession, query: str, extension: bool) -> Answer:
         SparkError: the query fails.
     """
     with setting(spark, "spark.bucketing.enabled", str(extension).lower()), spark_call(""):
-        frame = spark.sql(query)
-        rows = Counter(map(tuple, frame.collect()))
-        jvm: Any = spark.sparkContext._jvm
-        formatted = jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")
-        # All rows have been collected, so adaptive execution has its final plan.
-        return Answer(rows, parse_plan(frame._jdf.queryExecution().explainString(formatted)))
+        rows = Counter(map(tuple, spark.sql(query).collect()))
+        return Answer(rows, Planner("", partial(rows_of, spark)).plan(query))
 
 
 def difference(found: Rows, expected: Rows) -> str:
@@ -85,16 +81,15 @@ def difference(found: Rows, expected: Rows) -> str:
 def plan_lines(node: PlanNode) -> Iterator[str]:
     """Yield the joins, aggregates, Exchanges, Sorts and scans of a plan, one per line.
 
-    The line of a scan includes what EXPLAIN says about its buckets.
+    The line of a scan includes whether it uses the table's buckets.
     """
     line = None
-    if node.operator == "Scan":
-        said = node.details.get("Bucketed")
-        line = f"Scan {node.table}" + (f", Bucketed: {said}" if said else "")
-    elif node.operator == "Exchange":
-        how = re.sub("#[0-9]+L?", "", node.details["Arguments"])
-        line = f"Exchange {how[: how.index(', ENSURE_REQUIREMENTS')]}"
-    elif re.search("^Sort$|Join|Aggregate", node.operator):
+    if node.scan:
+        how = f"{node.scan.buckets} buckets" if node.scan.bucketed else node.scan.words
+        line = f"Scan {node.table}" + (f", {how}" if how else "")
+    elif node.shuffle:
+        line = f"Exchange {node.shuffle.text.removesuffix(', ENSURE_REQUIREMENTS')}"
+    elif node.sort or node.join or node.aggregate:
         line = node.operator
     if line:
         yield line
@@ -155,7 +150,7 @@ class Showcase:
         self.folder, self.project = folder, copy_showcase(folder)
         self.months: set[int] = set()
         # Without this setting, the extension would coalesce these buckets, which are smaller than in a real table.
-        self.spark = open_spark(self.project, {**PLAN_SETTINGS, "spark.bucketing.read.partitionBytes": "0"})
+        self.spark = open_spark(self.project, {"spark.bucketing.read.partitionBytes": "0"})
 
     def run(self, step: Step) -> None:
         """Edit the model as the step says, and run `dbt run`.

@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,9 @@ from conftest import REPOSITORY, Project
 from spark_bucketing.advise.catalogs import column_facts
 from spark_bucketing.advise.layout_options import Subject
 from spark_bucketing.advise.table_sizes import ColumnStatistics, TableSize
-from spark_bucketing.plan.planner import SessionPlanner
-from spark_bucketing.plan.whatif import HypotheticalTable
-from spark_bucketing.session import setting
+from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.planner import Planner
+from spark_bucketing.session import rows_of, setting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,7 +127,7 @@ def test_run_after_apply_writes_new_partitions_in_buckets_and_rebuilds_other_tab
 
 
 def test_column_statistics_from_analyze_are_used(spark: SparkSession, tmp_path: Path) -> None:
-    planner = SessionPlanner("live", spark)
+    planner = Planner("live", partial(rows_of, spark))
     spark.sql("create database if not exists analyzed")
     half = "if(id < 5000, 7, id)"
     columns = f"id as k, if(id % 4 = 0, null, id) as gaps, {half} as lopsided, id % 3 as few"

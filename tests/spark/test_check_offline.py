@@ -9,39 +9,43 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+from bucketed_tables import settled
 from commands import COMMAND, environment, explained
 from dbt_projects import dbt_project
 from pyspark.sql import SparkSession
 
 from conftest import REPOSITORY
-from spark_bucketing.check.offline import whatif_beside
 from spark_bucketing.check.stub_tables import StubTables
-from spark_bucketing.check.table_facts import OfflineFacts
+from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.errors import SparkError
-from spark_bucketing.plan import parse_statistics
-from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
+from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.planner import StubPlanner
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node
+from spark_bucketing.session import rows_of
 from spark_bucketing.spec import BucketSpec
+
+ON = {"spark.bucketing.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"}
 
 
 @pytest.fixture
-def whatif(spark: SparkSession) -> Iterator[WhatIf]:
-    with whatif_beside(spark, True) as made:
-        yield made
+def planner(spark: SparkSession) -> Iterator[StubPlanner]:
+    with settled(spark, ON):
+        yield StubPlanner("", partial(rows_of, spark))
 
 
-def stub_of(whatif: WhatIf, nodes: list[Node], catalog: dict[str, CatalogTable] | None = None) -> StubTables:
-    stub = StubTables(whatif, Manifest({one.unique_id: one for one in nodes}), catalog or {}, Path())
+def stub_of(planner: StubPlanner, nodes: list[Node], catalog: dict[str, CatalogTable] | None = None) -> StubTables:
+    stub = StubTables(planner, Manifest({one.unique_id: one for one in nodes}), catalog or {}, Path())
     for one in nodes:
         stub.create(one)
     return stub
 
 
-def test_stubs_have_the_layout_and_size_of_their_tables(whatif: WhatIf) -> None:
+def test_stubs_have_the_layout_and_size_of_their_tables(planner: StubPlanner) -> None:
     config = {"clustered_by": ["k"], "buckets": 8, "partition_by": ["ds"], "sorted_by": ["k", "v"]}
     columns = {"k": "bigint", "v": "string", "ds": "date"}
     source = Node("source.p.a", "a", "source", "m.yml", "s.a", "source", columns=columns)
@@ -50,68 +54,69 @@ def test_stubs_have_the_layout_and_size_of_their_tables(whatif: WhatIf) -> None:
     view = Node("model.p.v", "v", "model", "v.sql", "s.v", "view", "select * from s.b")
     external = "csv.`/no/file` with (header = true)"
     path = Node("source.p.x", "x", "source", "m.yml", external, "source", source_name="raw", columns={"k": "int"})
-    stub = stub_of(whatif, [source, big, small, view, path], {"model.p.c": CatalogTable({"k": "bigint"}, 1000)})
+    stub = stub_of(planner, [source, big, small, view, path], {"model.p.c": CatalogTable({"k": "bigint"}, 1000)})
     assert stub.missing == {}
-    asked = OfflineFacts(whatif)
-    explained = whatif.explain("select * from s.a join s.b using (k) join s.c using (k)")
-    assert parse_statistics(explained.cost).tables == {"s.c": 1000}
-    facts = asked.of(["s.b", "s.c"])
+    plan = planner.plan("select * from s.a join s.b using (k) join s.c using (k)")
+    assert {name: plan.table_bytes(name) for name in plan.tables} == {"s.a": None, "s.b": None, "s.c": 1000}
+    facts = Facts(planner).of(plan)
     assert facts["s.b"].spec == BucketSpec(8, ("k",), ("k", "v"), "hive")
     assert facts["s.b"].partition_columns == ("ds",) and facts["s.b"].files_per_bucket == 1
     assert (facts["s.b"].size_bytes, facts["s.c"].size_bytes) == (None, 1000)
     assert stub.rewritten(f"select * from {external}") == "select * from `raw__offline`.`x`"
-    assert {node.table for node in whatif.plan("select * from s.v").walk() if node.table} == {"s.b"}
+    assert planner.plan("select * from s.v").tables == ("s.b",)
 
 
-def test_only_small_tables_are_broadcast_although_all_stubs_are_empty(whatif: WhatIf) -> None:
+def test_only_small_tables_are_broadcast_although_all_stubs_are_empty(planner: StubPlanner) -> None:
     specs = {"plain": None, "hive": BucketSpec(4, ("k",), ("k",), "hive"), "spark": BucketSpec(4, ("k",), (), "spark")}
-    broadcast = {"spark.sql.autoBroadcastJoinThreshold": "10485760"}
+    settings = {"spark.sql.autoBroadcastJoinThreshold": "10485760"}
     for kind, spec in specs.items():
         for by in ((), ("ds",)):
             for name, size in (("a", None), ("b", None), ("small", 1000)):
-                whatif.define(HypotheticalTable(f"s.{name}", {"k": "bigint", "ds": "string"}, spec, by, size))
+                planner.define(HypotheticalTable(f"s.{name}", {"k": "bigint", "ds": "string"}, spec, by, size))
             join = "select * from s.a x join s.{} y on x.k = y.k where y.ds = 'd' and x.ds = 'd'"
-            assert "Broadcast" not in whatif.explain(join.format("b"), settings=broadcast).formatted, (kind, by)
-            assert "Broadcast" in whatif.explain(join.format("small"), settings=broadcast).formatted, (kind, by)
+            for name in ("b", "small"):
+                joins = [
+                    node.operator for node in planner.plan(join.format(name), settings=settings).walk() if node.join
+                ]
+                assert [found.startswith("Broadcast") for found in joins] == [name == "small"], (kind, by)
 
 
-def test_missing_stubs_are_explained_in_errors_of_their_readers(whatif: WhatIf) -> None:
-    stub = stub_of(whatif, [Node("source.p.a", "a", "source", "m.yml", "s.a", "source", columns={"k": None})])
+def test_missing_stubs_are_explained_in_errors_of_their_readers(planner: StubPlanner) -> None:
+    stub = stub_of(planner, [Node("source.p.a", "a", "source", "m.yml", "s.a", "source", columns={"k": None})])
     assert "source `a`" in stub.missing["s.a"] and "data_type" in stub.missing["s.a"]
     with pytest.raises(SparkError) as error:
-        whatif.explain("select * from s.a")
+        planner.plan("select * from s.a")
     assert "the finding unknown-columns" in stub.why(str(error.value))
 
 
-ON = {"spark.bucketing.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"}
 JOIN = "select * from s.a join s.b on a.k = b.k"
 
 
-def test_query_has_its_own_tables_and_settings(whatif: WhatIf, spark: SparkSession) -> None:
+def test_query_has_its_own_tables_and_settings(planner: StubPlanner, spark: SparkSession) -> None:
     by = BucketSpec(8, ("k",), ("k",), "hive")
     tables = [HypotheticalTable(f"s.{name}", {"k": "bigint", "v": "string"}, by) for name in "ab"]
     for table in tables:
-        whatif.define(table)
+        planner.define(table)
     other = replace(tables[1], spec=replace(by, num_buckets=12))
 
     def exchanges(*changed: HypotheticalTable, **settings: str) -> int:
-        return whatif.plan(JOIN, changed, {**ON, **settings}).counts.exchanges
+        return planner.plan(JOIN, changed, {**ON, **settings}).counts.exchanges
 
     assert [exchanges(), exchanges(other), exchanges(replace(other, spec=None)), exchanges()] == [0, 1, 1, 0]
-    assert whatif.plan(JOIN, settings={**ON, "spark.bucketing.enabled": "false"}).counts.exchanges == 2
-    assert whatif.plan(JOIN, [tables[0].retyped({"k": "int"})], ON).counts.exchanges == 1
-    assert not spark.catalog.databaseExists("s") and not spark.catalog.databaseExists("spark_bucketing_whatif")
+    assert planner.plan(JOIN, settings={**ON, "spark.bucketing.enabled": "false"}).counts.exchanges == 2
+    assert planner.plan(JOIN, [tables[0].retyped({"k": "int"})], ON).counts.exchanges == 1
+    assert not spark.catalog.databaseExists("s")
 
 
-def test_several_files_per_bucket_are_sorted_unless_merging_is_enabled(whatif: WhatIf) -> None:
+def test_several_files_per_bucket_are_sorted_unless_merging_is_enabled(planner: StubPlanner) -> None:
     for hash_ in ("hive", "spark"):
         by = BucketSpec(8, ("k",), ("k",), hash_)
         for name, files in (("a", 3), ("b", 1)):
-            whatif.define(HypotheticalTable(f"s.{name}", {"k": "bigint"}, by, size_bytes=9000, files_per_bucket=files))
-        assert whatif.plan(JOIN, settings=ON).counts.sorts == 0
-        assert whatif.plan(JOIN, settings={**ON, "spark.bucketing.read.mergeFiles": "2"}).counts.sorts == 1
+            planner.define(HypotheticalTable(f"s.{name}", {"k": "bigint"}, by, size_bytes=9000, files_per_bucket=files))
+        assert planner.plan(JOIN, settings=ON).counts.sorts == 0
+        assert planner.plan(JOIN, settings={**ON, "spark.bucketing.read.mergeFiles": "2"}).counts.sorts == 1
     stock = {"spark.bucketing.enabled": "false", "spark.sql.legacy.bucketedTableScan.outputOrdering": "true"}
-    assert whatif.plan(JOIN, settings={**ON, **stock}).counts.sorts == 1
+    assert planner.plan(JOIN, settings={**ON, **stock}).counts.sorts == 1
 
 
 @pytest.mark.long

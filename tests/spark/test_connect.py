@@ -132,6 +132,17 @@ def test_seal_statement_seals_files(remote: Session) -> None:
     assert [row[0] for row in seal(remote, "c")] == ["sealed"]
 
 
+def test_explain_buckets_returns_the_same_document(remote: Session, classic: SparkSession) -> None:
+    statement = """explain buckets format json assuming '{"settings": {"spark.sql.adaptive.enabled": "false"}}'
+        select k, count(*) from connected.a join connected.b using (k) group by k"""
+
+    def operators(session: Session) -> list[tuple[object, ...]]:
+        nodes = json.loads(session.sql(statement).collect()[0][0])["nodes"]
+        return [(node["operator"], node["children"], node["delivers"]) for node in nodes]
+
+    assert operators(remote) == operators(classic) != []
+
+
 # Arguments of a command, and a text in its output. The files of tables `a` and `b` are sealed.
 COMMANDS = (
     (["doctor"], "session extension: version"),

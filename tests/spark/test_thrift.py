@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from cluster import HOST
-from commands import COMMAND, command, environment
+from commands import command
 from spark_servers import asking, thrift_server
 from spark_subprocess import CREATE, interrupted
 
@@ -28,8 +27,12 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, logs: Path) -> Iterator[int]:
-    """Start a stock Spark server that writes an event log, and return its port."""
+    """Start a server that writes an event log and plans like stock Spark, and return its port."""
+    from spark_bucketing.extension.build import build_jar
+    from spark_bucketing.extension.settings import server_settings
+
     settings = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": logs.as_uri()}
+    settings |= server_settings(build_jar()) | {"spark.bucketing.enabled": "false"}
     with thrift_server(tmp_path_factory.mktemp("thrift"), settings) as port:
         yield port
 
@@ -95,6 +98,22 @@ def test_strategies_work_over_thrift(extended_server: int, project: Project, buc
 
 
 @pytest.mark.long
+def test_explain_buckets_works_over_thrift(extended_server: int) -> None:
+    assumed = {
+        "settings": {"spark.sql.adaptive.enabled": "false"},
+        "tables": [{"name": "no_schema.t", "columns": [{"name": "k", "type": "bigint"}]}],
+    }
+    statement = "explain buckets format json assuming '{}' select k, count(*) from no_schema.t group by k"
+    with asking(extended_server) as query:
+        before = query("set spark.sql.adaptive.enabled")
+        document = json.loads(query(statement.format(json.dumps(assumed)))[0][0])
+        assert [node["kind"] for node in document["nodes"]].count("exchange") == 1 and not document["adaptive"]
+        assert query("set spark.sql.adaptive.enabled") == before
+        with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+            query("explain buckets select * from no_schema.t")
+
+
+@pytest.mark.long
 def test_check_works_over_thrift(server: int, project: Project) -> None:
     connect(project, server, "checked")
     for name, buckets in (("a", 4), ("b", 4), ("c", 3)):
@@ -142,7 +161,7 @@ def test_event_logs_attribute_statements_by_the_comment_over_thrift(
 
 
 @pytest.mark.long
-def test_advise_over_thrift_reads_statistics_from_the_server_and_plans_locally(server: int, project: Project) -> None:
+def test_advise_over_thrift_reads_statistics_and_plans_on_the_server(server: int, project: Project) -> None:
     connect(project, server, "advised")
     plain = {"materialized": "table", "file_format": "parquet"}
     project.model("clicks", "select id % 5000 as user_id, id % 2 as bit, id % 3 as p from range(20000)", **plain)
@@ -153,12 +172,8 @@ def test_advise_over_thrift_reads_statistics_from_the_server_and_plans_locally(s
     project.model("bits", "select bit, collect_list(p) as p from {{ ref('clicks') }} group by bit", **plain)
     project.dbt("run")
     size = ["--smallest", "1", "--target-file-size", "1KiB", "--format", "json"]
-    # `advise` plans on its own Spark, and a process can have only one.
-    result = subprocess.run(
-        [*COMMAND[:-1], "advise", "--profile", *size, *project.place],
-        capture_output=True, text=True, env=environment(), check=False,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
+    result = command(project, "advise", "--profile", *size)
+    assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert report["planner"].startswith("live (thrift), without")
     changes = {one["model"]: one for one in report["changes"]}

@@ -6,8 +6,9 @@ Tables are empty unless a case writes rows: the planner reads only metadata, fil
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from bucketed_tables import Tables, settled
@@ -16,23 +17,21 @@ from pyspark.sql import SparkSession
 from spark_bucketing.check.checked_query import Query
 from spark_bucketing.check.checker import planned_query
 from spark_bucketing.check.fixes import HypotheticalQuery, with_fixes
-from spark_bucketing.check.hypothetical_queries import LiveHypotheticalTables
-from spark_bucketing.check.offline import whatif_beside
 from spark_bucketing.check.results import Finding, Fix, OperatorResult
-from spark_bucketing.check.session_settings import DEFAULTS, Settings
+from spark_bucketing.check.scans import TableFacts, objection
+from spark_bucketing.check.session_settings import SPARK_LAYOUT, Settings
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.verdicts import judge
-from spark_bucketing.plan.planner import SessionPlanner
-from spark_bucketing.plan.tree import PlanCounts
-from spark_bucketing.plan.whatif import WhatIf
-from spark_bucketing.session import SessionStatements, setting
+from spark_bucketing.plan import PlanCounts
+from spark_bucketing.plan.planner import Planner
+from spark_bucketing.session import SessionStatements, rows_of, setting
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.table.metadata import read_table
 from spark_bucketing.table.partition_predicates import select_partitions
 from spark_bucketing.table.rewrite import plan_rewrite, rewrite_batch
 from spark_bucketing.table.warehouse import Warehouse
 
-PLANNING = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.debug.maxToStringFields": "10000"}
+PLANNING = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,10 @@ class Checked:
     database: str
     tables: Mapping[str, CaseTable]
     query: Query | None = None
-    _whatif: WhatIf | None = None
-    _opened: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def planner(self) -> Planner:
+        return Planner("", partial(rows_of, self.spark))
 
     def create(self) -> None:
         self.forget()
@@ -79,7 +80,7 @@ class Checked:
 
     def forget(self) -> None:
         """Discard cached facts about tables, which may have changed."""
-        self.facts = Facts(SessionPlanner("", self.spark))
+        self.facts = Facts(self.planner)
 
     def make(self, name: str, table: CaseTable) -> None:
         spark, full = self.spark, f"{self.database}.{name}"
@@ -110,41 +111,27 @@ class Checked:
         assert tables.files(table) != before, f"no file of {full} matches {pattern}"
 
     def judge(self, sql: str, settings: Mapping[str, str]) -> tuple[OperatorResult, ...]:
-        """Check a query with this session's planner, verify fixes with a separate planner, and return the results."""
-        with self.asked(sql, settings) as (query, asked):
+        """Check a query, test its fixes, and return the results."""
+        with self.planned(sql, settings) as query:
             self.query = query
-            return tuple(with_fixes(asked, judge(query)))
+            judged = judge(query)
+            return tuple(with_fixes(HypotheticalQuery.of(self.planner, query, judged), judged))
 
     def counts(self, sql: str, settings: Mapping[str, str]) -> tuple[PlanCounts, PlanCounts]:
-        """Return the exchanges and sorts of a query in this session, and over identical hypothetical tables."""
-        with self.asked(sql, settings) as (query, asked):
-            planned = asked.planned()
-            assert planned is not None, f"not planned over hypothetical tables: {sql}"
-            return query.plan.counts, planned.counts
+        """Return the exchanges and sorts of a query over its tables, and over identical hypothetical tables."""
+        with self.planned(sql, settings) as query:
+            hypothetical = [_hypothetical(facts, query) for facts in query.tables.values()]
+            scans = [scan for node in query.plan.walk() if (scan := query.bucketed(node))]
+            stock = {SPARK_LAYOUT: "false"} if any(scan.left_to_stock for scan in scans) else {}
+            return query.plan.counts, self.planner.plan(sql, hypothetical, stock).counts
 
     @contextmanager
-    def asked(self, sql: str, settings: Mapping[str, str]) -> Iterator[tuple[Query, HypotheticalQuery]]:
-        """Plan a query both in this session and over hypothetical tables."""
-        # The hypothetical session starts before the query's settings apply, so that every query can change them.
-        self._whatif = self._whatif or self._opened.enter_context(whatif_beside(self.spark, True))
+    def planned(self, sql: str, settings: Mapping[str, str]) -> Iterator[Query]:
+        """Plan a query with some settings, which apply inside the block."""
         with settled(self.spark, {**PLANNING, **settings}):
             self.spark.sql(f"use {self.database}")
-            planner = SessionPlanner("", self.spark)
-            known = Settings({name: str(self.spark.conf.get(name, "<undefined>")) for name in DEFAULTS})
-            with planner.printing_in_full():
-                query = planned_query(planner, self.facts, known, sql)
-            live = LiveHypotheticalTables(planner, self.facts, lambda: self.beside({**PLANNING, **settings}))
-            with closing(live):
-                asked = live.query(query)
-                assert asked is not None, f"not planned over hypothetical tables: {sql}"
-                yield query, asked
-
-    @contextmanager
-    def beside(self, settings: Mapping[str, str]) -> Iterator[WhatIf]:
-        """Reuse one planner for hypothetical tables, with the settings of a query."""
-        assert self._whatif is not None
-        with settled(self._whatif.session, settings):
-            yield self._whatif
+            known = Settings(self.planner.require_extension().settings)
+            yield planned_query(self.planner, self.facts, known, sql)
 
     def _rewrite(self, full: str, where: str) -> None:
         """Rewrite partitions as `spark-bucketing table rewrite --where` does."""
@@ -183,6 +170,21 @@ class Checked:
             for name in rewritten | after.keys():
                 self.make(name, before[name])
             self.forget()
+
+
+def _hypothetical(facts: TableFacts, query: Query) -> TableFacts:
+    """Return a hypothetical table that Spark reads like a real one."""
+    scans = [scan for node in query.plan.walk() if node.table == facts.name and (scan := query.bucketed(node))]
+    specs = [
+        replace(scan.spec, num_buckets=scan.scan.buckets) if scan.scan.bucketed and scan.scan.buckets else scan.spec
+        for scan in sorted(scans, key=lambda scan: bool(scan.scan.bucketed))
+    ]
+    spec = None if any(objection(scan.scan) for scan in scans) or not specs else specs[-1]
+    size = query.plan.table_bytes(facts.name) if facts.partition_columns else facts.size_bytes
+    known = not facts.partition_columns or size is not None
+    files = max((scan.files for scan in scans), default=1)
+    size = facts.size_bytes if size is None else size
+    return replace(facts, spec=spec, files_per_bucket=files, size_bytes=size, knows_size=known, partitions=None)
 
 
 def _clustered(table: CaseTable, buckets: int) -> str:

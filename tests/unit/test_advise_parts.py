@@ -33,8 +33,8 @@ from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.plan_costs import Cost
-from spark_bucketing.plan.tree import PlanCounts
-from spark_bucketing.plan.whatif import HypotheticalTable
+from spark_bucketing.plan import PlanCounts
+from spark_bucketing.plan.hypothetical_table import HypotheticalTable
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.report.advise import advice_data, write_html, write_text

@@ -14,8 +14,8 @@ from spark_bucketing.check.effects import required_specs, serves_all, with_effec
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Verdict
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.errors import PlanError
-from spark_bucketing.plan.tree import PlanCounts
-from spark_bucketing.plan.whatif import HypotheticalTable
+from spark_bucketing.plan import PlanCounts
+from spark_bucketing.plan.hypothetical_table import HypotheticalTable
 from spark_bucketing.spec import BucketSpec
 
 BY_K, BY_J = (BucketSpec(8, (name,), (name,), "hive") for name in "kj")

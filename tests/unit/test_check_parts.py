@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -17,16 +18,11 @@ from spark_bucketing.check.project_check import _folder_from
 from spark_bucketing.check.project_graph import with_configured, with_graph
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Parent, Verdict
 from spark_bucketing.check.scans import TableFacts
-from spark_bucketing.check.session_settings import read_settings
 from spark_bucketing.check.sql_text import one_statement, renamed
 from spark_bucketing.check.stub_tables import UNDESCRIBED, StubTables
-from spark_bucketing.check.table_facts import described, files_per_bucket
 from spark_bucketing.errors import ProjectError, SparkError
-from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.plan.explain_cost import NO_SIZE
-from spark_bucketing.plan.planner import SqlPlanner
-from spark_bucketing.plan.whatif import HypotheticalTable
-from spark_bucketing.plan.whatif.catalog_relations import write_files
+from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.planner import Planner, StubPlanner
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec
@@ -57,78 +53,6 @@ def test_stub_table_is_stored_as_configured(
     assert configured_layout(config, materialized, "m") == layout
 
 
-def test_table_of_unknown_size_counts_as_large() -> None:
-    assert HypotheticalTable("s.t", {}).size == NO_SIZE
-    assert HypotheticalTable("s.t", {}, size_bytes=0).size == 1
-    listed = HypotheticalTable("s.t", {}, size_bytes=9, knows_size=False)
-    assert (listed.size, listed.file_bytes) == (NO_SIZE, 9)
-
-
-def test_placeholder_files_of_unknown_size_fit_into_a_file_system(tmp_path: Path) -> None:
-    files = write_files(tmp_path / "t", 2, NO_SIZE, hive=True)
-    assert [(tmp_path / "t" / name).stat().st_size for name, _ in files] == [size for _, size in files] == [1 << 39] * 2
-
-
-def test_table_names_differ_if_a_property_that_affects_plans_differs() -> None:
-    table = HypotheticalTable("s.t", {"k": "int"}, BucketSpec(8, ("k",), ("k",), "hive"))
-    others = (
-        replace(table, name="s.u"), replace(table, columns={"k": "bigint"}), replace(table, size_bytes=1),
-        replace(table, spec=None), replace(table, files_per_bucket=2), replace(table, partition_columns=("k",)),
-    )  # fmt: skip
-    assert len({table.content, *(other.content for other in others)}) == 1 + len(others)
-    assert table.retyped({"k": "bigint"}) == others[1]
-
-
-DESCRIPTION = [
-    ("k", "bigint", None),
-    ("# col_name", "string", "a column of this name"),
-    ("# Partition Information", "string", "and another one"),
-    ("ds", "string", None),
-    ("# Partition Information", "", ""),
-    ("# col_name", "data_type", "comment"),
-    ("ds", "string", None),
-    ("", "", ""),
-    ("# Detailed Table Information", "", ""),
-    ("Provider", "hive", ""),
-    ("Num Buckets", "8", ""),
-    ("Bucket Columns", "[`k`]", ""),
-    ("Sort Columns", "[`k`]", ""),
-    ("Statistics", "123456 bytes, 10 rows", ""),
-    ("", None, None),
-    ("# View Information", "", ""),
-    ("Provider", "other", ""),
-]
-
-
-def test_description_is_parsed_with_any_column_names() -> None:
-    assert described("s.t", DESCRIPTION) == TableFacts(
-        "s.t",
-        {"k": "bigint", "# col_name": "string", "# partition information": "string", "ds": "string"},
-        BucketSpec(8, ("k",), ("k",), "hive"),
-        ("ds",),
-        123456,
-    )
-    assert described("s.t", [("a", "int", None)]) == TableFacts("s.t", {"a": "int"})
-
-
-@pytest.mark.parametrize(
-    ("names", "files"),
-    [
-        ((), 1),
-        (("ds=1/00000_0_a", "ds=2/00000_0_a", "ds=2/00001_0_a"), 1),
-        (("ds=1/00000_0_a", "ds=1/00000_0_b"), 2),
-        (("ds=1/part-0", "ds=1/00000_0_a", "ds=1/00000_0_b"), 1),
-    ],
-)
-def test_files_per_bucket_are_counted_in_each_partition(names: tuple[str, ...], files: int) -> None:
-    assert files_per_bucket([f"file:/t/{name}" for name in names], described("s.t", DESCRIPTION)) == files
-
-
-def test_without_partitions_all_directories_count_as_one() -> None:
-    facts = TableFacts("t", {}, BucketSpec(8, ("k",), (), "hive"))
-    assert files_per_bucket(["file:/t/a/00000_0_a", "file:/t/b/00000_0_a"], facts) == 2
-
-
 def test_offline_uses_planner_settings_but_no_warehouse_settings() -> None:
     settings = planner_settings(
         {
@@ -138,11 +62,7 @@ def test_offline_uses_planner_settings_but_no_warehouse_settings() -> None:
             "spark.sql.catalog.prod": "x.Y",
             "spark.master": "yarn",
             "spark.hadoop.hive.metastore.uris": "thrift://m",
-            "spark.sql.optimizer.excludedRules": "a.B",
         }
-    )
-    assert settings.pop("spark.sql.optimizer.excludedRules").startswith(
-        "a.B,org.apache.spark.sql.execution.datasources.Prune"
     )
     assert settings == {"spark.sql.shuffle.partitions": "7", "spark.bucketing.enabled": "true"}
 
@@ -159,32 +79,69 @@ def test_offline_uses_the_target_s_number_of_cores() -> None:
     assert cores(master="yarn") is None and cores() is None
 
 
-@pytest.mark.parametrize(
-    ("functions", "named", "read"),
-    [
-        ([("hive_bucket",)], f"io.X,{EXTENSION_CLASS}", f"io.X,{EXTENSION_CLASS}"),
-        ([], f"io.X,{EXTENSION_CLASS}", "io.X"),
-        ([], "io.X", "io.X"),
-        ([], "<undefined>", ""),
-    ],
-)
-def test_extension_that_failed_to_load_counts_as_absent(
-    functions: list[tuple[Any, ...]], named: str, read: str
-) -> None:
-    def answer(sql: str) -> list[tuple[Any, ...]]:
-        name = sql.partition("set ")[2]
-        return [(name, named if name == "spark.sql.extensions" else "x")] if name else functions
+def test_session_without_the_extension_is_refused_in_one_line() -> None:
+    def refuse(sql: str) -> list[tuple[Any, ...]]:
+        raise SparkError(f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{sql[:7]}'.")
 
-    settings = read_settings(SqlPlanner("", answer))
-    assert settings.get("spark.sql.extensions") == read and settings.loaded == (EXTENSION_CLASS in read)
-    assert settings.get("spark.sql.shuffle.partitions") == "x"
+    with pytest.raises(SparkError, match=r"needs the session extension.*`spark-bucketing extension conf`") as error:
+        Planner("live (thrift)", refuse).require_extension()
+    assert "\n" not in str(error.value)
+
+
+class Session:
+    """A session that notes the statements of a planner, and returns an empty plan."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        self.sent.append(sql)
+        empty = {"version": 1, "spark": "4.3.0", "settings": {}, "output": [], "roots": [], "nodes": [], "tables": {}}
+        return [(json.dumps(empty),)]
+
+    @property
+    def assumed(self) -> dict[str, Any]:
+        """Return what the last statement assumes."""
+        literal = self.sent[-1].partition(" assuming '")[2].rpartition("' ")[0]
+        found: dict[str, Any] = json.loads(literal.replace("\\'", "'").replace("\\\\", "\\"))
+        return found
+
+
+def test_planner_assumes_tables_and_settings_for_one_statement() -> None:
+    session = Session()
+    planner = Planner("", session.rows)
+    planner.plan("select 1")
+    assert session.sent == ["explain buckets format json select 1"]
+    table = HypotheticalTable("s.t", {"it's \\": "int", "ds": "string"}, BucketSpec(8, ("k",), (), "hive"), ("ds",), 9)
+    planner.plan("select 1", [table], {"spark.bucketing.enabled": "false"})
+    assert session.assumed == {
+        "settings": {"spark.bucketing.enabled": "false"},
+        "tables": [{
+            "name": "s.t", "columns": [{"name": "it's \\", "type": "int"}, {"name": "ds", "type": "string"}],
+            "partition_columns": ["ds"], "spec": {"buckets": 8, "columns": ["k"], "sort_columns": [], "hash": "hive"},
+            "size_bytes": 9, "size_known": True, "format": "parquet", "files_per_bucket": 1,
+        }],
+    }  # fmt: skip
+
+
+def test_stub_planner_assumes_what_a_query_reads_directly_or_through_views() -> None:
+    session = Session()
+    planner = StubPlanner("", session.rows)
+    for name in ("s.a", "s.b", "s.c"):
+        planner.define(HypotheticalTable(name, {"k": "int"}))
+    planner.define_view("s.v", "select * from `s`.`B`")
+    planner.plan("select * from s.v join s.a using (k)", [HypotheticalTable("s.a", {"k": "bigint"})])
+    assert [(table["name"], table["columns"][0]["type"]) for table in session.assumed["tables"]] == [
+        ("s.a", "bigint"), ("s.b", "int"),
+    ]  # fmt: skip
+    assert session.assumed["views"] == [{"name": "s.v", "sql": "select * from `s`.`B`"}]
 
 
 def stub_of(*nodes: Node) -> tuple[StubTables, Mock]:
-    whatif = Mock()
+    planner = Mock()
     catalog = {node.unique_id: CatalogTable({"k": "int"}) for node in nodes}
     manifest = Manifest({node.unique_id: node for node in nodes})
-    return StubTables(whatif, manifest, catalog, Path()), whatif
+    return StubTables(planner, manifest, catalog, Path()), planner
 
 
 def source(unique_id: str, relation: str, **meta: Any) -> Node:
@@ -193,13 +150,13 @@ def source(unique_id: str, relation: str, **meta: Any) -> Node:
 
 def test_nodes_with_the_same_name_have_separate_stub_tables() -> None:
     nodes = [source("source.p.users.v1", "lake.p.users_v1"), source("source.p.users.v2", "lake.p.users_v2")]
-    stub, whatif = stub_of(*nodes, source("source.q.other", "lake.q.other"))
+    stub, planner = stub_of(*nodes, source("source.q.other", "lake.q.other"))
     names = {stub.relation(node) for node in nodes}
     assert len(names) == 2 and all(str(name).startswith("`raw__offline`.`users_") for name in names)
     assert stub.rewritten("select * from lake.q.other") == "select * from `raw__offline`.`other`"
     for node in nodes:
         stub.create(node)
-    assert stub.missing == {} and len({call.args[0].name for call in whatif.define.call_args_list}) == 2
+    assert stub.missing == {} and len({call.args[0].name for call in planner.define.call_args_list}) == 2
 
 
 def test_only_whole_names_are_replaced() -> None:
@@ -230,8 +187,8 @@ def test_invalid_config_affects_only_its_own_table(config: dict[str, Any]) -> No
 
 def test_unexpected_error_does_not_affect_other_stub_tables() -> None:
     node = source("source.p.a", "s.a")
-    stub, whatif = stub_of(node)
-    whatif.define.side_effect = TypeError
+    stub, planner = stub_of(node)
+    planner.define.side_effect = TypeError
     stub.create(node)
     assert "TypeError" in stub.missing["s.a"]
 
@@ -315,17 +272,17 @@ def test_seed_without_size_in_the_catalog_has_the_size_of_its_file(
     in_catalog: int | None, size: int, tmp_path: Path
 ) -> None:
     (tmp_path / "a.csv").write_text("k\n1\n2\n3\n")
-    node, whatif = Node("seed.p.a", "a", "seed", "a.csv", "s.a", "seed"), Mock()
+    node, planner = Node("seed.p.a", "a", "seed", "a.csv", "s.a", "seed"), Mock()
     catalog = {node.unique_id: CatalogTable({"k": "int"}, in_catalog)}
-    StubTables(whatif, Manifest({node.unique_id: node}), catalog, tmp_path).create(node)
-    assert whatif.define.call_args.args[0].size_bytes == size
+    StubTables(planner, Manifest({node.unique_id: node}), catalog, tmp_path).create(node)
+    assert planner.define.call_args.args[0].size_bytes == size
 
 
 def test_queries_over_undescribed_sources_have_one_cause() -> None:
     nodes = [source("source.p.a", "s.a"), Node("model.p.b", "b", "model", "b.sql", "s.b", "table", "select * from s.a")]
-    stub, whatif = stub_of(*nodes)
-    stub = StubTables(whatif, Manifest({node.unique_id: node for node in nodes}), {}, Path())
-    whatif.columns.side_effect = SparkError("[TABLE_OR_VIEW_NOT_FOUND] `s`.`a` cannot be found.")
+    stub, planner = stub_of(*nodes)
+    stub = StubTables(planner, Manifest({node.unique_id: node for node in nodes}), {}, Path())
+    planner.columns.side_effect = SparkError("[TABLE_OR_VIEW_NOT_FOUND] `s`.`a` cannot be found.")
     for node in nodes:
         stub.create(node)
     errors = {stub.why(f"[TABLE_OR_VIEW_NOT_FOUND] `s`.`{name}` cannot be found.") for name in "ab"}

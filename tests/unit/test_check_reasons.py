@@ -15,6 +15,7 @@ from spark_bucketing.check.scans import BucketedScan, TableFacts
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan import PlanNode
+from spark_bucketing.plan.document import Scan
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.table.model import Column, Partition, Status, Table
 from spark_bucketing.table.partition_predicates import rewrite_command
@@ -105,7 +106,7 @@ def test_rewrite_command_can_be_copied_into_a_shell(column: str, value: str, quo
 def test_no_command_ends_with_a_full_stop() -> None:
     assert rewrite_command("db.`a b`", "true") == "spark-bucketing table rewrite 'db.`a b`'"
     whole = TableFacts("db.t", {}, HIVE["orders"])
-    text = rewrite_files(BucketedScan(PlanNode(1, "Scan"), whole, HIVE["orders"], Settings())).text
+    text = rewrite_files(BucketedScan(PlanNode(1, "Scan"), Scan("db.t"), whole, HIVE["orders"], Settings())).text
     assert re.search(r"`dbt run --full-refresh` ", text)
 
 

@@ -19,7 +19,7 @@ from conftest import REPOSITORY
 from spark_bucketing.check.acceptance import accept
 from spark_bucketing.check.outcome import exit_code, unknown_models
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Parent, Report, Verdict
-from spark_bucketing.plan.tree import PlanCounts
+from spark_bucketing.plan import PlanCounts
 from spark_bucketing.report import output
 from spark_bucketing.report.check_report import FORMATS, write_report
 

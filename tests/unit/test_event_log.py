@@ -20,15 +20,13 @@ from click.testing import CliRunner
 from log_events import CREATE, END, comment, statement
 from report_pages import written
 
-from spark_bucketing import hadoop
 from spark_bucketing.advise.advice import Advice, Change
 from spark_bucketing.advise.event_logs import measured_runs, ranked, unplanned_layouts, with_costs
-from spark_bucketing.check.measured_costs import with_measured_costs
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.cli import main
 from spark_bucketing.cli.options import event_log
 from spark_bucketing.errors import EventLogError
-from spark_bucketing.event_log import log_files
+from spark_bucketing.event_log import hadoop_files, log_files
 from spark_bucketing.event_log.measured import Measured, Run, read_measured
 from spark_bucketing.event_log.plan_costs import (
     UNATTRIBUTED,
@@ -43,6 +41,7 @@ from spark_bucketing.event_log.plan_costs import (
 from spark_bucketing.event_log.statements import query_comment
 from spark_bucketing.extension.settings import as_profile, event_log_settings
 from spark_bucketing.report.advise import write_html, write_json, write_text
+from spark_bucketing.report.measured_costs import with_measured_costs
 from spark_bucketing.spec import BucketSpec
 
 CASE = Path(__file__).parents[1] / "cases" / "event_logs" / "tpch_plain.zstd"
@@ -400,7 +399,7 @@ def test_findings_state_their_measured_costs() -> None:
     )
     names = {"q04": "model.tpch.q04", "view": "model.tpch.view"}
     report = Report(tuple(ModelResult(name, "", (operator,), unique_id=key) for name, key in names.items()))
-    q04, view = with_measured_costs(report, read_measured([str(CASE)]), {}).models
+    q04, view = with_measured_costs(report, read_measured([str(CASE)])).models
     messages = [finding.message for finding in q04.operators[0].findings]
     assert (
         messages[0].startswith("It shuffles.\nMean cost per run, measured in 5 runs: ")
@@ -430,8 +429,8 @@ def test_costs_of_a_finding_are_those_of_its_columns_and_its_model(
     found = Measured(runs={node: {("app", node): run} for node, run in runs.items()})
     finding = Finding("x", "", ("s.t",))
     operator = OperatorResult("join", f"s.t.{key} = s.u.{key}", Verdict.SHUFFLED, findings=(finding,))
-    report = Report((ModelResult("m", "", (operator,), unique_id="model.p.m"),))
-    (model,) = with_measured_costs(report, found, {"model.p.m": "s.m"}).models
+    report = Report((ModelResult("m", "", (operator,), unique_id="model.p.m", table="s.m"),))
+    (model,) = with_measured_costs(report, found).models
     assert ("measured in 1 run" in model.operators[0].findings[0].message) == measured
 
 
@@ -738,7 +737,7 @@ def test_streams_of_other_file_systems_are_read(
     content = packed(_plain())
     path = SimpleNamespace(toString=lambda: "s3a://logs/app-1")
     system = SimpleNamespace(open=lambda _: JavaStream(content))
-    opened = partial(hadoop._open_hadoop, system, path)
+    opened = partial(hadoop_files._open_hadoop, system, path)
     monkeypatch.setattr(log_files, "hadoop_files", lambda _: [("s3a://logs/app-1", len(content), opened)])
     found = read_measured(["s3a://logs"])
     assert found.number_of_runs == 15 and found.counts.size_bytes == len(content)

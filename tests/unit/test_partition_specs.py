@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_bucketing.check.scans import selected_partitions
-from spark_bucketing.plan import PlanNode, parse_statistics
+from spark_bucketing.plan.document import Scan
 from spark_bucketing.report.output import console_on
 from spark_bucketing.report.table_specs import print_specs, specs_data
 from spark_bucketing.spec import BucketSpec
@@ -300,30 +300,14 @@ SCAN = (
 )
 
 
-def files_index(*days: str) -> str:
-    return f"InMemoryFileIndex({len(days)} paths)[{', '.join(f'file:/w/t/ds={day}' for day in days)}]"
-
-
-# The filters of a scan in EXPLAIN COST, and the filters of another scan that selects different partitions.
-SELECTED = [
-    ("ds#7 INSET a, c", [(files_index("a", "c"), "ds#3 INSET a, c")], "ac"),
-    ("(ds#7 = a) OR (ds#7 = b, c)", [(files_index("a", "b, c"), "(ds#3 = a) OR (ds#3 = b, c)")], "ab"),
-    ("ds#7 IN (a)", [(files_index(), "ds#3 IN (a)")], ""),
-    ("ds#7 IN (a)", [(files_index("a"), "ds#3 IN (a)"), (files_index("c"), "ds#4 IN (a)")], "ac"),
-    ("ds#7 IN (a)", [(files_index("a"), "ds#3 IN (b)")], "abcN"),
-    ("ds#7 IN (a)", [("CatalogFileIndex(1 paths)[file:/w/t]", "ds#3 IN (a)")], "abcN"),
-    ("ds#7 IN (a)", [("InMemoryFileIndex(3 paths)[file:/w/t/ds=a, ...]", "ds#3 IN (a)")], "abcN"),
-    ("ds#7 IN (a)", [(files_index("elsewhere"), "ds#3 IN (a)")], "abcN"),
-]
-
-
-@pytest.mark.parametrize(("filters", "scans", "chosen"), SELECTED)
-def test_explain_shows_which_partitions_a_scan_selects(filters: str, scans: list[tuple[str, str]], chosen: str) -> None:
+@pytest.mark.parametrize(
+    ("folders", "chosen"),
+    [(("a", "c"), "ac"), (("b, c",), "b"), ((), ""), (None, "abcN"), (("a", "elsewhere"), "abcN")],
+)
+def test_plan_shows_which_partitions_a_scan_selects(folders: tuple[str, ...] | None, chosen: str) -> None:
     found = table(*(replace(part(f"ds={d}", spec(8)), location=f"file:///w/t/ds={d}") for d in ("a", "b, c", "c", "N")))
-    lines = [SCAN.format(index=index, filters=f"[{text}]") for index, text in scans]
-    folders = parse_statistics("\n".join(["== Physical Plan ==", *lines])).folders
-    scan = PlanNode(1, "Scan", "parquet spark_catalog.db.t", details={"PartitionFilters": f"[{filters}]"})
-    assert {p.name[3] for p in selected_partitions(scan, found, folders)} == set(chosen)
+    scan = Scan("db.t", folders=None if folders is None else tuple(f"file:/w/t/ds={day}" for day in folders))
+    assert {p.name[3] for p in selected_partitions(scan, found)} == set(chosen)
 
 
 ROW = {

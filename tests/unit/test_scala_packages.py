@@ -7,7 +7,7 @@ from spark_bucketing.extension import build
 
 SOURCES = Path(build.__file__).parent / "scala"
 # The empty name is the root package: settings and reasons. BucketingExtension registers everything; no package uses it.
-ORDER = ["", "hash", "compat", "metadata", "read", "write", "ddl", "dml"]
+ORDER = ["", "hash", "compat", "metadata", "read", "write", "ddl", "dml", "explain"]
 ENTRY = "BucketingExtension.scala"
 DEFINITION = re.compile(
     r"^(?:(?:private|sealed|abstract|final|case|implicit)(?:\[\w+\])? )*(?:object|class|trait) (\w+)", re.MULTILINE

@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from spark_bucketing.errors import SparkError, headline
@@ -79,84 +78,6 @@ def active() -> SparkSession | None:
     return SparkSession.getActiveSession()
 
 
-def open_beside(
-    session: SparkSession, settings: Mapping[str, str], jar: Path | None = None, extension: str | None = None
-) -> SparkSession:
-    """Open a second session, with its own in-memory catalog, in this process's Spark.
-
-    Args:
-        session: an open session, whose catalog and settings stay unchanged.
-        settings: settings of the new session, which may include static settings.
-        jar: the jar of an extension that the first session does not load.
-        extension: the class name of that extension.
-
-    Raises:
-        SparkError: Spark cannot create the session.
-    """
-    from pyspark.sql import SparkSession
-
-    context = session.sparkContext
-    jvm = context._jvm
-    with spark_call("Spark could not start a second session."), _extended(context, jar, extension):
-        options = jvm.java.util.HashMap()  # type: ignore[union-attr]
-        for key, value in {**settings, "spark.sql.catalogImplementation": "in-memory"}.items():
-            options.put(key, value)
-        java = jvm.org.apache.spark.sql.classic.SparkSession(context._jsc.sc(), options)  # type: ignore[union-attr]
-        java.sessionState()
-        with active_session(session):
-            return SparkSession(context, jsparkSession=java)
-
-
-@contextmanager
-def _extended(context: Any, jar: Path | None, extension: str | None) -> Iterator[None]:
-    """Load one more extension into sessions that are created inside the block.
-
-    This thread can also load the extension's classes.
-    """
-    if jar is None or extension is None:
-        yield
-        return
-    jvm, conf, key = context._jvm, context._jsc.sc().conf(), "spark.sql.extensions"
-    before, thread = conf.get(key, ""), jvm.java.lang.Thread.currentThread()
-    loader = thread.getContextClassLoader()
-    urls = context._gateway.new_array(jvm.java.net.URL, 1)
-    urls[0] = jvm.java.net.URI(jar.as_uri()).toURL()
-    thread.setContextClassLoader(jvm.java.net.URLClassLoader(urls, loader))
-    conf.set(key, ",".join(name for name in (before, extension) if name))
-    try:
-        yield
-    finally:
-        thread.setContextClassLoader(loader)
-        conf.set(key, before) if before else conf.remove(key)
-
-
-@contextmanager
-def active_session(session: SparkSession) -> Iterator[None]:
-    """Make a session the active session of this thread inside the block, so that Spark uses its settings."""
-    sessions = session.sparkContext._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(session._jsparkSession)
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-
-
-def explain_execution(session: SparkSession, sql: str, cost: bool = True) -> tuple[str, str]:
-    """Plan a query once, and return the plan in the formats of EXPLAIN FORMATTED and EXPLAIN COST.
-
-    A command such as CREATE TABLE is not run, in contrast to session.sql(). The second text is empty unless `cost` is
-    true.
-    """
-    state = session._jsparkSession.sessionState()
-    modes = session.sparkContext._jvm.org.apache.spark.sql.execution  # type: ignore[union-attr]
-    execution = state.executePlan(state.sqlParser().parsePlan(sql), modes.CommandExecutionMode.SKIP())
-    execution.assertAnalyzed()
-    formatted = execution.explainString(modes.ExplainMode.fromString("formatted"))
-    return formatted, execution.explainString(modes.ExplainMode.fromString("cost")) if cost else ""
-
-
 def quiet_errors() -> None:
     """Prevent PySpark from printing the stack trace of a query error, because PySpark also raises the error.
 
@@ -212,14 +133,6 @@ class SessionStatements:
     def close(self) -> None:
         """Do nothing: the session stays open, because other code in the process may share it."""
         self._worker.shutdown()
-
-
-def pyspark_version() -> tuple[int, int]:
-    """Return the major and minor version of the installed PySpark."""
-    from pyspark import __version__
-
-    major, minor, *_ = __version__.split(".")
-    return int(major), int(minor)
 
 
 def is_open() -> bool:
@@ -295,5 +208,6 @@ def _java_messages(error: Exception) -> Iterator[str]:
     """Yield the messages of the Java exception behind a Py4J or PySpark error, and the messages of its causes."""
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while cause is not None:
-        yield str(cause.getMessage())
+        # Some errors of the JVM, such as a stack overflow, have no message.
+        yield str(cause.getMessage() or cause.getClass().getName())
         cause = cause.getCause()

@@ -11,10 +11,10 @@ from bucketed_tables import Tables, buckets_of_files, plan_of
 from partition_specs import logged
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from second_sessions import active_session, open_beside
 
 from spark_bucketing.extension.build import _compile
 from spark_bucketing.extension.spark_home import find_spark
-from spark_bucketing.session import active_session, open_beside
 
 ENGINE = """
 package engine

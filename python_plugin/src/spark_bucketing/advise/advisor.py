@@ -41,8 +41,7 @@ from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.edits import ConfigChange, apply, plan_edits
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.measured import read_measured
-from spark_bucketing.plan.planner import Planner
-from spark_bucketing.plan.whatif import WhatIf
+from spark_bucketing.plan.planner import Planner, StubPlanner
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 from spark_bucketing.project.profile import read_target
@@ -75,8 +74,8 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
     project = Project(target, request.check)
     with in_folder(target.project_dir):
         on_progress("starting Spark")
-        with open_planner(project) as (planner, start):
-            settings = planner_settings_of(project, planner)
+        with open_planner(project) as planner:
+            settings, _ = planner_settings_of(project, planner)
             on_progress("compiling the project")
             artifacts = project.artifacts()
             there = {} if request.check.offline else live_catalog(planner, artifacts.manifest)
@@ -93,10 +92,7 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
             if measured and not runs:
                 runs = measured_runs(measured, _by_table(artifacts.manifest))
             around = ProjectContext(request, artifacts.manifest, settings, sizes, runs, measured)
-            with start(settings.loaded) as whatif:
-                if target.schema:
-                    whatif.use(target.schema)
-                advice = _advised(around, whatif, planner, _sized(catalog, sizes), target.project_dir, on_progress)
+            advice = _advised(around, planner, _sized(catalog, sizes), target.project_dir, on_progress)
         advice = replace(advice, left_out=(*advice.left_out, *gone))
         edited = _with_edits(advice, artifacts, target.project_dir, request)
     return replace(edited, about=about(target))
@@ -119,15 +115,15 @@ def _sized(catalog: Mapping[str, CatalogTable], sizes: Mapping[str, TableSize]) 
 
 def _advised(
     around: ProjectContext,
-    whatif: WhatIf,
-    live: Planner,
+    planner: Planner,
     catalog: Mapping[str, CatalogTable],
     project_dir: Path,
     on_progress: OnProgress,
 ) -> Advice:
     request, manifest = around.request, around.manifest
-    stub = StubTables(whatif, manifest, catalog, project_dir)
-    plans = Plans(whatif, stub, manifest, around.runs_of, TimeLimit(request.check.time_limit))
+    stubs = planner if isinstance(planner, StubPlanner) else StubPlanner(planner.label, planner.rows)
+    stub = StubTables(stubs, manifest, catalog, project_dir)
+    plans = Plans(stubs, stub, manifest, around.runs_of, TimeLimit(request.check.time_limit))
     plans.plan_all(on_progress)
     measured = around.measured
     # Event logs name nodes whose statements have no query comment by their tables.
@@ -135,8 +131,8 @@ def _advised(
     unplanned = unplanned_layouts(measured, models) if measured else ()
     required = (*plans.required, *unplanned)
     compatibility = Compatibility(around.settings.extension, around.settings.on(ALL_KEYS))
-    subjects, sources, left_out = subjects_of(around, whatif, stub)
-    options = _options(around, {**subjects, **sources}, required, compatibility, live, on_progress)
+    subjects, sources, left_out = subjects_of(around, stubs, stub)
+    options = _options(around, {**subjects, **sources}, required, compatibility, planner, on_progress)
     own = {name: one for name, one in options.items() if name in subjects}
     on_progress("choosing")
     budget = inf if request.budget is None else request.budget
@@ -162,7 +158,7 @@ def _advised(
         proof=plans.proof(proposal.specs),
         left_out=tuple(sorted(left_out, key=lambda one: (one.table, one.keys))),
         suggestions=suggested({name: one for name, one in options.items() if name in sources}, required, compatibility),
-        planner=f"{live.label}, {'with' if compatibility.extension else 'without'} the session extension",
+        planner=f"{planner.label}, {'with' if compatibility.extension else 'without'} the session extension",
         explained=_explained(request.explain, by_table, proposal, left_out) if request.explain is not None else None,
     )
 
@@ -172,17 +168,17 @@ def _options(
     subjects: Mapping[str, Subject],
     required: Sequence[RequiredLayout],
     compatibility: Compatibility,
-    live: Planner,
+    planner: Planner,
     on_progress: OnProgress,
 ) -> dict[str, Options]:
     """Return candidate specs for every table from which an operator could read buckets by its keys."""
     keys, orders, size = keys_of(required, compatibility), orders_of(required), around.request.target_file_size
     known = dict(subjects)
-    if not isinstance(live, WhatIf):
+    if not isinstance(planner, StubPlanner):
         on_progress("collecting column statistics")
         for name in (name for name in keys if name in known):
             columns = tuple(dict.fromkeys(column for found in keys[name] for column in found))
-            facts = column_facts(live, known[name], columns, around.request.profile)
+            facts = column_facts(planner, known[name], columns, around.request.profile)
             known[name] = replace(known[name], facts=facts)
     beside = numbers_beside(known, required, size)
     return {

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from spark_bucketing.advise.layout_options import Subject
 from spark_bucketing.advise.table_sizes import ColumnStatistics, TableSize
-from spark_bucketing.check.table_facts import described
 from spark_bucketing.errors import ProjectError, SparkError
-from spark_bucketing.plan import parse_statistics
+from spark_bucketing.plan import PhysicalPlan
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node, table_name
@@ -37,25 +36,30 @@ def live_catalog(planner: Planner, manifest: Manifest) -> Mapping[str, CatalogTa
         name = table_name(node.relation)
         quoted = sql.table(name)
         try:
-            facts = described(name, planner.rows(f"describe table extended {quoted}"))
-            size = facts.size_bytes if facts.size_bytes is not None else planner.size_of(quoted)
-            size = size if size is not None else _planned_size(planner, quoted, facts.partition_columns)
-            partitions = len(planner.rows(f"show partitions {quoted}")) if facts.partition_columns else None
+            plan = planner.plan(f"select * from {quoted}")  # noqa: S608 quoted
+            table = next(iter(plan.described.values()), None)
+            if table is None:
+                continue
+            size = table.size_bytes if table.size_bytes is not None else _planned_size(planner, quoted, plan)
+            partitions = len(planner.rows(f"show partitions {quoted}")) if table.partition_columns else None
         except SparkError:
             continue
-        found[node.unique_id] = CatalogTable(facts.columns, size, partitions)
+        columns = {column.lower(): kind for column, kind in table.columns.items()}
+        found[node.unique_id] = CatalogTable(columns, size, partitions)
     return found
 
 
-def _planned_size(planner: Planner, table: str, partition_columns: Sequence[str]) -> int | None:
+def _planned_size(planner: Planner, quoted: str, plan: PhysicalPlan) -> int | None:
     """Return how many bytes Spark expects a full scan to read.
 
     Planning the scan makes Spark list the table's files.
     """
-    # Spark lists only the files of selected partitions, so select all of them.
-    condition = f" where {sql.name(partition_columns[0])} is not null" if partition_columns else ""
-    query = f"select * from {table}{condition}"  # noqa: S608 quoted
-    return next(iter(parse_statistics(planner.explain(query).cost).tables.values()), None)
+    (name, table), *_ = plan.described.items()
+    if table.partition_columns:
+        # Spark lists only the files of selected partitions, so select all of them.
+        condition = f"{sql.name(table.partition_columns[0])} is not null"
+        plan = planner.plan(f"select * from {quoted} where {condition}")  # noqa: S608 quoted
+    return plan.table_bytes(name)
 
 
 def joined_catalogs(

@@ -11,7 +11,7 @@ from spark_bucketing.advise.optimizer import Choices
 from spark_bucketing.advise.requirements import RequiredLayout, Requirement
 from spark_bucketing.advise.table_sizes import TableSize
 from spark_bucketing.config.schema import HIVE_TYPES, SPARK_TYPES, base_type
-from spark_bucketing.plan.whatif import HypotheticalTable
+from spark_bucketing.plan.hypothetical_table import HypotheticalTable
 from spark_bucketing.spec import BucketHash, BucketSpec, are_compatible
 
 # A bucket may differ from the target file size by this factor, so that the specs of joined tables can match.

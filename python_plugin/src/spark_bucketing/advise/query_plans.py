@@ -11,10 +11,9 @@ from spark_bucketing.check.query_selection import selectable
 from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.errors import BucketingError
-from spark_bucketing.plan import parse_plan, parse_statistics
-from spark_bucketing.plan.explain_cost import Statistics
-from spark_bucketing.plan.tree import PhysicalPlan
-from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
+from spark_bucketing.plan import PhysicalPlan
+from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.planner import StubPlanner
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec
 
@@ -26,7 +25,7 @@ Specs = Mapping[str, BucketSpec]
 class Plans:
     """The queries of one project; each query is planned as few times as possible."""
 
-    whatif: WhatIf
+    planner: StubPlanner
     stub: StubTables
     manifest: Manifest
     runs_of: Callable[[Node], float]
@@ -64,15 +63,15 @@ class Plans:
             self.errors[node.unique_id] = "The model has no compiled SQL to plan."
             return
         try:
-            plan, statistics = self._explained(node, ())
-            self.before[node.unique_id] = planned(plan, statistics)
-            tables = [table for name in plan.tables if (table := self.whatif.table(name))]
+            plan = self._plan_of(node, ())
+            self.before[node.unique_id] = planned(plan)
+            tables = [table for name in plan.tables if (table := self.planner.table(name))]
             for table in tables:
                 self.readers.setdefault(table.name.lower(), []).append(node.unique_id)
             # Existing buckets already meet some requirements, so only a plan over unbucketed tables shows them.
             if any(table.spec for table in tables):
-                plan, statistics = self._explained(node, [replace(table, spec=None) for table in tables])
-            self.required += required_layouts(node.name, plan, statistics, self.runs_of(node))
+                plan = self._plan_of(node, [replace(table, spec=None) for table in tables])
+            self.required += required_layouts(node.name, plan, self.runs_of(node))
             self.cast_keys += cast_keys(node.name, plan)
         except BucketingError as error:
             self.errors[node.unique_id] = self.stub.why(str(error))
@@ -86,7 +85,7 @@ class Plans:
         Only queries that read a table with a changed spec are planned again.
         """
         changed = {
-            name: replace(table, spec=spec) for name, spec in specs.items() if (table := self.whatif.table(name))
+            name: replace(table, spec=spec) for name, spec in specs.items() if (table := self.planner.table(name))
         }
         touched: dict[str, list[HypotheticalTable]] = {}
         for name, table in changed.items():
@@ -111,11 +110,10 @@ class Plans:
 
     def _planned(self, node: Node, tables: Sequence[HypotheticalTable]) -> Planned | str:
         try:
-            return planned(*self._explained(node, tables))
+            return planned(self._plan_of(node, tables))
         except BucketingError as error:
             return str(error)
 
-    def _explained(self, node: Node, tables: Sequence[HypotheticalTable]) -> tuple[PhysicalPlan, Statistics]:
+    def _plan_of(self, node: Node, tables: Sequence[HypotheticalTable]) -> PhysicalPlan:
         sql = self.stub.rewritten(node.sql or "")
-        texts = self.limit.run(lambda _: self.whatif.explain(sql, tables))
-        return parse_plan(texts.formatted), parse_statistics(texts.cost)
+        return self.limit.run(lambda _: self.planner.plan(sql, tables))

@@ -8,17 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from spark_bucketing.plan.explain_cost import Statistics
-from spark_bucketing.plan.expression_lists import canonical
-from spark_bucketing.plan.lineage import source_of
-from spark_bucketing.plan.operators import PASSING, Operator, Side, find_operators, is_operator
-from spark_bucketing.plan.tree import AGGREGATES, JOINS, PhysicalPlan, PlanCounts, PlanNode
+from spark_bucketing.plan.document import Expression, PhysicalPlan, PlanCounts, PlanNode
+from spark_bucketing.plan.operators import Operator, Side, find_operators, is_operator, passes_rows
 
 _GROUPING = ("aggregate", "distinct")
 # Joins that return only rows of the left side.
 _SEMI = re.compile(r"Left(Semi|Anti)")
-# The sort order of bucket files.
-_ASCENDING = " ASC NULLS FIRST"
 # Estimated output of a partial aggregate, and of a whole aggregate, as a share of its input. They apply if the number
 # of groups is unknown.
 PARTIAL_SHARE = 0.1
@@ -89,16 +84,16 @@ class Planned:
         return self.shuffled + self.sorted
 
 
-def planned(plan: PhysicalPlan, statistics: Statistics) -> Planned:
+def planned(plan: PhysicalPlan) -> Planned:
     """Return how many bytes a plan shuffles and sorts."""
-    sizes = _sizes(plan, statistics)
+    sizes = _sizes(plan)
     shuffled, ordered = (
-        sum(sizes[node.number] for node in plan.walk() if node.operator == kind) for kind in ("Exchange", "Sort")
+        sum(sizes[node.number] for node in plan.walk() if node.kind == kind) for kind in ("exchange", "sort")
     )
     return Planned(plan.counts, shuffled, ordered)
 
 
-def _sizes(plan: PhysicalPlan, statistics: Statistics) -> Mapping[int, float]:
+def _sizes(plan: PhysicalPlan) -> Mapping[int, float]:
     """Estimate the output of each operator in bytes, by operator number.
 
     The estimates use the sizes of scans, and account for aggregations and semi joins.
@@ -109,27 +104,24 @@ def _sizes(plan: PhysicalPlan, statistics: Statistics) -> Mapping[int, float]:
     found: dict[int, float] = {}
     for node in plan.nodes:
         below = [found.get(child.number, 0.0) for child in node.children]
-        if node.table:
-            known = [statistics.reads[column.id] for column in node.output or () if column.id in statistics.reads]
-            size = float(max(known, default=0))
-        elif node.operator in JOINS and _SEMI.search(node.join_type):
+        if node.scan:
+            size = float(node.scan.read_bytes or 0)
+        elif _SEMI.search(node.join_type):
             size = below[0]
         else:
             size = sum(below)
-        if node.operator in AGGREGATES and node.children[0].number in grouped:
+        if node.aggregate and node.children[0].number in grouped:
             size *= PARTIAL_SHARE
         found[node.number] = size
     return found
 
 
-def required_layouts(
-    query: str, plan: PhysicalPlan, statistics: Statistics, runs: float = 1.0
-) -> tuple[RequiredLayout, ...]:
+def required_layouts(query: str, plan: PhysicalPlan, runs: float = 1.0) -> tuple[RequiredLayout, ...]:
     """Return the requirements of operators whose input rows come from a table without a shuffle in between.
 
     Only such operators can use the table's buckets.
     """
-    sizes = _sizes(plan, statistics)
+    sizes = _sizes(plan)
     return tuple(one for op in _shuffling(plan) for one in _of_operator(query, op, sizes, runs))
 
 
@@ -139,12 +131,12 @@ def cast_keys(query: str, plan: PhysicalPlan) -> tuple[CastKey, ...]:
     Buckets are computed from the values before the cast, so the operator cannot use them.
     """
     return tuple(
-        CastKey(query, op.kind, source.scan.table, source.column.name.lower(), source.cast)
+        CastKey(query, op.kind, source.scan.table, source.column.lower(), source.cast)
         for op in _shuffling(plan)
         for side in op.sides
         if side.needed
         for branch in _branches(side.entry, side.keys or ())
-        for source in (source_of(key, branch.entry) for key in branch.keys)
+        for source in (key.source for key in branch.keys)
         if source and source.cast and source.scan.table and source.scan.table == _table(branch.entry)
     )
 
@@ -212,47 +204,45 @@ def _order(op: Operator, branch: _Branch) -> tuple[str, ...]:
     """
     if op.kind not in ("join", "window"):
         return ()
-    ascending = [text.removesuffix(_ASCENDING) for text in op.order]
-    if any(text == given for text, given in zip(ascending, op.order, strict=True)):
+    if not all(order.is_of_files for order in op.order):
         return ()
-    columns = _columns(replace(branch, keys=(*branch.keys, *map(canonical, ascending))))
+    columns = _columns(replace(branch, keys=(*branch.keys, *(order.value for order in op.order))))
     return () if None in columns else tuple(dict.fromkeys(column for column in columns if column))
 
 
 @dataclass(frozen=True)
 class _Branch:
     entry: PlanNode
-    keys: tuple[str, ...]  # canonical expressions of its output
+    keys: tuple[Expression, ...]  # keys over its output
 
 
-def _branches(entry: PlanNode, keys: tuple[str, ...]) -> tuple[_Branch, ...]:
+def _branches(entry: PlanNode, keys: tuple[Expression, ...]) -> tuple[_Branch, ...]:
     """Return the inputs of the UNION ALL that is between an operator and its tables.
 
     Without a union, return the operator's own input.
     """
     node = entry
-    while node.operator not in ("Union", "BucketUnion"):
+    while node.kind != "union":
         below = _passing(node)
         # Spark pushes projections below unions.
-        if below is None or node.operator in ("Project", *AGGREGATES):
+        if below is None or node.kind == "project" or node.aggregate:
             return (_Branch(entry, keys),)
         node = below
-    places = {column.key: place for place, column in enumerate(node.children[0].output or ())}
+    places = {column.id: place for place, column in enumerate(node.output)}
     found: list[_Branch] = []
     for child in node.children:
-        output = child.output or ()
-        if not all(key in places and places[key] < len(output) for key in keys):
+        if not all(key.id in places and places[key.id] < len(child.output) for key in keys):
             return (_Branch(entry, keys),)
-        found += _branches(child, tuple(output[places[key]].key for key in keys))
+        found += _branches(child, tuple(child.output[places[key.id]] for key in keys))
     return tuple(found)
 
 
 def _columns(branch: _Branch) -> tuple[str | None, ...]:
     """Return the table column for each key, or None for a key that is not simply a column."""
-    sources = [source_of(key, branch.entry) for key in branch.keys]
+    sources = [key.source for key in branch.keys]
     table = _table(branch.entry)
     return tuple(
-        source.column.name.lower() if source and not source.wrapped and source.scan.table == table else None
+        source.column.lower() if source and not source.wrapped and source.scan.table == table else None
         for source in sources
     )
 
@@ -268,7 +258,7 @@ def _partial(op: Operator) -> tuple[PlanNode, ...]:
 def _table(entry: PlanNode) -> str | None:
     """Return the table whose rows pass only projections, filters and broadcast joins on the way to an operator."""
     node: PlanNode | None = entry
-    while node and node.table is None:
+    while node and node.scan is None:
         node = _passing(node)
     return node.table if node else None
 
@@ -282,9 +272,9 @@ def _passing(node: PlanNode) -> PlanNode | None:
        +- Scan dimension
     """
     if node.operator == "BroadcastHashJoin":
-        streamed = [child for child in node.inputs if child.operator != "BroadcastExchange"]
+        streamed = [child for child in node.inputs if child.kind != "broadcast"]
         return streamed[0] if len(streamed) == 1 else None
-    if node.operator in PASSING:
+    if passes_rows(node):
         return node.children[0]
     if is_operator(node) or len(node.children) != 1 or node.operator in ("Expand", "Generate"):
         return None

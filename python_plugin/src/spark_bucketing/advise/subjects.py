@@ -17,7 +17,8 @@ from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.event_log.measured import Measured
-from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
+from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.planner import StubPlanner
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 from spark_bucketing.spec import BucketHash
 
@@ -84,7 +85,7 @@ def cast_columns(found: Sequence[CastKey], tables: Collection[str]) -> list[Reje
 
 
 def subjects_of(
-    around: ProjectContext, whatif: WhatIf, stub: StubTables
+    around: ProjectContext, planner: StubPlanner, stub: StubTables
 ) -> tuple[dict[str, Subject], dict[str, Subject], list[RejectedTable]]:
     """Return the models and the sources that could be bucketed, and the tables that were rejected."""
     subjects: dict[str, Subject] = {}
@@ -92,7 +93,7 @@ def subjects_of(
     left_out: list[RejectedTable] = []
     relations = {unique_id: stub.relation(around.manifest.nodes[unique_id]) for unique_id in around.manifest.order}
     names = {unique_id: table_name(relation) for unique_id, relation in relations.items() if relation}
-    tables = {name: table for name in names.values() if (table := whatif.table(name))}
+    tables = {name: table for name in names.values() if (table := planner.table(name))}
     default = _default_hash(tables.values(), around.settings.extension)
     for unique_id, name in names.items():
         node, table = around.manifest.nodes[unique_id], tables.get(name)

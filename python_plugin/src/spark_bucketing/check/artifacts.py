@@ -48,7 +48,6 @@ class CheckRequest:
     extension: bool | None = None
     baseline: Path | None = None  # a file of accepted findings
     time_limit: float | None = None  # time limit per query in seconds; None for no limit
-    event_logs: tuple[str, ...] = ()  # paths of Spark event logs
 
 
 @dataclass(frozen=True)

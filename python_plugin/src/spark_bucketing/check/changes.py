@@ -19,7 +19,7 @@ from spark_bucketing.table.partition_predicates import covering, rewrite_command
 
 if TYPE_CHECKING:
     from spark_bucketing.check.reasons.exchanges_and_sorts import ExchangeOrSort
-    from spark_bucketing.plan.lineage import Source
+    from spark_bucketing.plan.document import Source
 
 Changes = tuple[Change, ...]
 
@@ -87,8 +87,8 @@ def rewrite_files(scan: BucketedScan) -> Change:
     """
     facts = scan.facts
     if facts.partitions is not None and facts.partitions.spec is not None:
-        selected = selected_partitions(scan.node, facts.partitions, scan.folders)
-        # The default settings for merging; the extension's note in EXPLAIN takes precedence.
+        selected = selected_partitions(scan.scan, facts.partitions)
+        # The default settings for merging; the reason for the ordinary scan takes precedence.
         if chosen := smallest_rewrite(facts.partitions, selected, Merging()):
             return rewrite_partitions(facts.partitions, chosen)
     text = f"Run `dbt run --full-refresh` to rewrite {facts.name} with one sorted file per bucket."
@@ -124,8 +124,8 @@ def match_other(exchange_or_sort: ExchangeOrSort) -> Changes:
     for there in exchange_or_sort.other.partitionings:
         if all(min(at) in places for at in there.places):
             columns = [places[min(at)] for at in there.places]
-            by = tuple(source.column.name.lower() for source in columns)
-            types = {source.column.name.lower(): source.cast for source in columns if source.wrapped}
+            by = tuple(source.column.lower() for source in columns)
+            types = {source.column.lower(): source.cast for source in columns if source.wrapped}
             table = exchange_or_sort.query.tables[columns[0].scan.table or ""]
             return bucket(table, BucketSpec(there.number, by, by, there.kind), types)
     return ()
@@ -152,13 +152,13 @@ def _columns_by_place(exchange_or_sort: ExchangeOrSort) -> dict[int, Source]:
 
     All columns belong to the same table. A key may also be a cast of a column to the type of the other side's key.
     """
-    times = Counter(source.column.id for source in exchange_or_sort.sources if source)
+    times = Counter(source.id for source in exchange_or_sort.sources if source)
     found = {
         place: source
         for place, source in enumerate(exchange_or_sort.sources)
         if source and source.scan.table in exchange_or_sort.query.tables
         # A column that is also a key with another type must keep its type.
-        if not source.wrapped or (source.cast and times[source.column.id] == 1)
+        if not source.wrapped or (source.cast and times[source.id] == 1)
     }
     return found if len({source.scan.number for source in found.values()}) == 1 else {}
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
-from spark_bucketing.check.query_lines import Clauses
 from spark_bucketing.check.scans import BucketedScan, TableFacts
 from spark_bucketing.check.session_settings import Settings
-from spark_bucketing.plan import PhysicalPlan, PlanNode, Statistics
+from spark_bucketing.plan import PhysicalPlan, PlanNode
 from spark_bucketing.plan.operators import Operator, find_operators
 
 
@@ -22,8 +21,6 @@ class Query:
     tables: Mapping[str, TableFacts]
     settings: Settings  # the session's settings
     sql: str = ""  # the query's text
-    # Sizes of the tables, and of the parts that the query reads, if Spark prints them.
-    statistics: Statistics = field(default_factory=Statistics)
     functions: tuple[str, ...] = ()  # statements that create the temporary functions that it may call
 
     @cached_property
@@ -31,14 +28,9 @@ class Query:
         """Return the joins, aggregates and windows by node number, in order from the top of the plan."""
         return {op.node.number: op for root in self.plan.roots for op in find_operators(root)}
 
-    @cached_property
-    def clauses(self) -> Clauses:
-        """Return the SQL clauses in the query's text."""
-        return Clauses(self.sql, tuple(self.operators.values()))
-
-    def bucketed(self, scan: PlanNode) -> BucketedScan | None:
+    def bucketed(self, node: PlanNode) -> BucketedScan | None:
         """Return a scan as a bucketed scan if the table is bucketed according to its metadata, or None otherwise."""
-        facts = self.tables.get(scan.table or "")
-        if facts is None or facts.spec is None:
+        facts = self.tables.get(node.table or "")
+        if node.scan is None or facts is None or facts.spec is None:
             return None
-        return BucketedScan(scan, facts, facts.spec, self.settings, self.statistics.folders)
+        return BucketedScan(node, node.scan, facts, facts.spec, self.settings)

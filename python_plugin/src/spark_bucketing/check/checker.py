@@ -6,19 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.check.checked_query import Query
-from spark_bucketing.check.fixes import HypotheticalQuery, has_changes, untested, with_fixes
+from spark_bucketing.check.fixes import HypotheticalQuery, with_fixes
 from spark_bucketing.check.hook_functions import created
-from spark_bucketing.check.hypothetical_queries import Hypothesize
-from spark_bucketing.check.query_lines import source_line
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, map_findings
-from spark_bucketing.check.scans import note_of
 from spark_bucketing.check.session_settings import Settings
+from spark_bucketing.check.source_lines import source_line
 from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.check.verdicts import judge
 from spark_bucketing.errors import BucketingError
-from spark_bucketing.plan import parse_plan, parse_statistics
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.manifest import Node
 
@@ -42,6 +39,7 @@ class Subject:
     raw: str = ""  # text of the file
     unique_id: str | None = None  # dbt's unique id; None for a SQL file
     error: str | None = None  # why the subject has no SQL
+    table: str = ""  # name of the table that the model builds
     functions: tuple[str, ...] = ()  # statements that create the temporary functions of its hooks
 
 
@@ -56,7 +54,6 @@ class Checker:
     planner: Planner  # plans the queries
     settings: Settings  # the session's settings, which the reasons use
     facts: Facts  # facts about the session's tables
-    hypotheses: Hypothesize  # builds the query that tests fixes
     stub: StubTables | None = None  # the project's stub tables for an offline check; None for a live check
     limit: TimeLimit = field(default_factory=lambda: TimeLimit(None))  # time limit per query
     queries: list[tuple[ModelResult, HypotheticalQuery]] = field(default_factory=list)
@@ -82,13 +79,13 @@ class Checker:
 
         If planning fails or exceeds the time limit, the result contains an error.
         """
-        result = ModelResult(subject.name, subject.path, unique_id=subject.unique_id)
+        result = ModelResult(subject.name, subject.path, unique_id=subject.unique_id, table=subject.table)
         if subject.sql is None:
             return replace(result, error=subject.error or _UNCOMPILED)
         try:
             sql = self.stub.rewritten(subject.sql) if self.stub else subject.sql
             with created(self.planner, subject.functions):
-                operators, query = self.limit.run(lambda is_late: self._judged(sql, subject.functions, is_late))
+                operators, query = self.limit.run(lambda is_late: self._judged(sql, is_late))
         except BucketingError as error:
             why = self.stub.why(str(error)) if self.stub else str(error)
             return replace(result, error=_hinted(why, subject, live=self.stub is None))
@@ -101,41 +98,27 @@ class Checker:
             replace(result, operators=operators), lambda _, found: _with_source(found, sql, subject.raw)
         )
         # Other queries are planned again later, without the functions.
-        if query and not subject.functions:
+        if not subject.functions:
             query.forget()
             self.queries.append((result, query))
         return result
 
-    def _judged(
-        self, sql: str, functions: tuple[str, ...], is_late: Callable[[], bool]
-    ) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery | None]:
-        query = replace(planned_query(self.planner, self.facts, self.settings, sql), functions=functions)
+    def _judged(self, sql: str, is_late: Callable[[], bool]) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery]:
+        query = planned_query(self.planner, self.facts, self.settings, sql)
         judged = judge(query)
-        asked = self.hypotheses(query) if has_changes(judged) or self.stub else None
-        if asked is None:
-            return tuple(map(untested, judged)), None
-        if self.stub:
-            asked.known(judged, query.plan.counts)
-        return tuple(with_fixes(asked, judged, is_late)), asked
+        changed = HypotheticalQuery.of(self.planner, query, judged)
+        return tuple(with_fixes(changed, judged, is_late)), changed
 
 
 def planned_query(planner: Planner, facts: Facts, settings: Settings, sql: str) -> Query:
     """Plan a query, and collect the facts about its tables.
 
-    The facts include the table sizes that Spark reports, and the partitions of each table that has an ordinary scan.
-
     Raises:
         SparkError: Spark cannot plan the query.
-        PlanError: the plan cannot be parsed.
+        PlanError: the plan cannot be read.
     """
-    explained = planner.explain(sql)
-    plan, statistics = parse_plan(explained.formatted), parse_statistics(explained.cost)
-    ordinary = {node.table for node in plan.walk() if node.table and note_of(node).objection}
-    found = facts.of(plan.tables)
-    found |= {name: facts.with_partitions(found[name]) for name in ordinary & found.keys()}
-    unknown = {name: table for name, table in found.items() if table.size_bytes is None}
-    found |= {name: replace(table, size_bytes=statistics.tables.get(name)) for name, table in unknown.items()}
-    return Query(plan, found, settings, sql, statistics)
+    plan = planner.plan(sql)
+    return Query(plan, facts.of(plan), settings, sql)
 
 
 def _with_source(found: Finding, sql: str, raw: str) -> Finding:

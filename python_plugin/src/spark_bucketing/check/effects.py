@@ -9,7 +9,7 @@ from functools import partial
 
 from spark_bucketing.check.fixes import HypotheticalQuery
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, map_findings
-from spark_bucketing.plan.tree import PlanCounts
+from spark_bucketing.plan import PlanCounts
 
 # These limits bound the time: Spark plans each fix of a table once for every reader of the table.
 MOST_READERS = 25
@@ -33,7 +33,7 @@ def with_effects(results: Iterable[ModelResult], queries: Queries) -> tuple[Mode
 class _Effects:
     def __init__(self, queries: Queries) -> None:
         self._end = time.monotonic() + MOST_SECONDS
-        self._known: dict[tuple[str, str], tuple[OtherQuery, ...]] = {}
+        self._known: dict[tuple[str, str], OtherQuery] = {}
         self._readers: dict[str, list[tuple[ModelResult, HypotheticalQuery]]] = {}
         for result, query in queries:
             for table in query.tables:
@@ -60,15 +60,14 @@ class _Effects:
             if key not in self._known:
                 if time.monotonic() > self._end:
                     return
-                self._known[key] = tuple(self._planned(fix, reader.name, query))
-            yield from self._known[key]
+                self._known[key] = self._planned(fix, reader.name, query)
+            yield self._known[key]
 
-    def _planned(self, fix: Fix, name: str, query: HypotheticalQuery) -> Iterator[OtherQuery]:
-        base = query.counts or (planned.counts if (planned := query.planned()) else None)
-        if base is not None:
-            after = query.planned((fix, *fix.also))
-            yield OtherQuery(name, base, after.counts if after else None)
+    def _planned(self, fix: Fix, name: str, query: HypotheticalQuery) -> OtherQuery:
+        after = query.planned((fix, *fix.also))
+        other = OtherQuery(name, query.counts, after.counts if after else None)
         query.forget()
+        return other
 
 
 def worse_for(fix: Fix) -> tuple[str, ...]:

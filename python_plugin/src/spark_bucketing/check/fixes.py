@@ -10,19 +10,17 @@ from dataclasses import dataclass, field, replace
 
 from spark_bucketing.check.changes import Changes, set_to
 from spark_bucketing.check.checked_query import Query
-from spark_bucketing.check.results import Change, Finding, Fix, Level, OperatorResult, Verdict
+from spark_bucketing.check.results import Change, Finding, Fix, OperatorResult, Verdict
 from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.check.session_settings import ALL_KEYS, ORDERING, Settings
 from spark_bucketing.check.sql_text import rewritten
 from spark_bucketing.check.verdicts import RANKS, judge
 from spark_bucketing.errors import BucketingError
-from spark_bucketing.plan.tree import PlanCounts
-from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
+from spark_bucketing.plan import PlanCounts
+from spark_bucketing.plan.planner import Planner
 
 # Settings that another change may need in order to have an effect.
 _ALONG = ({ORDERING: "true"}, {ALL_KEYS: "false"})
-_UNTESTED = " Fixes could not be tested, because Spark could not start for hypothetical tables."
-_DIFFERS = " Fixes could not be tested, because Spark plans this query differently over empty tables."
 
 
 @dataclass(frozen=True)
@@ -43,17 +41,22 @@ class PlannedQuery:
 
 @dataclass
 class HypotheticalQuery:
-    """A query over hypothetical copies of the tables that it reads."""
+    """A query that Spark plans again with changes of its tables, its settings and its text."""
 
-    whatif: WhatIf  # plans queries over hypothetical tables
+    planner: Planner
     sql: str  # the query's text
     settings: Settings  # the session's settings
-    facts: Mapping[str, TableFacts]  # facts about its tables
-    tables: Mapping[str, HypotheticalTable]  # the hypothetical copies
-    # Settings that make Spark plan empty tables like the real ones.
-    session: Mapping[str, str] = field(default_factory=dict)
-    counts: PlanCounts | None = None  # Exchanges and Sorts of the unchanged query, once known
+    tables: Mapping[str, TableFacts]  # its tables, with the sizes with which Spark plans the query
+    counts: PlanCounts  # Exchanges and Sorts of the unchanged query
     _planned: dict[object, PlannedQuery | None] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, planner: Planner, query: Query, judged: Sequence[OperatorResult]) -> HypotheticalQuery:
+        """Return the hypothetical query of a planned query, and of its operators with their findings."""
+        tables = {name: _with_planned_size(facts, query) for name, facts in query.tables.items()}
+        found = cls(planner, query.sql, query.settings, tables, query.plan.counts)
+        found._planned[()] = PlannedQuery(tuple(judged), query.plan.counts)
+        return found
 
     def planned(self, changes: Sequence[Change] = ()) -> PlannedQuery | None:
         """Plan the query with these changes; return None if Spark rejects the changed query."""
@@ -71,35 +74,34 @@ class HypotheticalQuery:
         planned = self.planned(changes)
         return planned.like(judged) if planned else None
 
-    def known(self, judged: Sequence[OperatorResult], counts: PlanCounts) -> None:
-        """Store the existing plan of the unchanged query, so that it is not planned again."""
-        self._planned[()] = PlannedQuery(tuple(judged), counts)
-
     def forget(self) -> None:
         """Discard the plans to save memory, but keep the numbers of Exchanges and Sorts."""
-        if self.counts is None and (base := self._planned.get(())):
-            self.counts = base.counts
         self._planned.clear()
 
     def _plan(self, changes: Sequence[Change]) -> PlannedQuery:
-        if not self.whatif.has_extension and any(change.kind == "extension" for change in changes):
-            raise BucketingError("The session extension is not available.")
-        tables, facts, session = dict(self.tables), dict(self.facts), dict(self.session)
+        facts, changed, session = dict(self.tables), set[str](), dict[str, str]()
         settings, sql = self.settings, self.sql
         for change in changes:
             settings = settings.changed(change.settings)
             session |= {**change.settings, **change.planned_as_if}
             sql = rewritten(sql, change.rewrite) if change.rewrite else sql
-            if change.table in tables:
-                spec = change.spec or facts[change.table].spec
-                made = replace(tables[change.table], spec=spec, files_per_bucket=1).retyped(change.column_types)
-                tables[change.table] = made
-                facts[change.table] = replace(
-                    facts[change.table], spec=spec, columns=made.columns, files_per_bucket=1, partitions=None
-                )
-        plan = self.whatif.plan(sql, tables.values(), session)
+            if change.table in facts:
+                before = facts[change.table]
+                after = before.retyped(change.column_types)
+                spec = change.spec or before.spec
+                facts[change.table] = replace(after, spec=spec, files_per_bucket=1, partitions=None, is_empty=False)
+                changed.add(change.table)
+        plan = self.planner.plan(sql, [facts[name] for name in changed], session)
         query = Query(plan, {name: facts[name] for name in plan.tables if name in facts}, settings)
         return PlannedQuery(judge(query), plan.counts)
+
+
+def _with_planned_size(facts: TableFacts, query: Query) -> TableFacts:
+    """Return the facts with the size of the selected partitions, which is the size with which Spark plans the query."""
+    if not facts.partition_columns:
+        return facts
+    size = query.plan.table_bytes(facts.name)
+    return replace(facts, size_bytes=facts.size_bytes if size is None else size, knows_size=size is not None)
 
 
 def with_fixes(
@@ -108,17 +110,14 @@ def with_fixes(
     """Yield the operators of a query, with the fixes for their findings.
 
     Args:
-        query: the query, which is planned with the changes that its findings propose.
+        query: plans the query with the changes that its findings propose.
         judged: the query's operators with their findings.
         is_late: returns whether the time limit is exceeded, so that no more changes are tested.
     """
-    base = query.planned_like(judged) if has_changes(judged) else None
+    base = PlannedQuery(tuple(judged), query.counts)
     for place, operator in enumerate(judged):
-        if base and base.operators[place].verdict is operator.verdict:
-            tests = _Tests(query, judged, base, place)
-            yield replace(operator, findings=tuple(tests.finding(found, is_late) for found in operator.findings))
-        else:
-            yield untested(operator, _DIFFERS, "note")
+        tests = _Tests(query, judged, base, place)
+        yield replace(operator, findings=tuple(tests.finding(found, is_late) for found in operator.findings))
 
 
 @dataclass(frozen=True)
@@ -170,6 +169,10 @@ class _Tests:
         settings = self.query.settings
         if any(settings.get(name) == value for name, value in along.items()):
             return False
+        specs = [*(facts.spec for facts in self.query.tables.values()), *(change.spec for change in changes)]
+        # The extension joins tables in the Hive layout by some of the keys, whatever the setting.
+        if ALL_KEYS in along and not any(spec and not spec.in_hive_layout for spec in specs):
+            return False
         return ORDERING not in along or not (settings.extension or any(one.kind == "extension" for one in changes))
 
     def _by_two(self, change: Change) -> Fix | None:
@@ -209,17 +212,3 @@ def _is_better(base: Sequence[OperatorResult], after: Sequence[OperatorResult], 
         if is_lost or now > before or (number == place and (now == before or there.verdict not in RANKS)):
             return False
     return True
-
-
-def has_changes(judged: Sequence[OperatorResult]) -> bool:
-    """Return whether any finding proposes changes that can be tested."""
-    return any(finding.changes for operator in judged for finding in operator.findings)
-
-
-def untested(operator: OperatorResult, why: str = _UNTESTED, level: Level = "warning") -> OperatorResult:
-    """Return an operator with a note about why its changes were not tested."""
-    findings = tuple(
-        replace(finding, level=level, message=finding.message + why, changes=()) if finding.changes else finding
-        for finding in operator.findings
-    )
-    return replace(operator, findings=findings)

@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_bucketing.config.schema import BUCKETED
 from spark_bucketing.config.validation import validated, value_of
-from spark_bucketing.plan.whatif.hypothetical_table import PLANNED_FORMATS, HypotheticalTable
+from spark_bucketing.plan.hypothetical_table import PLANNED_FORMATS, HypotheticalTable
 from spark_bucketing.spec import BucketSpec
 
 

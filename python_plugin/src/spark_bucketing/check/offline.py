@@ -1,4 +1,4 @@
-"""Start an embedded Spark that has only hypothetical tables, to plan queries without a warehouse."""
+"""Start an embedded Spark that has only stub tables, to plan queries without a warehouse."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spark_bucketing.check.session_settings import ENABLED
-from spark_bucketing.errors import ExtensionError, SparkError
+from spark_bucketing.errors import SparkError
 from spark_bucketing.extension.build import build_jar
-from spark_bucketing.extension.settings import EXTENSION_CLASS, extension_settings
-from spark_bucketing.plan.whatif import WhatIf
-from spark_bucketing.session import is_open, open_beside, open_session, pyspark_version, quiet_errors
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from spark_bucketing.extension.settings import extension_settings
+from spark_bucketing.plan.planner import STUB_SETTINGS, StubPlanner
+from spark_bucketing.session import is_open, open_session, quiet_errors, rows_of
+from spark_bucketing.table import sql
 
 # Prefixes of a target's settings that refer to its warehouse or require jars that are missing here.
 _LEFT_OUT = (
@@ -28,22 +26,11 @@ _LEFT_OUT = (
 )  # fmt: skip
 _PLANNER = ("spark.sql.", "spark.bucketing.")
 _PARALLELISM = "spark.default.parallelism"
-_EXCLUDED = "spark.sql.optimizer.excludedRules"
-# These rules would replace a table's size with the size of its partitions, which do not exist here.
-_PARTITION_RULES = (
-    "org.apache.spark.sql.execution.datasources.PruneFileSourcePartitions",
-    "org.apache.spark.sql.hive.execution.PruneHiveTablePartitions",
-)
-# WhatIf puts relations into Spark's cache, where they must stay. Spark must not combine buckets just because the
-# tables are empty.
-_OF_WHATIF = {"spark.sql.filesourceTableRelationCacheSize": "1000000", "spark.bucketing.read.partitionBytes": "0"}
 
 
 def planner_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """Return those settings of the target that affect plans, adapted to a Spark without data."""
-    kept = {key: value for key, value in settings.items() if key.startswith(_PLANNER) and not key.startswith(_LEFT_OUT)}
-    rules = [rule.strip() for rule in kept.get(_EXCLUDED, "").split(",") if rule.strip()]
-    return kept | {_EXCLUDED: ",".join([*rules, *(rule for rule in _PARTITION_RULES if rule not in rules)])}
+    return {key: value for key, value in settings.items() if key.startswith(_PLANNER) and not key.startswith(_LEFT_OUT)}
 
 
 def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
@@ -56,17 +43,16 @@ def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
 
 
 @contextmanager
-def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[WhatIf]:
+def embedded_planner(settings: Mapping[str, str], extension: bool, schema: str) -> Iterator[StubPlanner]:
     """Start a Spark that has no connection to any warehouse, and stop it at the end of the block.
 
-    The session always loads the extension, so that testing a fix can enable it. The extension is disabled unless
+    The session always loads the extension, which plans over stub tables. The extension's reads are disabled unless
     requested.
 
     Raises:
         SparkError: Spark does not start, or this process already has a Spark.
-        ExtensionError: the extension is requested but cannot be built.
+        ExtensionError: the extension cannot be built.
     """
-    _refuse_old_spark()
     if is_open():
         raise SparkError(
             "Planning without a warehouse requires a separate Spark session.",
@@ -74,62 +60,25 @@ def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[Wh
             expected="a process without a session",
             instead="run `spark-bucketing check` in a separate process",
         )
-    jar = _built(extension)
+    own = {} if extension else {ENABLED: "false"}
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
-        session = open_session(_session_settings(Path(name), settings, jar) | _switched(extension), hive=False)
-        session.sparkContext.setLogLevel("OFF")
+        session = open_session(_session_settings(Path(name), settings, build_jar()) | own, hive=False)
         quiet_errors()
         try:
-            yield WhatIf(session, Path(name) / "tables")
+            planner = StubPlanner("offline", partial(rows_of, session), settings={})
+            if schema:
+                planner.rows(f"create schema if not exists {sql.name(schema)}")
+                planner.rows(f"use {sql.name(schema)}")
+            yield planner
         finally:
             session.stop()
 
 
-@contextmanager
-def whatif_beside(session: SparkSession, extension: bool) -> Iterator[WhatIf]:
-    """Create a separate session without tables in a live session's Spark, with or without the extension.
-
-    Raises:
-        SparkError: Spark cannot create the session.
-    """
-    _refuse_old_spark()
-    settings = planner_settings({str(key): str(value) for key, value in session.conf.getAll.items()})
-    with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
-        jar = None if extension else _built(False)
-        own = settings | _OF_WHATIF | _switched(extension) | {"spark.sql.warehouse.dir": str(Path(name) / "warehouse")}
-        beside = open_beside(session, own, jar, EXTENSION_CLASS if jar else None)
-        yield WhatIf(beside, Path(name) / "tables")
-
-
-def _refuse_old_spark() -> None:
-    if pyspark_version() < (4, 0):
-        raise SparkError(
-            "This version of PySpark cannot plan over hypothetical tables.",
-            found=f"PySpark {'.'.join(map(str, pyspark_version()))}",
-            expected="PySpark 4.0 or newer",
-            instead="install a newer `pyspark` to run `spark-bucketing check`; with `--offline`, it can also "
-            "check a project whose warehouse has an older Spark version",
-        )
-
-
-def _built(needed: bool) -> Path | None:
-    try:
-        return build_jar()
-    except ExtensionError:
-        if needed:
-            raise
-        return None
-
-
-def _switched(extension: bool) -> dict[str, str]:
-    return {} if extension else {ENABLED: "false"}
-
-
-def _session_settings(folder: Path, settings: Mapping[str, str], jar: Path | None) -> dict[str, str]:
+def _session_settings(folder: Path, settings: Mapping[str, str], jar: Path) -> dict[str, str]:
     return {
         **planner_settings(settings),
-        **(extension_settings(jar) if jar else {}),
-        **_OF_WHATIF,
+        **extension_settings(jar),
+        **STUB_SETTINGS,
         # Nothing is executed, so one thread suffices; the number of cores that models run on affects some joins.
         "spark.master": "local[1]",
         **parallelism(settings),
@@ -137,7 +86,7 @@ def _session_settings(folder: Path, settings: Mapping[str, str], jar: Path | Non
         "spark.driver.host": "localhost",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
+        "spark.log.level": "OFF",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         # Each query is planned only once, so the optimizing compiler does not pay off.

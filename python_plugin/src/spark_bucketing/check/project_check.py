@@ -7,34 +7,29 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from spark_bucketing.check.acceptance import Baseline, accept, allowed_reasons, read_baseline
 from spark_bucketing.check.artifacts import Artifacts, CheckRequest, Project
 from spark_bucketing.check.checker import Checker, Subject
 from spark_bucketing.check.effects import with_effects
-from spark_bucketing.check.hypothetical_queries import LiveHypotheticalTables, offline_query
 from spark_bucketing.check.layout_config import configured_layout
-from spark_bucketing.check.measured_costs import with_measured_costs
-from spark_bucketing.check.offline import embedded_whatif, whatif_beside
+from spark_bucketing.check.offline import embedded_planner
 from spark_bucketing.check.project_graph import with_configured, with_graph
 from spark_bucketing.check.query_selection import file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.check.reasons import REASONS, project_findings
 from spark_bucketing.check.reasons.session_and_versions import ProjectFacts
 from spark_bucketing.check.results import Report
-from spark_bucketing.check.session_settings import EXTENSIONS, Settings, read_settings
+from spark_bucketing.check.session_settings import EXTENSIONS, Settings
 from spark_bucketing.check.stub_tables import StubTables
-from spark_bucketing.check.table_facts import Facts, OfflineFacts
+from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
-from spark_bucketing.event_log.measured import read_measured
-from spark_bucketing.plan.planner import Planner, SessionPlanner, SqlPlanner
-from spark_bucketing.plan.whatif import WhatIf
+from spark_bucketing.plan.planner import Planner, StubPlanner
 from spark_bucketing.project.connection import Connection
 from spark_bucketing.project.freshness import read_project
 from spark_bucketing.project.manifest import Manifest, table_name
@@ -45,8 +40,6 @@ from spark_bucketing.table import sql
 
 OnProgress = Callable[[str, int, int], None]
 """Takes the current step, the number of finished models, and the total number of models."""
-StartWhatIf = Callable[[bool], AbstractContextManager[WhatIf]]
-"""Opens a planner for hypothetical tables. The argument states whether the session has loaded the extension."""
 
 
 def check_project(request: CheckRequest, on_progress: OnProgress = lambda *_: None) -> Report:
@@ -63,17 +56,13 @@ def check_project(request: CheckRequest, on_progress: OnProgress = lambda *_: No
     # dbt changes to the project directory, and relative paths in a profile start there.
     with in_folder(target.project_dir):
         on_progress("starting Spark" if request.offline or target.method == "session" else "connecting", 0, 0)
-        with open_planner(project) as (planner, start):
-            report = _checked(project, planner, start, baseline, on_progress)
+        with open_planner(project) as planner:
+            report = _checked(project, planner, baseline, on_progress)
     return replace(report, folder=_folder_from(here, target.project_dir))
 
 
-def _checked(
-    project: Project, planner: Planner, start: StartWhatIf, baseline: Baseline, on_progress: OnProgress
-) -> Report:
-    # For example 4.3.0 and a commit.
-    version = str(planner.rows("select version()")[0][0]).partition(" ")[0]
-    settings = planner_settings_of(project, planner)
+def _checked(project: Project, planner: Planner, baseline: Baseline, on_progress: OnProgress) -> Report:
+    settings, version = planner_settings_of(project, planner)
     on_progress("compiling the project", 0, 0)
     artifacts = project.artifacts()
     manifest = artifacts.manifest
@@ -84,17 +73,15 @@ def _checked(
         for subject in subjects
         if subject.unique_id
     }
-    offline = planner if isinstance(planner, WhatIf) else None
+    offline = planner if isinstance(planner, StubPlanner) else None
     stub = StubTables(offline, manifest, artifacts.catalog, project.target.project_dir) if offline else None
     tasks = offline_tasks(subjects, manifest) if stub else list(dict.fromkeys(subjects))
     done = iter(range(len(tasks)))
-    facts = OfflineFacts(offline) if offline else Facts(planner)
-    with closing(LiveHypotheticalTables(planner, facts, partial(start, settings.loaded))) as live:
-        hypothesize = partial(offline_query, offline) if offline else live.query
-        checker = Checker(planner, settings, facts, hypothesize, stub, TimeLimit(project.request.time_limit))
-        found = checker.run(tasks, lambda name: on_progress(name, next(done), len(tasks)))
-        on_progress("testing fixes on other queries", 0, 0)
-        results = with_effects(found.models, [] if found.unfinished or not checker.limit.is_free() else checker.queries)
+    facts = Facts(planner)
+    checker = Checker(planner, settings, facts, stub, TimeLimit(project.request.time_limit))
+    found = checker.run(tasks, lambda name: on_progress(name, next(done), len(tasks)))
+    on_progress("testing fixes on other queries", 0, 0)
+    results = with_effects(found.models, [] if found.unfinished or not checker.limit.is_free() else checker.queries)
     configured = _configured(manifest, subjects)
     results = with_configured(results, configured, facts.known())
     # The configs provide the specs of tables that check did not look up in the metastore.
@@ -113,11 +100,6 @@ def _checked(
         planner=f"{planner.label}, Spark {version}",
         about=about(project.target),
     )
-    if project.request.event_logs:
-        logs, name = project.request.event_logs, project.target.name
-        measured = read_measured(logs, lambda text: on_progress(text, 0, 0), name)
-        relations = {name: table_name(node.relation) for name, node in manifest.nodes.items() if node.relation}
-        report = with_measured_costs(report, measured, relations)
     return accept(report, allowed, baseline)
 
 
@@ -176,60 +158,43 @@ def _configured(manifest: Manifest, subjects: Sequence[Subject]) -> dict[str, Bu
     return {name: spec for name, spec in specs.items() if spec}
 
 
-def planner_settings_of(project: Project, planner: Planner) -> Settings:
-    """Return the session's settings for the reasons.
+def planner_settings_of(project: Project, planner: Planner) -> tuple[Settings, str]:
+    """Return the session's settings for the reasons, and the version of Spark.
 
-    The extension counts as loaded if the plans of the session show that it is in use.
+    Offline, the extension counts as loaded only if the target loads it.
+
+    Raises:
+        SparkError: the session does not load the extension.
     """
-    settings = read_settings(planner)
+    plan = planner.require_extension()
+    settings = Settings(plan.settings)
     if project.request.offline and not project.wants_extension:
-        return settings.changed({EXTENSIONS: project.target.settings.get(EXTENSIONS, "")})
-    return settings
+        settings = settings.changed({EXTENSIONS: project.target.settings.get(EXTENSIONS, "")})
+    return settings, plan.spark_version
 
 
 @contextmanager
-def open_planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
-    """Open the planner, and yield it with a function that starts a planner for hypothetical tables."""
+def open_planner(project: Project) -> Iterator[Planner]:
+    """Open the planner of a project's target, or of its stub tables."""
     target = project.target
     if project.request.offline:
-        with embedded_whatif(target.settings, project.wants_extension) as whatif:
-            if target.schema:
-                whatif.use(target.schema)
-            yield whatif, lambda _: nullcontext(whatif)
+        with embedded_planner(target.settings, project.wants_extension, target.schema) as offline:
+            yield offline
     elif target.method == "session":
         session = open_session(target.settings)
         quiet_errors()
-        if is_remote(session):
-            yield _over_sql(project, "Spark Connect", partial(rows_of, session))
-            return
-        with SessionPlanner("live (session)", session).printing_in_full() as live:
-            before = session.catalog.currentDatabase()
-            _use(live, project)
-            try:
-                yield live, partial(whatif_beside, session)
-            finally:
-                session.catalog.setCurrentDatabase(before)
-    else:
-        connection = Connection(target)
+        planner = Planner("live (Spark Connect)" if is_remote(session) else "live (session)", partial(rows_of, session))
+        before = str(planner.rows("select current_database()")[0][0])
+        _use(planner, project)
         try:
-            yield _over_sql(project, target.method, connection.rows)
+            yield planner
         finally:
-            connection.close()
-
-
-def _over_sql(
-    project: Project, method: str, run: Callable[[str], Sequence[tuple[Any, ...]]]
-) -> tuple[Planner, StartWhatIf]:
-    """Return a planner in a server, and a function that starts a planner for hypothetical tables in this process."""
-    planner = SqlPlanner(f"live ({method})", run)
-    _use(planner, project)
-
-    def start(loaded: bool) -> AbstractContextManager[WhatIf]:
-        # Copy only settings that were set explicitly, in addition to the target's settings.
-        given = {str(name): str(value) for name, value, *_ in planner.rows("set")}
-        return embedded_whatif({**project.target.settings, **given}, loaded)
-
-    return planner, start
+            planner.rows(f"use {sql.name(before)}")
+    else:
+        with closing(Connection(target)) as connection:
+            planner = Planner(f"live ({target.method})", connection.rows)
+            _use(planner, project)
+            yield planner
 
 
 def _use(planner: Planner, project: Project) -> None:

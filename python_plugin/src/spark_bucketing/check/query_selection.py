@@ -11,7 +11,7 @@ from spark_bucketing.check.hook_functions import temporary_functions
 from spark_bucketing.check.sql_text import one_statement
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.dbt import SELECTED
-from spark_bucketing.project.manifest import Manifest, Node
+from spark_bucketing.project.manifest import Manifest, Node, table_name
 
 _JINJA = re.compile(r"\{\{|\{%")
 
@@ -34,7 +34,16 @@ def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Su
     except (OSError, UnicodeDecodeError):
         raw = node.raw_sql
     sql = node.sql if node.language == "sql" else None
-    return Subject(node.name, node.path, sql, raw, node.unique_id, error, temporary_functions(node.config))
+    return Subject(
+        node.name,
+        node.path,
+        sql,
+        raw,
+        node.unique_id,
+        error,
+        table_name(node.relation) if node.relation else "",
+        temporary_functions(node.config),
+    )
 
 
 def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapping[str, str]) -> Subject:

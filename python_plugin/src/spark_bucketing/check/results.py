@@ -8,8 +8,7 @@ from enum import Enum
 from typing import Literal
 
 from spark_bucketing.check.sql_text import Rewrite
-from spark_bucketing.plan.known_operators import OperatorKind
-from spark_bucketing.plan.tree import PlanCounts
+from spark_bucketing.plan.document import OperatorKind, PlanCounts
 from spark_bucketing.spec import BucketSpec
 
 Level = Literal["error", "warning", "note"]
@@ -134,6 +133,7 @@ class ModelResult:
     operators: tuple[OperatorResult, ...] = ()  # in the plan's order, from the top
     error: str | None = None  # Spark's error if Spark cannot plan it; None otherwise
     unique_id: str | None = None  # dbt's unique id; None for a SQL file
+    table: str = ""  # name of the table that the model builds; empty for a SQL file
     inputs: tuple[Parent, ...] = ()  # its parents, each with the verdict on reading it
     accepted: Acceptance | None = None  # for a model that Spark cannot plan, whether a baseline accepts it
 

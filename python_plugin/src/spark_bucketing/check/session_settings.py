@@ -1,4 +1,4 @@
-"""Read the session settings that affect plans."""
+"""The session settings that affect plans."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.plan.planner import Planner
 
 EXTENSIONS = "spark.sql.extensions"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -43,9 +42,6 @@ DEFAULTS: Mapping[str, str] = {
     ALIGNMENT: "auto",
 }
 
-# Spark's answer to SET for a setting without a value.
-_UNDEFINED = "<undefined>"
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -55,8 +51,7 @@ class Settings:
 
     def get(self, name: str) -> str:
         """Return the value of a setting."""
-        value = self.values.get(name, _UNDEFINED)
-        return DEFAULTS.get(name, "") if value == _UNDEFINED else value
+        return self.values.get(name, DEFAULTS.get(name, ""))
 
     def on(self, name: str) -> bool:
         """Return whether a setting is true."""
@@ -80,16 +75,3 @@ class Settings:
     def extension(self) -> bool:
         """Return whether the session has loaded the extension, and it is enabled."""
         return self.loaded and self.on(ENABLED)
-
-
-def read_settings(planner: Planner) -> Settings:
-    """Read the settings of a planner's session, except for extensions that the session failed to load.
-
-    If Spark cannot load an extension, for example because its jar is missing, it logs a warning and starts without it.
-    """
-    # One row with the key and its value or default.
-    settings = Settings({name: str(planner.rows(f"set {name}")[0][1]) for name in DEFAULTS})
-    if not settings.loaded or planner.rows("show functions like 'hive_bucket'"):
-        return settings
-    others = [name for name in settings.get(EXTENSIONS).split(",") if name.strip() != EXTENSION_CLASS]
-    return settings.changed({EXTENSIONS: ",".join(others)})

@@ -23,7 +23,7 @@ from spark_bucketing.check.hook_functions import created, temporary_functions
 from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.sql_text import renamed
 from spark_bucketing.errors import BucketingError, ProjectError
-from spark_bucketing.plan.whatif import WhatIf
+from spark_bucketing.plan.planner import StubPlanner
 from spark_bucketing.project.catalog import CatalogTable, seed_columns
 from spark_bucketing.project.manifest import Manifest, Node, relation_parts, table_name
 
@@ -44,9 +44,9 @@ class StubTables:
     """The stub tables of one project."""
 
     def __init__(
-        self, whatif: WhatIf, manifest: Manifest, catalog: Mapping[str, CatalogTable], project_dir: Path
+        self, planner: StubPlanner, manifest: Manifest, catalog: Mapping[str, CatalogTable], project_dir: Path
     ) -> None:
-        self._whatif, self._manifest, self._catalog = whatif, manifest, catalog
+        self._planner, self._manifest, self._catalog = planner, manifest, catalog
         self._project_dir = project_dir
         #: Reasons why stub tables could not be created, by table name.
         self.missing: dict[str, str] = {}
@@ -69,12 +69,12 @@ class StubTables:
         try:
             name = table_name(relation)
             if node.materialized == "view":
-                self._whatif.define_view(name, self.rewritten(node.sql or ""))
+                self._planner.define_view(name, self.rewritten(node.sql or ""))
                 return
             meta = node.meta.get("bucketing")
             config = meta if node.resource_type == "source" and isinstance(meta, Mapping) else node.config
             layout = configured_layout(config, node.materialized, node.name)
-            self._whatif.define(replace(layout, name=name, columns=self._columns(node), size_bytes=self._size(node)))
+            self._planner.define(replace(layout, name=name, columns=self._columns(node), size_bytes=self._size(node)))
         except BucketingError as error:
             self.missing[table_name(relation)] = f"{node.resource_type} `{node.name}`: {error}"
         # An unexpected error must prevent planning only for the readers of this table.
@@ -133,8 +133,8 @@ class StubTables:
             raise ProjectError(
                 "its columns are unknown, because it has no compiled SQL.", expected=_KNOWN, instead=_DESCRIBE
             )
-        with created(self._whatif, temporary_functions(node.config)):
-            columns = self._whatif.columns(self.rewritten(node.sql))
+        with created(self._planner, temporary_functions(node.config)):
+            columns = self._planner.columns(self.rewritten(node.sql))
         if node.resource_type != "snapshot":
             return columns
         called = node.config.get("snapshot_meta_column_names") or {}

@@ -10,9 +10,7 @@ from spark_bucketing.check.reasons import reason_for
 from spark_bucketing.check.reasons.exchanges_and_sorts import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, ExchangeOrSort
 from spark_bucketing.check.results import Finding, OperatorResult, Verdict
 from spark_bucketing.check.scans import TableFacts
-from spark_bucketing.plan import PlanNode
-from spark_bucketing.plan.known_operators import is_known
-from spark_bucketing.plan.lineage import origins
+from spark_bucketing.plan.document import PlanNode
 from spark_bucketing.plan.operators import Operator
 
 # The verdicts that can be compared, from best to worst.
@@ -28,9 +26,6 @@ _JOIN_WORDS = {
 
 def judge(query: Query) -> tuple[OperatorResult, ...]:
     """Determine how Spark brings together the rows of each join, aggregate, distinct and window, and why."""
-    for node in query.plan.nodes:
-        # Bottom up, because each node uses results of its children, and plans may be deeper than Python's stack.
-        origins(node)
     ends = dict(_ends(query))
     return tuple(_judged(query, op, ends.get(number)) for number, op in query.operators.items())
 
@@ -61,7 +56,7 @@ def _finding(exchange_or_sort: ExchangeOrSort) -> Finding:
         message=explanation.message,
         tables=tuple(table for table in explanation.tables if table),
         level="note",
-        line=exchange_or_sort.query.clauses.line_of(exchange_or_sort.op),
+        line=exchange_or_sort.op.line,
         bytes_shuffled=0 if exchange_or_sort.is_reused else _bytes(exchange_or_sort.query, exchange_or_sort.node),
         changes=explanation.changes,
         explains=exchange_or_sort.explains,
@@ -76,9 +71,9 @@ def _bytes(query: Query, node: PlanNode) -> int | None:
     total = 0
     for scan in node.scans:
         facts = query.tables.get(scan.table or "")
-        reads = query.statistics.reads
-        known = (reads[column.id] for column in scan.output or () if column.id in reads)
-        size = next(known, facts.size_bytes if facts else None)
+        size = scan.scan.read_bytes if scan.scan else None
+        if size is None:
+            size = facts.size_bytes if facts else None
         if size is None:
             return None
         total += size
@@ -90,7 +85,7 @@ def _ends(query: Query) -> Iterator[tuple[int, ExchangeOrSort]]:
     for node in query.plan.roots:
         top: list[PlanNode] = []
         while node.number not in query.operators and len(node.children) == 1:
-            if node.operator in ("Exchange", "Sort"):
+            if node.kind in ("exchange", "sort"):
                 top.append(node)
             node = node.children[0]
         op = query.operators.get(node.number)
@@ -145,11 +140,9 @@ def reads_buckets(op: Operator, tables: Tables) -> bool:
 def cause_of_unknown(op: Operator, tables: Tables) -> str:
     """Explain to the user why an operator's verdict is unknown."""
     nodes = [op.node, *(node for side in op.sides for node in side.way)]
-    foreign = sorted({node.operator for node in nodes if not is_known(node)})
+    foreign = sorted({node.operator for node in nodes if not node.is_known})
     if foreign:
         return f"not a Spark operator: {', '.join(foreign)}"
-    if not op.understood:
-        return "its keys cannot be parsed"
     return f"Spark cannot describe {', '.join(undescribed(op, tables))}"
 
 

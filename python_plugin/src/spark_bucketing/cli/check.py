@@ -17,8 +17,11 @@ from spark_bucketing.check.project_check import check_project
 from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.errors import CLEAN, ProjectError
+from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.project.dbt import Selection
+from spark_bucketing.project.profile import read_target
 from spark_bucketing.report.check_report import FORMATS, write_report
+from spark_bucketing.report.measured_costs import with_measured_costs
 
 
 class _ManyValues(click.Command):
@@ -155,6 +158,7 @@ def check(
     verbose: bool,
     fail_on: FailOn,
     new_baseline: Path | None,
+    event_logs: tuple[str, ...],
     **asked: Any,
 ) -> None:
     """Find where and why Spark shuffles or sorts bucketed tables, and what to change.
@@ -190,6 +194,9 @@ def check(
             report = check_project(request, show)
         except KeyboardInterrupt as interrupt:
             raise ProjectError("Interrupted before any model was checked.") from interrupt
+        if event_logs:
+            target = read_target(request.place, request.variables).name
+            report = with_measured_costs(report, read_measured(event_logs, line.show, target))
     for form, place in places:
         with options.report_file(place, form) as file:
             write_report(report, form, file, verbose, plain=bool(place))

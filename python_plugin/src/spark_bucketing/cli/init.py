@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -23,7 +24,6 @@ from spark_bucketing.init.initialize import (
     package_edit,
     profile_edit,
 )
-from spark_bucketing.plan.explain_cost import parse_statistics
 from spark_bucketing.project.dbt import read_models
 from spark_bucketing.project.profile import Place, Target, read_target
 
@@ -119,5 +119,6 @@ def _size(target: Target, relation: str, line: ProgressLine) -> int | None:
             rows = warehouse.rows(f"explain cost select * from {relation}")  # noqa: S608 it is quoted by dbt
         except SparkError:
             return None
-    sizes = parse_statistics(str(rows[0]["plan"])).tables.values()
-    return max(sizes, default=None)
+    # The session may not load the extension yet. Spark assumes 8 EiB for a table of unknown size.
+    found = re.search(r"Relation .*Statistics\(sizeInBytes=([\d.]+) ([KMGTP]i)?B", str(rows[0]["plan"]))
+    return int(float(found[1]) * 1024 ** ("KMGTP".index(found[2][0]) + 1 if found[2] else 0)) if found else None

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from spark_bucketing.errors import EventLogError
-from spark_bucketing.hadoop import hadoop_files
+from spark_bucketing.event_log.hadoop_files import hadoop_files
 from spark_bucketing.units import count
 
 # LZ4BlockOutputStream of lz4-java: magic, token, compressed length, original length, checksum.

@@ -1,7 +1,5 @@
-"""Spark's physical plan as a tree."""
+"""Spark's physical plan, as the session extension describes it."""
 
-from spark_bucketing.plan.explain_cost import Statistics, parse_statistics
-from spark_bucketing.plan.explain_parser import parse_plan
-from spark_bucketing.plan.tree import PhysicalPlan, PlanNode, Shuffle
+from spark_bucketing.plan.document import PhysicalPlan, PlanCounts, PlanNode, Shuffle
 
-__all__ = ["PhysicalPlan", "PlanNode", "Shuffle", "Statistics", "parse_plan", "parse_statistics"]
+__all__ = ["PhysicalPlan", "PlanCounts", "PlanNode", "Shuffle"]

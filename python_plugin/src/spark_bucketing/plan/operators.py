@@ -10,29 +10,22 @@ An aggregate counts as one operator, even if Spark plans it as several nodes:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 
-from spark_bucketing.plan.expression_lists import arguments, canonical, elements, is_balanced, named_expressions
-from spark_bucketing.plan.known_operators import GATHERING, OperatorKind, foreign_kind, is_known
-from spark_bucketing.plan.tree import AGGREGATES, JOINS, REUSED, PlanNode
+from spark_bucketing.plan.document import Aggregate, Expression, OperatorKind, PlanNode, SortOrder
 
-_PARTIAL = re.compile(r"^(?:partial_|merge_)")
-_ORDER = re.compile(r" (?:ASC|DESC) NULLS (?:FIRST|LAST)$")
-PASSING = ("Exchange", REUSED, "Sort", "AQEShuffleRead", "ShuffleQueryStage", "ColumnarToRow")
+_PASSING = ("exchange", "reused", "sort")
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
     """One input of an operator."""
 
-    # The keys, as canonical expressions; the operator requires rows with equal keys in one partition. None if the keys
-    # cannot be parsed.
-    keys: tuple[str, ...] | None
-    texts: tuple[str, ...]  # the same keys as Spark prints them
+    # The operator requires rows with equal keys in one partition. None if the operator is not recognized.
+    keys: tuple[Expression, ...] | None
     entry: PlanNode  # the uppermost node of the input, below all nodes of the operator itself
     # Nodes from the operator to the next operators or leaves, including Exchanges and Sorts, also reused ones.
     way: tuple[PlanNode, ...]
@@ -42,12 +35,12 @@ class Side:
     @cached_property
     def exchanges(self) -> tuple[PlanNode, ...]:
         """Return the Exchanges on the path, and the limits that collect all rows in one task."""
-        return tuple(node for node in self.way if node.operator in ("Exchange", *GATHERING))
+        return tuple(node for node in self.way if node.kind in ("exchange", "gather"))
 
     @cached_property
     def sorts(self) -> tuple[PlanNode, ...]:
         """Return the Sorts on the path."""
-        return tuple(node for node in self.way if node.operator == "Sort")
+        return tuple(node for node in self.way if node.kind == "sort")
 
     @property
     def local_sorts(self) -> tuple[PlanNode, ...]:
@@ -58,7 +51,7 @@ class Side:
     def needed(self) -> PlanNode | None:
         """Return the Exchange that the operator itself requires: the uppermost Exchange by the operator's keys."""
         for node in self.exchanges:
-            if node.operator in GATHERING:
+            if node.kind == "gather":
                 continue
             shuffle = node.shuffle
             if shuffle is None:
@@ -76,7 +69,8 @@ class Operator:
     kind: OperatorKind  # the kind of operator
     node: PlanNode  # its uppermost node
     sides: tuple[Side, ...]  # its inputs
-    order: tuple[str, ...] = ()  # for a window: its ORDER BY, as Spark prints it
+    order: tuple[SortOrder, ...] = ()  # for a window: its ORDER BY
+    line: int | None = None  # line of its clause in the query, starting at 1, if known
 
     @cached_property
     def own(self) -> frozenset[int]:
@@ -91,7 +85,7 @@ class Operator:
     @property
     def foreign(self) -> bool:
         """Return whether this operator belongs to another engine, so that its effect is unknown."""
-        return not is_known(self.node)
+        return not self.node.is_known
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -100,9 +94,8 @@ class Operator:
 
     @property
     def understood(self) -> bool:
-        """Return whether the operator's keys could be parsed, and all nodes on its paths are known."""
-        read = not self.foreign and all(side.keys is not None for side in self.sides)
-        return read and all(is_known(node) for side in self.sides for node in side.way)
+        """Return whether the operator and all nodes on its paths are known."""
+        return not self.foreign and all(node.is_known for side in self.sides for node in side.way)
 
     @property
     def keyless(self) -> bool:
@@ -121,16 +114,18 @@ def find_operators(root: PlanNode) -> Iterator[Operator]:
         if node.number in inside:
             continue
         op: Operator | None = None
-        if node.operator in JOINS:
-            op = _join(node)
-        elif node.operator in AGGREGATES:
+        if node.join:
+            keys = (node.join.left_keys, node.join.right_keys)
+            sides = tuple(_side(by, child) for by, child in zip(keys, node.children, strict=True))
+            op = Operator("join", node, sides, line=node.line)
+        elif node.aggregate:
             chain = _chain(node)
-            inside.update(part.number for part in chain if part.operator in AGGREGATES)
+            inside.update(part.number for part in chain if part.aggregate)
             op = _aggregate(chain)
-        elif node.operator == "Window":
-            op = _window(node)
-        elif not is_known(node):
-            op = _foreign(node)
+        elif node.window:
+            op = Operator("window", node, (_side(node.window.keys, node.children[0]),), node.window.order, node.line)
+        elif not node.is_known:
+            op = Operator(node.guess or "other", node, tuple(_side(None, child) for child in node.children))
         if op:
             inside.update(part.number for side in op.sides for part in side.way if not is_operator(part))
             yield op
@@ -138,13 +133,15 @@ def find_operators(root: PlanNode) -> Iterator[Operator]:
 
 def is_operator(node: PlanNode) -> bool:
     """Return whether a node belongs to an operator."""
-    own = node.operator in JOINS or node.operator in AGGREGATES or node.operator == "Window"
-    return own or foreign_kind(node) is not None
+    return bool(node.join or node.aggregate or node.window or node.guess)
 
 
-def _side(
-    keys: tuple[str, ...] | None, texts: tuple[str, ...], entry: PlanNode, before: tuple[PlanNode, ...] = ()
-) -> Side:
+def passes_rows(node: PlanNode) -> bool:
+    """Return whether a node only moves or orders the rows of its input."""
+    return bool(node.children) and (node.kind in _PASSING or node.operator == "ColumnarToRow")
+
+
+def _side(keys: tuple[Expression, ...] | None, entry: PlanNode, before: tuple[PlanNode, ...] = ()) -> Side:
     """Return an input of an operator.
 
     For an aggregate, the path starts with `before`, the nodes between the partial and the final aggregate.
@@ -153,12 +150,12 @@ def _side(
     own = [node.number for node in takewhile(_is_run, before)]
     if len(own) == len(before):
         own += [node.number for node in _way(entry, _is_run)]
-    return Side(keys, texts, entry, way, frozenset(own))
+    return Side(keys, entry, way, frozenset(own))
 
 
 def _is_run(node: PlanNode) -> bool:
     """Return whether Spark runs the subtree below a node for this node, rather than reusing an earlier result."""
-    return node.operator != REUSED
+    return node.kind != "reused"
 
 
 def _way(entry: PlanNode, follows: Callable[[PlanNode], bool] = lambda _: True) -> Iterator[PlanNode]:
@@ -171,82 +168,47 @@ def _way(entry: PlanNode, follows: Callable[[PlanNode], bool] = lambda _: True) 
         seen.add(node.number)
         # The path ends at the next operator. An unrecognized operator belongs to the path, so that the path is
         # unrecognized, too.
-        if not is_operator(node) or not is_known(node):
+        if not is_operator(node) or not node.is_known:
             yield node
         if not is_operator(node) and follows(node):
             waiting += reversed(node.children)
-
-
-def _foreign(node: PlanNode) -> Operator:
-    sides = tuple(_side(None, (), child) for child in node.children)
-    return Operator(foreign_kind(node) or "other", node, sides)
-
-
-def _join(node: PlanNode) -> Operator:
-    sides = []
-    for child, name in zip(node.children, ("Left keys", "Right keys"), strict=True):
-        texts = node.expressions(name)
-        keys = None if texts is None else tuple(canonical(text) for text in texts)
-        sides.append(_side(keys, texts or (), child))
-    return Operator("join", node, tuple(sides))
 
 
 def _chain(top: PlanNode) -> list[PlanNode]:
     """Return the nodes that together form one aggregate, and the nodes between them, from the top."""
     chain, pending, below = [top], [], top.children[0]
     # The columns of a reused exchange have different ids where Spark reads the exchange again.
-    ids: dict[int, int] = {}
+    ids: dict[int | None, int | None] = {}
     while True:
-        if below.operator in PASSING and below.children:
-            if below.operator == REUSED:
-                made = below.children[0].output or ()
-                ids |= {own.id: there.id for own, there in zip(below.output or (), made, strict=False)}
+        if passes_rows(below):
+            if below.kind == "reused":
+                pairs = zip(below.output, below.children[0].output, strict=False)
+                ids |= {own.id: there.id for own, there in pairs}
             pending.append(below)
             below = below.children[0]
             continue
-        if below.operator not in AGGREGATES or not _is_part(below, chain[-1], ids):
+        above = chain[-1].aggregate
+        if not below.aggregate or not above or not _is_part(below.aggregate, above, ids):
             return chain
         chain += [*pending, below]
         pending, below, ids = [], below.children[0], {}
 
 
-def _is_part(below: PlanNode, above: PlanNode, ids: Mapping[int, int]) -> bool:
+def _is_part(below: Aggregate, above: Aggregate, ids: Mapping[int | None, int | None]) -> bool:
     """Return whether the lower node is the partial aggregate of the upper node.
 
     A partial aggregate has the same keys as the final aggregate, and partial versions of its functions. `ids` maps
     column ids at the upper node to the ids of the same columns at the lower node, if the two differ.
     """
-    lower, upper = below.expressions("Functions"), above.expressions("Functions")
-    keys, upper_keys = (named_expressions(node.expressions("Keys") or ()) for node in (below, above))
-    if lower is None or upper is None or keys is None or upper_keys is None:
-        return False
-    wanted = sorted(ids.get(key.attribute.id, key.attribute.id) for key in upper_keys)
-    if sorted(key.attribute.id for key in keys) != wanted:
-        return False
-    return all(_PARTIAL.match(function) for function in lower) if lower else not upper
+    own = {key.id for key in below.keys}
+    same_keys = len(below.keys) == len(above.keys) and own == {ids.get(key.id, key.id) for key in above.keys}
+    return same_keys and (below.is_partial if below.modes else not above.modes)
 
 
 def _aggregate(chain: list[PlanNode]) -> Operator:
-    top, bottom = chain[0], chain[-1]
-    texts = bottom.expressions("Keys")
-    found = named_expressions(texts)
-    keys = None if found is None else tuple(item.attribute.key for item in found)
-    below = bottom.children[0]
-    between = tuple(node for node in chain[1:] if node.operator not in AGGREGATES)
-    functions = [node.expressions("Functions") for node in chain if node.operator in AGGREGATES]
-    kind: OperatorKind = "distinct" if keys and all(found == () for found in functions) else "aggregate"
-    return Operator(kind, top, (_side(keys, texts or (), below, between),))
-
-
-def _window(node: PlanNode) -> Operator:
-    # Functions, PARTITION BY and ORDER BY, in this order; Spark omits an empty list.
-    text = node.details.get("Arguments", "")
-    lists = [elements(part, None) for part in arguments(text)[1:]]
-    ordered = [found for found in lists if found and all(_ORDER.search(element) for element in found)]
-    others = [found for found in lists if found not in ordered]
-    partition, order = (others or [()])[0], (ordered or [()])[0]
-    # A bracket in a literal hides where the lists start.
-    if len(others) > 1 or len(ordered) > 1 or not is_balanced(text):
-        partition = None
-    keys = None if partition is None else tuple(canonical(text) for text in partition if text)
-    return Operator("window", node, (_side(keys, partition or (), node.children[0]),), order or ())
+    parts = [node.aggregate for node in chain if node.aggregate]
+    keys = parts[-1].keys
+    between = tuple(node for node in chain[1:] if not node.aggregate)
+    kind: OperatorKind = "distinct" if keys and not any(part.modes for part in parts) else "aggregate"
+    line = next((node.line for node in chain if node.line), None)
+    return Operator(kind, chain[0], (_side(keys, chain[-1].children[0], between),), line=line)

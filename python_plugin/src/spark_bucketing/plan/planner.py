@@ -1,140 +1,149 @@
-"""Plan queries with a Spark in this process, or over any kind of connection."""
+"""Plan queries with SQL, in a session of any kind: in this process, or behind Spark Connect or a Thrift server."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from spark_bucketing.errors import SparkError
-from spark_bucketing.session import active_session, explain_execution, setting, spark_call
+from spark_bucketing.plan.document import PhysicalPlan, read_plan
+from spark_bucketing.plan.hypothetical_table import HypotheticalTable
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-# These settings make EXPLAIN print complete lists, which Spark truncates by default. The last setting is for a scan's
-# directories, which identify its partitions. It allows 100 characters per path.
-PLAN_SETTINGS: Mapping[str, str] = {
-    "spark.sql.debug.maxToStringFields": "100000",
-    "spark.sql.maxMetadataValueLength": "100000",
-    "spark.sql.maxPlanStringLength": "2147483632",
-    "spark.sql.maxMetadataStringLength": "10000000",
-}
+Run = Callable[[str], Sequence[tuple[Any, ...]]]
+"""Runs a SQL statement, and returns its rows."""
 
 
-@dataclass(frozen=True)
-class Explained:
-    """The plans that Spark explains for one query."""
+class Planner:
+    """A session of Spark with the extension, which plans queries without running them.
 
-    formatted: str  # output of EXPLAIN FORMATTED
-    cost: str = ""  # output of EXPLAIN COST; empty if the caller does not request it
-
-
-class Planner(ABC):
-    """A Spark that plans queries.
-
-    Table names are qualified and quoted.
+    The methods raise a SparkError if Spark rejects a statement. Table names are qualified and quoted.
     """
 
-    label: str
-
-    @abstractmethod
-    def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Run a statement, and return its rows.
-
-        Raises:
-            SparkError: Spark rejects the statement.
-        """
-
-    @abstractmethod
-    def explain(self, sql: str) -> Explained:
-        """Plan a query without running it.
-
-        Raises:
-            SparkError: Spark cannot plan the query.
-        """
-
-    def data_files(self, table: str) -> Sequence[str] | None:  # noqa: ARG002
-        """Return the paths of a table's files, or None if only a query that reads the files could list them."""
-        return None
-
-    def size_of(self, table: str) -> int | None:  # noqa: ARG002
-        """Return the current total size of a table's files in bytes, or None if it is unknown."""
-        return None
-
-
-class SqlPlanner(Planner):
-    """A remote Spark that this process can use only through SQL."""
-
-    def __init__(self, label: str, run: Any) -> None:
+    def __init__(self, label: str, run: Run) -> None:
         self.label, self._run = label, run
-        for key, value in PLAN_SETTINGS.items():
-            self._run(f"set {key}={value}")
 
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
         """Run a statement, and return its rows."""
         return tuple(self._run(sql))
 
-    def explain(self, sql: str) -> Explained:
-        """Return a query's plan in the form that EXPLAIN prints."""
-        return Explained(self._explain("formatted", sql), self._explain("cost", sql))
+    def plan(
+        self, sql: str, tables: Iterable[HypotheticalTable] = (), settings: Mapping[str, str] | None = None
+    ) -> PhysicalPlan:
+        """Plan a query, as if these tables existed and the session had these settings.
 
-    def _explain(self, mode: str, sql: str) -> str:
-        text = "\n".join(str(row[0]) for row in self.rows(f"explain {mode}\n{sql}"))
-        # EXPLAIN does not fail; it returns the error as a row.
-        if "== Physical Plan ==" not in text:
-            raise SparkError(text.removeprefix("Error occurred during query planning:").strip())
-        return text
+        Raises:
+            SparkError: Spark cannot plan the query.
+            PlanError: the extension is of another version.
+        """
+        return self._planned(sql, {"settings": dict(settings or {}), "tables": [table.as_data() for table in tables]})
+
+    def require_extension(self) -> PhysicalPlan:
+        """Return the plan of a query without tables, which tells the settings and the version of the session.
+
+        Raises:
+            SparkError: the session does not load the extension.
+        """
+        try:
+            return self.plan("select 1")
+        except SparkError as error:
+            if "PARSE_SYNTAX_ERROR" not in str(error) and "ParseException" not in str(error):
+                raise
+            raise SparkError(
+                "This command needs the session extension, but the session loads none or an older version. "
+                "`spark-bucketing extension conf` prints the settings that load it."
+            ) from error
+
+    def _planned(self, sql: str, assumed: Mapping[str, Any]) -> PhysicalPlan:
+        given = {name: value for name, value in assumed.items() if value}
+        assuming = f" assuming {_literal(json.dumps(given))}" if given else ""
+        return read_plan(str(self.rows(f"explain buckets format json{assuming} {sql}")[0][0]))
 
 
-class SessionPlanner(Planner):
-    """A planner that uses a SparkSession in this process, and plans each query only once."""
+# Stub tables must not be read with fewer tasks because of sizes that nobody has measured.
+STUB_SETTINGS = {"spark.bucketing.read.partitionBytes": "0"}
 
-    def __init__(self, label: str, session: SparkSession) -> None:
-        self.label, self.session = label, session
 
-    def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Run a statement, and return its rows."""
-        with self.asked():
-            return [tuple(row) for row in self.session.sql(sql).collect()]
+class StubPlanner(Planner):
+    """A planner for queries over stub tables and views that exist in no catalog.
 
-    def explain(self, sql: str) -> Explained:
-        """Plan a query once, and return the output of both EXPLAIN commands."""
-        with self.asked():
-            return Explained(*explain_execution(self.session, sql))
+    Args:
+        label: the name of the planner in reports.
+        run: runs statements in a session.
+        settings: settings for all queries. A session that has these settings itself plans faster.
+    """
 
-    def data_files(self, table: str) -> Sequence[str]:
-        """Return the paths of a table's files in Spark's current listing."""
-        with self.asked():
-            self.session.catalog.refreshTable(table)
-            return list(self.session.table(table).inputFiles())
+    def __init__(self, label: str, run: Run, settings: Mapping[str, str] = STUB_SETTINGS) -> None:
+        super().__init__(label, run)
+        self._settings = settings
+        self._tables: dict[str, HypotheticalTable] = {}
+        self._views: dict[str, str] = {}
 
-    def size_of(self, table: str) -> int | None:
-        """Return the total size of a table's files in bytes, over all partitions."""
-        with self.asked():
-            leaf = self.session.table(table)._jdf.queryExecution().optimizedPlan().collectLeaves().head()
-            if leaf.getClass().getSimpleName() != "LogicalRelation":
-                return None
-            files = leaf.relation().location()
-            # Without statistics, the catalog index of a partitioned table returns Spark's default size, but the file
-            # index returns the real size.
-            if files.getClass().getSimpleName() == "CatalogFileIndex":
-                no_filters = leaf.output().take(0)
-                files = files.filterPartitions(no_filters)
-            return int(files.sizeInBytes())
+    def define(self, table: HypotheticalTable) -> None:
+        """Define a table, or replace the table that has the same name."""
+        self._tables[table.name.lower()] = table
 
-    @contextmanager
-    def asked(self) -> Iterator[None]:
-        """Make the session the active one in this thread inside the block, and convert Spark's errors to SparkError."""
-        with active_session(self.session), spark_call(""):
-            yield
+    def define_view(self, name: str, sql: str) -> None:
+        """Create or replace a view.
 
-    @contextmanager
-    def printing_in_full(self) -> Iterator[SessionPlanner]:
-        """Let Spark print complete plans inside the block, and restore the session's settings afterwards."""
-        with ExitStack() as stack:
-            for key, value in PLAN_SETTINGS.items():
-                stack.enter_context(setting(self.session, key, value))
-            yield self
+        Raises:
+            SparkError: Spark cannot plan the view.
+        """
+        self.plan(sql)
+        self._views[name.lower()] = sql
+
+    def table(self, name: str) -> HypotheticalTable | None:
+        """Return the definition of a table, or None if the table is not defined."""
+        return self._tables.get(name.lower())
+
+    def columns(self, sql: str) -> dict[str, str]:
+        """Return the names and types of a query's result columns."""
+        return dict(self.plan(sql).columns)
+
+    def plan(
+        self, sql: str, tables: Iterable[HypotheticalTable] = (), settings: Mapping[str, str] | None = None
+    ) -> PhysicalPlan:
+        """Plan a query, with tables and settings that apply to this query only."""
+        return self._planned(sql, self._assumed(sql, tables) | {"settings": {**self._settings, **(settings or {})}})
+
+    def _assumed(self, sql: str, changed: Iterable[HypotheticalTable] = ()) -> dict[str, Any]:
+        """Return the tables and views that a query may read."""
+        tables = self._tables | {table.name.lower(): table for table in changed}
+        names = _Names({**dict.fromkeys(tables, ""), **self._views})
+        read = names.read_by(sql)
+        return {
+            "tables": [table.as_data() for name, table in tables.items() if name in read],
+            "views": [{"name": name, "sql": text} for name, text in self._views.items() if name in read],
+        }
+
+
+class _Names:
+    """The qualified names of tables and views, found by the words of a text."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+        self._by_word: dict[str, list[str]] = {}
+        for name in texts:
+            # The last word of a name with other characters occurs in any text that contains the quoted name.
+            self._by_word.setdefault(_words(name)[-1], []).append(name)
+
+    def read_by(self, sql: str) -> set[str]:
+        """Return the names that a query may contain, directly or through views."""
+        found: set[str] = set()
+        waiting = [sql]
+        while waiting:
+            for word in set(_words(waiting.pop())):
+                new = [name for name in self._by_word.get(word, ()) if name not in found]
+                found.update(new)
+                waiting += (self._texts[name] for name in new if self._texts[name])
+        return found
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower()) or [""]
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof, RejectedTable
 from spark_bucketing.advise.requirements import Planned
 from spark_bucketing.edits import unified_diff
-from spark_bucketing.plan.tree import PlanCounts
+from spark_bucketing.plan import PlanCounts
 from spark_bucketing.report import output
 from spark_bucketing.report.check_html import short_name
 from spark_bucketing.report.formatting import one_line, size, some, spec_data

@@ -2,8 +2,7 @@
 
 The analysis determines the partitioning and the ordering of the operator's input.
 
-The analysis follows the given plan from a scan up to the operator. Alternative plans come only from WhatIf, which asks
-Spark for them.
+The analysis follows the given plan from a scan up to the operator. Alternative plans come only from Spark.
 """
 
 from __future__ import annotations
@@ -15,22 +14,18 @@ from functools import cached_property
 
 from spark_bucketing.check.checked_query import Query
 from spark_bucketing.check.scans import BucketedScan
-from spark_bucketing.plan import PlanNode
-from spark_bucketing.plan.expression_lists import canonical
-from spark_bucketing.plan.lineage import Source, key_text, source_of, sources_of
+from spark_bucketing.plan.document import Expression, PlanNode, Source
 from spark_bucketing.plan.operators import Operator, Side
 from spark_bucketing.spec import BucketHash
 
 # What to explain: an Exchange that the operator requires, an Exchange below it, a Sort within partitions, a join
 # without keys, or nodes above all operators.
 EXCHANGE, EXCHANGE_BELOW, SORT, JOIN, END = "Exchange", "Exchange below", "Sort", "Join", "end"
-_ASCENDING = " ASC NULLS FIRST"
-_ORDERS = (_ASCENDING, " DESC NULLS LAST", " ASC NULLS LAST", " DESC NULLS FIRST")
 # Operators that redistribute rows, operators with unordered output, and joins that preserve the partitioning of their
 # left or right input.
 _SPREADING = (
     "Union", "Expand", "Coalesce", "CartesianProduct", "GlobalLimit", "TakeOrderedAndProject", "CollectLimit",
-    "CollectTail", "InMemoryRelation", "Scan",
+    "CollectTail", "InMemoryRelation", "InMemoryTableScan",
 )  # fmt: skip
 _DISORDERING = ("HashAggregate", "ObjectHashAggregate", "ShuffledHashJoin", "Exchange")
 _KEEPING_LEFT = ("Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti", "ExistenceJoin", "LeftSingle")
@@ -75,20 +70,19 @@ class ExchangeOrSort:
         return None if len(self.op.sides) < 2 else ExchangeOrSort(self.query, self.op, 1 - self.place, self.node)
 
     @cached_property
-    def keys(self) -> tuple[str, ...]:
-        """Return the operator's keys as canonical expressions over the columns of this input."""
+    def keys(self) -> tuple[Expression, ...]:
+        """Return the operator's keys, over the columns of this input."""
         return self.side.keys or ()
 
     @cached_property
     def sources(self) -> tuple[Source | None, ...]:
         """Return the origin of each key."""
-        # The lowest part of an aggregate computes keys that are expressions.
-        return tuple(source_of(key, self.side.entry) for key in self.keys)
+        return tuple(key.source for key in self.keys)
 
     @cached_property
     def columns(self) -> tuple[Source, ...]:
         """Return the table columns that are keys themselves, or from which Spark computes keys."""
-        return tuple(source for key in self.keys for source in sources_of(key, self.side.entry))
+        return tuple(source for key in self.keys for source in key.sources)
 
     @cached_property
     def table(self) -> BucketedScan | None:
@@ -140,18 +134,15 @@ class ExchangeOrSort:
     @property
     def key_texts(self) -> tuple[str, ...]:
         """Return the keys in the form that messages show."""
-        pairs = zip(self.keys, self.side.texts, strict=False)
-        return tuple(key_text(key, text.rpartition(" AS ")[0] or text, self.side.entry) for key, text in pairs)
+        return tuple(key.readable for key in self.keys)
 
     def order_columns(self) -> tuple[str, ...] | None:
         """Return the sort columns that the operator requires, or None if files cannot have this order."""
-        orders = [_canonical_order(text) for text in self.op.order]
-        if self.table is None or not all(order.endswith(_ASCENDING) for order in orders):
+        if self.table is None or not all(order.is_of_files for order in self.op.order):
             return None
-        keys = dict.fromkeys((*self.keys, *(order.removesuffix(_ASCENDING) for order in orders)))
-        found = [source_of(key, self.side.entry) for key in keys]
+        found = [key.source for key in (*self.keys, *(order.value for order in self.op.order))]
         scan = self.table.node.number
-        plain = [key.column.name.lower() for key in found if key and not key.wrapped and key.scan.number == scan]
+        plain = [key.column.lower() for key in found if key and not key.wrapped and key.scan.number == scan]
         return tuple(dict.fromkeys(plain)) if len(plain) == len(found) else None
 
     def plain_columns(self) -> tuple[str, tuple[str, ...]] | None:
@@ -161,11 +152,11 @@ class ExchangeOrSort:
         table = next(iter(scans.values()), None)
         if len(plain) != len(self.sources) or len(scans) != 1 or table is None or table not in self.query.tables:
             return None
-        return table, tuple(source.column.name.lower() for source in plain)
+        return table, tuple(source.column.lower() for source in plain)
 
     def names_of(self, scan: PlanNode) -> set[str]:
         """Return the names of those columns of this scan from which Spark computes the keys."""
-        return {source.column.name.lower() for source in self.columns if source.scan.number == scan.number}
+        return {source.column.lower() for source in self.columns if source.scan.number == scan.number}
 
     def _first_above(self, operators: tuple[str, ...]) -> PlanNode | None:
         if self.table is None:
@@ -186,7 +177,7 @@ class ExchangeOrSort:
         table = self.query.bucketed(scan)
         if table is None or not table.readable:
             return None
-        ids = {column.name.lower(): column.id for column in scan.output or ()}
+        ids = {column.text.lower(): column.id for column in scan.output}
         places = tuple(self._places(scan, ids.get(name)) for name in table.columns)
         return Partitioning(table.spec.bucket_hash, places, table.spec.num_buckets, table.name) if all(places) else None
 
@@ -194,8 +185,8 @@ class ExchangeOrSort:
         shuffle = exchange.shuffle
         if shuffle is None or shuffle.bucket_hash is None or not shuffle.partitions:
             return None
-        keys = [source_of(key, exchange.children[0]) for key in shuffle.keys]
-        places = tuple(self._places(key.scan, key.column.id) if key and not key.wrapped else () for key in keys)
+        keys = [key.source for key in shuffle.keys]
+        places = tuple(self._places(key.scan, key.id) if key and not key.wrapped else () for key in keys)
         if not places or not all(places):
             return None
         return Partitioning(shuffle.bucket_hash, tuple(map(frozenset, places)), shuffle.partitions)
@@ -205,7 +196,7 @@ class ExchangeOrSort:
         return frozenset(
             place
             for place, source in enumerate(self.sources)
-            if source and not source.wrapped and (source.scan.number, source.column.id) == (scan.number, column)
+            if source and not source.wrapped and (source.scan.number, source.id) == (scan.number, column)
         )
 
     def _upwards(self, scan: PlanNode) -> Iterator[tuple[PlanNode, PlanNode]]:
@@ -217,19 +208,13 @@ class ExchangeOrSort:
             below = node
 
 
-def _canonical_order(text: str) -> str:
-    """Return an element of ORDER BY in which attribute ids replace column names."""
-    ending = next((ending for ending in _ORDERS if text.endswith(ending)), "")
-    return canonical(text.removesuffix(ending)) + ending
-
-
 def _keeps(node: PlanNode, below: PlanNode) -> bool:
     """Return whether a node preserves the partitioning of its input and the columns that define it."""
     if node.operator in _SPREADING:
         return False
-    if "Join" not in node.operator or len(node.children) < 2:
+    if node.join is None or len(node.children) < 2:
         return True
     left = node.children[0] is below
     if node.operator.startswith("Broadcast"):
-        return left is ("BuildRight" in node.title)
+        return left is (node.join.build == "right")
     return node.join_type.startswith(_KEEPING_LEFT if left else _KEEPING_RIGHT)

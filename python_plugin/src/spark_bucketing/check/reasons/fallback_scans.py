@@ -99,10 +99,10 @@ def mixed_bucket_specs(_: ExchangeOrSort, table: BucketedScan) -> Explanation | 
     extension reads partitions together if their bucket counts have a common divisor that is large enough. For unsealed
     partitions, `spark-bucketing table seal` may suffice.
     """
-    if table.note.code not in MIXED_CODES:
+    if table.scan.code not in MIXED_CODES:
         return None
     return Explanation(
-        f"Spark uses an ordinary scan for {table.name}: {table.note.words}.", changes=(rewrite_files(table),)
+        f"Spark uses an ordinary scan for {table.name}: {table.scan.words}.", changes=(rewrite_files(table),)
     )
 
 
@@ -124,9 +124,9 @@ def unsupported_bucket_column(_: ExchangeOrSort, table: BucketedScan) -> Explana
         names = " or ".join(f"{name}=false" for name in CONVERT_METASTORE if not table.settings.on(name))
         why = f", because of {names}" if names else ""
         return Explanation(f"{table.name} cannot be read as bucketed: Hive's own reader reads it{why}.")
-    if table.note.code not in COLUMN_CODES:
+    if table.scan.code not in COLUMN_CODES:
         return None
-    return Explanation(f"{table.name} cannot be read as bucketed: {table.note.words}.")
+    return Explanation(f"{table.name} cannot be read as bucketed: {table.scan.words}.")
 
 
 @reason("no seal proves that the files are bucketed as the metadata says", of="table")
@@ -147,15 +147,15 @@ def not_sealed(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     match the bucket spec. If other files remain, rewrite their partitions with `spark-bucketing table rewrite TABLE
     --where`. Rewrite an unpartitioned table with `dbt run --full-refresh`.
     """
-    if table.note.code not in SEAL_CODES:
+    if table.scan.code not in SEAL_CODES:
         return None
-    if table.note.code == "files-missing":
+    if table.scan.code == "files-missing":
         accept = f"ALTER TABLE {table.name} SEAL BUCKETS"
         return Explanation(
-            f"Queries of {table.name} fail: {table.note.words} ({table.note.code}). Restore the files from a backup, "
+            f"Queries of {table.name} fail: {table.scan.words} ({table.scan.code}). Restore the files from a backup, "
             f"or accept the loss with `{accept}`."
         )
-    message = f"Spark uses an ordinary scan for {table.name}: {table.note.words} ({table.note.code})."
+    message = f"Spark uses an ordinary scan for {table.name}: {table.scan.words} ({table.scan.code})."
     return Explanation(message, changes=(seal_files(table.facts), rewrite_files(table)))
 
 
@@ -177,6 +177,6 @@ def too_few_buckets(_: ExchangeOrSort, table: BucketedScan) -> Explanation | Non
     Use more buckets: at least one bucket per core, and 128 to 512 MB per bucket. `spark-bucketing table show` shows the
     sizes of the buckets.
     """
-    if table.note.code not in TASK_CODES:
+    if table.scan.code not in TASK_CODES:
         return None
-    return Explanation(f"Spark uses an ordinary scan for {table.name}: {table.note.words} ({table.note.code}).")
+    return Explanation(f"Spark uses an ordinary scan for {table.name}: {table.scan.words} ({table.scan.code}).")

@@ -18,8 +18,6 @@ from spark_bucketing.check.results import Change
 from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import UNION
 from spark_bucketing.check.sql_text import with_plain_equality, without_casts
-from spark_bucketing.plan.known_operators import GATHERING
-from spark_bucketing.plan.tree import REUSED
 
 
 @reason("the join keys have different types, so Spark casts one of them and cannot use its buckets")
@@ -48,15 +46,15 @@ def key_types_differ(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
         if not source or not theirs or not source.cast or not source.scan.table or source.scan.table not in tables:
             continue
         here, there = tables[source.scan.table], tables.get(theirs.scan.table or "")
-        own = here.columns.get(source.column.name.lower(), "?")
-        stored = there.columns.get(theirs.column.name.lower(), "?") if there else "?"
+        own = here.columns.get(source.column.lower(), "?")
+        stored = there.columns.get(theirs.column.lower(), "?") if there else "?"
         if own == source.cast or (theirs.cast and stored == own):
             continue
         return Explanation(
-            f"{here.name}.{source.column.name} ({own}) is compared with {theirs.scan.table}.{theirs.column.name} "
+            f"{here.name}.{source.column} ({own}) is compared with {theirs.scan.table}.{theirs.column} "
             f"({theirs.cast or stored}). Spark casts the former to {source.cast}, which changes its hash.",
             tuple(dict.fromkeys((here.name, theirs.scan.table or ""))),
-            (retype(here, {source.column.name.lower(): source.cast}), *match_other(exchange_or_sort)),
+            (retype(here, {source.column.lower(): source.cast}), *match_other(exchange_or_sort)),
         )
     return None
 
@@ -83,12 +81,10 @@ def expression_over_key(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -
     ```
     """
     own = [
-        s
-        for s in exchange_or_sort.columns
-        if s.scan.number == table.node.number and s.column.name.lower() in table.columns
+        s for s in exchange_or_sort.columns if s.scan.number == table.node.number and s.column.lower() in table.columns
     ]
-    wrapped = [source.column.name for source in own if source.wrapped]
-    plain = {source.column.name.lower() for source in exchange_or_sort.sources if source in own and not source.wrapped}
+    wrapped = [source.column for source in own if source.wrapped]
+    plain = {source.column.lower() for source in exchange_or_sort.sources if source in own and not source.wrapped}
     if not wrapped or plain.issuperset(table.columns):
         return None
     return Explanation(
@@ -175,8 +171,8 @@ def repartitioned_below(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     First, join and group by the bucket columns. Afterwards, sort the rows, limit them, or join them on other keys.
     """
     if exchange_or_sort.about == EXCHANGE_BELOW:
-        limit = exchange_or_sort.node.operator in GATHERING
-        path = (node for node in exchange_or_sort.side.way if node.operator != REUSED and not limit)
+        limit = exchange_or_sort.node.kind == "gather"
+        path = (node for node in exchange_or_sort.side.way if node.kind != "reused" and not limit)
         above = next((node for node in path if exchange_or_sort.node in node.inputs), exchange_or_sort.node)
         message = f"Below this operator, {doing(above, exchange_or_sort)}. The query itself requires this."
         return Explanation(message, exchange_or_sort.node.tables)
@@ -193,7 +189,7 @@ def _without_expressions(exchange_or_sort: ExchangeOrSort) -> Changes:
     other = exchange_or_sort.other
     if other is None:
         return ()
-    if any(key.startswith("isnull(") for key in exchange_or_sort.keys):
+    if any(key.text.startswith("isnull(") for key in exchange_or_sort.keys):
         text = "If the keys are never NULL, use = instead of <=>, INTERSECT or EXCEPT."
         return (Change("sql", text, rewrite=with_plain_equality),)
     pairs = zip(exchange_or_sort.sources, other.sources, strict=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from spark_bucketing.check.changes import (
@@ -74,8 +73,7 @@ def sort_columns_mismatch(exchange_or_sort: ExchangeOrSort, table: BucketedScan)
         return None
     have = table.spec.sort_columns
     order = f"sorted by {series([name.lower() for name in have])}" if have else "not sorted"
-    words = re.sub(r"#\d+L?", "", exchange_or_sort.node.details.get("Arguments", "").partition("]")[0].strip("["))
-    words = words.replace(" ASC NULLS FIRST", "").replace(" NULLS LAST", "")
+    words = ", ".join(map(str, exchange_or_sort.node.sort.order)) if exchange_or_sort.node.sort else ""
     message = f"The files of {table.name} are {order}, but the operator requires the order {words}."
     return Explanation(message, changes=_in_order(table, wanted or ()))
 
@@ -100,7 +98,7 @@ def multiple_partitions(_: ExchangeOrSort, table: BucketedScan) -> Explanation |
     """
     if table.partitions_read < 2:
         return None
-    which = "all" if table.reads_all_partitions else f"{table.partitions_read:,}"
+    which = "all" if table.scan.all_partitions else f"{table.partitions_read:,}"
     message = f"The query reads {which} partitions of {table.name}, each with its own sorted file per bucket."
     return Explanation(message, changes=(merge_files(table),))
 
@@ -165,7 +163,7 @@ def ordering_not_preserved(exchange_or_sort: ExchangeOrSort, table: BucketedScan
     inputs of a union.
     """
     node = exchange_or_sort.disordered_at
-    if node is None or not (table.ordered or (table.readable and table.note.by_extension)):
+    if node is None or not (table.ordered or (table.readable and table.scan.by_extension)):
         return None
     message = f"The files of {table.name} are sorted, but {node.operator} does not preserve this order."
     return Explanation(message, changes=() if table.by_extension else let_extension_read(table))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_bucketing.check.reasons.exchanges_and_sorts import ExchangeOrSort
-from spark_bucketing.plan import PlanNode
+from spark_bucketing.plan.document import PlanNode
 from spark_bucketing.plan.operators import Operator
 from spark_bucketing.spec import BucketSpec
 
@@ -37,7 +37,7 @@ _DOINGS = {
     "BroadcastNestedLoopJoin": "a join without an equality condition does not preserve the buckets",
     "CartesianProduct": "a join without an equality condition does not preserve the buckets",
     "Project": "a select list recomputes the key",
-    "Scan": "the rows come from a cache",
+    "InMemoryTableScan": "the rows come from a cache",
     "InMemoryRelation": "the rows come from a cache",
     "Exchange": "another shuffle redistributes the rows",
 }

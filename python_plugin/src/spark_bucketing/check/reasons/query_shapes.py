@@ -85,8 +85,7 @@ def repartition(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     shuffle = exchange_or_sort.node.shuffle
     if shuffle is None or not shuffle.requested:
         return None
-    how = exchange_or_sort.node.details["Arguments"].split(", [plan_id")[0]
-    message = f"The query requests a shuffle ({how}) of its input."
+    message = f"The query requests a shuffle ({shuffle.text}) of its input."
     return Explanation(message, exchange_or_sort.node.tables, (leave_out_repartition(),))
 
 

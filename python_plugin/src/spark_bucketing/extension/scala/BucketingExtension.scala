@@ -9,6 +9,7 @@ import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.bucketing.compat.SparkVersion
 import org.apache.spark.sql.bucketing.ddl._
 import org.apache.spark.sql.bucketing.dml._
+import org.apache.spark.sql.bucketing.explain._
 import org.apache.spark.sql.bucketing.hash._
 import org.apache.spark.sql.bucketing.read._
 import org.apache.spark.sql.bucketing.metadata._
@@ -65,11 +66,14 @@ class BucketingRules extends (SparkSessionExtensions => Unit) {
     FileStatisticsFunction.register(extensions)
     extensions.injectParser((_, parser) => BucketDdlParser(parser))
     extensions.injectResolutionRule(_ => ResolveBucketDdl)
+    SparkVersion.injectEarlyRule(extensions, AssumeTables(_))
+    extensions.injectResolutionRule(AssumeTables(_))
     extensions.injectResolutionRule(_ => CaptureTables)
     extensions.injectResolutionRule(_ => OverwriteHints.RejectMisplaced)
     extensions.injectResolutionRule(_ => MergeChecks.RejectMisplaced)
     extensions.injectPlannerStrategy(PlanPartitionSpecs(_))
     extensions.injectPlannerStrategy(PlanFileStatistics(_))
+    extensions.injectPlannerStrategy(_ => PlanExplainBuckets)
     SparkVersion.injectEarlyRule(extensions, RejectSchemaEvolution(_))
     extensions.injectPostHocResolutionRule(_ => ResolveRowChanges)
     extensions.injectPlannerStrategy(PlanRowChanges(_))

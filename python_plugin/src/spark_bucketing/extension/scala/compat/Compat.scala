@@ -101,6 +101,29 @@ object Compat {
     session.asInstanceOf[ClassicSession].sessionState.executePlan(plan)
   }
 
+  /** Plans a statement without running it, as EXPLAIN does. */
+  def planned(session: SparkSession, plan: LogicalPlan): QueryExecution =
+    session.asInstanceOf[ClassicSession].sessionState.executePlan(plan, CommandExecutionMode.SKIP)
+
+  def parsed(session: SparkSession, sql: String): LogicalPlan = session.asInstanceOf[ClassicSession].sessionState.sqlParser.parsePlan(sql)
+
+  def tableSchema(session: SparkSession, sql: String): StructType = session.asInstanceOf[ClassicSession].sessionState.sqlParser.parseTableSchema(sql)
+
+  /** Runs an action in a copy of the session that has more settings. Ignores static settings. Without settings, the action runs in the session itself. */
+  def withSettings[A](session: SparkSession, settings: Map[String, String])(act: SparkSession => A): A = if (settings.isEmpty) act(session) else {
+    val copy = session.asInstanceOf[ClassicSession].cloneSession()
+    settings.foreach { case (key, value) => if (!SQLConf.isStaticConfigKey(key)) copy.sessionState.conf.setConfString(key, value) }
+    copy.withActive(act(copy))
+  }
+
+  /** Returns the files of a table that Spark reads with its own readers. */
+  def filesRelation(
+      session: SparkSession, files: FileIndex, partitionSchema: StructType, dataSchema: StructType, spec: Option[BucketSpec], format: String): HadoopFsRelation = {
+    val classic = session.asInstanceOf[ClassicSession]
+    val reader = DataSource(classic, format).providingClass.getConstructor().newInstance().asInstanceOf[FileFormat]
+    HadoopFsRelation(files, partitionSchema, dataSchema, spec, reader, Map.empty)(classic)
+  }
+
   /** Returns a plan for stored rows of this size. */
   def storedRows(session: SparkSession, output: Seq[Attribute], rows: RDD[InternalRow], bytes: Long): LogicalPlan =
     LogicalRDD(output, rows)(session.asInstanceOf[ClassicSession], Some(Statistics(bytes.max(1))))
@@ -210,8 +233,8 @@ trait BucketParser extends ParserInterface {
    *
    * @param named values for `:name` parameters
    * @param positional values for `?` parameters
-   * @param stock a call to Spark's parser
+   * @param stock parses a statement with Spark's parser
    */
   protected def orBuckets(sql: String, named: Map[String, Expression] = Map.empty, positional: Seq[Expression] = Nil)(
-      stock: => LogicalPlan): LogicalPlan
+      stock: String => LogicalPlan): LogicalPlan
 }

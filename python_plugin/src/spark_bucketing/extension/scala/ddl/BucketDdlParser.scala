@@ -2,6 +2,7 @@ package org.apache.spark.sql.bucketing
 package ddl
 
 import org.antlr.v4.runtime.Token
+import org.antlr.v4.runtime.misc.Interval
 
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.bucketing.compat.{Compat, ForwardingParser, SparkVersion}
@@ -9,14 +10,15 @@ import org.apache.spark.sql.bucketing.write.OverwriteHints
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.NamedParameter
 import org.apache.spark.sql.catalyst.catalog.BucketSpec
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Expression, Literal}
 import org.apache.spark.sql.catalyst.parser._
 import org.apache.spark.sql.catalyst.parser.SqlBaseParser._
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LeafCommand, LogicalPlan}
 import org.apache.spark.sql.execution.{ExplainMode, SparkSqlAstBuilder, SparkSqlParser}
 import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.types.{DataType, StringType, StructType}
+import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * Extends Spark's parser with Hive's statements that change the buckets of a table. Spark recognizes them, but rejects them:
@@ -32,17 +34,22 @@ import org.apache.spark.sql.types.{DataType, StructType}
  * {{{
  *   ALTER TABLE t RECOVER FILES [FORCE]
  * }}}
- * These statements also work in EXPLAIN. A SQL script (BEGIN ... END) cannot contain them, because Spark parses a script as a whole.
+ * These statements also work in EXPLAIN. A further statement explains the plan of a query:
+ * {{{
+ *   EXPLAIN BUCKETS [FORMAT JSON] [ASSUMING '{"tables": ...}'] query
+ * }}}
+ * A SQL script (BEGIN ... END) cannot contain them, because Spark parses a script as a whole.
  */
 case class BucketDdlParser(spark: ParserInterface) extends ForwardingParser {
 
-  override def parsePlan(sql: String): LogicalPlan = orBuckets(sql)(spark.parsePlan(sql))
+  override def parsePlan(sql: String): LogicalPlan = orBuckets(sql)(spark.parsePlan)
 
   override protected def orBuckets(sql: String, named: Map[String, Expression], positional: Seq[Expression])(
-      stock: => LogicalPlan): LogicalPlan = {
+      stock: String => LogicalPlan): LogicalPlan = {
     QueryComment.describe(sql)
-    try OverwriteHints.aboveQuery(MergeChecks.tagged(stock)) catch {
-      case error: ParseException => BucketStatement.parse(sql, named, positional).getOrElse(throw error)
+    def parsed(text: String) = OverwriteHints.aboveQuery(MergeChecks.tagged(stock(text)))
+    try parsed(sql) catch {
+      case error: ParseException => BucketStatement.parse(sql, named, positional, parsed).getOrElse(throw error)
     }
   }
 
@@ -63,14 +70,27 @@ case class BucketDdlParser(spark: ParserInterface) extends ForwardingParser {
  */
 case class SealOptions(where: Option[Expression], dryRun: Boolean)
 
+/**
+ * EXPLAIN BUCKETS, before it is planned.
+ *
+ * @param query the parsed query
+ * @param isJson whether the result is a JSON document instead of text
+ * @param assumed hypothetical tables, views and settings as JSON
+ * @param firstLine the line of the statement, from 1, after whose keywords the query starts
+ */
+case class ExplainBuckets(query: LogicalPlan, isJson: Boolean, assumed: Option[String], firstLine: Int) extends LeafCommand {
+  override val output: Seq[Attribute] = Seq(AttributeReference("plan", StringType, nullable = false)())
+}
+
 /** Parses the bucket statements that Spark's parser rejects. For their clauses, it uses the rules of Spark's grammar. */
 private object BucketStatement extends SparkSqlParser {
 
   /** Parses a statement that changes buckets or files. Returns None for any other statement. */
-  def parse(sql: String, named: Map[String, Expression], positional: Seq[Expression]): Option[LogicalPlan] =
-    parse[Option[LogicalPlan]](sql)(new Build(_, named, positional).statement())
+  def parse(sql: String, named: Map[String, Expression], positional: Seq[Expression], others: String => LogicalPlan): Option[LogicalPlan] =
+    parse[Option[LogicalPlan]](sql)(new Build(_, named, positional, others).statement())
 
-  private class Build(parser: SqlBaseParser, named: Map[String, Expression], private var positional: Seq[Expression])
+  private class Build(
+      parser: SqlBaseParser, named: Map[String, Expression], private var positional: Seq[Expression], others: String => LogicalPlan)
       extends SparkSqlAstBuilder {
     private val tokens = parser.getTokenStream
 
@@ -87,7 +107,8 @@ private object BucketStatement extends SparkSqlParser {
     }
 
     def statement(): Option[LogicalPlan] =
-      if (take(EXPLAIN)) {
+      if (take(EXPLAIN, BUCKETS)) Some(explainBuckets())
+      else if (take(EXPLAIN)) {
         val mode = Seq(LOGICAL, FORMATTED, EXTENDED, CODEGEN, COST).find(take(_)).fold("simple")(VOCABULARY.getSymbolicName)
         alter().map(ExplainCommand(_, ExplainMode.fromString(mode)))
       } else alter()
@@ -132,11 +153,28 @@ private object BucketStatement extends SparkSqlParser {
       SealOptions(where, dry)
     }
 
+    private def explainBuckets(): LogicalPlan = {
+      val isJson = take(FORMAT)
+      if (isJson) expect(word("JSON"), "JSON")
+      val assumed = if (word("ASSUMING")) Some(expression(parser.primaryExpression())).map {
+        case Literal(text: UTF8String, _: StringType) => text.toString
+        case other => throw Compat.refusal("The ASSUMING clause of EXPLAIN BUCKETS is invalid.", other.sql, "a JSON document as a string",
+          "write the document in quotes, as in ASSUMING '{\"settings\": {}}'")
+      } else None
+      val lastKeyword = tokens.LT(-1)
+      val lastLine = lastKeyword.getLine + lastKeyword.getText.count(_ == '\n')
+      val (start, text) = (parser.getCurrentToken.getStartIndex, parser.getCurrentToken.getInputStream)
+      // With blanks instead of the clauses before the query, Spark's errors state the position in the statement.
+      val blanks = text.getText(Interval.of(0, start - 1)).replaceAll("\\S", " ")
+      ExplainBuckets(others(blanks + text.getText(Interval.of(start, text.size - 1))), isJson, assumed, lastLine)
+    }
+
     private def expect(found: Boolean, what: String): Unit =
       if (!found) parser.notifyErrorListeners(s"'${parser.getCurrentToken.getText}': expected $what")
 
     private def next(token: Int): Boolean = parser.getCurrentToken.getType == token
-    private def take(wanted: Int*): Boolean = wanted.forall(token => next(token) && { tokens.consume(); true })
+    private def take(wanted: Int*): Boolean =
+      wanted.zipWithIndex.forall { case (token, i) => tokens.LA(i + 1) == token } && { wanted.foreach(_ => tokens.consume()); true }
     private def word(text: String): Boolean = parser.getCurrentToken.getText.equalsIgnoreCase(text) && { tokens.consume(); true }
   }
 }

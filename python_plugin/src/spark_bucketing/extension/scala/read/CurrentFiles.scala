@@ -28,7 +28,7 @@ import org.apache.spark.util.ThreadUtils
 object CurrentReads {
 
   def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
-    case scan: FileSourceScanExec => SealedSpecs.relationOf(scan).flatMap(_.catalogTable).filter(isChangeable).fold(scan)(current(scan, _))
+    case scan: FileSourceScanExec if !scan.relation.location.isInstanceOf[AssumedFileIndex] => SealedSpecs.relationOf(scan).flatMap(_.catalogTable).filter(isChangeable).fold(scan)(current(scan, _))
   }
 
   /** Returns whether statements may replace files of a table while queries read them. */

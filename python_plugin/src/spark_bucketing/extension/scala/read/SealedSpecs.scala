@@ -43,6 +43,9 @@ trait SealedFileIndex extends FileIndex {
   def seals: Option[(CatalogTable, SealedSpec, Map[String, Seal])]
 }
 
+/** The files of a table that is not in the metastore. The catalog entry of its relation has the seal of all files. */
+trait AssumedFileIndex extends FileIndex
+
 /**
  * An ordinary scan.
  *
@@ -137,15 +140,17 @@ object SealedSpecs {
     if (isAsPlanned) Right(found) else Left(Fallback(NotNeeded, found.folders.seals))
   }
 
+  private def isAssumed(scan: FileSourceScanExec): Boolean = scan.relation.location.isInstanceOf[AssumedFileIndex]
+
   /** Returns the table from the metastore, because another session may have changed it since this session cached it. */
-  private def current(scan: FileSourceScanExec, table: CatalogTable): CatalogTable =
+  private def current(scan: FileSourceScanExec, table: CatalogTable): CatalogTable = if (isAssumed(scan)) table else
     PerQueryCache(table.identifier)(Compat.current(scan.relation.sparkSession, table))
 
   private def buckets(
       scan: FileSourceScanExec, table: CatalogTable, ofTable: BucketSpec,
       files: LazyFileListing): Outcome = {
     val hashes = PartitionFiles.hashesOf(table)
-    val parts = if (table.partitionColumnNames.isEmpty) Seq(whole(scan, table, hashes)) else partitions(scan, table, hashes)
+    val parts = if (table.partitionColumnNames.isEmpty || isAssumed(scan)) Seq(whole(scan, table, hashes)) else partitions(scan, table, hashes)
     val cores = BucketTasks.cores(scan.relation.sparkSession)
     // If there are no files, plan with the table's bucket spec, because the next write uses it.
     def empty: Found = SealedSpec.of(ofTable, hashes.head, scan.relation.dataSchema)

@@ -11,7 +11,7 @@ trait ForwardingParser extends BucketParser {
   override def parseRoutineParam(sql: String): StructType = spark.parseRoutineParam(sql)
 
   override def parsePlanWithParameters(sql: String, parameters: ParameterContext): LogicalPlan = {
-    def stock = spark.parsePlanWithParameters(sql, parameters)
+    def stock(text: String) = spark.parsePlanWithParameters(text, parameters)
     parameters match {
       case NamedParameterContext(values) => orBuckets(sql, named = values)(stock)
       case PositionalParameterContext(values) => orBuckets(sql, positional = values)(stock)

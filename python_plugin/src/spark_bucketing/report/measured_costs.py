@@ -12,20 +12,14 @@ from spark_bucketing.event_log.plan_costs import Cost
 from spark_bucketing.units import count
 
 
-def with_measured_costs(report: Report, measured: Measured, relations: dict[str, str]) -> Report:
-    """Return a copy of the report in which findings state their measured cost per run.
-
-    Args:
-        report: the report without costs.
-        measured: the costs from the event logs.
-        relations: table names by unique id of the model, which identify the model of a statement without a query
-            comment.
-    """
-    return replace(report, models=tuple(_with_costs(model, measured, relations) for model in report.models))
+def with_measured_costs(report: Report, measured: Measured) -> Report:
+    """Return a copy of the report in which findings state their measured cost per run."""
+    return replace(report, models=tuple(_with_costs(model, measured) for model in report.models))
 
 
-def _with_costs(model: ModelResult, measured: Measured, relations: dict[str, str]) -> ModelResult:
-    names = [model.unique_id or "", f"table.{relations.get(model.unique_id or '', '')}"]
+def _with_costs(model: ModelResult, measured: Measured) -> ModelResult:
+    # The table identifies the model of a statement without a query comment.
+    names = [model.unique_id or "", f"table.{model.table}"]
     # Failed runs with the comment also show that other writes to the table are not runs of the model.
     node = next((name for name in names if name in measured.runs), None)
     return map_findings(model, partial(_with_cost, measured, node)) if node else model
