@@ -296,7 +296,7 @@ def test_statement_keeps_a_column_that_another_session_has_added(
 @pytest.mark.parametrize("layout", ["bucketed", pytest.param("whole", marks=LONG)], indirect=True)
 def test_statement_during_which_the_bucket_spec_changes_keeps_all_rows(spark: SparkSession, layout: str) -> None:
     def alter() -> None:
-        other = session(spark)
+        other = session(spark, waits=True)
         other.sql("alter table shared clustered by (v) sorted by (v) into 3 buckets")
         other.sql("insert into shared values (1000, 7, 'p0')").collect()
 

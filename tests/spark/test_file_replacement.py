@@ -209,6 +209,7 @@ def test_files_of_a_record_have_one_meaning(project: Project, table: OrganizedTa
         rows = merged(rows, [(0, number, number, "a")], [])
         # The statement that has begun may still be running.
         assert table.read() == rows and record.exists() == ("begun" in state), state
+        shutil.rmtree(record, ignore_errors=True)
 
 
 @pytest.mark.parametrize(
