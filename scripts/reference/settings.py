@@ -11,10 +11,10 @@ SCALA = Path(__file__).parents[2] / "python_plugin" / "src" / "spark_bucketing" 
 SOURCE = SCALA / "BucketingConf.scala"
 ENTRY = re.compile(
     r'conf\("(?P<name>[\w.]+)",(?P<doc>(?:\s*"[^"]*"\s*\+?)+)\)\s*'
-    r"\.(?P<type>\w+)Conf.*?createWithDefault(?:String)?\((?P<default>.*?)\)",
+    r"\.(?P<type>\w+)Conf.*?create(?:Optional|WithDefault(?:String)?\((?P<default>.*?)\))",
     re.DOTALL,
 )
-TYPES = {"boolean": "boolean", "int": "integer", "bytes": "size", "string": "string", "time": "time"}
+TYPES = {"boolean": "boolean", "int": "integer", "long": "integer", "bytes": "size", "string": "string", "time": "time"}
 HEAD = """# Settings
 
 Use this page to change what the session extension does, for a session or for a single query.
@@ -33,4 +33,5 @@ def page() -> str:
 
 def _row(entry: re.Match[str]) -> tuple[str, str, str, str]:
     text = "".join(re.findall(r'"([^"]*)"', entry["doc"]))
-    return f"`spark.bucketing.{entry['name']}`", TYPES[entry["type"]], f"`{entry['default'].strip(chr(34))}`", text
+    default = f"`{entry['default'].strip(chr(34))}`" if entry["default"] else "none"
+    return f"`spark.bucketing.{entry['name']}`", TYPES[entry["type"]], default, text

@@ -134,7 +134,7 @@ def test_files_of_a_stock_spark_insert_are_compacted(tables: SpecEvolution) -> N
 def test_partitions_without_rows_are_skipped(tables: SpecEvolution) -> None:
     tables.evolved("empty", {"a": 4, "b": 8})
     tables.sql("alter table empty add partition (ds = 'c')")
-    with tables.settings({"spark.sql.sources.bucketing.enabled": "false", "spark.bucketing.enabled": "false"}):
+    with tables.settings({"spark.bucketing.enabled": "true"}):
         tables.sql("insert overwrite table empty partition (ds = 'a') select 1, 1 from range(1) where id > 1")
     rows = tables.sums("empty")
     assert "0 partitions rewritten" in tables.said("rewrite", "empty")

@@ -22,6 +22,6 @@
   configured files.
 -#}
 {% macro overwrites_files(layout) -%}
-  {%- set setting = spark_bucketing.session_settings().get('spark.bucketing.write.atomicoverwrite') -%}
+  {%- set setting = spark_bucketing.session_settings().get('spark.bucketing.write.atomic') -%}
   {{ return(spark_bucketing.extension_enabled() and not spark_bucketing.has_other_strategy(layout) and (setting is none or setting[1] | lower == 'true')) }}
 {%- endmacro %}

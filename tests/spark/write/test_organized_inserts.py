@@ -363,7 +363,7 @@ def test_files_of_failed_tasks_are_ignored(tables: Tables) -> None:
         with held(tables.spark, ".*/_replaced/[^/]*/files/part-.*") as operation:
             running = pool.submit(session.sql, f"insert into {tables.database}.t {Layout().rows(10, 10, 1)}")
             operation.await_reached()
-            (folder,) = (tables.folder("t") / "_overwriting").iterdir()
+            (folder,) = tables.folder("t").glob("_replaced/*/files")
             shutil.copy(file, folder / file.name.replace("c000", "c007"))
         running.result()
     tables.sql("refresh table t")

@@ -199,13 +199,16 @@ def test_rows_are_found_under_every_partition_value(tables: Tables, of: str, wri
 
 
 @pytest.mark.parametrize("lookup", ["all", "single"])
-def test_append_keeps_its_files_if_the_metastore_does_not_answer(tables: Tables, lookup: str) -> None:
-    """A look-up that fails does not prove that a partition is missing."""
+def test_append_changes_nothing_if_the_metastore_does_not_answer(tables: Tables, lookup: str) -> None:
+    """It looks up its new partitions before its commit."""
     tables.create(f"t (k int) partitioned by (p string) {BUCKETS} stored as parquet")
     rows = "values (1, 'a')" if lookup == "single" else "values (1, 'a'), (2, 'b')"
-    with failing(tables.spark, "getPartitionsByNames") as failed:
+    with failing(tables.spark, "getPartitionsByNames") as failed, pytest.raises(Exception, match="failed on purpose"):
         tables.sql(f"insert into t {rows}")
-    assert failed and tables.rows("select * from t") == tables.rows(f"select * from {rows}")
+    assert failed and tables.rows("select * from t") == []
+    assert not [path for path in tables.folder("t").rglob("*part-*") if path.is_file()]
+    tables.sql(f"insert into t {rows}")
+    assert tables.rows("select * from t") == tables.rows(f"select * from {rows}")
 
 
 @pytest.mark.parametrize("existing", ["", "'a'"])

@@ -385,5 +385,5 @@ def test_unwritable_folder_is_reported(tables: Tables, layout: str) -> None:
     tables.make("t", "k bigint, v bigint", "k", 4, stored=f"{layout} location '/proc/self/fd'")
     with pytest.raises(PySparkException) as caught:
         tables.sql("insert into t select id, id from range(200)")
-    assert "found:    Mkdirs failed to create" in str(caught.value) and "_temporary" in str(caught.value)
-    assert "expected: free space and write permission" in str(caught.value) and has_labels(caught.value)
+    assert "Mkdirs failed to create" in str(caught.value) and "_replaced" in str(caught.value)
+    assert "instead:  check free space and write permission" in str(caught.value) and has_labels(caught.value)

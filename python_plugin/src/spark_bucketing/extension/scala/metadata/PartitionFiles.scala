@@ -78,7 +78,11 @@ object PartitionFiles {
   def list(
       session: SparkSession, table: CatalogTable, partitions: => Seq[StoredPartition], listed: Boolean = true): Seq[PartitionFiles] = {
     val conf = Compat.hadoopConf(session)
-    def content(folder: Path) = if (listed) children(table, folder, conf) else (Nil, Nil)
+    lazy val (names, hidden) = (TableFiles(new Path(table.location)), Replacement.records(new Path(table.location), conf).flatMap(_.hidden).toSet)
+    def content(folder: Path) = if (listed) {
+      val (files, folders) = children(table, folder, conf)
+      (files.filterNot(file => hidden(names.nameOf(file.getPath))), folders)
+    } else (Nil, Nil)
     val parts = if (table.partitionColumnNames.isEmpty) {
       val (files, folders) = content(new Path(table.location))
       val described = BucketDescriptor.of(table.bucketSpec).bucketSpec

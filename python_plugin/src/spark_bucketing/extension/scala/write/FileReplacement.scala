@@ -128,8 +128,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       if (!Replacement.isKept(transaction.folder, fs)) throw undoneByAnother()
       checkAlone(started, transaction)
       val found = Compat.inParallel(created.map(defaultLocation))(dataFiles)
-      // Another statement may create the same partitions. It has recorded its files before it has moved them.
-      val recorded = Replacement.records(location, conf).flatMap(_.added).toSet
+      // Another statement may create the same partitions at the same time. It has recorded its files before it has moved them.
+      val recorded = others(transaction).flatMap(_.added).toSet
       val strays = found.map(_.filterNot(file => recorded(files.nameOf(file.getPath))))
       if (!overwrites) checkEmpty(created.zip(strays))
       Compat.inParallel(strays.flatten)(file => fs.delete(file.getPath, false))
@@ -346,7 +346,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val begun = (running ++ unfinished.map(_.folder)).flatMap(Replacement.begunAt(_, fs)).reduceOption(_ min _)
     val needless = done.filter { record =>
       def isCarried = record.versions.forall { case (app, number) => committed.has(AppVersion(app, number)) }
-      record.name < committed.name && (record.isUndone || isCarried) && (record.isUndone || record.statement.isAppend || begun.forall(time => record.done.exists(_ < time)))
+      record.name < committed.name && (record.isUndone || isCarried) && (record.isUndone || record.statement.isAppend && record.created.isEmpty || begun.forall(time => record.done.exists(_ < time)))
     }
     // The statements may have moved more files into the table after their replacements were undone.
     Compat.inParallel(needless.filter(_.isUndone).flatMap(undone => pathsOf(undone, undone.added)))(fs.delete(_, false))
@@ -386,11 +386,15 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       Move(file, fs.makeQualified(new Path(folder.getOrElse(defaultLocation(spec)), name)), Some(spec), folder.isEmpty)
     }
 
-  /** Returns the files of the selected partitions, or of a table without partitions. */
-  def filesOf(selected: TablePartitionSpec => Boolean): Seq[FileStatus] = if (table.partitionColumnNames.isEmpty) dataFiles(location) else {
-    val folders = known.collect { case (spec, folder) if selected(spec) => folder }.toSeq.distinct
-    checkMovable(folders)
-    Compat.inParallel(folders)(dataFiles).flatten
+  /** Returns the current files of the selected partitions, or of a table without partitions. Those that another statement is moving in are not yet current. */
+  def filesOf(selected: TablePartitionSpec => Boolean): Seq[FileStatus] = {
+    val found = if (table.partitionColumnNames.isEmpty) dataFiles(location) else {
+      val folders = known.collect { case (spec, folder) if selected(spec) => folder }.toSeq.distinct
+      checkMovable(folders)
+      Compat.inParallel(folders)(dataFiles).flatten
+    }
+    val hidden = Replacement.records(location, conf).flatMap(_.hidden).toSet
+    found.filterNot(file => hidden(files.nameOf(file.getPath)))
   }
 
   /** Checks that files can be renamed into these directories. */
