@@ -6,11 +6,11 @@ process was dead. Then another session reads the table, and runs the statement a
 
 from __future__ import annotations
 
-import os
-import time
 import json
+import os
 import shutil
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
