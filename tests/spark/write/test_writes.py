@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 from bucketed_tables import LAYOUTS, Tables, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
@@ -324,6 +324,27 @@ def test_appends_at_the_same_time_keep_all_rows_and_seals(tables: Tables, partit
     tables.sql("refresh table t")
     assert tables.sql("select v, count(*) from t group by v order by v") == [(0, 1), (1, 200), (2, 200)]
     assert tables.sql(f"select distinct status from bucket_specs('{tables.database}.t')") == [("sealed",)]
+
+
+def test_version_that_two_statements_write_at_the_same_time_is_written_once(tables: Tables) -> None:
+    tables.make("t", "k bigint, v bigint", "k", 4)
+    settings = {"write.recoverAfter": "60s", "write.txnAppId": "app", "write.txnVersion": "1"}
+    with (
+        tables.settings({f"spark.bucketing.{name}": value for name, value in settings.items()}),
+        ThreadPoolExecutor(2) as pool,
+        held(tables.spark, STOPS[2]) as operation,
+    ):
+        statement = f"insert into {tables.database}.t values (1, 1)"
+        first = pool.submit(tables.spark.sql, statement)
+        operation.await_reached()
+        second = pool.submit(tables.spark.sql, statement)
+        sleep(2)
+        assert not second.done()
+        operation.open()
+        first.result()
+        second.result()
+    tables.sql("refresh table t")
+    assert tables.sql("select * from t") == [(1, 1)]
 
 
 def test_overwrite_of_a_partition_that_an_append_creates_keeps_the_appended_rows(tables: Tables) -> None:

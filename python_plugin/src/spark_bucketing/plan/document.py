@@ -36,7 +36,7 @@ class Expression:
     text: str  # the name of the column, or the expression without ids
     type: str = ""  # Spark SQL type
     id: int | None = None  # Spark's id if the value is a column
-    sources: tuple[Source, ...] = ()  # all table columns from which it comes; empty if any of them cannot be traced
+    sources: tuple[Source, ...] = ()  # all table columns that it comes from; empty if any of them cannot be traced
 
     @property
     def source(self) -> Source | None:

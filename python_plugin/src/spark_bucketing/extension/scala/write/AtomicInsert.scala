@@ -134,7 +134,7 @@ class AtomicInsert(
         logInfo(s"The replacement of files of ${table.identifier.unquotedString} starts again.", changed)
         Thread.sleep(ThreadLocalRandom.current.nextLong(AtomicInsert.PauseMillis))
         val again = new FileReplacement(session, table)
-        again.run(transaction.version)(replace(again, _, write, attempts - 1))
+        again.runOnce(())(replace(again, _, write, attempts - 1))
     }
   }
 
