@@ -28,7 +28,7 @@ LAYOUTS = {
 MOVE, COMMIT, DELETE = (
     r"rename .*/_replaced/[^/]*/files/.*",
     r"create .*/_replaced/[^/]*/\.outcome-.*",
-    r"delete .*/shared/(?:ds=[^/]*/)?[^/_]*(?:_0_)?part-.*",
+    r"rename .*/shared/(?:ds=[^/]*/)?[^/_]*(?:_0_)?part-.*",
 )
 # Errors after which a user can run a statement again. The exception of Spark, Hadoop or Java for a missing file depends on
 # the moment of the deletion.

@@ -152,7 +152,7 @@ def test_failed_replacement_is_undone(project: Project, extension: None) -> None
     ("held_operation", "result"),
     [
         pytest.param(r"create .*/_replaced/[^/]*/\.outcome-.*", "undone", id="before the commit"),
-        pytest.param("delete .*/m/(?:[^/]*/)?ds=[^/]*/part-.*", "completed", id="after the commit"),
+        pytest.param("rename .*/m/(?:[^/]*/)?ds=[^/]*/part-.*", "completed", id="after the commit"),
     ],
 )
 @pytest.mark.some(1)
@@ -214,7 +214,7 @@ def test_files_of_a_record_have_one_meaning(project: Project, table: OrganizedTa
 
 @pytest.mark.parametrize(
     "operation",
-    ["rename .*/_replaced/[^/]*/files/.*", "delete .*/m/ds=[^/]*/part-.*"],
+    ["rename .*/_replaced/[^/]*/files/.*", "rename .*/m/ds=[^/]*/part-.*"],
     ids=["before the commit", "after the commit"],
 )
 def test_slow_statement_is_not_taken_for_crashed(project: Project, extension: None, operation: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from bucketed_tables import Tables
+from bucketed_tables import Tables, rows_of
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
@@ -76,3 +76,43 @@ def test_session_sees_the_files_that_another_session_has_loaded(tables: Tables) 
     for path in tables.files("u"):
         tables.sql(f"load data local inpath '{path}' into table t")
     assert counts(reader) == [100, 50]
+
+
+# Statements that replace the files of a planned query.
+REPLACING = {
+    "overwrite": [f"insert overwrite t {ROWS.format(9)}"],
+    "merge": [
+        "merge into t using (select 7 as k, 1 as p) s on t.k = s.k when matched then update set v = 3",
+        "delete from t where k < 40",
+    ],
+}
+
+
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+@pytest.mark.parametrize("replacing", REPLACING)
+@pytest.mark.some(12)
+@pytest.mark.parametrize("kind", KINDS)
+def test_query_finishes_with_the_files_that_it_was_planned_with(tables: Tables, kind: str, replacing: str, vectorized: str) -> None:
+    reader = reader_of(tables, kind)
+    for key in ("parquet.enableVectorizedReader", "orc.enableVectorizedReader", "adaptive.enabled"):
+        reader.conf.set(f"spark.sql.{key}", "false" if key == "adaptive.enabled" else vectorized)
+    queries = [reader.sql("select * from t"), reader.sql("select k, max(v), max(p) from t group by k")]
+    before = rows_of(queries[0].collect())
+    for query in queries:
+        # Lists the files.
+        query._jdf.queryExecution().toRdd()
+    for statement in REPLACING[replacing]:
+        tables.sql(statement)
+    assert [rows_of(query.collect()) for query in queries] == [before, before]
+    assert rows_of(reader.sql("select * from t").collect()) != before
+
+
+@pytest.mark.parametrize("statement", ["insert overwrite t select 0, 0, 0", "alter table t recover files"])
+def test_replaced_files_are_kept_for_the_configured_time(tables: Tables, statement: str) -> None:
+    tables.create(f"t {KINDS['hive parquet whole']}")
+    tables.sql(INSERT)
+    tables.sql("insert overwrite t select 1, 1, 1")
+    assert len([*tables.folder("t").glob("_retained/*/*.parquet")]) == 4
+    with tables.settings({"spark.bucketing.write.retainOldFiles": "0s"}):
+        tables.sql(statement)
+    assert not [*tables.folder("t").glob("_retained")]

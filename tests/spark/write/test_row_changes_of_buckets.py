@@ -173,7 +173,8 @@ def test_seal_completes_an_interrupted_statement(tables: Tables, table: str) -> 
 def test_committed_statement_succeeds_even_if_old_files_stay(tables: Tables) -> None:
     """A client would repeat a failed append, and add its rows twice."""
     append = "merge into t using (select 1L as k, 60 as v, 'p1' as ds) as s on false when not matched then insert *"
-    with ThreadPoolExecutor(1) as pool, held(tables.spark, "delete .*/00001_0_part.*") as operation:
+    deletes = tables.settings({"spark.bucketing.write.retainOldFiles": "0s"})
+    with deletes, ThreadPoolExecutor(1) as pool, held(tables.spark, "delete .*/00001_0_part.*") as operation:
         statement = pool.submit(tables.sql, append)
         operation.await_reached()
         (record,) = (tables.folder("t") / "_replaced").glob("2*")

@@ -78,6 +78,12 @@ object BucketingConf {
       "this time, and then undo or complete its replacement. A running statement writes a heartbeat every second, however long it takes.")
     .timeConf(TimeUnit.MILLISECONDS).createWithDefaultString("60s")
 
+  val RETAIN: ConfigEntry[Long] = conf("write.retainOldFiles",
+    "Time for which files that a statement has replaced stay in a hidden directory of the table, so that queries of the extension that had already been planned " +
+      "find them. The next statement that replaces files deletes older ones. 0 deletes them immediately. Object stores, which copy files to move " +
+      "them, always do.")
+    .timeConf(TimeUnit.MILLISECONDS).checkValue(_ >= 0, "The time must not be negative.").createWithDefaultString("1h")
+
   val MERGE_BYTES: ConfigEntry[Long] = conf("read.mergeBytes",
     "Maximum estimated memory for the files that one task merges. The estimate counts one row group of at most 128 MiB " +
       "per file, and only the columns that the query reads. Above the limit, Spark sorts the rows, which can spill to " +
@@ -95,6 +101,7 @@ object BucketingConf {
   def unitesBuckets: Boolean = SQLConf.get.getConf(UNION)
   def readsSparkLayout: Boolean = SQLConf.get.getConf(SPARK_LAYOUT)
   def recoverAfterMillis: Long = SQLConf.get.getConf(RECOVER_AFTER)
+  def retainOldFilesMillis: Long = SQLConf.get.getConf(RETAIN)
   def writesAtomically: Boolean = SQLConf.get.getConf(ATOMIC)
   def distributesWrites: Boolean = SQLConf.get.getConf(WRITE_DISTRIBUTE)
 }

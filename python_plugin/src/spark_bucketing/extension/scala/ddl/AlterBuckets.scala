@@ -1,12 +1,14 @@
 package org.apache.spark.sql.bucketing
 package ddl
 
+import scala.util.Try
+
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.bucketing.read.CurrentReads
-import org.apache.spark.sql.bucketing.write.FileReplacement
+import org.apache.spark.sql.bucketing.write.{FileReplacement, SealWriter}
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
@@ -106,7 +108,9 @@ case class RecoverFilesCommand(name: TableIdentifier, isForced: Boolean) extends
   override val output: Seq[Attribute] = PartitionSpecs.attributes(("recovered", StringType, false))
   override def run(session: SparkSession): Seq[Row] = {
     val replacement = new FileReplacement(session, Compat.catalog(session).getTableMetadata(name))
-    Seq(Row((if (isForced) replacement.recover() else replacement.awaitOthers()).lastOption.getOrElse("nothing")))
+    val results = if (isForced) replacement.recover() else replacement.awaitOthers()
+    replacement.expire()
+    Seq(Row(results.lastOption.getOrElse("nothing")))
   }
 }
 
@@ -117,8 +121,7 @@ case class RecoverFilesCommand(name: TableIdentifier, isForced: Boolean) extends
 object PlanMovedFiles extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case rename: AlterTableRenamePartitionCommand if BucketingConf.enabled => ExecutedCommandExec(MoveFilesCommand(rename.tableName, rename)) :: Nil
-    case move: AlterTableSetLocationCommand if BucketingConf.enabled && move.partitionSpec.isEmpty =>
-      ExecutedCommandExec(MoveFilesCommand(move.tableName, move)) :: Nil
+    case move: AlterTableSetLocationCommand if BucketingConf.enabled => ExecutedCommandExec(MoveFilesCommand(move.tableName, move)) :: Nil
     case _ => Nil
   }
 }
@@ -128,6 +131,20 @@ case class MoveFilesCommand(name: TableIdentifier, statement: RunnableCommand) e
   override def run(session: SparkSession): Seq[Row] = {
     val table = Compat.catalog(session).getTableMetadata(name)
     if (CurrentReads.isChangeable(table)) new FileReplacement(session, table).awaitOthers()
-    statement.run(session)
+    val rows = statement.run(session)
+    statement match {
+      // If the new directory cannot be listed, the statement has succeeded nevertheless.
+      case move: AlterTableSetLocationCommand if CurrentReads.isChangeable(table) => Try(unsealOtherFiles(session, move.partitionSpec))
+      case _ =>
+    }
+    rows
+  }
+
+  /** Removes the seal if the new directory lacks its files. The user knows that the table has other files now. */
+  private def unsealOtherFiles(session: SparkSession, partition: Option[TablePartitionSpec]): Unit = {
+    val (table, store) = (Compat.catalog(session).getTableMetadata(name), PartitionStore.of(session))
+    val moved = PartitionFiles.list(session, table, partition.toSeq.flatMap(values => store.find(table, Seq(BucketValidation.stored(table, values)))))
+    val others = moved.filter(_.missing > 0)
+    if (others.nonEmpty) SealWriter.unseal(session, table, others.flatMap(_.partition))
   }
 }

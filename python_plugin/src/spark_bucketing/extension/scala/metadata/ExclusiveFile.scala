@@ -47,6 +47,14 @@ object ExclusiveFile {
 
   private def write(stream: FSDataOutputStream, text: String): Unit = try stream.write(text.getBytes(UTF_8)) finally stream.close()
 
+  /** Returns whether the storage moves files without copying them. */
+  def movesFiles(folder: Path, fs: FileSystem): Boolean = schemeOf(fs) match {
+    case "viewfs" =>
+      val resolved = fs.resolvePath(folder)
+      movesFiles(resolved, resolved.getFileSystem(fs.getConf))
+    case scheme => scheme == "file" || Hdfs(scheme) || Abfs(scheme) && hasCapability(folder, Acls, fs)
+  }
+
   private type Create = (Path, String) => Unit
 
   private def of(folder: Path, fs: FileSystem): Option[Create] = schemeOf(fs) match {

@@ -276,10 +276,10 @@ object BucketScan {
     val open = relation.fileFormat.buildReaderWithPartitionValues(session, relation.dataSchema, partitionSchema, schema, filters,
       relation.options + (FileFormat.OPTION_RETURNING_BATCH -> batches.toString), conf)
     val shared = session.sparkContext.broadcast(new SerializableConfiguration(conf))
-    file => {
+    RetainedReads.reading(relation.fileFormat, file => {
       checkUnchanged(file, table, shared.value.value)
       open(file)
-    }
+    })
   }
 
   /** Checks that a file has not changed since it was listed, because the seal does not cover a new file with the same name. */

@@ -80,7 +80,7 @@ object SealedSpecs {
    * the session's settings, which a seal does not cover. A supported reader returns the values that were written, and can
    * read several files at the same time. A subclass of such a reader may behave differently, so it is not supported.
    */
-  def otherColumns(relation: HadoopFsRelation): Option[FallbackReason] = relation.fileFormat.getClass match {
+  def otherColumns(relation: HadoopFsRelation): Option[FallbackReason] = RetainedReads.stock(relation.fileFormat) match {
     case _ if SQLConf.get.caseSensitiveAnalysis =>
       Some(FallbackReason(AmbiguousColumn, "spark.sql.caseSensitive is true, and column names in files may differ in case"))
     case Parquet if SQLConf.get.parquetFieldIdReadEnabled && ParquetUtils.hasFieldIds(relation.dataSchema) =>

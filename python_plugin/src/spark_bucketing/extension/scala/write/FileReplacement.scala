@@ -13,7 +13,7 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.metadata.{AppVersion, BucketFiles, ExclusiveFile, Replacement, StatementScope, TableFiles}
+import org.apache.spark.sql.bucketing.metadata.{AppVersion, BucketFiles, ExclusiveFile, Replacement, RetainedFiles, StatementScope, TableFiles}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.internal.SQLConf
@@ -286,6 +286,9 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   /** Completes or undoes unfinished replacements at once, even if their statements are still running. */
   def recover(): Seq[String] = unfinished.map(recover(_, isForced = true))
 
+  /** Deletes old files that no query needs any more. */
+  def expire(): Unit = RetainedFiles(location, fs).expire(System.currentTimeMillis - BucketingConf.retainOldFilesMillis)
+
   private def unfinished: Seq[Replacement] = Replacement.records(location, conf).filter(_.done.isEmpty)
 
   private def recover(other: Replacement, isForced: Boolean): String =
@@ -326,10 +329,17 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val folders = removed.map(_.getParent).distinct
     committed.checkRestored(Compat.inParallel(folders)(children).flatten.map(file => files.nameOf(file.getPath)).toSet)
     if (!isSealed) SealWriter.unsealRemoved(session, table, removed.groupBy(_.getParent))
-    Compat.inParallel(removed)(fs.delete(_, false))
+    retire(committed.name, removed)
     dropEmpty(Subdirectories.deleteEmpty(fs, folders, isPartition))
     Replacement.finish(committed, fs)
     forget(committed)
+  }
+
+  /** Removes old files from the table. Queries that have planned to read them find them for some time, see [[RetainedFiles]]. */
+  private def retire(replacement: String, removed: Seq[Path]): Unit = if (removed.nonEmpty) {
+    val keeps = BucketingConf.retainOldFilesMillis > 0 && ExclusiveFile.movesFiles(location, fs)
+    Compat.inParallel(removed)(RetainedFiles(location, fs).remove(replacement, _, keeps))
+    expire()
   }
 
   /**

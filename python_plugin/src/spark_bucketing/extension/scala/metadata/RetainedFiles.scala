@@ -1,0 +1,40 @@
+package org.apache.spark.sql.bucketing
+package metadata
+
+import scala.util.Try
+
+import org.apache.hadoop.fs.{FileSystem, Path}
+
+/**
+ * The files that statements have replaced a short time ago. Queries that were planned before the replacement still read them. They are in a hidden directory of
+ * the table, below the name of the replacement, if the storage moves files without copying them. Otherwise, a statement deletes them.
+ *
+ * @param location the location of the table
+ */
+case class RetainedFiles(location: Path, fs: FileSystem) {
+
+  private val root = new Path(location, RetainedFiles.Folder)
+  private val names = TableFiles(fs.makeQualified(location))
+
+  private def pathOf(folder: Path, file: Path) = new Path(folder, names.nameOf(file).stripPrefix("/"))
+
+  /** Moves or deletes a file that a replacement has removed from the table. */
+  def remove(replacement: String, file: Path, keeps: Boolean): Unit = {
+    val kept = pathOf(new Path(root, replacement), file)
+    if (!keeps || !Try(fs.mkdirs(kept.getParent) && fs.rename(file, kept)).getOrElse(false)) fs.delete(file, false)
+  }
+
+  /** Deletes the files that were removed before a time, in milliseconds since 1970. */
+  def expire(before: Long): Unit = {
+    val (old, young) = BucketFiles.children(root, fs).partition(_.getModificationTime <= before)
+    old.foreach(folder => fs.delete(folder.getPath, true))
+    if (old.nonEmpty && young.isEmpty) fs.delete(root, false)
+  }
+
+  /** Returns where a removed file is, if it still exists. */
+  def find(file: Path): Option[Path] = BucketFiles.children(root, fs).map(folder => pathOf(folder.getPath, file)).find(fs.exists)
+}
+
+object RetainedFiles {
+  val Folder = "_retained"
+}
