@@ -211,6 +211,28 @@ def test_statement_starts_again_if_its_log_cannot_be_written(spark: SparkSession
     assert values == ({11} if "update" in statement else {5}), layout
 
 
+def test_insert_that_starts_again_keeps_its_files(spark: SparkSession, layout: str) -> None:
+    """It has undone its own commit because of another statement, whose commit deletes the records of undone ones."""
+
+    def overwrite() -> None:
+        session(spark, waits=True).sql(CHANGES["overwrite"].format(5)).collect()
+
+    def change() -> None:
+        session(spark, waits=True).sql(CHANGES["update"].format("v + 10")).collect()
+
+    with ThreadPoolExecutor(2) as pool, held(spark, r"rename .*/_replaced/[^/]*/\.started.*") as first:
+        inserting = pool.submit(overwrite)
+        first.await_reached()
+        with held(spark, COMMIT) as second:
+            changing = pool.submit(change)
+            second.await_reached()
+            first.open()
+            wait([inserting], 3)
+        changing.result()
+        inserting.result()
+    assert {row[1] for row in rows(spark)} == {5}, layout
+
+
 @pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)
 @pytest.mark.parametrize(
     "statement", ["delete from shared where ds = 'p1'", "update shared set ds = 'p2' where ds = 'p1'"]

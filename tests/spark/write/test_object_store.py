@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 from bucketed_tables import Tables
+from local_files import held
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -219,6 +220,22 @@ def test_lost_answer_of_the_storage_is_no_failure(tables: Tables) -> None:
             files.loseAnswers("(?!)")
         assert rows(tables) == MERGED
         assert tables.sql("alter table t recover files") == [("nothing",)]
+
+
+@pytest.mark.parametrize("name", ["merge", "append"])
+def test_late_answer_of_the_storage_loses_no_row(tables: Tables, name: str) -> None:
+    """Other statements complete the committed one, and delete its record, before it knows that it has committed."""
+    with object_store(tables.spark), ThreadPoolExecutor(1) as pool:
+        folder, other = create(tables, "partitioned"), tables.new_session({"spark.bucketing.write.recoverAfter": "0s"})
+        with held(tables.spark, "answer .*/outcome") as answer:
+            running = pool.submit(tables.sql, STATEMENTS[name])
+            answer.await_reached()
+            (record,) = [path.parent for path in folder.glob("_replaced/*/outcome") if not (path.parent / "done").exists()]
+            other.sql("delete from t where k = 2").collect()
+            assert not (record / "started").exists()
+        with pytest.raises(PySparkException, match=r"(?s)the outcome is unknown.*RECOVER FILES.*compare the rows"):
+            running.result()
+        assert rows(tables) == [row for row in sorted(rows_after(name, "partitioned")) if row[0] != 2]
 
 
 def test_store_without_exclusive_creation_undoes_only_when_told(tables: Tables) -> None:

@@ -48,8 +48,8 @@ import org.apache.spark.util.Utils
  * Only the statement itself commits its replacement, and any statement can undo it. Each of them creates `outcome` exclusively, see [[ExclusiveFile]], so
  * exactly one succeeds. If the file system has no exclusive operation, or the statement did not know one, only the statement itself decides.
  *
- * A later committed replacement deletes the record, `started` first, once no running statement may compare itself with it. So a process that finds no `started` after it has created `outcome` was too late: the
- * replacement had already been decided. Until then, readers ignore the new files of an undone replacement, even
+ * A later committed replacement deletes the record, `started` first, once no running statement may compare itself with it. So a process that finds no `started` before it creates `outcome` is too late: the
+ * replacement has already been decided. Until then, readers ignore the new files of an undone replacement, even
  * if an old listing contains them. Readers also detect a listing that is older than a replacement. Once a replacement
  * is done, readers ignore none of its files. If an old file is restored, it is therefore part of the table again.
  *
@@ -222,6 +222,18 @@ object Replacement {
   /** Deletes a directory without a record. */
   def discard(folder: Path, fs: FileSystem): Unit = if (!fs.exists(new Path(folder, Started))) fs.delete(folder, true)
 
+  /**
+   * Deletes the directory of a crashed statement without a record. If the statement was only paused and writes its record now, either it finds that `begun` does
+   * not exist, or this method finds the record and keeps it.
+   */
+  def abandon(folder: Path, fs: FileSystem): Unit = {
+    end(folder, fs)
+    discard(folder, fs)
+  }
+
+  /** Shows that the statement of a directory does nothing more in it. */
+  def end(folder: Path, fs: FileSystem): Unit = fs.delete(new Path(folder, Begun), false)
+
   /** Deletes a record. Without `started`, the rest of it means nothing. */
   def forget(folder: Path, fs: FileSystem): Unit = {
     fs.delete(new Path(folder, Started), false)
@@ -252,24 +264,30 @@ object Replacement {
    * Commits or undoes a replacement, unless it is already decided.
    *
    * @param isAlone whether no other process decides at the same time, so that an exclusive operation is not necessary
-   * @return whether the replacement is committed. None if a later replacement has deleted the record: then the replacement of the calling statement is
-   *         undone, and that of another statement may have been committed
+   * @return whether the replacement is committed. None if a later replacement has deleted the record: then a replacement that its own statement has not yet
+   *         tried to commit is undone, and that of another statement may have been committed
+   * @throws IOException if the record was deleted while its own statement committed: the replacement may have been committed, completed and forgotten
    */
   def decide(of: Replacement, commits: Boolean, isAlone: Boolean, fs: FileSystem): Option[Boolean] = {
+    def exists = fs.exists(new Path(of.folder, Started))
+    if (!exists) None else {
+      val failure = Try(create(of, commits, isAlone, fs)).failed.toOption
+      // Another process may have been faster, or the answer of the storage may have been lost.
+      val decision = decisionOf(of.folder, fs)
+      if (exists) decision.orElse(throw failure.getOrElse(undecidable(of.folder, fs)))
+      else {
+        fs.delete(of.folder, true)
+        if (commits) throw failure.getOrElse(new IOException(s"${of.folder} was deleted during the commit"))
+        None
+      }
+    }
+  }
+
+  private def create(of: Replacement, commits: Boolean, isAlone: Boolean, fs: FileSystem): Unit = {
     val file = new Path(of.folder, Outcome)
-    val isExclusive = of.isExclusive && ExclusiveFile.isSupported(of.folder, fs)
     val text = s"${if (commits) "committed" else "undone"} ${UUID.randomUUID}\n"
-    val failure = try {
-      if (isExclusive) ExclusiveFile.create(file, text, fs)
-      else if (isAlone && !fs.exists(file)) ExclusiveFile.publish(file, text, fs)
-      None
-    } catch { case NonFatal(error) => Some(error) }
-    // Another process may have been faster, or the answer of the storage may have been lost.
-    val decision = decisionOf(of.folder, fs)
-    if (!fs.exists(new Path(of.folder, Started))) {
-      fs.delete(of.folder, true)
-      None
-    } else decision.orElse(throw failure.getOrElse(undecidable(of.folder, fs)))
+    if (of.isExclusive && ExclusiveFile.isSupported(of.folder, fs)) ExclusiveFile.create(file, text, fs)
+    else if (isAlone && !fs.exists(file)) ExclusiveFile.publish(file, text, fs)
   }
 
   private def undecidable(folder: Path, fs: FileSystem) = Compat.refusal("Cannot undo an unfinished statement.",

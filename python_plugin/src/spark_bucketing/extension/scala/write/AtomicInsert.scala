@@ -72,11 +72,14 @@ class AtomicInsert(
    */
   def run(write: Path => WrittenFiles)(record: (Path, Seq[(Path, FileStatus)]) => Unit = (_, _) => ()): Unit = {
     val replacement = new FileReplacement(session, table)
-    if (mode.onlyNew && replacement.known.contains(static)) logInfo(s"The partition exists, so nothing is inserted into ${table.identifier.quotedString}.")
-    else replacement.runOnce(()) { transaction =>
-      read.foreach(_.checkUnchanged(replacement))
-      val written = write(transaction.staged)
-      replace(replacement, transaction, new Write(written.paths.map(file => specOf(file.getParent, transaction.staged) -> file), written.isReliable, record))
+    replacement.runOnce(()) { transaction =>
+      // The partitions are listed after the statement has begun, so that other statements keep their records of new partitions.
+      if (mode.onlyNew && replacement.known.contains(static)) logInfo(s"The partition exists, so nothing is inserted into ${table.identifier.quotedString}.")
+      else {
+        read.foreach(_.checkUnchanged(replacement))
+        val written = write(transaction.staged)
+        replace(replacement, transaction, new Write(written.paths.map(file => specOf(file.getParent, transaction.staged) -> file), written.isReliable, record))
+      }
     }
   }
 

@@ -29,6 +29,9 @@ import org.apache.spark.sql.internal.SQLConf
 class Transaction(val folder: Path, val seen: Set[String], val heartbeat: Heartbeat, val version: Option[AppVersion]) {
   /** The directory of the new files, until they move into the table. */
   val staged = new Path(folder, Replacement.Staged)
+
+  /** Whether the replacement has begun and is undone. */
+  @volatile var isUndone = false
 }
 
 /**
@@ -83,11 +86,17 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       case error: java.io.IOException => throw unwritable(new Path(location, Replacement.Folder), error)
     }
     val heartbeat = new Heartbeat(folder, fs)
-    try statement(new Transaction(folder, committed.map(_.name).toSet, heartbeat, version)) finally {
+    var begun: Option[Transaction] = None
+    try {
+      val transaction = new Transaction(folder, committed.map(_.name).toSet, heartbeat, version)
+      begun = Some(transaction)
+      statement(transaction)
+    } finally {
       heartbeat.close()
       // The statement may have taken effect.
       try {
         fs.delete(new Path(folder, Replacement.Staged), true)
+        if (begun.exists(_.isUndone)) Replacement.end(folder, fs)
         Replacement.discard(folder, fs)
       } catch { case NonFatal(error) => logWarning(s"Cannot delete $folder. A later statement deletes it.", error) }
     }
@@ -138,8 +147,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       record(written)
       checkUnchanged(going)
       written
-    } catch { case NonFatal(error) => throw withdrawn(started, error) }
-    if (!commit(started)) throw withdrawn(started, undoneByAnother())
+    } catch { case NonFatal(error) => throw withdrawn(started, transaction, error) }
+    if (!commit(started)) throw withdrawn(started, transaction, undoneByAnother())
     val isSealed = afterCommit(s"Its files may not be sealed. Instead: run ALTER TABLE ${table.identifier.quotedString} SEAL BUCKETS.")(seal(written))
     afterCommit("Old files are not deleted yet. Readers with the extension ignore them, and the next change of the table or ALTER TABLE ... RECOVER FILES " +
       "deletes them.")(complete(started.copy(decision = Some(true)), isSealed))
@@ -159,8 +168,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }
 
   private def begin(started: Replacement, transaction: Transaction): Unit = try before(transaction)(Replacement.begin(fs, started)) catch {
-    case error: java.io.IOException => throw withdrawn(started, unwritable(started.folder, error))
-    case NonFatal(error) => throw withdrawn(started, error)
+    case error: java.io.IOException => throw withdrawn(started, transaction, unwritable(started.folder, error))
+    case NonFatal(error) => throw withdrawn(started, transaction, error)
   }
 
   private def unwritable(folder: Path, error: java.io.IOException): Throwable =
@@ -182,7 +191,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def undoneByAnother(cause: Throwable = null) = changed("another statement has undone this replacement", cause)
 
   /** Undoes the statement's own replacement after an error. Returns the error to throw. */
-  private def withdrawn(started: Replacement, error: Throwable): Throwable = {
+  private def withdrawn(started: Replacement, transaction: Transaction, error: Throwable): Throwable = {
+    transaction.isUndone = true
     val isOwn = try {
       val isUndecided = Replacement.isUndecided(started, fs)
       undo(started, isOwn = true, isAlone = !started.isExclusive)
@@ -349,16 +359,19 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def forget(committed: Replacement): Unit = {
     val records = Replacement.records(location, conf)
     val known = records.map(_.name).toSet
-    val (running, crashed) = Replacement.folders(location, fs).filterNot(folder => known(folder.getName))
-      .partition(Replacement.isRunning(_, fs, BucketingConf.recoverAfterMillis.max(MinSilenceMillis)))
-    crashed.foreach(Replacement.forget(_, fs))
+    def isRunning(folder: Path) = Replacement.isRunning(folder, fs, BucketingConf.recoverAfterMillis.max(MinSilenceMillis))
+    val (running, crashed) = Replacement.folders(location, fs).filterNot(folder => known(folder.getName)).partition(isRunning)
+    crashed.foreach(Replacement.abandon(_, fs))
     val (done, unfinished) = records.filter(_.name != committed.name).partition(_.done.nonEmpty)
     val begun = (running ++ unfinished.map(_.folder)).flatMap(Replacement.begunAt(_, fs)).reduceOption(_ min _)
     val needless = done.filter { record =>
       def isCarried = record.versions.forall { case (app, number) => committed.has(AppVersion(app, number)) }
-      record.name < committed.name && (record.isUndone || isCarried) && (record.isUndone || record.statement.isAppend && record.created.isEmpty || begun.forall(time => record.done.exists(_ < time)))
+      // A statement that runs again still has its new files in the directory of the undone record, and a paused one may move more files into the table.
+      def isNeeded = if (record.isUndone) isRunning(record.folder) else !(record.statement.isAppend && record.created.isEmpty) && begun.exists(time => record.done.forall(_ >= time))
+      record.name < committed.name && (record.isUndone || isCarried) && !isNeeded
     }
-    // The statements may have moved more files into the table after their replacements were undone.
+    // The statements may have moved more files into the table after their replacements were undone. From now on, they cannot.
+    needless.filter(_.isUndone).foreach(undone => fs.delete(new Path(undone.folder, Replacement.Staged), true))
     Compat.inParallel(needless.filter(_.isUndone).flatMap(undone => pathsOf(undone, undone.added)))(fs.delete(_, false))
     needless.foreach(record => Replacement.forget(record.folder, fs))
   }
