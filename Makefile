@@ -19,7 +19,7 @@ include tests/peers/versions.mk
 VERSIONS ?= $(shell sed -n 's/^pyspark==\([0-9]*[.][0-9]*\)[.].*/\1/p' spark-versions.txt)
 # Tests to run with each of these versions.
 OF_VERSIONS := $(addprefix tests/spark/,test_spark_versions.py test_bucketed_table.py test_incremental.py test_incremental_differential.py test_microbatch.py \
-  test_organized_table.py test_organized_ranges.py test_organized_incremental.py test_organized_merges.py test_row_changes.py test_row_changes_of_nested_columns.py test_file_replacement.py test_file_tests.py test_generic_tests.py test_sealed_generic_tests.py test_crashes.py test_swap_errors.py test_table_show.py read write evolution/test_alter_buckets.py) tests/fuzz
+  test_organized_table.py test_organized_ranges.py test_organized_incremental.py test_organized_merges.py test_row_changes.py test_row_changes_of_nested_columns.py test_file_replacement.py test_file_tests.py test_generic_tests.py test_sealed_generic_tests.py test_crashes.py test_swap_errors.py test_table_show.py read write evolution/test_alter_buckets.py)
 # With --strict, broken links and anchors are errors. The variable disables an advertisement by the theme.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 # The path of the session extension in profiles.yml, and the cache for its jars.
@@ -67,11 +67,11 @@ evolution: setup ## Change the buckets of the showcase's flights_by_month with d
 corrections: setup ## Merge a week of late corrections into an organized table of flights, and show which files change
 	@$(BIN)/python scripts/evolution/corrections.py
 
-test: setup ## Run all linters, and all tests except the long tests
+test: setup ## Run all linters, and all tests except the long tests, in at most seven minutes on two cores
 	@$(MAKE) --no-print-directory --output-sync --jobs 2 $(LINTERS) test-jars
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(HERE) tests
 
-test-quick: setup ## Run the quick linters and the tests without Spark, in less than two minutes
+test-quick: setup ## Run the quick linters and the tests without Spark, in less than a minute
 	@$(BIN)/ruff check --config $(CONFIG) $(PY)
 	@$(BIN)/ruff format --config $(CONFIG) --check $(PY)
 	@$(BIN)/lint-imports --config $(CONFIG) --no-cache --no-logo
@@ -80,7 +80,7 @@ test-quick: setup ## Run the quick linters and the tests without Spark, in less 
 mutate: setup ## Break random lines of code, one at a time, and list the changes that no test detects: SEED=1 MUTANTS=30 TESTS=tests/unit
 	@$(BIN)/python tests/support/mutate.py $(SEED:%=--seed %) $(MUTANTS:%=--mutants %) $(TESTS)
 
-test-long: setup ## Run the long tests, with more random cases and more simulated crashes
+test-long: setup ## Run all other cases: dbt's adapter tests, random statements, crashes, and rare variations
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m long $(WORKERS) $(HERE) tests
 
 test-dbt: setup ## Run dbt's adapter tests with stock and with bucketed materializations
@@ -88,8 +88,9 @@ test-dbt: setup ## Run dbt's adapter tests with stock and with bucketed material
 
 test-versions: test-cross-version ## Run the Spark tests with other Spark versions: VERSIONS="3.5 4.1"
 	@set -e; for version in $(VERSIONS); do echo "Spark $$version"; \
-	  env -u SPARK_HOME PYTHONPATH=$(CURDIR)/.venv/spark-$$version CASES=300 \
-	    $(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(OF_VERSIONS); done
+	  export PYTHONPATH=$(CURDIR)/.venv/spark-$$version CASES=300; unset SPARK_HOME; \
+	  $(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(OF_VERSIONS); \
+	  $(BIN)/pytest --config-file $(CONFIG) --rootdir . $(WORKERS) tests/fuzz; done
 
 test-cross-version: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Read tables that other Spark versions wrote: VERSIONS="3.5 4.1"
 	@VERSIONS="$(VERSIONS)" $(BIN)/pytest --config-file $(CONFIG) --rootdir . tests/versions

@@ -1,6 +1,6 @@
 """Tests that random queries over random tables, valid or damaged, return the same rows with and without the extension.
 
-`make test` includes a short run. `make fuzz SEED=7 CASES=2000` runs more cases, and reports the seed and the case of a
+`make test-long` includes a short run. `make fuzz SEED=7 CASES=2000` runs more cases, and reports the seed and the case of a
 failure. With `EVOLVED=1`, all tables have mixed bucket specs.
 """
 
@@ -17,7 +17,7 @@ from generator import EVOLVED, Generator, Query, Table
 from pyspark.sql import SparkSession
 
 SEED = int(os.environ.get("SEED", "1"))
-CASES = int(os.environ.get("CASES", "3"))
+CASES = int(os.environ.get("CASES", "30"))
 # Stock Spark runs each query once, and the extension runs it under several settings.
 SETTINGS_PER_QUERY = 4
 STOCK = {
@@ -35,6 +35,7 @@ TABLES, CASES_PER_POOL = 6 if CASES >= ENOUGH else 4, 240
 
 
 @pytest.mark.usefixtures("extension")
+@pytest.mark.long
 def test_random_queries_return_the_same_rows(spark: SparkSession) -> None:
     tables = Tables(spark, "extension_fuzz")
     with tables.settings(ALWAYS):

@@ -1,6 +1,6 @@
 """Tests that organized tables return the right rows, or a clear error, after random merges, crashes and damage.
 
-`make test` includes a short run. `make fuzz SEED=7 CASES=2000` takes more steps, and reports the seed and the step of a
+`make test-long` includes a short run. `make fuzz SEED=7 CASES=2000` takes more steps, and reports the seed and the step of a
 failure.
 """
 
@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from spark_bucketing.session import setting
 
 SEED = int(os.environ.get("SEED", "1"))
-CASES = int(os.environ.get("CASES", "3"))
+CASES = int(os.environ.get("CASES", "40"))
 STEPS_PER_TABLE = 40
 REFUSED = re.compile(
     r"Cannot determine the current files of the table, because .*expected: .*instead:  restore ", re.DOTALL
@@ -188,6 +188,7 @@ def walk(spark: SparkSession, folder: Path, number: int, steps: int) -> Counter[
 
 
 @pytest.mark.usefixtures("extension")
+@pytest.mark.long
 def test_table_has_the_expected_rows_after_random_steps(spark: SparkSession, tmp_path: Path) -> None:
     taken: Counter[str] = Counter()
     with setting(spark, "spark.sql.shuffle.partitions", "2"):

@@ -1,6 +1,6 @@
 """Random MERGE INTO, UPDATE and DELETE statements on organized and bucketed tables, compared with joins over plain tables.
 
-`make test` includes a short run. `make fuzz SEED=7 CASES=1000` takes more statements, and reports the seed and the
+`make test-long` includes a short run. `make fuzz SEED=7 CASES=1000` takes more statements, and reports the seed and the
 number of a failure.
 """
 
@@ -22,7 +22,7 @@ from statement_tables import BucketedTable, OrganizedTable, SparkLayoutTable, Ta
 from spark_bucketing.session import setting
 
 SEED = int(os.environ.get("SEED", "1"))
-CASES = int(os.environ.get("CASES", "2"))
+CASES = int(os.environ.get("CASES", "24"))
 STATEMENTS_PER_TABLE = 12
 
 
@@ -62,6 +62,7 @@ def database(spark: SparkSession, name: str) -> Iterator[None]:
 
 @pytest.mark.usefixtures("extension")
 @pytest.mark.parametrize("layout", [OrganizedTable, BucketedTable, SparkLayoutTable])
+@pytest.mark.long
 def test_random_statements_equal_joins(
     spark: SparkSession, functions: list[str], layout: type[Table], tmp_path: Path
 ) -> None:

@@ -151,6 +151,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.long
 def test_live_check_does_not_run_the_files_that_it_checks(shop: Project, tmp_path: Path) -> None:
     for name, text in TEXTS.items():
         (tmp_path / name).write_text(text.format(s=shop.schema))
@@ -237,6 +238,7 @@ def test_live_check_plans_models_with_functions_of_their_hooks(shop: Project) ->
     assert "UNRESOLVED_ROUTINE" in models["unhooked"]["error"] and "If a hook creates" in models["unhooked"]["error"]
 
 
+@pytest.mark.long
 def test_live_check_verifies_fixes_through_views(shop: Project) -> None:
     sql = "select a.user_id, b.name from {{ ref('bad') }} as b join {{ ref('clicks') }} as a on a.user_id = b.user_id"
     shop.model("over_view", sql, materialized="view")

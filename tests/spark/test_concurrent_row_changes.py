@@ -199,6 +199,7 @@ def test_insert_during_a_replacement_loses_no_row(spark: SparkSession, layout: s
 @pytest.mark.parametrize(
     "statement", [CHANGES["update"].format("v + 1"), "insert overwrite shared values (1, 5, 'p0'), (2, 5, 'p1')"]
 )
+@pytest.mark.some(1)
 def test_statement_starts_again_if_its_log_cannot_be_written(spark: SparkSession, layout: str, statement: str) -> None:
     """The commit of another statement deletes the log of this one, between the two steps that write it."""
     begins = r"rename .*/_replaced/[^/]*/\.started.*"
@@ -249,6 +250,7 @@ def test_insert_into_an_emptied_partition_loses_no_row(spark: SparkSession, layo
     assert [row for row in rows(spark) if row[2] == "p1"] == [(1000, 5, "p1")]
 
 
+@pytest.mark.long
 def test_directories_that_vanish_during_a_listing_have_no_files(spark: SparkSession, layout: str) -> None:
     """The next commit deletes the directories of earlier replacements, while other sessions list them."""
     described = {row[0]: str(row[1]) for row in spark.sql("describe formatted shared").collect()}
@@ -274,6 +276,7 @@ READS_ITSELF = {
 
 
 @pytest.mark.parametrize("reads", READS_ITSELF)
+@pytest.mark.some(1)
 def test_repeated_statement_reads_the_table_again(spark: SparkSession, layout: str, reads: str) -> None:
     """Another session adds rows before the commit of a statement whose subquery reads the same table."""
 

@@ -70,6 +70,7 @@ def test_write_of_many_partitions_uses_more_tasks_than_buckets(project: Project)
         assert_one_file_per_bucket(project, table, "hive", buckets)
 
 
+@pytest.mark.long
 def test_partitions_share_tasks_evenly(project: Project) -> None:
     rows = "select id div 24 as k, id % 24 as p from range(6000)"
     project.build(rows, **TABLE | {"partition_by": ["p"], "write_tasks": 8})
@@ -101,6 +102,7 @@ def test_empty_input_gives_an_empty_table(project: Project) -> None:
         assert project.detail(table, "Num Buckets") == "8"
 
 
+@pytest.mark.long
 def test_rows_with_a_single_key_or_null_keys_are_in_one_file(project: Project) -> None:
     project.model("skewed", "select 5 as k, id from range(1000)", **TABLE)
     project.model("nulls", "select cast(null as string) as k, id from range(1000)", **TABLE)

@@ -191,6 +191,7 @@ STATES = {
 }
 
 
+@pytest.mark.long
 def test_files_of_a_record_have_one_meaning(project: Project, table: OrganizedTable) -> None:
     """A record of a new file that does not exist, and of an old file; the table has either none or all of them."""
     rows = table.expected()
@@ -217,19 +218,20 @@ def test_files_of_a_record_have_one_meaning(project: Project, table: OrganizedTa
     ["rename .*/_replaced/[^/]*/files/.*", "rename .*/m/ds=[^/]*/part-.*"],
     ids=["before the commit", "after the commit"],
 )
+@pytest.mark.some(1)
 def test_slow_statement_is_not_taken_for_crashed(project: Project, extension: None, operation: str) -> None:
     """It moves or deletes files for longer than `recoverAfter`, and other statements wait for its end."""
     start(project, ROWS, partition_by=["ds"])
     with (
-        setting(project.spark, "spark.bucketing.write.recoverAfter", "2s"),
+        setting(project.spark, "spark.bucketing.write.recoverAfter", "5s"),
         ThreadPoolExecutor(2) as pool,
         held(project.spark, operation) as moving,
     ):
         statement = pool.submit(merge, project, DELTA)
         moving.await_reached()
-        other = pool.submit(recovered, project, after="2s")
+        other = pool.submit(recovered, project, after="5s")
         with pytest.raises(TimeoutError):
-            other.result(5)
+            other.result(7)
         assert rows_of(project) == (OLD if "files" in operation else MERGED)
         moving.open()
         assert [tuple(row) for row in statement.result()] == [(230, 210, 20, 0)]

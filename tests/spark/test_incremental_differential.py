@@ -102,11 +102,13 @@ def after(config: Config, old: list[Row], new: list[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize("seed", all_long_but(1, range(1, 12)))
+@pytest.mark.long
 def test_strategies_give_the_same_rows_as_plain_python(project: Project, extension: None, seed: int) -> None:
     compare_strategies(project, seed, CASES, empty_increment=seed > 1)
 
 
 @pytest.mark.parametrize("seed", all_long_but(1, range(1, 12)))
+@pytest.mark.long
 def test_overwrites_give_the_same_rows_on_stock_spark(project: Project, seed: int) -> None:
     compare_strategies(project, seed, ON_STOCK_SPARK)
 

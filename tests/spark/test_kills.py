@@ -212,7 +212,7 @@ SAMPLE = {
 
 
 @pytest.mark.parametrize("name", all_long_but(("organized merge", "bucketed merge"), SAMPLE))
-@pytest.mark.some(1)
+@pytest.mark.long
 def test_runs_survive_kills_in_sampled_statements(new_project: Callable[..., Project], name: str) -> None:
     project = started(new_project, KINDS[name])
     for run, (statement, how) in enumerate(SAMPLE[name], 1):

@@ -125,6 +125,7 @@ def test_batches_without_rows_are_skipped(project: Project, type_: str) -> None:
         assert {row.k for row in project.rows("select k from {schema}.m")} == expected
 
 
+@pytest.mark.long
 def test_model_with_rows_despite_empty_input_runs_all_batches(events: Project) -> None:
     day = "date'{{ model.batch.event_time_start.date() if model.batch else '2024-01-01' }}'"
     events.model(
@@ -257,6 +258,7 @@ def test_sample_narrows_the_batches_further(events: Project) -> None:
     assert days(events) == {"02": ("one", 100)}
 
 
+@pytest.mark.long
 def test_ephemeral_inputs_are_filtered_to_the_batch(events: Project) -> None:
     """Batches without rows are skipped, and batches with rows do not change other days."""
     events.model("recent", "select * from {{ ref('events') }}", materialized="ephemeral", event_time="day")
@@ -317,6 +319,7 @@ def inputs(events: Project) -> Project:
     ],
     ids=lambda options: "".join(options[:1]),
 )
+@pytest.mark.some(1)
 def test_batches_read_the_same_relations_as_in_dbt(inputs: Project, options: tuple[str, ...]) -> None:
     inputs.keeps_artifacts = "--defer" in options
     inputs.dbt("run", "--exclude", "m", "d", v="one")

@@ -351,7 +351,7 @@ REFUSED: list[tuple[list[Row], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(
-    "refused", [REFUSED[:6], pytest.param(REFUSED[6:], marks=pytest.mark.long)], ids=["rows", "config"]
+    "refused", [REFUSED[:2], pytest.param(REFUSED[2:], marks=pytest.mark.long)], ids=["some", "others"]
 )
 def test_invalid_merge_changes_nothing(project: Project, extension: None, refused: list[Any]) -> None:
     checked = {"merge_checks": True, "insert_when": "op = 'I'", "update_when": "op = 'U'"}

@@ -11,18 +11,17 @@ import sys
 import pytest
 
 SHOWN = """
-import time
 from spark_bucketing.cli.progress import progress_line
 
 with progress_line("starting [spark]") as line:
-    time.sleep(0.3)
+    line._progress.refresh()
     line.show("hashing files of a.b")
     if line.on_tasks:
         line.on_tasks(12, 64)
-    time.sleep(0.3)
+    line._progress.refresh()
     line.echo("tasks are counted" if line.on_tasks else "tasks are not counted")
     line.show("the next step")
-    time.sleep(0.3)
+    line._progress.refresh()
 print("the end")
 """
 

@@ -26,6 +26,7 @@ def test_alter_changes_every_copy_of_the_spec(tables: Tables) -> None:
     assert places(tables, "t") == ((-1, [], []), {}, "")
 
 
+@pytest.mark.long
 def test_repeated_alter_changes_nothing(tables: Tables) -> None:
     filled(tables, "t")
     partition = "alter table t partition (p = 1) clustered by (k) into 2 buckets"

@@ -149,7 +149,7 @@ QUERIES = (
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 def test_statement_has_the_expected_effect_on_seals_and_reads(tables: Tables, name: str) -> None:
     case = CASES[name]
     for statement in case.statements:

@@ -81,6 +81,7 @@ def alter_until(tables: Tables, done: Event) -> int:
 
 
 @pytest.mark.parametrize("how", all_long_but("dynamic", WAYS))
+@pytest.mark.long
 def test_two_writers_keep_their_rows_while_the_spec_changes(tables: Tables, how: str) -> None:
     create(tables, "t")
     way, done = WAYS[how], Event()

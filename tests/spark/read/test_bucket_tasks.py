@@ -64,7 +64,7 @@ PLANS = [
 
 
 @pytest.mark.parametrize(("query", "number", "share", "expected", "code"), PLANS)
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 def test_table_with_too_few_buckets_is_shuffled(
     tables: Tables, query: str, number: int, share: float, expected: Shape, code: str
 ) -> None:

@@ -86,7 +86,7 @@ def seal(tables: Tables) -> Sealed:
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize("stated", ["2", "1", "3", " 2 ", None])
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 def test_seal_determines_the_version_from_the_rows(tables: Tables, stated: str | None, name: str) -> None:
     tables.make("t", "k int, v bigint", "k", 4, ROWS, stored=OF_VERSION_2, sealed=False)
     set_version(tables, "t", stated)
@@ -191,6 +191,7 @@ def test_partition_that_matches_both_versions_gets_the_version_of_most_partition
     assert "4 Hive2 buckets" in tables.read("select k, count(*) from t where ds <> 'old' group by k")
 
 
+@pytest.mark.long
 def test_partitions_that_match_both_versions_get_the_stated_version(tables: Tables) -> None:
     make_partitions(tables, "a", "b")
     for name, stated in (("a", "1"), ("b", "2")):
@@ -225,6 +226,7 @@ def test_advice_for_partitions_of_both_versions_leads_to_one_version(tables: Tab
     assert "4 Hive2 buckets" in tables.read(GROUP)
 
 
+@pytest.mark.long
 def test_advice_for_selected_partitions_is_to_seal_the_whole_table(
     tables: Tables,
 ) -> None:

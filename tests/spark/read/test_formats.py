@@ -58,6 +58,7 @@ def test_other_formats_are_left_to_stock_spark(tables: Tables, file_format: str)
 
 
 @pytest.mark.parametrize("stored", ["stored as orc", "using orc"])
+@pytest.mark.some(1)
 def test_files_read_by_hives_orc_reader_are_not_merged(tables: Tables, stored: str) -> None:
     make(tables, stored)
     with tables.settings(HIVES_ORC):
@@ -127,6 +128,7 @@ PADDED: tuple[dict[str, str], ...] = (
 @pytest.mark.parametrize(
     "stored", all_long_but("stored as orc", ["stored as orc", "stored as parquet", "using parquet", "using orc"])
 )
+@pytest.mark.some(1)
 def test_sealed_ordering_ends_at_a_padded_string(tables: Tables, stored: str, kind: str) -> None:
     texts = "select explode(array('a', 'a\\t', 'a ', 'b', ' ', '')) as s"
     for created in PADDED[:2]:
@@ -141,6 +143,7 @@ def test_sealed_ordering_ends_at_a_padded_string(tables: Tables, stored: str, ki
 
 
 @pytest.mark.parametrize("stored", ["stored as orc", "using orc", "stored as parquet"])
+@pytest.mark.some(1)
 def test_files_are_not_skipped_by_timestamps_of_another_time_zone(tables: Tables, stored: str) -> None:
     """ORC stores timestamps in local time. Statistics from another time zone do not describe the values that a session reads."""
     ranges = """tblproperties ('bucketing.range_by'='["ts"]', 'bucketing.num_files'='4')"""

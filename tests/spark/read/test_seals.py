@@ -209,7 +209,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 def test_damage_causes_an_ordinary_scan_and_may_be_sealed_again(tables: Tables, name: str) -> None:
     case = CASES[name]
     case.do(tables)
@@ -269,6 +269,7 @@ def test_every_key_type_is_sealed_and_read_correctly(tables: Tables, sql_type: s
         pytest.param("char(9)", "cast(id as string)", marks=pytest.mark.long),
     ],
 )
+@pytest.mark.some(1)
 def test_key_types_with_engine_specific_hashes_are_never_sealed(tables: Tables, sql_type: str, value: str) -> None:
     tables.make("t", f"k {sql_type}, v bigint", "k", 8)
     tables.sql(f"insert into t select cast({value} as {sql_type}), id from range(300)")
@@ -309,6 +310,7 @@ def test_table_read_by_hives_serde_is_unchanged(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("decision", ["", "committed"])
+@pytest.mark.some(1)
 def test_hives_serde_does_not_read_the_files_of_an_unfinished_statement(tables: Tables, decision: str) -> None:
     """Hive's reader lists all files. Only Spark's own readers ignore the files that are not part of the table yet, or no longer."""
     first = tables.files("t")[0]

@@ -98,6 +98,7 @@ KEYS = ("k", "s, k", "k, s", "k, v", "k, length(s)")
 
 
 @pytest.mark.parametrize("seed", all_long_but(0, range(3)))
+@pytest.mark.long
 def test_rows_equal_stock_spark(tables: Tables, seed: int) -> None:
     choose = random.Random(seed)
     found = 0

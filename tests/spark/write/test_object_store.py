@@ -144,6 +144,7 @@ MOVES = {
 
 @pytest.mark.parametrize("of", ["partitioned", pytest.param("organized", marks=pytest.mark.long)])
 @pytest.mark.parametrize("move", MOVES)
+@pytest.mark.some(1)
 def test_rows_after_a_crash_survive_a_statement_that_moves_files(
     tables: Tables, of: str, move: str, tmp_path: Path
 ) -> None:
@@ -194,6 +195,7 @@ def test_readers_see_old_or_new_rows_while_files_are_copied(tables: Tables) -> N
         assert len(seen) > 2
 
 
+@pytest.mark.long
 def test_seals_and_statistics_have_the_times_of_listings(tables: Tables) -> None:
     """Listings have milliseconds, and the status of a single file has seconds."""
     with object_store(tables.spark):

@@ -99,6 +99,7 @@ def streamed(tables: Tables, request: pytest.FixtureRequest, tmp_path: Path) -> 
     return STREAMED[request.param]
 
 
+@pytest.mark.some(2)
 def test_tables_of_a_stream_are_refused(tables: Tables, streamed: int) -> None:
     """Readers list the log of the stream, and no other file."""
     assert tables.rows("select k from t") == tables.stock_rows("select k from t") == ["(7,)"]
@@ -110,6 +111,7 @@ def test_tables_of_a_stream_are_refused(tables: Tables, streamed: int) -> None:
 
 @pytest.mark.parametrize("stored", ["parquet", "orc"])
 @pytest.mark.parametrize("partitioned", [True, False])
+@pytest.mark.some(2)
 def test_files_in_subdirectories_are_no_files_of_a_partition(tables: Tables, stored: str, partitioned: bool) -> None:
     """Hive writes subdirectories for UNION ALL. Spark's queries, the seals and the statements ignore their files, and an INSERT OVERWRITE deletes them."""
     by = "partitioned by (p string)" if partitioned else ""
@@ -179,7 +181,7 @@ VALUES = {
 
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("of", VALUES)
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 def test_rows_are_found_under_every_partition_value(tables: Tables, of: str, write: str) -> None:
     tables.create(f"t (k int) partitioned by (p {of}) {BUCKETS} stored as parquet")
     # An INSERT OVERWRITE refuses the name of the directory of NULL beside NULL.
@@ -214,7 +216,7 @@ def test_append_changes_nothing_if_the_metastore_does_not_answer(tables: Tables,
 @pytest.mark.parametrize("existing", ["", "'a'"])
 @pytest.mark.parametrize("layout", ["bucketed", "organized"])
 @pytest.mark.parametrize("write", WRITES)
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 def test_partition_values_that_the_metastore_mixes_up_change_nothing(
     tables: Tables, layout: str, write: str, existing: str
 ) -> None:
