@@ -31,8 +31,7 @@ _OTHER = re.compile(r"^[._]|^appstatus_|\.(crc|tmp)$")
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/")
 # The packages of Spark's codecs. They raise the error if a compressed file is damaged or lacks its end.
 _CODECS = ("com.github.luben.zstd.", "net.jpountz.", "org.xerial.snappy.", "com.ning.compress.")
-# If a compressed file is damaged, at most so many bytes before the damage are lost.
-_BUFFER = 1 << 18
+_BUFFER = 4 << 20
 GAP = b""
 """Takes the place of lines that are missing within an event log."""
 EVENT = b'{"Event":'
@@ -170,36 +169,45 @@ def _hadoop_files(path: str) -> list[LogFile]:
 def _open_hadoop(jvm: Any, system: Any, file: Any) -> IO[bytes]:
     with spark_call(f"Spark cannot open {file.toString()}."):
         if file.getName().endswith(".gz"):
-            return gzip.GzipFile(fileobj=io.BufferedReader(_JavaStream(system.open(file)), _BUFFER))  # type: ignore[return-value]
+            return gzip.GzipFile(fileobj=io.BufferedReader(_JavaStream(jvm, system.open(file)), _BUFFER))  # type: ignore[return-value]
         # It decompresses the codecs of Spark.
         stream = jvm.org.apache.spark.deploy.history.EventLogFileReader.openEventLog(file, system)
-        return io.BufferedReader(_JavaStream(stream), _BUFFER)
+        return io.BufferedReader(_JavaStream(jvm, stream), _BUFFER)
 
 
 class _JavaStream(io.RawIOBase):
     """A Python stream that reads from a Java input stream.
 
     Raises:
-        EOFError: the compressed file is damaged, or its end is missing.
+        EOFError: the compressed file is damaged, or its end is missing. The bytes before that are read.
         SparkError: Spark cannot read the file.
     """
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self, jvm: Any, stream: Any) -> None:
+        self._stream, self._is_damaged = jvm.java.io.BufferedInputStream(stream), False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        try:
-            with spark_call("Spark cannot read the event log."):
-                found = bytes(self._stream.readNBytes(min(len(buffer), _BUFFER)))
-        except SparkError as error:
-            if str(error.__cause__).partition("\tat ")[2].startswith(_CODECS):
-                raise EOFError from error
-            raise
-        buffer[: len(found)] = found
-        return len(found)
+        size = min(len(buffer), _BUFFER)
+        while size:
+            try:
+                with spark_call("Spark cannot read the event log."):
+                    self._stream.mark(size)
+                    found = bytes(self._stream.readNBytes(size))
+            except SparkError as error:
+                if not str(error.__cause__).partition("\tat ")[2].startswith(_CODECS):
+                    raise
+                # Find the last bytes before the damage.
+                self._stream.reset()
+                self._is_damaged, size = True, size // 2
+            else:
+                if self._is_damaged and not found:
+                    break
+                buffer[: len(found)] = found
+                return len(found)
+        raise EOFError
 
     def close(self) -> None:
         if not self.closed:
