@@ -1,8 +1,8 @@
-"""Record a small event log of two runs of a dbt project that contains a join.
+"""Record a small event log of four runs of a dbt project that contains a join.
 
 The script uses the first Spark on Python's path.
 
-Usage: PYTHONPATH=.venv/spark-3.5 record_event_log.py [--bucketed] FOLDER CASE.zstd [SETTING=VALUE ...]
+Usage: PYTHONPATH=.venv/spark-3.5 record_event_log.py [--bucketed] FOLDER CASE.gz [SETTING=VALUE ...]
 
 With --bucketed, the joined tables are bucketed. The script deletes the contents of FOLDER, and writes the project and
 the complete log to it. The script writes a copy of the log without paths and host names to CASE.
@@ -74,9 +74,9 @@ def make_project(folder: Path, bucketed: bool, more: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Run the project twice, and write the event log as a test case."""
+    """Run the project four times, and write the event log as a test case."""
     from dbt.cli.main import dbtRunner
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bucketed", action="store_true")
@@ -86,13 +86,13 @@ def main() -> None:
     given = parser.parse_args()
     folder = given.folder.absolute()
     make_project(folder, given.bucketed, dict(setting.split("=", 1) for setting in given.settings))
-    for _ in range(2):
+    for _ in range(4):
         outcome = dbtRunner().invoke(["--quiet", "run", "--project-dir", str(folder), "--profiles-dir", str(folder)])
         if not outcome.success:
             sys.exit(f"dbt run failed. {outcome.exception or ''}")
-    session = SparkSession.getActiveSession()
-    if session:
-        session.stop()
+    context = SparkContext._active_spark_context
+    if context:
+        context.stop()
     write_case(folder / "events", given.case, list(MODELS))
 
 

@@ -2,11 +2,12 @@
 
 The test case contains only some models, and no paths, hosts, users and settings.
 
-Usage: strip_event_log.py LOG CASE.zstd MODEL...
+Usage: strip_event_log.py LOG CASE.gz MODEL...
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sys
@@ -14,16 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import zstandard
-
 from spark_bucketing.event_log.log_files import ReadCounts, find_logs, read_lines
 
 # Fields that contain machine names, paths, settings or long texts.
 _DROPPED = ("details", "modifiedConfigs", "jobTags", "RDD Info", "Details", "Stage Infos", "metadata", "Callsite")
 _PATH = re.compile(r"(file:)?(?<![\w\]])/[\w.+=@-]+(/[\w.+=@-]+)+")
 _KEPT = re.compile(
-    r'\{"Event":"(org\.apache\.spark\.sql\.execution\.ui\.)?SparkListener'
-    r"(ApplicationStart|ApplicationEnd|SQLExecution|SQLAdaptiveExecutionUpdate|JobStart|StageCompleted|TaskEnd)"
+    r'\{"Event":"(org\.apache\.spark\.sql\.(execution\.ui|bucketing\.explain)\.)?SparkListener'
+    r"(ApplicationStart|ApplicationEnd|SQLExecution|BucketPlan|JobStart|StageCompleted|TaskEnd)"
 )
 
 
@@ -75,8 +74,8 @@ def case(log: str, models: list[str]) -> Iterator[str]:
 
 
 def write_case(log: str | Path, target: Path, models: list[str]) -> None:
-    """Write the test case as a file compressed with zstd."""
-    target.write_bytes(zstandard.ZstdCompressor(19).compress("".join(case(str(log), models)).encode()))
+    """Write the test case as a file compressed with gzip."""
+    target.write_bytes(gzip.compress("".join(case(str(log), models)).encode(), mtime=0))
 
 
 if __name__ == "__main__":

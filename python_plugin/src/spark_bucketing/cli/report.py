@@ -29,8 +29,8 @@ def report(before: tuple[str, ...], after: tuple[str, ...], target: str | None, 
     time. Lists bucketed models whose builds cost more task time than their readers save.
 
     PATH is an event log, or a directory of event logs such as the value of spark.eventLog.dir. The logs can be
-    uncompressed, or compressed with zstd, lz4 or gzip. To read logs in other file systems, such as s3a://logs/, the
-    command starts Spark.
+    uncompressed or compressed. To read logs that Spark has compressed, and logs in other file systems, such as
+    s3a://logs/, the command starts Spark.
 
     Exit codes: 0 success, 2 the command could not run.
     """

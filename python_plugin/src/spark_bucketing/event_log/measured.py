@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TypeVar
 
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.log_files import ReadCounts, find_logs, read_lines
-from spark_bucketing.event_log.plan_costs import UNATTRIBUTED, Cost, Keys, MeasuredOperator
+from spark_bucketing.event_log.plan_costs import UNATTRIBUTED, Cost, Keys, Operators, add_keys, add_operators
 from spark_bucketing.event_log.statements import ApplicationEnd, Statement, Work, statements, writers_of
 from spark_bucketing.units import count
 
 OnProgress = Callable[[str], None]
-_Value = TypeVar("_Value", MeasuredOperator, Keys)
 AD_HOC = ""
 """The node to which statements belong that dbt did not send."""
 Invocation = tuple[str, str]
 """The id of the Spark application, and dbt's invocation id, or a number if dbt's id is unknown."""
-Operators = dict[MeasuredOperator, dict[Keys, Cost]]
-"""The costs of each operator, by table and keys."""
 
 
 @dataclass
@@ -77,7 +72,7 @@ class Measured:
         for node, tables in other.writes.items():
             for table, is_built in tables.items():
                 self.add_write(node, table, is_built)
-        add_operators(self.ad_hoc_operators, other.ad_hoc_operators.items())
+        add_operators(self.ad_hoc_operators, other.ad_hoc_operators)
         self.ad_hoc += other.ad_hoc
 
     def add_write(self, node: str, table: str, is_built: bool) -> None:
@@ -113,7 +108,7 @@ class Measured:
         for node, runs in self.runs.items():
             for run in runs.values():
                 if not run.failed:
-                    add_operators(found.setdefault(node, {}), run.operators.items())
+                    add_operators(found.setdefault(node, {}), run.operators)
         return found
 
     def costs(self, node: str | None = None) -> dict[Keys, Cost]:
@@ -136,25 +131,8 @@ def _sums(of_nodes: Iterable[Operators]) -> dict[Keys, Cost]:
     found: dict[Keys, Cost] = {}
     for operators in of_nodes:
         for costs in operators.values():
-            _add_keys(found, costs)
+            add_keys(found, costs)
     return found
-
-
-def add_operators(into: Operators, operators: Iterable[tuple[MeasuredOperator, dict[Keys, Cost]]]) -> None:
-    """Add the costs of operators."""
-    for operator, costs in operators:
-        _add_keys(into.setdefault(_shared(operator), {}), costs)
-
-
-def _add_keys(into: dict[Keys, Cost], costs: dict[Keys, Cost]) -> None:
-    for keys, cost in costs.items():
-        into.setdefault(_shared(keys), Cost()).add(cost)
-
-
-@lru_cache(maxsize=100_000)
-def _shared(value: _Value) -> _Value:
-    """Return the first of several equal values, so that equal values of a node's runs use memory only once."""
-    return value
 
 
 def read_measured(
@@ -166,7 +144,7 @@ def read_measured(
 
     Args:
         paths: event logs, or directories of event logs.
-        on_progress: called with a progress bar.
+        on_progress: called with the number of the current log.
         target: the dbt target whose runs count, if the logs contain runs of several targets.
 
     Raises:
@@ -175,16 +153,10 @@ def read_measured(
     """
     counts = ReadCounts()
     logs = find_logs(paths)
-    total = sum(file.size_bytes for files in logs for file in files)
-
-    def show(of_file: int, size: int) -> None:
-        # A file counts as read as soon as reading starts.
-        done = counts.size_bytes - size + of_file
-        on_progress(f"reading event logs {_bar(done / max(total, 1))}")
-
     kept: dict[str, tuple[ApplicationEnd, dict[str, Measured]]] = {}
-    for files in logs:
-        for end, of_targets in _applications(statements(read_lines(files, counts, show), counts)):
+    for number, files in enumerate(logs, 1):
+        on_progress(f"reading event log {number} of {len(logs)}")
+        for end, of_targets in _applications(statements(read_lines(files, counts), counts)):
             other = kept.get(end.application)
             counts.copies += other is not None
             if other is None or end.events > other[0].events:
@@ -218,11 +190,6 @@ def _of_target(applications: Iterable[dict[str, Measured]], counts: ReadCounts, 
         found.add(of_targets.get(name, Measured()))
     found.writers = writers_of(found.writes)
     return found
-
-
-def _bar(share: float, width: int = 30) -> str:
-    filled = round(min(share, 1) * width)
-    return f"{'━' * filled}{'╌' * (width - filled)} {min(share, 1):4.0%}"
 
 
 @dataclass

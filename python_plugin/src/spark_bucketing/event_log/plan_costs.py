@@ -1,212 +1,18 @@
-"""Attribute the cost of the Exchanges and Sorts in an event log's plan to tables and their columns.
-
-The names of columns can contain commas, spaces and other special characters.
-"""
+"""Attribute the cost of the Exchanges and Sorts of a statement to tables and their columns."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
+from spark_bucketing.plan.document import Expression, PhysicalPlan, PlanNode
 from spark_bucketing.units import size
 
-Plan = dict[str, Any]
-"""Spark's SparkPlanInfo as parsed JSON, with the keys nodeName, simpleString, children and metrics."""
-# The number at the end of a column in a list: a,b#12L]
-_END = re.compile(r"#(\d+)L?\s*(,|\]|$)")
-_NUMBER = re.compile(r"#(\d+)")
-_PLAIN = re.compile(r"\w+")
-_SCAN = re.compile(r"(?:Batch)?Scan\b.*?([\w`-]+\.[\w`.-]+)\s*$")
-# Nodes with the same columns as their first child.
-_SAME_COLUMNS = re.compile(
-    r"(Filter|ColumnarToRow|RowToColumnar|InputAdapter|WholeStageCodegen|LocalLimit|Sample|Sort|Coalesce|Union|"
-    r"Exchange|BroadcastExchange|ShuffleQueryStage|BroadcastQueryStage|AQEShuffleRead)\b"
-)
-# Nodes that list their columns between the first brackets.
-_LISTED = re.compile(r"(Project|Scan|BatchScan|ReusedExchange)\b")
-_JOIN = re.compile(r"\w*Join$|CartesianProduct$")
-# Joins that pass on no columns of their right side.
-_LEFT_ONLY = re.compile(r"\b(?:LeftSemi|LeftAnti|ExistenceJoin)\b")
-# The lines of an aggregate in a formatted plan.
-_RESULTS = re.compile(
-    r"^Keys(?: \[\d+\])?: (\[.*\])\nFunctions(?: \[\d+\])?: (\[.*\])\nAggregate Attributes.*\n"
-    r"Results(?: \[\d+\])?: \[(.*\])$",
-    re.M,
-)
-# The attribute at the end of an item in a list: k#12L, or expression AS k#12L
-_LAST_NUMBER = re.compile(r"#(\d+)L?\s*$")
-# Rows that a node passes on, with the most reliable metric first.
-_ROWS = ("number of output rows", "shuffle records written")
-
-
-def table_of(node: Plan) -> str:
-    """Return the table that a plan node scans, or an empty string."""
-    return _table(node["nodeName"])
-
-
-@lru_cache(maxsize=10_000)
-def _table(name: str) -> str:
-    matched = _SCAN.match(name)
-    return matched[1].replace("`", "").lower().removeprefix("spark_catalog.") if matched else ""
-
-
-def scanned_columns(node: Plan) -> dict[int, str]:
-    """Return the columns of a scan by number.
-
-    The names in a plan are not quoted, so a name ends where its number and then a comma or a bracket follow.
-    """
-    if "columns" in node:
-        return dict(node["columns"])
-    # FileScan parquet spark_catalog.tpch.part[p_partkey#528L,p_size#533] Batched: true, ...
-    text = node["simpleString"]
-    start = text.find("[") + 1
-    found: dict[int, str] = {}
-    if not start or text.startswith("]", start):
-        return found
-    for matched in _END.finditer(text, start):
-        name = text[start : matched.start()].strip()
-        if name.startswith("... "):  # ... 12 more fields
-            break
-        found[int(matched[1])] = name
-        start = matched.end()
-        if matched[2] != ",":
-            break
-    return found
-
-
-def with_plain_names(plan: Plan) -> Plan:
-    """Return a plan in which columns with special characters have a plain name, so that commas only separate items.
-
-    The nodes of scans get the key `columns` with the original names.
-    """
-    names: dict[int, str] = {}
-    for node in plan_nodes(plan):
-        if table_of(node):
-            names |= {number: name for number, name in scanned_columns(node).items() if not _PLAIN.fullmatch(name)}
-    return _renamed(plan, names) if names else plan
-
-
-def _renamed(node: Plan, names: Mapping[int, str]) -> Plan:
-    found = dict(node)
-    if table_of(node):
-        found["columns"] = scanned_columns(node)
-    for key in ("simpleString", "results"):
-        if key in node:
-            found[key] = _plain(node[key], names)
-    found["children"] = [_renamed(child, names) for child in node["children"]]
-    return found
-
-
-def _plain(text: str, names: Mapping[int, str]) -> str:
-    parts, start = [], 0
-    for matched in _NUMBER.finditer(text):
-        name = names.get(int(matched[1]))
-        if name and text.endswith(name, start, matched.start()):
-            parts += [text[start : matched.start() - len(name)], "_"]
-            start = matched.start()
-    return "".join([*parts, text[start:]])
-
-
-def plan_nodes(*plans: Plan, without: tuple[str, ...] = ()) -> Iterator[Plan]:
-    """Yield all nodes of plans, except nodes whose names start with one of these texts, and except nodes below them."""
-    waiting = list(plans)
-    while waiting:
-        node = waiting.pop()
-        if not node["nodeName"].startswith(without):
-            yield node
-            waiting += node["children"]
-
-
-def branch_columns(union: Plan, keys: Sequence[int | None]) -> list[list[int | None]]:
-    """Return the numbers of columns of a UNION in each branch; None for unknown columns.
-
-    A UNION has the column numbers of its first branch. The columns of its other branches follow by position.
-    """
-    first, *others = (_output(branch) for branch in union["children"])
-    places = [first.index(key) if key in first else None for key in keys]
-    found = [
-        [None if place is None or place >= len(output) else output[place] for place in places] for output in others
-    ]
-    return [list(keys), *found]
-
-
-def add_results(plan: Plan, description: str) -> None:
-    """Add to each aggregate of a plan with a UNION its output columns, which only the plan's description contains.
-
-    Args:
-        plan: the plan; its nodes get the key `results`.
-        description: the same plan as text, in the format of EXPLAIN FORMATTED.
-    """
-    if "Union" not in description:
-        return
-    results = {f"{keys}, functions={functions})": found for keys, functions, found in _RESULTS.findall(description)}
-    for node in plan_nodes(plan):
-        # HashAggregate(keys=[k#1], functions=[sum(v#2)]), or SortAggregate(key=[k#1], ...
-        text = node["simpleString"].partition("=")[2]
-        if text in results:
-            node["results"] = results[text]
-
-
-def rows_of(branch: Plan, metrics: Callable[[Plan], Mapping[str, int]]) -> int | None:
-    """Return the number of rows that a branch passes on; None if it is unknown."""
-    while True:
-        found = metrics(branch)
-        number = next((found[name] for name in _ROWS if name in found), None)
-        if number is not None or len(branch["children"]) != 1:
-            return number
-        (branch,) = branch["children"]
-
-
-def _output(node: Plan) -> list[int | None]:
-    """Return the numbers of a node's output columns; an empty list if they are unknown."""
-    name, children = node["nodeName"], node["children"]
-    if "results" in node:
-        return _numbers(node["results"])
-    if _LISTED.match(name):
-        return _numbers(node["simpleString"].partition("[")[2])
-    if _JOIN.match(name) and len(children) > 1:
-        left = _output(children[0])
-        return left if not left or _LEFT_ONLY.search(node["simpleString"]) else [*left, *_output(children[1])]
-    return _output(children[0]) if _SAME_COLUMNS.match(name) and children else []
-
-
-def _numbers(columns: str) -> list[int | None]:
-    """Return the numbers of the columns in a list."""
-    return [int(matched[1]) if (matched := _LAST_NUMBER.search(item)) else None for item in list_items(columns)]
-
-
-def list_items(text: str) -> list[str]:
-    """Split the text after an opening bracket at its commas, up to the closing bracket."""
-    items, start, depth = [], 0, 0
-    for number, letter in enumerate(text):
-        if letter in "([":
-            depth += 1
-        elif letter in ")]" and depth:
-            depth -= 1
-        elif letter in ")]" or (letter == "," and not depth):
-            items.append(text[start:number].strip())
-            start = number + 1
-            if letter != ",":
-                break
-    return items
-
-
 Kind = Literal["join", "aggregate", "window", "other"]
-
-# These expressions take linear time, even with long literals in a plan.
-# a#1, b#2L ASC NULLS FIRST
-_ONLY_ATTRIBUTE = re.compile(r"[\w`. ]+#(\d+)L?(?: (?:ASC|DESC) NULLS (?:FIRST|LAST))?")
-_ALIAS = re.compile(r"[\w`.]#(\d+)L? AS [^#,\]]+#(\d+)L?")
-# hashpartitioning(a#1, b#2L, 200)
-_PARTITIONING = re.compile(r"(?i:hash)\w*\(")
 # Nodes that do not preserve the partitioning of rows: a table below them needs another shuffle anyway.
-_BREAKS = ("Exchange", "ShuffleQueryStage", "ReusedExchange", "Subquery", "BroadcastExchange", "BroadcastQueryStage")
-# The keys of both sides; an inner join passes on only rows with equal keys.
-_BROADCAST = re.compile(r"BroadcastHashJoin \[(.*?\]), \[(.*?\]), Inner, Build(Left|Right)\b")
-_BUCKETED = re.compile(r"\bBucketed: true\b")
+_BREAKS = ("exchange", "broadcast", "reused")
+_Columns = Sequence[Expression | None]
 
 
 @dataclass
@@ -258,190 +64,217 @@ class MeasuredOperator:
     sides: tuple[Keys, ...]
 
 
+Operators = dict[MeasuredOperator, dict[Keys, Cost]]
+"""The costs of operators, by table and keys."""
+
+
+@dataclass(frozen=True)
+class Accumulators:
+    """The measurements of a statement's metrics, by accumulator id."""
+
+    values: Mapping[int, int]
+    # Run time of the tasks in the stages that update the metric, in milliseconds.
+    run_ms: Mapping[int, int] = field(default_factory=dict)
+
+    def metrics(self, node: PlanNode) -> dict[str, int]:
+        """Return the measured metrics of a plan node by name."""
+        return {name: self.values[id_] for name, id_ in node.metrics.items() if id_ in self.values}
+
+
+def plan_costs(plan: PhysicalPlan, measured: Accumulators) -> Operators:
+    """Return the operators for which Spark shuffled or sorted rows of tables, with their costs by table and keys.
+
+    Rows that another operator has already shuffled count for no table, because buckets cannot avoid a second shuffle.
+    The tables below a UNION share the cost by their rows.
+
+    Args:
+        plan: the plan that the statement has run.
+        measured: the measurements of the plan.
+    """
+    found: Operators = {}
+    rest, seen = Cost(), set[int]()
+    waiting: list[tuple[PlanNode, _Consumer | None]] = [(root, None) for root in plan.roots]
+    consumers: list[_Consumer] = []
+    while waiting:
+        node, consumer = waiting.pop()
+        if node.number in seen:
+            continue
+        seen.add(node.number)
+        kind = _kind(node)
+        if kind:
+            consumer = _Consumer(kind)
+            consumers.append(consumer)
+        if node.shuffle or node.sort:
+            # Without an operator, such as for the shuffle of a write, nothing would use the buckets.
+            cost, shares = _cost(node, measured), _keys(node, measured) if consumer else {}
+            for keys, part in shares.items():
+                consumer.costs.setdefault(keys, Cost()).add(cost.share(part))  # type: ignore[union-attr]
+            rest.add(cost.share(max(1 - sum(shares.values()), 0)))
+        waiting += ((child, consumer) for child in reversed(node.children))
+    for consumer in consumers:
+        if consumer.costs:
+            add_operators(found, {MeasuredOperator(consumer.kind, tuple(consumer.costs)): consumer.costs})
+    if rest != Cost():
+        found[MeasuredOperator("other", ())] = {UNATTRIBUTED: rest}
+    return found
+
+
 @dataclass
 class _Consumer:
     kind: Kind
     costs: dict[Keys, Cost] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Accumulators:
-    """The measurements of a plan's metrics, by accumulator id."""
-
-    values: Mapping[int, int]
-    # Run time of the tasks in the stages that update the metric, in milliseconds.
-    run_ms: Mapping[int, int] = field(default_factory=dict)
-
-    def metrics(self, node: Plan) -> dict[str, int]:
-        """Return the measured metrics of a plan node by name."""
-        found = {metric["name"]: metric["accumulatorId"] for metric in node["metrics"]}
-        return {name: self.values[id_] for name, id_ in found.items() if id_ in self.values}
+def add_operators(into: Operators, operators: Operators) -> None:
+    """Add the costs of operators."""
+    for operator, costs in operators.items():
+        add_keys(into.setdefault(operator, {}), costs)
 
 
-def plan_costs(plan: Plan, measured: Accumulators) -> list[tuple[MeasuredOperator, dict[Keys, Cost]]]:
-    """Return the operators for which Spark shuffled or sorted rows of tables.
-
-    For each operator, return the costs by table and keys.
-
-    Rows that another operator has already shuffled count for no table, because buckets cannot avoid a second shuffle.
-    The tables below a UNION share the cost by their rows. The last operator has the costs of no table and key.
-
-    Args:
-        plan: the final plan of the execution.
-        measured: the measurements of the plan.
-    """
-    found: list[_Consumer] = []
-    rest, without_operator = Cost(), _Consumer("other")
-    _walk(with_plain_names(plan), without_operator, found, measured, set(), rest)
-    # Such as the shuffle of a write. No join, aggregate or window would use the buckets.
-    for cost in without_operator.costs.values():
-        rest.add(cost)
-    operators = [(MeasuredOperator(one.kind, tuple(one.costs)), one.costs) for one in found if one.costs]
-    if rest != Cost():
-        operators.append((MeasuredOperator("other", ()), {UNATTRIBUTED: rest}))
-    return operators
+def add_keys(into: dict[Keys, Cost], costs: Mapping[Keys, Cost]) -> None:
+    """Add costs by table and keys."""
+    for keys, cost in costs.items():
+        into.setdefault(keys, Cost()).add(cost)
 
 
-def bucketed_tables(plan: Plan) -> set[str]:
+def bucketed_tables(plan: PhysicalPlan) -> set[str]:
     """Return the tables that the plan reads with bucketed scans."""
-    return {table_of(node) for node in plan_nodes(plan) if table_of(node) and _BUCKETED.search(node["simpleString"])}
+    return {node.scan.table.lower() for node in plan.walk() if node.scan and node.scan.bucketed}
 
 
-def _walk(
-    node: Plan, consumer: _Consumer, found: list[_Consumer], measured: Accumulators, seen: set[int], rest: Cost
-) -> None:
-    kind = _kind(node["nodeName"])
-    if kind:
-        consumer = _Consumer(kind)
-        found.append(consumer)
-    ids = {metric["accumulatorId"] for metric in node["metrics"]}
-    # A reused Exchange appears again with the same accumulators.
-    if node["nodeName"] in ("Exchange", "Sort") and seen.isdisjoint(ids):
-        seen.update(ids)
-        cost, shares = _cost(node, measured), _keys(node, measured)
-        for keys, part in shares.items():
-            consumer.costs.setdefault(keys, Cost()).add(cost.share(part))
-        if sum(shares.values()) < 1:
-            rest.add(cost.share(1 - sum(shares.values())))
-    for child in node["children"]:
-        _walk(child, consumer, found, measured, seen, rest)
+def _kind(node: PlanNode) -> Kind | None:
+    kind = node.kind if node.is_known else node.guess
+    if kind == "join":
+        return None if node.operator.startswith("Broadcast") else "join"
+    return kind if kind in ("aggregate", "window") else None  # type: ignore[return-value]
 
 
-def _kind(name: str) -> Kind | None:
-    if name.endswith("Join") and not name.startswith("Broadcast"):
-        return "join"
-    if "Aggregate" in name:
-        return "aggregate"
-    return "window" if name.startswith("Window") and "Group" not in name else None
-
-
-def _cost(node: Plan, measured: Accumulators) -> Cost:
+def _cost(node: PlanNode, measured: Accumulators) -> Cost:
     """Return the cost of an Exchange or Sort.
 
-    Spark does not measure the time that tasks spend on a shuffle: `shuffle write time` contains only writes to disk,
-    and no serialization. Each stage before a shuffle writes the files of one Exchange.
+    Spark does not measure the time that tasks spend on a shuffle: its write time contains only writes to disk, and no
+    serialization. Each stage before a shuffle writes the files of one Exchange.
     """
     values = measured.metrics(node)
-    time = values.get("fetch wait time", 0) + values.get("sort time", 0)
-    written = [metric["accumulatorId"] for metric in node["metrics"] if metric["name"] == "shuffle bytes written"]
-    if written:
-        of_stage = plan_nodes(*node["children"], without=_BREAKS)
-        scans = sum(measured.metrics(one).get("scan time", 0) for one in of_stage)
-        time += max(measured.run_ms.get(written[0], 0) - scans, 0)
-    return Cost(values.get("shuffle bytes written", 0), values.get("spill size", 0), time)
+    time = values.get("fetchWaitTime", 0) + values.get("sortTime", 0)
+    if "shuffleBytesWritten" in node.metrics:
+        scans = sum(measured.metrics(one).get("scanTime", 0) for one in _stage(node.children))
+        time += max(measured.run_ms.get(node.metrics["shuffleBytesWritten"], 0) - scans, 0)
+    return Cost(values.get("shuffleBytesWritten", 0), values.get("spillSize", 0), time)
 
 
-def _keys(node: Plan, measured: Accumulators) -> dict[Keys, float]:
+def _stage(nodes: Sequence[PlanNode]) -> Iterator[PlanNode]:
+    """Yield nodes and the nodes below them, up to the next Exchanges."""
+    for node in nodes:
+        if node.kind not in _BREAKS:
+            yield node
+            yield from _stage(node.children)
+
+
+def _keys(node: PlanNode, measured: Accumulators) -> dict[Keys, float]:
     """Return the tables whose rows reach an Exchange or Sort without an earlier shuffle, and their shares of rows."""
-    if node["nodeName"] == "Sort":
-        below = _exchange_below(node)
-        if below:
-            return _keys(below, measured)
-        # Sort [a#1 ASC NULLS FIRST, b#2 ASC NULLS FIRST], false, 0
-        text = node["simpleString"].partition("[")[2] if node["simpleString"].endswith("false, 0") else ""
-        keys = list_items(text)
-    else:
-        matched = _PARTITIONING.search(node["simpleString"])
-        keys = list_items(node["simpleString"][matched.end() :])[:-1] if matched else []
-    return _tables(node["children"], list(map(_column, keys)), measured)
+    keys: _Columns = ()
+    if node.sort:
+        below = node
+        while len(below.children) == 1 and not (below is not node and (below.sort or _kind(below))):
+            below = below.children[0]
+            if below.shuffle:
+                return _keys(below, measured)
+        keys = () if node.sort.is_global else [order.value for order in node.sort.order]
+    elif node.shuffle and node.shuffle.kind == "hash":
+        keys = node.shuffle.keys
+    return _tables(node.children, keys, measured)
 
 
-def _tables(nodes: Sequence[Plan], keys: Sequence[int | None], measured: Accumulators) -> dict[Keys, float]:
+def _tables(nodes: Sequence[PlanNode], keys: _Columns, measured: Accumulators) -> dict[Keys, float]:
     """Return the table that contains keys in the output of nodes; for a UNION, several tables with their shares."""
-    scans, same, unions = _reachable(nodes)
-    owners = {column: (table, name) for table, columns in scans for column, name in columns.items()}
-    origins = [None if number is None else _origin(number, same) for number in keys]
-    columns = [None if number is None else owners.get(number) for number in origins]
-    tables = {column[0] for column in columns if column}
-    if len(tables) == 1:
-        return {Keys(tables.pop(), tuple(column[1] if column else None for column in columns)): 1.0}
-    found: dict[Keys, float] = {}
-    for union in [] if tables else unions:
-        rows = [rows_of(branch, measured.metrics) for branch in union["children"]]
-        total = sum(number or 0 for number in rows)
-        for branch, number, of_branch in zip(union["children"], rows, branch_columns(union, origins), strict=True):
-            part = 1 / len(rows) if None in rows or not total else (number or 0) / total
-            for one, inner in _tables([branch], of_branch, measured).items():
-                found[one] = found.get(one, 0.0) + part * inner
-    return found
-
-
-def _column(key: str) -> int | None:
-    """Return the id of the attribute that a key consists of, or None for an expression, which buckets cannot serve."""
-    matched = _ONLY_ATTRIBUTE.fullmatch(key)
-    return int(matched[1]) if matched else None
-
-
-def _exchange_below(node: Plan) -> Plan | None:
-    """Return the Exchange below a Sort."""
-    while len(node["children"]) == 1:
-        node = node["children"][0]
-        if node["nodeName"] == "Exchange":
-            return node
-        if _kind(node["nodeName"]) or node["nodeName"] == "Sort":
-            return None
-    return None
-
-
-def _reachable(nodes: Sequence[Plan]) -> tuple[list[tuple[str, dict[int, str]]], dict[int, int], list[Plan]]:
-    """Return the tables in or below nodes, without tables below another shuffle or below a UNION.
-
-    Also return their columns, all aliases of columns, and the UNIONs.
-    """
-    scans: list[tuple[str, dict[int, str]]] = []
-    same: dict[int, int] = {}
-    unions: list[Plan] = []
+    scans: set[int] = set()
+    unions: list[PlanNode] = []
+    same: dict[_Column, _Column] = {}
     waiting = list(nodes)
     while waiting:
         one = waiting.pop()
-        if one["nodeName"].startswith(_BREAKS) or _kind(one["nodeName"]) == "join":
+        if one.kind in _BREAKS or _kind(one) == "join":
             continue
-        if one["nodeName"] == "Union":
+        if one.kind == "union":
             unions.append(one)
             continue
-        table = table_of(one)
-        if table:
-            scans.append((table, {number: name.lower() for number, name in scanned_columns(one).items()}))
-        same |= {int(alias): int(number) for number, alias in _ALIAS.findall(one["simpleString"])}
-        same |= _broadcast_columns(one["simpleString"])
-        waiting += one["children"]
-    return scans, same, unions
+        if one.scan:
+            scans.add(one.number)
+        same |= _broadcast_columns(one)
+        waiting += one.children
+    columns = [_origin(key, same, scans) for key in keys]
+    tables = {column.table for column in columns if column and column.scan in scans}
+    if len(tables) == 1:
+        names = tuple(column.name if column and column.scan in scans else None for column in columns)
+        return {Keys(tables.pop(), names): 1.0}
+    found: dict[Keys, float] = {}
+    for union in [] if tables else unions:
+        rows = [_rows(branch, measured) for branch in union.children]
+        total = sum(number or 0 for number in rows)
+        places = [_place(union, key) for key in keys]
+        for branch, number in zip(union.children, rows, strict=True):
+            part = 1 / len(rows) if None in rows or not total else (number or 0) / total
+            output = branch.output
+            of_branch = [output[place] if place is not None and place < len(output) else None for place in places]
+            for one_keys, inner in _tables([branch], of_branch, measured).items():
+                found[one_keys] = found.get(one_keys, 0.0) + part * inner
+    return found
 
 
-def _broadcast_columns(text: str) -> dict[int, int]:
-    """Return for each key of the broadcast side of a join the equal key of the other side."""
-    matched = _BROADCAST.match(text)
-    if not matched:
-        return {}
-    sides = [list(map(_column, list_items(matched[side]))) for side in (1, 2)]
-    built, streamed = sides if matched[3] == "Left" else reversed(sides)
-    pairs = zip(built, streamed, strict=True)
-    return {one: other for one, other in pairs if one is not None and other is not None}
+@dataclass(frozen=True)
+class _Column:
+    """A column of a scan."""
+
+    scan: int
+    table: str
+    id: int
+    name: str
 
 
-def _origin(number: int, same: Mapping[int, int]) -> int:
-    for _ in range(len(same)):
-        if number not in same:
+def _column(value: Expression | None) -> _Column | None:
+    """Return the column that a value consists of, or None for an expression, which buckets cannot serve."""
+    source = value.source if value else None
+    if source is None or source.wrapped or source.scan.scan is None:
+        return None
+    return _Column(source.scan.number, source.scan.scan.table.lower(), source.id, source.column.lower())
+
+
+def _origin(value: Expression | None, same: Mapping[_Column, _Column], scans: Collection[int]) -> _Column | None:
+    """Return the column of a value, or the equal column of a scan that the rows come from."""
+    column = _column(value)
+    for _ in same:
+        if column is None or column.scan in scans or column not in same:
             break
-        number = same[number]
-    return number
+        column = same[column]
+    return column
+
+
+def _broadcast_columns(node: PlanNode) -> dict[_Column, _Column]:
+    """Return for each key of the broadcast side of an inner join the equal key of the other side."""
+    join = node.join
+    if join is None or join.type != "Inner" or not join.build:
+        return {}
+    built, streamed = join.left_keys, join.right_keys
+    if join.build == "right":
+        built, streamed = streamed, built
+    pairs = ((_column(one), _column(other)) for one, other in zip(built, streamed, strict=True))
+    return {one: other for one, other in pairs if one and other}
+
+
+def _place(union: PlanNode, key: Expression | None) -> int | None:
+    """Return the position of a column in the output of a UNION, whose sources are those of its first branch."""
+    column = _column(key)
+    places = [place for place, one in enumerate(union.output) if column and _column(one) == column]
+    same_id = [place for place in places if key and union.output[place].id == key.id]
+    return (same_id or places)[0] if same_id or len(places) == 1 else None
+
+
+def _rows(branch: PlanNode, measured: Accumulators) -> int | None:
+    """Return the number of rows that a branch passes on; None if it is unknown."""
+    while True:
+        found = measured.metrics(branch)
+        number = found.get("numOutputRows", found.get("shuffleRecordsWritten"))
+        if number is not None or len(branch.children) != 1:
+            return number
+        (branch,) = branch.children

@@ -11,30 +11,26 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from spark_bucketing.errors import PlanError
 from spark_bucketing.event_log.log_files import EVENT, GAP, ReadCounts
 from spark_bucketing.event_log.plan_costs import (
     Accumulators,
     Cost,
-    Keys,
-    MeasuredOperator,
-    add_results,
+    Operators,
+    add_operators,
     bucketed_tables,
     plan_costs,
-    plan_nodes,
 )
+from spark_bucketing.plan.document import read_plan
 
 # The keys of the comment, by the field of a statement.
 _KEYS = {"node": "node_id", "invocation": "invocation_id", "target": "target_name"}
-# A key of the comment and its value, if the end of the comment is missing.
-_PAIR = re.compile(r'"(app|node_id|invocation_id|target_name)"\s*:\s*"([^"]+)"')
-# The description in the JSON of an event, possibly without its end.
-_DESCRIPTION = re.compile(rb'description":"((?:[^"\\]|\\.)*)')
 # (6) Execute InsertIntoHadoopFsRelationCommand, and its lines Input and Arguments
 _WRITE = re.compile(
     r"^\(\d+\) (?:Execute )?(\w*(?:Insert|AsSelect)\w*)\n(?:(?:In|Out)put[^\n]*\n)*Arguments: ([^\n]*)", re.M
 )
-# The plan nodes that write tables, also in the formats of other catalogs.
-_WRITERS = re.compile(r"Insert|AsSelect|AppendData|Overwrite|ReplaceData|WriteDelta|MergeInto")
+# A plan node that writes a table, also in the formats of other catalogs.
+_WRITER = re.compile(rb'"nodeName":"[^"]*(?:Insert|AsSelect|AppendData|Overwrite|ReplaceData|WriteDelta|MergeInto)')
 # The first table of these arguments: `spark_catalog`.`db`.`table`, or [Database: db, TableName: table]
 _TARGET = re.compile(r"(?:`[^`]+`\.)?`([^`]+)`\.`([^`]+)`|\[Database: ([^,\]]+), TableName: ([^\]]+)\]")
 _INTERMEDIATE = re.compile(r"__dbt_(backup|tmp|input|trash)$")
@@ -58,11 +54,11 @@ class Write:
         return Write(self.writes or other.writes, first.table, first.creates, self.has_buckets or other.has_buckets)
 
 
-def write_of(start: Mapping[str, Any]) -> Write:
+def write_of(line: bytes, start: Mapping[str, Any]) -> Write:
     """Return what a statement writes, from the event of its start."""
     matched = _WRITE.search(str(start.get("physicalPlanDescription") or ""))
     if matched is None:
-        return Write(any(_WRITERS.search(one["nodeName"]) for one in plan_nodes(start["sparkPlanInfo"])))
+        return Write(_WRITER.search(line) is not None)
     command, arguments = matched.groups()
     return Write(True, _written(arguments), "AsSelect" in command, _BUCKETED_WRITE in arguments)
 
@@ -114,33 +110,22 @@ def query_comment(text: str) -> dict[str, Any]:
     return {field: str(comment.get(key) or "") for field, key in _KEYS.items()}
 
 
-def comment_of_line(line: bytes) -> dict[str, Any]:
-    """Return the fields of dbt's query comment in a line of an event log that is not valid JSON."""
-    matched = _DESCRIPTION.search(line)
-    return query_comment(matched[1].decode(errors="replace").replace('\\"', '"')) if matched else {}
-
-
 def _object(text: str) -> dict[str, Any]:
-    """Return the JSON object at the start of a text; if its end is missing, the keys before it."""
+    """Return the JSON object at the start of a text, or an empty object."""
     text = text.lstrip()
-    if not text.startswith("{"):
-        return {}
     try:
-        found: dict[str, Any] = json.JSONDecoder().raw_decode(text)[0]
-    except ValueError:
-        return dict(_PAIR.findall(text))
-    return found
+        found = json.JSONDecoder().raw_decode(text)[0] if text.startswith("{") else {}
+    except (ValueError, RecursionError):
+        return {}
+    return dict(found)
 
 
 # The relevant events, by the start of their lines. Most lines contain other events, such as SparkListenerTaskEnd.
 _EVENT = re.compile(
-    rb'\{"Event":"(?:org\.apache\.spark\.sql\.execution\.ui\.)?SparkListener'
-    rb"(ApplicationStart|ApplicationEnd|SQLExecutionStart|SQLExecutionEnd|SQLAdaptiveExecutionUpdate|JobStart|StageCompleted)\""
+    rb'\{"Event":"(?:org\.apache\.spark\.sql\.(?:execution\.ui|bucketing\.explain)\.)?SparkListener'
+    rb'(ApplicationStart|ApplicationEnd|SQLExecutionStart|SQLExecutionEnd|BucketPlan|JobStart|StageCompleted)"'
 )
-_EXECUTION = re.compile(rb'"executionId":(\d+)')
-_NAMED = re.compile(rb'"(?:executionId|rootExecutionId|spark\.sql\.execution\.id)":"?(\d+)\b')
-_STAGE = re.compile(rb'"Stage ID":(\d+)\b')
-_BROKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+_BROKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, PlanError)
 _RUN_TIME, _SHUFFLED, _SPILLED, _OUTPUT = (
     f"internal.metrics.{name}"
     for name in ("executorRunTime", "shuffle.write.bytesWritten", "memoryBytesSpilled", "output.bytesWritten")
@@ -168,9 +153,16 @@ class Statement:
     write: Write = field(default_factory=Write)
     failed: bool = False
     work: Work = field(default_factory=Work)
-    operators: list[tuple[MeasuredOperator, dict[Keys, Cost]]] = field(default_factory=list)
+    operators: Operators = field(default_factory=dict)
     bucketed: set[str] = field(default_factory=set)  # tables that it reads as bucketed
     gaps: int = 0  # gaps in the log before the end of the statement
+
+    def add(self, part: Statement) -> None:
+        """Add another execution that the statement started."""
+        self.work.add(part.work)
+        self.write = self.write.joined(part.write)
+        add_operators(self.operators, part.operators)
+        self.bucketed |= part.bucketed
 
 
 @dataclass
@@ -185,10 +177,9 @@ class ApplicationEnd:
 
 @dataclass
 class _Execution:
+    number: int
     root: int
     statement: Statement
-    start: Any  # the event with the first plan
-    update: bytes = b""  # the last line that changes the plan
     values: dict[int, int] = field(default_factory=dict)  # accumulators
     run_ms: dict[int, int] = field(default_factory=dict)  # task time of the stages that update them
 
@@ -200,70 +191,55 @@ class _Application:
     events: int = 0
     is_complete: bool = False
     executions: dict[int, _Execution] = field(default_factory=dict)
+    last: _Execution | None = None  # the execution that ended last, whose plan may follow
     stages: dict[int, int] = field(default_factory=dict)  # execution of each stage that has not completed
-    lost: set[int] = field(default_factory=set)  # executions whose start may be a broken line
     gaps: int = 0
     # The number of the current dbt invocation, and whether it has run nodes.
     invocation: int = 0
     in_nodes: bool = False
 
-    def fold(self, event: str, line: bytes) -> Statement | None:
-        """Apply an event, and return the statement that ended with it, if any."""
-        if event == "SQLAdaptiveExecutionUpdate":
-            # Only the last plan counts, so the code parses it at the end.
-            number = _EXECUTION.search(line)
-            if number is None:
-                raise ValueError
-            if int(number[1]) in self.executions:
-                self.executions[int(number[1])].update = line
-            return None
+    def fold(self, event: str, line: bytes) -> Iterator[Statement]:
+        """Apply an event, and yield the statement that ended before it, if any."""
         data = json.loads(line)
+        if event == "BucketPlan":
+            self._plan(data)
+            return
+        yield from self.flush()
         if event == "SQLExecutionEnd":
-            return self._end(data)
-        if event == "SQLExecutionStart":
-            self._start(data)
+            self._end(data)
+        elif event == "SQLExecutionStart":
+            self._start(data, line)
         elif event == "JobStart":
             self._job(data)
         elif event == "StageCompleted":
             self._stage(data["Stage Info"])
         else:
             self.is_complete = True
-        return None
+
+    def flush(self) -> Iterator[Statement]:
+        """Yield the statement that ended last, or add it to the statement that started it."""
+        ended, self.last = self.last, None
+        if ended is None:
+            return
+        parent = self.executions.get(ended.root) if ended.root != ended.number else None
+        if parent:
+            parent.statement.add(ended.statement)
+        else:
+            yield ended.statement
 
     def close(self) -> Iterator[Statement | ApplicationEnd]:
         """Yield the statements without an end as failed, and then the end of the application."""
+        yield from self.flush()
         for execution in self.executions.values():
             yield replace(execution.statement, ended=execution.statement.started, failed=True)
         yield ApplicationEnd(self.id, self.events, len(self.executions), self.is_complete)
 
-    def broken(self, line: bytes) -> Statement | None:
-        """Count a broken line, and mark the statements to which it belongs as failed.
-
-        Returns: a failed statement if the line is the start of a statement.
-        """
-        self.counts.broken_lines += 1
-        named = {int(number) for number in _NAMED.findall(line)}
-        named |= {self.stages.get(int(number), -1) for number in _STAGE.findall(line)}
-        of = named & self.executions.keys()
-        self.lost |= named - of
-        comment = comment_of_line(line)
-        if comment.get("node") and not of:
-            return Statement(self.id, 0, **self._numbered(comment), failed=True)
-        # It may belong to each running statement.
-        for number in of or self.executions:
-            self._fail(self.executions[number])
-        return None
-
-    def gap(self) -> None:
+    def gap(self) -> Iterator[Statement]:
         """Mark all running statements as failed, because some of their events are missing."""
+        yield from self.flush()
         self.gaps += 1
         for execution in self.executions.values():
-            self._fail(execution)
-
-    def _fail(self, execution: _Execution) -> None:
-        execution.statement.failed = True
-        if execution.root in self.executions:
-            self.executions[execution.root].statement.failed = True
+            execution.statement.failed = True
 
     def _numbered(self, comment: dict[str, Any]) -> dict[str, Any]:
         """Return the fields of a query comment with a number in place of a missing invocation id.
@@ -278,20 +254,12 @@ class _Application:
         number = f"{self.invocation} {comment.get('target', '')}".strip()
         return {**comment, "invocation": comment.get("invocation") or number}
 
-    def _start(self, data: Any) -> None:
+    def _start(self, data: Any, line: bytes) -> None:
         comment = query_comment(str(data.get("description") or ""))
-        statement = Statement(
-            self.id,
-            int(data["time"]),
-            **self._numbered(comment),
-            by_dbt=bool(comment),
-            write=write_of(data),
-        )
-        number = int(data["executionId"])
-        root = data.get("rootExecutionId")
-        execution = _Execution(number if root is None else int(root), statement, data)
-        self.executions[number] = execution
-        statement.failed = execution.root in self.lost
+        fields = {**self._numbered(comment), "by_dbt": bool(comment), "write": write_of(line, data)}
+        number, root = int(data["executionId"]), data.get("rootExecutionId")
+        statement = Statement(self.id, int(data["time"]), **fields)
+        self.executions[number] = _Execution(number, number if root is None else int(root), statement)
 
     def _job(self, data: Any) -> None:
         execution = (data.get("Properties") or {}).get("spark.sql.execution.id")
@@ -313,36 +281,24 @@ class _Application:
         execution.values |= metrics
         execution.run_ms |= {number: execution.run_ms.get(number, 0) + time for number in metrics}
 
-    def _end(self, data: Any) -> Statement | None:
+    def _plan(self, data: Any) -> None:
+        execution = self.executions.get(int(data["executionId"]), self.last)
+        if execution is None or execution.number != int(data["executionId"]):
+            return
+        plan = read_plan(data["document"])
+        execution.statement.operators = plan_costs(plan, Accumulators(execution.values, execution.run_ms))
+        execution.statement.bucketed |= bucketed_tables(plan)
+
+    def _end(self, data: Any) -> None:
         number, ended = int(data["executionId"]), int(data["time"])
         execution = self.executions.pop(number, None)
         if execution is None:
-            return None
+            return
         statement = execution.statement
         statement.ended, statement.gaps = ended, self.gaps
         statement.failed |= bool(data.get("errorMessage"))
-        try:
-            last = json.loads(execution.update) if execution.update else execution.start
-            plan = last["sparkPlanInfo"]
-            add_results(plan, str(last.get("physicalPlanDescription") or ""))
-            statement.operators += plan_costs(plan, Accumulators(execution.values, execution.run_ms))
-            statement.bucketed |= bucketed_tables(plan)
-        except _BROKEN:
-            self.counts.broken_lines += 1
-            self._fail(execution)
         self.stages = {stage: one for stage, one in self.stages.items() if one != number}
-        parent = self.executions.get(execution.root) if execution.root != number else None
-        if parent is None:
-            return statement
-        _merge(parent.statement, statement)
-        return None
-
-
-def _merge(into: Statement, part: Statement) -> None:
-    into.work.add(part.work)
-    into.write = into.write.joined(part.write)
-    into.operators += part.operators
-    into.bucketed |= part.bucketed
+        self.last = execution
 
 
 def _number(value: object) -> int:
@@ -363,16 +319,12 @@ def statements(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[Statement
 
     Statements that never end are yielded as failed. A log usually contains one application.
 
-    The function counts broken lines.
+    The function counts broken lines, and treats each as a gap in the log.
     """
     # If the start of the application is missing, the number of the log distinguishes its runs from those of other logs.
     application = _Application(counts, f"log {counts.files}")
     for line in lines:
-        if line == GAP:
-            application.gap()
-            continue
         matched = _EVENT.match(line)
-        ended = None
         try:
             if matched and matched[1] == b"ApplicationStart":
                 identity = _identity(json.loads(line))
@@ -381,14 +333,12 @@ def statements(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[Statement
                     application = _Application(counts, identity)
                 application.id = identity
             elif matched:
-                ended = application.fold(matched[1].decode(), line)
-            elif line.startswith(EVENT) and line.endswith((b"}\n", b"}\r\n")):
-                continue
-            else:
-                ended = application.broken(line)
+                yield from application.fold(matched[1].decode(), line)
+            elif line == GAP or not (line.startswith(EVENT) and line.endswith((b"}", b"}\n", b"}\r\n"))):
+                counts.broken_lines += line != GAP
+                yield from application.gap()
         except _BROKEN:
-            ended = application.broken(line)
+            counts.broken_lines += 1
+            yield from application.gap()
         application.events += matched is not None
-        if ended:
-            yield ended
     yield from application.close()

@@ -41,8 +41,6 @@ def event_log_settings(folder: str) -> dict[str, str]:
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": folder,
         "spark.eventLog.compress": "true",
-        # By default, a plan lists only the first 25 columns of a table.
-        "spark.sql.debug.maxToStringFields": "1000",
     }
 
 

@@ -157,6 +157,7 @@ class PlanNode:
     shuffle: Shuffle | None = None
     sort: Sort | None = None
     scan: Scan | None = None
+    metrics: Mapping[str, int] = field(default_factory=dict)  # in an event log: ids of the accumulators of metrics
 
     @cached_property
     def output(self) -> tuple[Expression, ...]:
@@ -348,6 +349,7 @@ class _Reader:
             shuffle=self._shuffle(data.get("shuffle")),
             sort=self._sort(data.get("sort")),
             scan=_scan(data.get("scan")),
+            metrics=data.get("metrics") or {},
         )
 
     def _output(self, data: Mapping[str, Any], children: tuple[PlanNode, ...]) -> tuple[Expression, ...]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 
 from spark_bucketing.check.reasons import (
-    fallback_scans,
-    join_sides,
-    key_mismatches,
     orderings,
-    query_shapes,
     session_and_versions,
+    shuffles,
 )
 from spark_bucketing.check.reasons.exchanges_and_sorts import EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, ExchangeOrSort
 from spark_bucketing.check.reasons.reason import Explanation, Reason, reason
@@ -25,16 +22,7 @@ def _of(*modules: ModuleType) -> tuple[Reason, ...]:
 
 @reason("check does not know the reason, which is a gap in check itself", EXCHANGE, EXCHANGE_BELOW, SORT, JOIN)
 def unexplained(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """No other reason applies, because `check` does not understand the plan well enough.
-
-    **Anti-pattern**
-
-    None. The cause is a gap in the knowledge of `check`, not the query.
-
-    **Best practice**
-
-    Examine the plan (`EXPLAIN FORMATTED`), and report it together with the query and the tables' DDL.
-    """
+    """No other reason applies, because `check` does not understand the plan well enough."""
     article = "an" if exchange_or_sort.about.startswith(EXCHANGE) else "a"
     message = f"Spark adds {article} {exchange_or_sort.about} here, but check does not know the reason."
     return Explanation(message, exchange_or_sort.side.entry.tables)
@@ -42,7 +30,7 @@ def unexplained(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
 # The order of evaluation: causes other than buckets; whether Spark can read the table as bucketed; whether its buckets
 # match the keys, reach the operator and match the other side; finally, sorts.
-REASONS = (*_of(query_shapes, fallback_scans, key_mismatches, join_sides, orderings), unexplained)
+REASONS = (*_of(shuffles, orderings), unexplained)
 PROJECT_REASONS = _of(session_and_versions)
 EVERY_REASON = (*REASONS, *PROJECT_REASONS)
 

@@ -14,24 +14,14 @@ from spark_bucketing.check.changes import (
     set_to,
 )
 from spark_bucketing.check.reasons.exchanges_and_sorts import SORT, ExchangeOrSort
-from spark_bucketing.check.reasons.phrases import purpose, series
-from spark_bucketing.check.reasons.reason import Explanation, reason
+from spark_bucketing.check.reasons.reason import Explanation, purpose, reason, series
 from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import MERGE_FILES, ORDERING
 
 
 @reason("Spark combines several buckets, which loses their sort order", SORT, of="table")
 def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """Spark combines several buckets by reading them one after another, so it must sort their rows again.
-
-    **Anti-pattern**
-
-    Stock Spark with `coalesceBucketsInJoin` joins a table of 64 buckets with a table of 16 buckets.
-
-    **Best practice**
-
-    Use the same bucket count on both sides, or load the extension, which merges sorted buckets while it reads them.
-    """
+    """Spark combines several buckets by reading them one after another, so it must sort their rows again."""
     here, there = exchange_or_sort.closest or (None, None)
     if not here or not there or here.table is None or there.table is None:
         return None
@@ -48,26 +38,7 @@ def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: Bucketed
 
 @reason("the files have a different sort order than the operator requires", SORT, of="read")
 def sort_columns_mismatch(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The files are not sorted, or they are sorted by other columns than the operator requires.
-
-    **Anti-pattern**
-
-    ```sql
-    -- clicks: clustered_by=['user_id'], sorted_by=['event_at']
-    select * from clicks join users using (user_id)
-    ```
-
-    Rows in a file are always in ascending order, so this window still needs a sort:
-
-    ```sql
-    select *, row_number() over (partition by user_id order by event_at desc) as n from clicks
-    ```
-
-    **Best practice**
-
-    Sort by the bucket columns first. If windows are partitioned by the bucket columns, add the columns of their ORDER
-    BY, as in `sorted_by=['user_id', 'event_at']`.
-    """
+    """The files are not sorted, or they are sorted by other columns than the operator requires."""
     wanted = exchange_or_sort.order_columns()
     if wanted is not None and _serves(exchange_or_sort, table, wanted):
         return None
@@ -80,22 +51,7 @@ def sort_columns_mismatch(exchange_or_sort: ExchangeOrSort, table: BucketedScan)
 
 @reason("a bucket has one file in each of the selected partitions", SORT, of="read")
 def multiple_partitions(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The query reads several partitions, and each has its own file per bucket, so Spark sorts every bucket again.
-
-    **Anti-pattern**
-
-    ```sql
-    -- clicks: partition_by=['day'], clustered_by=['user_id']
-    select * from clicks join users using (user_id) where day >= '2024-01-01'
-    ```
-
-    This query runs on stock Spark.
-
-    **Best practice**
-
-    Load the extension, which merges the sorted files of a bucket while it reads them
-    (`spark.bucketing.read.mergeFiles`).
-    """
+    """The query reads several partitions, and each has its own file per bucket, so Spark sorts every bucket again."""
     if table.partitions_read < 2:
         return None
     which = "all" if table.scan.all_partitions else f"{table.partitions_read:,}"
@@ -105,16 +61,7 @@ def multiple_partitions(_: ExchangeOrSort, table: BucketedScan) -> Explanation |
 
 @reason("a bucket has several files", SORT, of="read")
 def multiple_files_per_bucket(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """A bucket consists of several sorted files, so Spark sorts its rows again.
-
-    **Anti-pattern**
-
-    Stock Spark runs `insert into clicks select ...`. Every task adds a file to every bucket.
-
-    **Best practice**
-
-    Write the table with dbt, or load the extension. Test the table with `spark_bucketing.one_file_per_bucket`.
-    """
+    """A bucket consists of several sorted files, so Spark sorts its rows again."""
     files = table.facts.files_per_bucket
     if files < 2:
         return None
@@ -124,18 +71,7 @@ def multiple_files_per_bucket(_: ExchangeOrSort, table: BucketedScan) -> Explana
 
 @reason("the files are sorted, but a setting prevents Spark from using their order", SORT, of="read")
 def scan_ordering_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The files have the required order, but stock Spark uses this order only if a setting allows it.
-
-    **Anti-pattern**
-
-    Stock Spark with its default settings joins two tables that have one sorted file per bucket. The plan has no
-    shuffle, but two sorts. With the extension, the same plan results for tables that the extension does not read, such
-    as tables bucketed by a timestamp.
-
-    **Best practice**
-
-    Set `spark.sql.legacy.bucketedTableScan.outputOrdering=true`, or load the extension.
-    """
+    """The files have the required order, but stock Spark uses this order only if a setting allows it."""
     if table.by_extension or table.settings.on(ORDERING):
         return None
     extension = " Stock Spark reads this table, because the extension does not support it."
@@ -148,20 +84,7 @@ def scan_ordering_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanatio
 
 @reason("an operator between the table and this operator does not preserve the sort order", SORT, of="table")
 def ordering_not_preserved(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The files have the required order, but an operator between the table and this operator does not preserve it.
-
-    **Anti-pattern**
-
-    ```sql
-    select * from (select user_id, name from users union all select user_id, name from old_users) as u
-    join clicks using (user_id)
-    ```
-
-    **Best practice**
-
-    Usually, no change is necessary, because a sort without a shuffle is cheap. The extension can merge the sorted
-    inputs of a union.
-    """
+    """The files have the required order, but an operator between the table and this operator does not preserve it."""
     node = exchange_or_sort.disordered_at
     if node is None or not (table.ordered or (table.readable and table.scan.by_extension)):
         return None
@@ -171,16 +94,7 @@ def ordering_not_preserved(exchange_or_sort: ExchangeOrSort, table: BucketedScan
 
 @reason("an operator below shuffled the rows, so they are no longer sorted", SORT)
 def unordered_input(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """A shuffle, an aggregate or a join below this operator returns its rows unordered.
-
-    **Anti-pattern**
-
-    None, because Spark must sort rows after a shuffle. `check` reports a separate reason for the shuffle.
-
-    **Best practice**
-
-    Avoid the shuffle below this operator. Spark then does not need the sort either.
-    """
+    """A shuffle, an aggregate or a join below this operator returns its rows unordered."""
     if exchange_or_sort.read and any(found.table for found in exchange_or_sort.partitionings):
         return None
     message = f"The rows that are {purpose(exchange_or_sort)} come from operators with unsorted output."

@@ -41,17 +41,7 @@ class ProjectFacts:
 
 @reason("this Spark version returns wrong results for a grouped union of bucketed tables")
 def incorrect_results_bug(project: ProjectFacts) -> Iterator[Explanation]:
-    """This Spark version returns incorrect rows for bucketed tables.
-
-    **Anti-pattern**
-
-    You use Spark 4.1.0 to 4.1.3 or 4.2.0. In these versions, GROUP BY and DISTINCT over a UNION ALL of bucketed tables
-    return duplicate groups (SPARK-59141).
-
-    **Best practice**
-
-    Use Spark 4.1.4, 4.2.1, 4.3 or newer.
-    """
+    """This Spark version returns incorrect rows for bucketed tables."""
     version = project.version
     if project.specs and ((4, 1) <= version < (4, 1, 4) or (4, 2) <= version < (4, 2, 1)):
         message = (
@@ -63,18 +53,7 @@ def incorrect_results_bug(project: ProjectFacts) -> Iterator[Explanation]:
 
 @reason("this Spark version is older than 3.5")
 def unsupported_spark_version(project: ProjectFacts) -> Iterator[Explanation]:
-    """The package does not support this Spark version, because it is too old.
-
-    **Anti-pattern**
-
-    You use Spark 3.4, which neither the macros nor the session extension support.
-
-    **Best practice**
-
-    Use Spark 4.1 or newer, where the package swaps tables with SQL scripts. Spark 3.5, and 4.0 without
-    `spark.sql.scripting.enabled=true`, runs the statements of a swap one by one. After a crash between two of them, the
-    next run has more to clean up.
-    """
+    """The package does not support this Spark version, because it is too old."""
     if project.version and project.version < (3, 5):
         message = f"Spark {project.spark_version} is too old for the materializations, which require 3.5 or newer."
         yield Explanation(message, level="error")
@@ -82,18 +61,7 @@ def unsupported_spark_version(project: ProjectFacts) -> Iterator[Explanation]:
 
 @reason("a setting disables a feature that bucketed tables require")
 def incompatible_setting(project: ProjectFacts) -> Iterator[Explanation]:
-    """A session setting disables a feature that bucketed tables require.
-
-    **Anti-pattern**
-
-    `spark.sql.sources.bucketing.enabled=false` makes Spark ignore buckets.
-    `spark.sql.hive.convertMetastoreParquet=false` makes Spark use Hive's reader. `spark.sql.files.maxRecordsPerFile`
-    above 0 splits a bucket into several files in sessions without the extension.
-
-    **Best practice**
-
-    Keep these settings at their defaults.
-    """
+    """A session setting disables a feature that bucketed tables require."""
     hive_reader = "Hive's own reader reads the Hive layout without using buckets"
     wanted = [(BUCKETING, "true", "Spark ignores all buckets")] if project.specs else []
     wanted += [(name, "true", hive_reader) for name in CONVERT_METASTORE if project.hive]
@@ -111,16 +79,7 @@ def incompatible_setting(project: ProjectFacts) -> Iterator[Explanation]:
     "the project has tables in the Hive layout, but the session does not load the extension that reads them as bucketed"
 )
 def extension_not_loaded(project: ProjectFacts) -> Iterator[Explanation]:
-    """The project has tables in the Hive layout, but the session does not load the extension that reads them.
-
-    **Anti-pattern**
-
-    A project uses `bucket_hash='hive'`, the default, with stock Spark.
-
-    **Best practice**
-
-    Load the session extension (`spark-bucketing extension conf`), or use `bucket_hash='spark'`.
-    """
+    """The project has tables in the Hive layout, but the session does not load the extension that reads them."""
     names, settings = project.hive, project.settings
     if not names or settings.extension:
         return
@@ -134,17 +93,7 @@ def extension_not_loaded(project: ProjectFacts) -> Iterator[Explanation]:
 
 @reason("an offline check does not know the columns of some sources, so it cannot plan queries that read them")
 def unknown_columns(project: ProjectFacts) -> Iterator[Explanation]:
-    """An offline check does not know the columns of some sources, so it cannot plan the queries that read them.
-
-    **Anti-pattern**
-
-    `spark-bucketing check --offline` runs without a `catalog.json`, and the YAML of the sources has no data types.
-
-    **Best practice**
-
-    Run `dbt docs generate` against the warehouse, and keep its `catalog.json` in the target directory. Alternatively,
-    add the `data_type` of each column to the YAML of the sources.
-    """
+    """An offline check does not know the columns of some sources, so it cannot plan the queries that read them."""
     if project.undescribed:
         names = ", ".join(project.undescribed[:3])
         more = f" and {len(project.undescribed) - 3:,} more" if len(project.undescribed) > 3 else ""

@@ -73,7 +73,7 @@ class BucketingRules extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => MergeChecks.RejectMisplaced)
     extensions.injectPlannerStrategy(PlanPartitionSpecs(_))
     extensions.injectPlannerStrategy(PlanFileStatistics(_))
-    extensions.injectPlannerStrategy(_ => PlanExplainBuckets)
+    extensions.injectPlannerStrategy { session => PlanEvents.register(session); PlanExplainBuckets }
     SparkVersion.injectEarlyRule(extensions, RejectSchemaEvolution(_))
     extensions.injectPostHocResolutionRule(_ => ResolveRowChanges)
     extensions.injectPlannerStrategy(PlanRowChanges(_))

@@ -53,14 +53,21 @@ object ExplainBucketsCommand {
     "spark.bucketing.read.sparkLayout", "spark.bucketing.join.alignment")
 
   private def document(session: SparkSession, query: QueryExecution, firstLine: Int, assumptions: Assumptions): JObject = {
-    val plan = query.executedPlan
     val tables = new TableFacts(session, assumptions)
-    val nodes = new PlanNodes(session, tables, firstLine)
-    val roots = nodes.add(plan)
+    document(query, new PlanNodes(session, tables, firstLine)) ~ ("tables" -> JObject(tables.all.toList))
+  }
+
+  /** Describes the plan that a query has run. */
+  def executed(query: QueryExecution): JObject = {
+    val session = query.sparkSession
+    session.withActive(document(query, new PlanNodes(session, new TableFacts(session, Assumptions.None), 1, hasRun = true)) ~ ("tables" -> JObject()))
+  }
+
+  private def document(query: QueryExecution, nodes: PlanNodes): JObject = {
+    val roots = nodes.add(query.executedPlan)
     val output: Seq[JObject] = query.analyzed.output.map(column => ("name" -> column.name) ~ ("type" -> column.dataType.catalogString))
     val settings = Settings.flatMap(key => scala.util.Try(SQLConf.get.getConfString(key)).toOption.filter(_ != null).map(key -> JString(_)))
     ("version" -> Version) ~ ("spark" -> SPARK_VERSION) ~ ("adaptive" -> nodes.isAdaptive) ~
-      ("settings" -> JObject(settings.toList)) ~ ("output" -> output) ~ ("roots" -> roots) ~ ("nodes" -> nodes.all) ~
-      ("tables" -> JObject(tables.all.toList))
+      ("settings" -> JObject(settings.toList)) ~ ("output" -> output) ~ ("roots" -> roots) ~ ("nodes" -> nodes.all)
   }
 }

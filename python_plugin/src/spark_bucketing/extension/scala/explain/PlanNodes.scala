@@ -6,7 +6,7 @@ import java.util.IdentityHashMap
 import scala.collection.mutable
 import scala.util.Try
 
-import org.json4s.JsonAST.{JField, JObject, JValue}
+import org.json4s.JsonAST.{JField, JInt, JObject, JValue}
 import org.json4s.JsonDSL._
 
 import org.apache.spark.sql.SparkSession
@@ -30,8 +30,9 @@ import org.apache.spark.sql.execution.window.WindowExec
  * Describes the operators of a physical plan.
  *
  * @param firstLine the line in which the text of the query starts
+ * @param hasRun whether to describe a plan that has run: with its metrics, and without estimates and reasons, which take time
  */
-class PlanNodes(session: SparkSession, tables: TableFacts, firstLine: Int) {
+class PlanNodes(session: SparkSession, tables: TableFacts, firstLine: Int, hasRun: Boolean = false) {
 
   private val ids = new IdentityHashMap[AnyRef, Int]
   private val lineages = mutable.Map.empty[Int, Lineage]
@@ -64,7 +65,7 @@ class PlanNodes(session: SparkSession, tables: TableFacts, firstLine: Int) {
     val plan = PlanNodes.inner(wrapped)
     isAdaptive |= wrapped.isInstanceOf[AdaptiveSparkPlanExec]
     if (ids.containsKey(plan)) ids.get(plan) else {
-      val inputs = PlanNodes.inputs(session, plan)
+      val inputs = if (hasRun && plan.isInstanceOf[ExecutedCommandExec]) Nil else PlanNodes.inputs(session, plan)
       val above = parent.filter(_ => ShuffleReasons.passes(plan))
       val below = inputs.zipWithIndex.map { case (input, i) => visit(input, above.orElse(Some(Place(plan, i)))) }
       val children = plan match {
@@ -100,14 +101,14 @@ class PlanNodes(session: SparkSession, tables: TableFacts, firstLine: Int) {
     val (operator, title) = PlanNodes.name(plan)
     val kind = if (table.isDefined) "scan" else PlanNodes.kind(plan, operator)
     val guess = if (kind != "unknown") None else PlanNodes.Guesses.collectFirst { case (word, of) if operator.contains(word) => of }
-    val stats = PlanNodes.link(plan).filter(_.collectLeaves().forall(_.stats.sizeInBytes < AssumedTable.Unknown)).map(_.stats)
+    val stats = PlanNodes.link(plan).filter(_ => !hasRun).filter(_.collectLeaves().forall(_.stats.sizeInBytes < AssumedTable.Unknown)).map(_.stats)
     val input = children.headOption.fold(Lineage.Empty)(lineages)
-    ("id" -> number) ~ ("operator" -> operator) ~ ("title" -> title) ~ ("kind" -> kind) ~ ("guess" -> guess) ~ ("children" -> children) ~
-      output(plan, lineage) ~ ("line" -> line(plan)) ~ ("rows" -> stats.flatMap(_.rowCount)) ~
-      ("bytes" -> stats.map(_.sizeInBytes)) ~
-      ("requires" -> plan.children.indices.map(i => requirement(plan, i))) ~
-      ("delivers" -> delivered(plan)) ~
-      details(plan, kind, children, input, parent, table)
+    val common = ("id" -> number) ~ ("operator" -> operator) ~ ("title" -> title) ~ ("kind" -> kind) ~ ("guess" -> guess) ~ ("children" -> children) ~
+      output(plan, lineage)
+    val more = if (hasRun) JObject() ~ ("metrics" -> JObject(PlanNodes.metrics(plan))) else
+      ("line" -> line(plan)) ~ ("rows" -> stats.flatMap(_.rowCount)) ~ ("bytes" -> stats.map(_.sizeInBytes)) ~
+        ("requires" -> plan.children.indices.map(i => requirement(plan, i))) ~ ("delivers" -> delivered(plan))
+    common ~ more ~ details(plan, kind, children, input, parent, table)
   }
 
   private def output(plan: SparkPlan, lineage: Lineage): JObject = {
@@ -153,9 +154,12 @@ class PlanNodes(session: SparkSession, tables: TableFacts, firstLine: Int) {
         ("functions" -> aggregate.aggregateExpressions.map(of => Lineage.withoutIds(of.toString))))
     case window: WindowExec =>
       "window" -> (("keys" -> window.partitionSpec.map(input.json)) ~ ("order" -> window.orderSpec.map(input.order)))
-    case exchange: ShuffleExchangeLike => "shuffle" -> (shuffle(exchange, input) merge shuffles.of(exchange, parent))
+    case exchange: ShuffleExchangeLike =>
+      "shuffle" -> (if (hasRun) shuffle(exchange, input) else shuffle(exchange, input) merge shuffles.of(exchange, parent))
     case sort: SortExec =>
-      "sort" -> (("global" -> sort.global) ~ ("order" -> sort.sortOrder.map(input.order)) ~ shuffles.ofSort(sort, parent))
+      val described = ("global" -> sort.global) ~ ("order" -> sort.sortOrder.map(input.order))
+      "sort" -> (if (hasRun) described else described ~ shuffles.ofSort(sort, parent))
+    case _ if hasRun => if (table.isDefined) "scan" -> tables.read(plan, table.get) else JObject()
     case exchange: BroadcastExchangeLike => "broadcast" -> shuffles.ofBroadcast(exchange, parent)
     case _ if table.isDefined => "scan" -> tables.scan(plan, table.get)
     case _ => JObject()
@@ -232,6 +236,12 @@ object PlanNodes {
     case reused: ReusedSubqueryExec => subquery(reused.child)
     case other => other
   }
+
+  /** The keys of the metrics that event logs use. */
+  private val Metrics = Set("numOutputRows", "scanTime", "sortTime", "spillSize", "shuffleBytesWritten", "shuffleRecordsWritten", "fetchWaitTime")
+
+  private def metrics(plan: SparkPlan): List[JField] =
+    plan.metrics.collect { case (key, metric) if Metrics(key) => JField(key, JInt(metric.id)) }.toList
 
   /** Returns the name of an operator, and the rest of its description in EXPLAIN. */
   def name(plan: SparkPlan): (String, String) = plan match {

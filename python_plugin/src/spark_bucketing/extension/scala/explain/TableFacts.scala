@@ -37,6 +37,12 @@ class TableFacts(session: SparkSession, assumptions: Assumptions) {
     case _ => None
   }
 
+  /** Describes how a scan has read a table, without asking the catalog and without listing files. */
+  def read(plan: SparkPlan, name: String): JObject = ("table" -> name) ~ (plan match {
+    case files: FileSourceScanExec => TableFacts.buckets(files)
+    case _ => JObject()
+  })
+
   /** Describes how a scan reads a table. */
   def scan(plan: SparkPlan, name: String): JObject = {
     val table = TableFacts.metadata(plan)
