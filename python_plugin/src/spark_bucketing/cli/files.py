@@ -9,12 +9,13 @@ import click
 
 from spark_bucketing.check.artifacts import CheckRequest, Project
 from spark_bucketing.check.project_check import in_folder
-from spark_bucketing.cli.open_warehouse import connected
 from spark_bucketing.cli.options import FORMAT, MANIFEST, SOME, VARIABLES, integer_of, project_options, standard_output
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.organize.file_plan import plan_model
+from spark_bucketing.project.connection import opened
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.report.files import write_plan
+from spark_bucketing.table.warehouse import Warehouse
 
 
 @click.group()
@@ -66,6 +67,6 @@ def plan(
     size = Fraction(bytes_per_row) if bytes_per_row else None
     target = read_target(place, variables)
     project = Project(target, CheckRequest(place=place, variables=variables, manifest=manifest))
-    with progress_line() as line, in_folder(target.project_dir), connected(target, line) as warehouse:
-        found = plan_model(project, warehouse, model, stated, size, line.show)
+    with progress_line() as line, in_folder(target.project_dir), opened(target, line.show, line.on_tasks) as statements:
+        found = plan_model(project, Warehouse(statements.rows), model, stated, size, line.show)
     write_plan(found, form, standard_output(form))

@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from spark_bucketing.cli.advise import advise
-from spark_bucketing.cli.check import check
+from spark_bucketing.cli.check import check, explain
 from spark_bucketing.cli.doctor import doctor
-from spark_bucketing.cli.explain import explain
 from spark_bucketing.cli.extension import extension
 from spark_bucketing.cli.files import files
 from spark_bucketing.cli.init import init
