@@ -16,7 +16,7 @@ from spark_bucketing.check.outcome import FailOn, exit_code
 from spark_bucketing.check.reasons import EVERY_REASON
 from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
-from spark_bucketing.config.values import nearest_name
+from spark_bucketing.config.validation import nearest_name
 from spark_bucketing.errors import CLEAN, ProjectError
 from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.project.profile import Place, read_target
