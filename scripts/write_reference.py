@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from reference import commands, config, generic_tests, reasons, rules, settings
+from reference import commands, config, generic_tests, reasons, settings
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 MACROS = Path(__file__).parents[1] / "macros"
@@ -17,7 +17,6 @@ PAGES: dict[Path, Callable[[], str]] = {
     MACROS / "materializations" / "materializations.yml": config.properties,
     FOLDER / "commands.md": commands.page,
     FOLDER / "configuration.md": config.page,
-    FOLDER / "lint-rules.md": rules.page,
     FOLDER / "reasons.md": reasons.page,
     FOLDER / "settings.md": settings.page,
     FOLDER / "tests.md": generic_tests.page,

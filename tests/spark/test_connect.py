@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from spark_servers import connect_server
 from spark_subprocess import PROGRAM
 
+import spark_bucketing
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import server_settings
 
@@ -145,6 +146,19 @@ def test_explain_buckets_returns_the_same_document(remote: Session, classic: Spa
     assert operators(remote) == operators(classic) != []
 
 
+def test_python_api_works_over_connect(remote: Session, classic: SparkSession) -> None:
+    sql = "select k, count(*) as n from connected.a join connected.b using (k) group by k"
+    before = set(map(tuple, remote.sql("set").collect()))
+    found = [spark_bucketing.check(sql, session).to_dict()["models"] for session in (remote, classic)]
+    assert found[0] == found[1] and found[0][0]["operators"]
+    table = spark_bucketing.table("connected.a", remote)
+    results = table.show(), table.verify(deep=True), table.seal(dry_run=True)
+    assert [result.state for result in results] == ["ok"] * 3 and "sealed" in results[0]._repr_html_()
+    with pytest.raises(spark_bucketing.TableError, match="does not exist"):
+        spark_bucketing.table("connected.nowhere", remote).show()
+    assert set(map(tuple, remote.sql("set").collect())) == before
+
+
 # Arguments of a command, and a text in its output. The files of tables `a` and `b` are sealed.
 COMMANDS = (
     (["doctor"], "session extension: version"),
@@ -154,6 +168,7 @@ COMMANDS = (
     (["table", "seal", "a"], "unchanged"),
     (["table", "rewrite", "p"], "1 partition rewritten"),
     (["check", "q.sql"], "Spark Connect"),
+    (["advise"], "Planned by Spark (live (Spark Connect)"),
     (["check", "--offline", "offline.sql"], "Planned by: offline"),
 )
 

@@ -14,6 +14,7 @@ from partition_specs import metastore
 from spec_evolution import DB, HARD, SpecEvolution, evolving_tables, literal, sealed  # noqa: F401
 
 from conftest import Project
+from spark_bucketing.table import rewrite
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
@@ -156,7 +157,7 @@ def test_rewrite_keeps_a_partition_in_another_folder(tables: SpecEvolution, tmp_
 
 def test_rewrite_works_in_several_batches(tables: SpecEvolution, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = tables.evolved("batches", {"a": 4, "b": 4, "c": 4, "d": 8})
-    monkeypatch.setattr("spark_bucketing.table.rewrite._BATCH_PARTITIONS", 2)
+    monkeypatch.setattr(rewrite, "_BATCH_PARTITIONS", 2)
     said = tables.said("rewrite", "batches")
     assert "[1/2] 2 partitions: 8 files" in said and "[2/2] 1 partition: 4 files" in said
     tables.assert_whole("batches", rows, a=8, b=8, c=8, d=8)

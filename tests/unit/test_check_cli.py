@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from dbt_projects import dbt_project
 from sample_report import CLEAN, JOINED, REPORT
 
-import spark_bucketing.cli.check
+from spark_bucketing.check import project_check
 from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.check.project_check import OnProgress
 from spark_bucketing.check.reasons import EVERY_REASON
@@ -45,7 +45,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Asked:
             on_progress("m", 0, 1)
             return report
 
-        monkeypatch.setattr(spark_bucketing.cli.check, "check_project", check_project)
+        monkeypatch.setattr(project_check, "check_project", check_project)
         return requests
 
     return answer
@@ -107,7 +107,7 @@ def test_error_during_the_check_never_passes(error: BaseException, said: str, mo
     def broken(*_: Any) -> Report:
         raise error
 
-    monkeypatch.setattr(spark_bucketing.cli.check, "check_project", broken)
+    monkeypatch.setattr(project_check, "check_project", broken)
     result = run()
     assert result.exit_code == 2 and said in result.output and "Traceback" not in result.output
 

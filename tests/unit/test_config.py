@@ -15,8 +15,7 @@ from conftest import REPOSITORY
 from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.config.rules import RULES
 from spark_bucketing.config.schema import BUCKET_TYPES, KEYS, MATERIALIZATIONS, base_type
-from spark_bucketing.config.validation import Config, validate, validated
-from spark_bucketing.config.values import UNKNOWN, nearest_name
+from spark_bucketing.config.validation import UNKNOWN, Config, nearest_name, validate, validated
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.spec import VERSION_OF_HASH, are_compatible
 from spark_bucketing.units import SIZE_PATTERN, parse_size

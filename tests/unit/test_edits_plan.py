@@ -84,7 +84,7 @@ def test_config_that_is_only_in_yaml_is_edited_there(project: Project) -> None:
         with_properties(project, "models:\n- name: m\n  config:\n    materialized: table\n"), **BUCKETED
     )
     assert edit.path == Path("models/shop.yml")
-    assert edit.after == "models:\n- name: m\n  config:\n    materialized: bucketed_table\n    buckets: 8\n"
+    assert edit.after == "models:\n- name: m\n  config:\n    buckets: 8\n    materialized: bucketed_table\n"
 
 
 def test_keys_are_edited_where_they_are_set_and_new_keys_go_to_the_sql(project: Project) -> None:

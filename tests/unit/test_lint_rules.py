@@ -13,6 +13,7 @@ from sqlfluff_models import NOWHERE, fixed, lint, write_manifest
 from conftest import REPOSITORY
 
 NAMES, CASES = load_test_cases(str(REPOSITORY / "tests" / "cases" / "lint" / "SB*.yml"))
+PAGE = (REPOSITORY / "docs" / "reference" / "lint-rules.md").read_text()
 TYPES = {"k": "bigint", "v": "string", "ds": "date", "event_at": "timestamp", "n": "integer"}
 
 
@@ -59,8 +60,10 @@ def test_every_rule_has_passing_and_failing_cases() -> None:
         cases = [case for case in CASES if case.rule == rule.code]
         assert any(case.pass_str for case in cases) and any(case.fail_str for case in cases), rule
         assert bool(rule.is_fix_compatible) == any(case.fix_str for case in cases), rule
-        for part in ("**Anti-pattern**", "**Best practice**"):
-            assert part in (rule.__doc__ or ""), rule
+        section = PAGE.partition(f"## {rule.name.rpartition('.')[2]}\n")[2].partition("\n## ")[0]
+        assert "**Anti-pattern**" in section and "**Best practice**" in section, rule
+        summary = (rule.__doc__ or "").partition("\n")[0].replace("``", "`")
+        assert section.strip().startswith(summary) and f"`{rule.code}`" in PAGE and f"`{rule.name}`" in PAGE, rule
 
 
 UNCOUNTED = "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\nselect 1 as k\n"

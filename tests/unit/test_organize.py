@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from file_plan import FileCount, file_config, files_of_partitions
 from macros import CompilerError, Macros
 
 from spark_bucketing.errors import ProjectError
-from spark_bucketing.organize.file_plan import FileCount, file_config, files_of_partitions
 
 
 @pytest.mark.parametrize(

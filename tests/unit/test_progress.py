@@ -26,7 +26,7 @@ print("the end")
 """
 
 CHECKED = """
-import spark_bucketing.cli.check as command
+from spark_bucketing.check import project_check as command
 from spark_bucketing.cli import main
 from spark_bucketing.check.results import Report
 

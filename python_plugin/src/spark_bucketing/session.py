@@ -1,4 +1,4 @@
-"""Manage the embedded Spark in this process.
+"""Run SQL in a session of PySpark: the embedded Spark of this process, or a session of a Spark Connect server.
 
 Only this module imports PySpark, and only when a command needs Spark.
 """
@@ -6,20 +6,50 @@ Only this module imports PySpark, and only when a command needs Spark.
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, nullcontext
-from typing import IO, TYPE_CHECKING, Any
+from contextlib import closing, contextmanager, nullcontext, suppress
+from types import FrameType
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from spark_bucketing.errors import SparkError, headline
-from spark_bucketing.interrupts import noted_interrupts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # PySpark sets the second variable when it connects to a server.
 _REMOTE_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE")
+
+
+class Statements(Protocol):
+    """Runs SQL statements, over a connection of any kind."""
+
+    kind: str  # for reports
+
+    def rows(self, statement: str) -> list[dict[str, Any]]:
+        """Run a statement, and return its rows as dictionaries by column name.
+
+        Raises:
+            SparkError: Spark rejects the statement, or the connection is lost.
+            KeyboardInterrupt: the user pressed Ctrl-C, and the statement was cancelled and has ended.
+        """
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+def tuples_of(statements: Statements, statement: str) -> list[tuple[Any, ...]]:
+    """Run a statement, and return its rows as tuples."""
+    return [tuple(row.values()) for row in statements.rows(statement)]
+
+
+def rows_of(session: SparkSession, statement: str) -> list[tuple[Any, ...]]:
+    """Run a statement in a session of PySpark, and return its rows as tuples."""
+    with closing(SessionStatements(session)) as statements:
+        return tuples_of(statements, statement)
 
 
 def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession:
@@ -31,8 +61,15 @@ def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession
     Raises:
         SparkError: Spark does not start, or another process is using the metastore.
     """
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    if session := active():
+        for key, value in settings.items():
+            # Some settings apply only when Spark starts.
+            with suppress(PySparkException):
+                session.conf.set(key, value)
+        return session
     with tempfile.TemporaryFile() as log:
         try:
             with _stderr_into(log), nullcontext() if hive else _without_remote():
@@ -61,16 +98,6 @@ def is_remote(session: SparkSession) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
-def rows_of(session: SparkSession, statement: str) -> list[tuple[Any, ...]]:
-    """Run a statement in a session, and return its rows.
-
-    Raises:
-        SparkError: Spark rejects the statement.
-    """
-    with spark_call(""):
-        return [tuple(row) for row in session.sql(statement).collect()]
-
-
 def active() -> SparkSession | None:
     """Return the active session of this thread, or None if Spark is not running."""
     from pyspark.sql import SparkSession
@@ -78,39 +105,54 @@ def active() -> SparkSession | None:
     return SparkSession.getActiveSession()
 
 
-def quiet_errors() -> None:
-    """Prevent PySpark from printing the stack trace of a query error, because PySpark also raises the error.
+def is_open() -> bool:
+    """Return whether Spark is running in this process."""
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None
+
+
+@contextmanager
+def quiet_errors() -> Iterator[None]:
+    """Prevent PySpark inside the block from printing the stack trace of an error, because it also raises the error.
 
     PySpark versions before 4.0 do not print stack traces.
     """
     try:
         from pyspark.logger import PySparkLogger
     except ModuleNotFoundError:
+        yield
         return
-    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel("CRITICAL")
-    PySparkLogger.getLogger("DataFrameQueryContextLogger").setLevel("CRITICAL")
+    loggers = [PySparkLogger.getLogger(f"{name}QueryContextLogger") for name in ("SQL", "DataFrame")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel("CRITICAL")
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 class SessionStatements:
-    """Runs statements in the embedded Spark, or in a session of a Spark Connect server, which does not report progress.
+    """Runs statements in a session of PySpark.
 
-    Ctrl-C cancels the running statement.
+    Ctrl-C cancels the running statement. A session of a Spark Connect server does not report progress.
     """
 
     def __init__(self, session: SparkSession, on_tasks: Callable[[int, int], None] | None = None) -> None:
+        self.kind = "Spark Connect" if is_remote(session) else "session"
         self._session, self._on_tasks = session, None if is_remote(session) else on_tasks
-        # Signals interrupt only the main thread, and an interrupted Py4J call would continue in the JVM.
+        # Signals interrupt only the main thread, and an interrupted call of Spark would continue there.
         self._worker = ThreadPoolExecutor(1, "spark-bucketing")
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        """Run a statement, and return its rows as dictionaries by column name.
-
-        Raises:
-            SparkError: Spark rejects the statement.
-            KeyboardInterrupt: the statement was cancelled and has ended.
-        """
+        """Run a statement; see Statements."""
         with noted_interrupts() as interrupted, spark_call(""):
-            done = self._worker.submit(lambda: [row.asDict() for row in self._session.sql(statement).collect()])
+            # A thread that is not the main thread may abandon the statement, which must not block later statements.
+            if threading.current_thread() is not threading.main_thread():
+                return self._collected(statement)
+            done = self._worker.submit(self._collected, statement)
             while not wait([done], timeout=0.1).done:
                 if interrupted.is_set():
                     # Cancel again, because the statement may have started another job.
@@ -118,6 +160,9 @@ class SessionStatements:
                 elif self._on_tasks:
                     self._on_tasks(*self._tasks())
             return done.result()
+
+    def _collected(self, statement: str) -> list[dict[str, Any]]:
+        return [row.asDict() for row in self._session.sql(statement).collect()]
 
     def _cancel(self) -> None:
         if is_remote(self._session):
@@ -131,20 +176,44 @@ class SessionStatements:
         return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
 
     def close(self) -> None:
-        """Do nothing: the session stays open, because other code in the process may share it."""
+        """Keep the session open, because other code in the process may share it."""
         self._worker.shutdown()
 
 
-def is_open() -> bool:
-    """Return whether Spark is running in this process."""
-    from pyspark import SparkContext
+@contextmanager
+def noted_interrupts() -> Iterator[threading.Event]:
+    """On the first Ctrl-C inside the block, set an event instead of interrupting the code that is running.
 
-    return SparkContext._active_spark_context is not None
+    Raises:
+        KeyboardInterrupt: the user pressed Ctrl-C inside the block. The error is raised at the end of the block.
+    """
+    come = threading.Event()
+    # Only the main thread can handle signals.
+    if threading.current_thread() is not threading.main_thread():
+        yield come
+        return
+
+    def note(_signal: int, _frame: FrameType | None) -> None:
+        come.set()
+        # A second Ctrl-C interrupts immediately.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield come
+    except Exception as error:
+        if come.is_set():
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if come.is_set():
+        raise KeyboardInterrupt
 
 
 @contextmanager
 def spark_call(failure: str) -> Iterator[None]:
-    """Convert errors that Spark raises inside the block into a SparkError.
+    """Convert errors that PySpark raises inside the block into a SparkError.
 
     Args:
         failure: a sentence that describes the failure, or an empty string. In the message, Spark's own error text
@@ -153,12 +222,12 @@ def spark_call(failure: str) -> Iterator[None]:
     Raises:
         SparkError: Spark raised an error.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except Exception as error:
+        # PySpark does not translate all errors of the JVM. A Spark Connect client may have no Py4J.
+        if not type(error).__module__.startswith(("pyspark.", "py4j.", "grpc.")):
+            raise
         raise SparkError(f"{failure} {_reason(error)}".strip()) from error
 
 
@@ -174,6 +243,24 @@ def setting(session: SparkSession, key: str, value: str) -> Iterator[None]:
             session.conf.unset(key)
         else:
             session.conf.set(key, before)
+
+
+@contextmanager
+def settings_kept(session: SparkSession | None = None) -> Iterator[None]:
+    """Restore the settings of a session at the end of the block, or those of this process's session if Spark runs."""
+    session = session or active()
+    if session is None:
+        yield
+        return
+    before = dict(rows_of(session, "set"))
+    try:
+        yield
+    finally:
+        for key, value in dict(rows_of(session, "set")).items():
+            if key not in before:
+                session.conf.unset(key)
+            elif value != before[key]:
+                session.conf.set(key, before[key])
 
 
 @contextmanager
@@ -193,21 +280,23 @@ def _tail(log: IO[bytes], lines: int = 3) -> str:
     return "\n".join(log.read().decode(errors="replace").splitlines()[-lines:])
 
 
-def _reason(error: Exception) -> str:
-    # PySpark logs an error with its stack trace when this function reads the error's text.
-    messages = [message for message in _java_messages(error) if message.strip()] or [str(error)]
+def _reason(error: BaseException) -> str:
+    messages = list(_messages(error))
     if any("Another instance of Derby" in message for message in messages):
         return (
             "Another process, such as a running dbt, has the embedded metastore open. Wait until it ends, then "
             "try again."
         )
-    return headline(messages[0]) or type(error).__name__
+    return next(filter(None, map(headline, messages)), type(error).__name__)
 
 
-def _java_messages(error: Exception) -> Iterator[str]:
-    """Yield the messages of the Java exception behind a Py4J or PySpark error, and the messages of its causes."""
-    cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    while cause is not None:
-        # Some errors of the JVM, such as a stack overflow, have no message.
-        yield str(cause.getMessage() or cause.getClass().getName())
-        cause = cause.getCause()
+def _messages(error: BaseException | None) -> Iterator[str]:
+    """Yield the message of an error of PySpark, and those of its causes."""
+    while error is not None:
+        text = str(error)
+        # Py4J puts the Java exception with its stack trace below a line about the call.
+        if text.startswith("An error occurred while calling"):
+            text = text.partition("\n: ")[2]
+            yield text.partition(": ")[2]
+        yield text
+        error = getattr(error, "_cause", None)

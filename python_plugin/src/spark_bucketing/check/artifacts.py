@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.project.catalog import CatalogTable, read_catalog
@@ -48,6 +49,7 @@ class CheckRequest:
     extension: bool | None = None
     baseline: Path | None = None  # a file of accepted findings
     time_limit: float | None = None  # time limit per query in seconds; None for no limit
+    session: Any = None  # a session of PySpark to use instead of the target's
 
 
 @dataclass(frozen=True)

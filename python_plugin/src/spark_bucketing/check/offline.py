@@ -63,13 +63,13 @@ def embedded_planner(settings: Mapping[str, str], extension: bool, schema: str) 
     own = {} if extension else {ENABLED: "false"}
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
         session = open_session(_session_settings(Path(name), settings, build_jar()) | own, hive=False)
-        quiet_errors()
         try:
-            planner = StubPlanner("offline", partial(rows_of, session), settings={})
-            if schema:
-                planner.rows(f"create schema if not exists {sql.name(schema)}")
-                planner.rows(f"use {sql.name(schema)}")
-            yield planner
+            with quiet_errors():
+                planner = StubPlanner("offline", partial(rows_of, session), settings={})
+                if schema:
+                    planner.rows(f"create schema if not exists {sql.name(schema)}")
+                    planner.rows(f"use {sql.name(schema)}")
+                yield planner
         finally:
             session.stop()
 

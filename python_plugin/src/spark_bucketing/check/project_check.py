@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -25,16 +25,17 @@ from spark_bucketing.check.reasons import REASONS, project_findings
 from spark_bucketing.check.reasons.session_and_versions import ProjectFacts
 from spark_bucketing.check.results import Report
 from spark_bucketing.check.session_settings import EXTENSIONS, Settings
+from spark_bucketing.check.sql_text import one_statement
 from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
 from spark_bucketing.plan.planner import Planner, StubPlanner
-from spark_bucketing.project.connection import Connection
+from spark_bucketing.project.connection import opened
 from spark_bucketing.project.freshness import read_project
 from spark_bucketing.project.manifest import Manifest, table_name
 from spark_bucketing.project.profile import Target, read_target
-from spark_bucketing.session import is_remote, open_session, quiet_errors, rows_of
+from spark_bucketing.session import Statements, tuples_of
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.table import sql
 
@@ -59,6 +60,24 @@ def check_project(request: CheckRequest, on_progress: OnProgress = lambda *_: No
         with open_planner(project) as planner:
             report = _checked(project, planner, baseline, on_progress)
     return replace(report, folder=_folder_from(here, target.project_dir))
+
+
+def check_queries(statements: Statements, queries: Mapping[str, str], time_limit: float | None = None) -> Report:
+    """Check queries without a project, by name.
+
+    Raises:
+        BucketingError: the check cannot run.
+    """
+    planner = Planner(f"live ({statements.kind})", partial(tuples_of, statements))
+    plan, facts = planner.require_extension(), Facts(planner)
+    settings = Settings(plan.settings)
+    checker = Checker(planner, settings, facts, limit=TimeLimit(time_limit))
+    found = checker.run([Subject(name, name, one_statement(text), text) for name, text in queries.items()])
+    results = with_effects(found.models, checker.queries if checker.limit.is_free() else [])
+    specs = {table.name.lower(): table.spec for table in facts.known() if table.spec}
+    findings = project_findings(ProjectFacts(settings, plan.spark_version, specs, (), True))
+    label = f"{planner.label}, Spark {plan.spark_version}"
+    return accept(replace(found, models=tuple(results), project=findings, planner=label), {}, {})
 
 
 def _checked(project: Project, planner: Planner, baseline: Baseline, on_progress: OnProgress) -> Report:
@@ -180,21 +199,15 @@ def open_planner(project: Project) -> Iterator[Planner]:
     if project.request.offline:
         with embedded_planner(target.settings, project.wants_extension, target.schema) as offline:
             yield offline
-    elif target.method == "session":
-        session = open_session(target.settings)
-        quiet_errors()
-        planner = Planner("live (Spark Connect)" if is_remote(session) else "live (session)", partial(rows_of, session))
+        return
+    with opened(target, session=project.request.session) as statements:
+        planner = Planner(f"live ({statements.kind})", partial(tuples_of, statements))
         before = str(planner.rows("select current_database()")[0][0])
         _use(planner, project)
         try:
             yield planner
         finally:
             planner.rows(f"use {sql.name(before)}")
-    else:
-        with closing(Connection(target)) as connection:
-            planner = Planner(f"live ({target.method})", connection.rows)
-            _use(planner, project)
-            yield planner
 
 
 def _use(planner: Planner, project: Project) -> None:

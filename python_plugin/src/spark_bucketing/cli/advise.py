@@ -7,15 +7,11 @@ from typing import Any
 
 import click
 
-from spark_bucketing.advise.advisor import advise_project
-from spark_bucketing.advise.subjects import MIB, AdviseRequest
-from spark_bucketing.check.artifacts import CheckRequest
+from spark_bucketing import api
+from spark_bucketing.advise.subjects import MIB
 from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
-from spark_bucketing.errors import COULD_NOT_RUN
-from spark_bucketing.report.advise import write_html, write_json, write_text
-
-_WRITERS = {"text": write_text, "json": write_json, "html": write_html}
+from spark_bucketing.project.profile import Place
 
 
 @click.command()
@@ -66,7 +62,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 @click.option("--profile", is_flag=True, help="Run one query for each candidate column, to sample its values.")
 @click.option("--explain", metavar="TABLE", help="Show the candidates for one table and why each was rejected.")
 @click.option("--diff/--apply", "diff", default=True, help="Show or apply the config changes.")
-@options.format_of(*_WRITERS)
+@options.format_of("text", "json", "html")
 @options.OUTPUT
 @options.time_limit("The report lists queries that take longer.")
 @click.pass_context
@@ -76,12 +72,7 @@ def advise(
     form: str,
     output: Path | None,
     diff: bool,
-    place: Any,
-    variables: str,
-    offline: bool,
-    extension: bool | None,
-    manifest: Path | None,
-    time_limit: float,
+    place: Place,
     **asked: Any,
 ) -> None:
     """Propose bucket columns and numbers of buckets for the models of a project.
@@ -92,17 +83,8 @@ def advise(
 
     Exit codes: 0 success, 2 the command could not run, or Spark could not plan some query.
     """
-    check = CheckRequest(
-        place=place,
-        variables=variables,
-        manifest=manifest,
-        offline=offline,
-        extension=extension,
-        time_limit=time_limit,
-    )
     with progress_line() as line:
-        advice = advise_project(AdviseRequest(check, apply=not diff, **asked), line.show)
+        advice = api.advise(**vars(place), on_progress=line.show, apply=not diff, **asked)
     with options.report_file(output, form) as file:
-        _WRITERS[form](advice, file)
-    if any(one.error for one in advice.proof):
-        ctx.exit(COULD_NOT_RUN)
+        advice.write(form, file)
+    ctx.exit(advice.exit_code)

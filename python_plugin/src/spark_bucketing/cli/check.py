@@ -10,16 +10,16 @@ from typing import Any
 
 import click
 
+from spark_bucketing import api
 from spark_bucketing.check.acceptance import write_baseline
-from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.check.outcome import FailOn, exit_code
-from spark_bucketing.check.project_check import check_project
+from spark_bucketing.check.reasons import EVERY_REASON
 from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
+from spark_bucketing.config.validation import nearest_name
 from spark_bucketing.errors import CLEAN, ProjectError
 from spark_bucketing.event_log.measured import read_measured
-from spark_bucketing.project.dbt import Selection
-from spark_bucketing.project.profile import read_target
+from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.report.check_report import FORMATS, write_report
 from spark_bucketing.report.measured_costs import with_measured_costs
 
@@ -150,9 +150,8 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
 def check(
     ctx: click.Context,
     /,
-    select: tuple[str, ...],
-    exclude: tuple[str, ...],
-    state: Path | None,
+    place: Place,
+    variables: str,
     reports: tuple[tuple[str, Path | None], ...],
     output: Path | None,
     verbose: bool,
@@ -174,34 +173,33 @@ def check(
     of a query is unknown.
     """
     # Check the outputs before any slow step.
-    places = [(form, file or output) for form, file in reports]
-    for place, several in Counter(place for _, place in places).items():
+    outputs = [(form, file or output) for form, file in reports]
+    for file, several in Counter(file for _, file in outputs).items():
         if several > 1:
             raise click.BadParameter(
-                f"several reports would go to {place or 'standard output'}. Expected a separate file for each of them, "
+                f"several reports would go to {file or 'standard output'}. Expected a separate file for each of them, "
                 "as in --format github --format sarif=check.sarif.",
                 param_hint="'--format'",
             )
-    for path in filter(None, (new_baseline, *(place for _, place in places))):
-        _check_writable(path)
-    request = CheckRequest(selection=Selection(select, exclude, state), **asked)
+    for written in filter(None, (new_baseline, *(file for _, file in outputs))):
+        _check_writable(written)
     with progress_line() as line:
 
         def show(what: str, done: int, total: int) -> None:
             line.show(f"planning {done + 1:,} of {total:,} models ({what})" if total else what)
 
         try:
-            report = check_project(request, show)
+            report = api.check(**vars(place), variables=variables, on_progress=show, **asked).found
         except KeyboardInterrupt as interrupt:
             raise ProjectError("Interrupted before any model was checked.") from interrupt
         if event_logs:
-            target = read_target(request.place, request.variables).name
+            target = read_target(place, variables).name
             report = with_measured_costs(report, read_measured(event_logs, line.show, target))
-    for form, place in places:
-        with options.report_file(place, form) as file:
-            write_report(report, form, file, verbose, plain=bool(place))
+    for form, path in outputs:
+        with options.report_file(path, form) as stream:
+            write_report(report, form, stream, verbose, plain=bool(path))
     if new_baseline:
-        number = write_baseline(report, new_baseline, part=bool(request.files or request.selection))
+        number = write_baseline(report, new_baseline, part=any(asked[name] for name in ("files", "select", "exclude")))
         click.echo(f"{new_baseline} accepts {number:,} findings.", err=True)
         ctx.exit(CLEAN)
     ctx.exit(exit_code(report, fail_on))
@@ -216,4 +214,23 @@ def _check_writable(path: Path) -> None:
             found=why,
             expected="a path that this user can write",
             instead="choose another path",
+        )
+
+
+@click.command("explain")
+@click.argument("reason", required=False)
+def explain(reason: str | None) -> None:
+    """Explain a REASON that `check` reports, with an example and a fix. Without REASON, list all reasons."""
+    slugs = {rule.slug: rule for rule in EVERY_REASON}
+    if not reason:
+        for slug, rule in slugs.items():
+            click.echo(f"{slug:{max(map(len, slugs))}}  {rule.summary}")
+    elif reason in slugs:
+        click.echo(f"{reason}: {slugs[reason].summary}\n\n{slugs[reason].documentation}")
+    else:
+        near = nearest_name(reason, slugs) or next((slug for slug in slugs if reason in slug), "")
+        raise ProjectError(
+            f"The reason `{reason}` does not exist.",
+            expected=f"one of {', '.join(slugs)}",
+            instead=f"run `spark-bucketing explain{' ' * bool(near)}{near}`{'' if near else ' to list all reasons'}",
         )

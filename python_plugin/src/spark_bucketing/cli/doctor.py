@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import click
 
-from spark_bucketing.cli.open_warehouse import connected
 from spark_bucketing.cli.options import FORMAT, project_options, standard_output
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.doctor.installed import examine_installed
 from spark_bucketing.doctor.server import examine_server
 from spark_bucketing.doctor.trino import examine_tables
 from spark_bucketing.errors import exit_code
+from spark_bucketing.project.connection import opened, require_cancellation
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.report.doctor import write_diagnoses
+from spark_bucketing.table.warehouse import Warehouse
 
 
 @click.command()
@@ -28,7 +29,9 @@ def doctor(form: str, place: Place) -> None:
     Exit codes: 0 no findings, 1 findings, 2 the command could not run, or a check is inconclusive.
     """
     target = read_target(place)
-    with progress_line() as line, connected(target, line) as warehouse:
+    require_cancellation(target)
+    with progress_line() as line, opened(target, line.show, line.on_tasks) as statements:
+        warehouse = Warehouse(statements.rows)
         found = [*examine_installed(target.project_dir), *examine_server(warehouse)]
         # Spark cannot describe tables if it cannot use the metastore.
         if not any(one.subject == "metastore" and one.state == "wrong" for one in found):

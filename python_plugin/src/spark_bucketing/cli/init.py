@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from spark_bucketing.check.project_check import in_folder
-from spark_bucketing.cli.open_warehouse import connected
 from spark_bucketing.cli.options import SOME, integer_of, project_options
 from spark_bucketing.cli.progress import ProgressLine, progress_line
 from spark_bucketing.edits import FileEdit, apply, unified_diff
@@ -24,6 +23,7 @@ from spark_bucketing.init.initialize import (
     package_edit,
     profile_edit,
 )
+from spark_bucketing.project.connection import opened
 from spark_bucketing.project.dbt import read_models
 from spark_bucketing.project.profile import Place, Target, read_target
 
@@ -114,9 +114,9 @@ def _planned(target: Target, package: str | None, revision: str, first: FirstMod
 
 def _size(target: Target, relation: str, line: ProgressLine) -> int | None:
     """Return the size of a table in bytes, as estimated by Spark's planner, or None if it does not exist."""
-    with connected(target, line) as warehouse:
+    with opened(target, line.show, line.on_tasks) as statements:
         try:
-            rows = warehouse.rows(f"explain cost select * from {relation}")  # noqa: S608 it is quoted by dbt
+            rows = statements.rows(f"explain cost select * from {relation}")  # noqa: S608 it is quoted by dbt
         except SparkError:
             return None
     # The session may not load the extension yet. Spark assumes 8 EiB for a table of unknown size.

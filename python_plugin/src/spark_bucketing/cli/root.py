@@ -9,11 +9,9 @@ from typing import Any
 import click
 
 from spark_bucketing.cli.advise import advise
-from spark_bucketing.cli.check import check
+from spark_bucketing.cli.check import check, explain
 from spark_bucketing.cli.doctor import doctor
-from spark_bucketing.cli.explain import explain
 from spark_bucketing.cli.extension import extension
-from spark_bucketing.cli.files import files
 from spark_bucketing.cli.init import init
 from spark_bucketing.cli.report import report
 from spark_bucketing.cli.table import table
@@ -54,5 +52,5 @@ def main() -> None:
     """Manage bucketed Spark tables in a dbt project."""
 
 
-for _command in (advise, check, doctor, explain, extension, files, init, report, table):
+for _command in (advise, check, doctor, explain, extension, init, report, table):
     main.add_command(_command)

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import click
 
-from spark_bucketing.cli.open_warehouse import DRY_RUN, WHERE, opened, table_command, tables_command
-from spark_bucketing.cli.options import FORMAT, standard_output
+from spark_bucketing.api import Result, Source, Table, Tables
+from spark_bucketing.cli.options import FORMAT, project_options, standard_output
 from spark_bucketing.cli.progress import ProgressLine, progress_line
-from spark_bucketing.errors import CLEAN, FINDINGS, BucketingError, exit_code
+from spark_bucketing.errors import BucketingError
 from spark_bucketing.project.profile import Place
 from spark_bucketing.report.formatting import size
-from spark_bucketing.report.table_specs import write_plan, write_sealed
-from spark_bucketing.report.tables import write_file_statistics_report, write_overviews, write_verifications
+from spark_bucketing.report.table_specs import write_plan
+from spark_bucketing.report.tables import write_file_statistics_report
 from spark_bucketing.table.file_statistics import organized_table, read_file_statistics, repair_file_statistics
-from spark_bucketing.table.metadata import read_table, seal_table
-from spark_bucketing.table.model import Status, total_size
-from spark_bucketing.table.overview import qualified, read_overviews
+from spark_bucketing.table.metadata import read_table
+from spark_bucketing.table.model import total_size
+from spark_bucketing.table.overview import qualified
 from spark_bucketing.table.partition_predicates import select_partitions
 from spark_bucketing.table.rewrite import RewritePlan, plan_rewrite, rewrite_batch
-from spark_bucketing.table.verification import verify_table
 from spark_bucketing.table.warehouse import Warehouse
 from spark_bucketing.units import count
+
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
+_WHERE = click.option("--where", help="Spark SQL condition on the partition columns; the default is all partitions.")
+_SCHEMA = click.option("--schema", help="Schema of unqualified table names; the default is the target's.")
+
+
+def _one_table(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the argument and options of a command that works on one table."""
+    return click.argument("name", metavar="[SCHEMA.]TABLE")(project_options(function))
+
+
+def _some_tables(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the arguments and options of a command that works on some or all tables of a schema."""
+    return click.argument("tables", metavar="[[SCHEMA.]TABLE]...", nargs=-1)(_SCHEMA(project_options(function)))
 
 
 @click.group()
@@ -34,7 +51,7 @@ def table() -> None:
 
 @table.command()
 @FORMAT
-@tables_command
+@_some_tables
 def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -> None:
     """Show the bucket specs, files, sizes, skew, seals and file statistics of tables.
 
@@ -47,22 +64,16 @@ def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -
 
     Exit codes: 0 no findings, 1 unsealed files, missing files or several files per bucket, 2 the command could not run.
     """
-    with progress_line() as line, opened(place, line) as (warehouse, target):
-        chosen = schema or target.schema
-        found = list(read_overviews(warehouse, chosen, tables, line.show))
-    write_overviews(chosen, found, form, standard_output(form), details=bool(tables))
-    click.get_current_context().exit(exit_code({overview.state for overview in found}))
+    with progress_line() as line:
+        found = Tables(tables, _source(place, line), schema).show()
+    _finish(found, form)
 
 
 @table.command()
-@click.option(
-    "--deep",
-    is_flag=True,
-    help="Also check the rows of unsealed files and of organized tables.",
-)
-@WHERE
+@click.option("--deep", is_flag=True, help="Also check the rows of unsealed files and of organized tables.")
+@_WHERE
 @FORMAT
-@tables_command
+@_some_tables
 def verify(tables: tuple[str, ...], schema: str | None, deep: bool, where: str | None, form: str, place: Place) -> None:
     """Run all checks that apply to a table: its file names, its seals and its file statistics.
 
@@ -71,21 +82,16 @@ def verify(tables: tuple[str, ...], schema: str | None, deep: bool, where: str |
 
     Exit codes: 0 no findings, 1 findings, 2 a check could not run.
     """
-    with progress_line() as line, opened(place, line) as (warehouse, target):
-        chosen = schema or target.schema
-        found = []
-        for overview in read_overviews(warehouse, chosen, tables, line.show):
-            line.show(f"verifying {overview.table.name}")
-            found.append(verify_table(warehouse, overview, deep, where))
-    write_verifications(chosen, found, form, standard_output(form), details=bool(tables))
-    click.get_current_context().exit(exit_code({verification.state for verification in found}))
+    with progress_line() as line:
+        found = Tables(tables, _source(place, line), schema).verify(deep, where)
+    _finish(found, form)
 
 
 @table.command()
-@WHERE
-@DRY_RUN
+@_WHERE
+@_DRY_RUN
 @FORMAT
-@table_command
+@_one_table
 def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -> None:
     """Seal the files of TABLE that match its bucket spec, so that queries read them as bucketed.
 
@@ -94,27 +100,22 @@ def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -
 
     Exit codes: 0 all files are sealed, 1 some files do not match the spec, 2 the command could not run.
     """
-    with progress_line() as line, opened(place, line) as (warehouse, target):
-        name = qualified(name, target.schema)
-        line.show(f"hashing files of {name}")
-        found = seal_table(warehouse, name, where, dry_run)
-    write_sealed(name, found, dry_run, form, standard_output(form))
-    refused = any(partition.status == Status.REFUSED for partition in found)
-    click.get_current_context().exit(FINDINGS if refused else CLEAN)
+    with progress_line() as line:
+        found = Table((name,), _source(place, line)).seal(where, dry_run)
+    _finish(found, form)
 
 
 @table.command()
-@WHERE
-@DRY_RUN
-@table_command
+@_WHERE
+@_DRY_RUN
+@_one_table
 def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
     """Rewrite partitions of TABLE with the table's current bucket spec and one file per bucket.
 
     Skips partitions that are already sealed with this spec. Rewrites the others in passes of up to 100 GiB or 1,000
     partitions. Each pass replaces all of its files at once. If the command is interrupted or killed, run it again.
     """
-    with progress_line() as line, opened(place, line) as (warehouse, target):
-        name = qualified(name, target.schema)
+    with _opened(place, name) as (warehouse, name, line):
         line.show(f"listing files of {name}")
         found = read_table(warehouse, name)
         # Report an invalid predicate before making any change.
@@ -132,14 +133,13 @@ def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
 @table.command()
 @click.option("--repair", is_flag=True, help="Read all rows once, and write new statistics.")
 @FORMAT
-@table_command
+@_one_table
 def stats(name: str, repair: bool, form: str, place: Place) -> None:
     """Show or repair the file statistics of TABLE, an organized table.
 
     Reads rows only with --repair. Changes no data. To compare the statistics with the rows, use `table verify --deep`.
     """
-    with progress_line() as line, opened(place, line) as (warehouse, target):
-        name = qualified(name, target.schema)
+    with _opened(place, name) as (warehouse, name, line):
         organized = organized_table(warehouse, name)
         if repair:
             line.show(f"reading {name}")
@@ -147,6 +147,21 @@ def stats(name: str, repair: bool, form: str, place: Place) -> None:
         line.show(f"listing files of {name}")
         files = read_file_statistics(warehouse, organized)
     write_file_statistics_report(name, files, form, standard_output(form))
+
+
+def _source(place: Place, line: ProgressLine) -> Source:
+    return Source(**vars(place), on_progress=line.show, on_tasks=line.on_tasks)
+
+
+@contextmanager
+def _opened(place: Place, name: str) -> Iterator[tuple[Warehouse, str, ProgressLine]]:
+    with progress_line() as line, _source(place, line).warehouse() as (warehouse, schema):
+        yield warehouse, qualified(name, schema), line
+
+
+def _finish(found: Result[Any], form: str) -> None:
+    found.write(form, standard_output(form))
+    click.get_current_context().exit(found.exit_code)
 
 
 def _rewrite(warehouse: Warehouse, plan: RewritePlan, line: ProgressLine) -> None:

@@ -1,18 +1,212 @@
 """Validate a model's config against the schema, as the macro model_config() does when dbt runs the model.
 
-The cases in tests/cases/shared/config.yml test this module and the macro. An unknown value is never a violation. A
-value whose validity depends on an unknown value is no violation either.
+This is the only validation in Python: `check`, the lint rules and the Python API use it. The macro interprets the same
+schema, and the cases in tests/cases/shared/config.yml test both. An unknown value is never a violation. A value whose
+validity depends on an unknown value is no violation either.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from spark_bucketing.config.rules import DISJOINT, RULES, Condition
-from spark_bucketing.config.schema import INCREMENTAL, KEYS, MATERIALIZATIONS, OTHER_KEYS, Key
-from spark_bucketing.config.values import UNKNOWN, Violation, nearest_name, parse_value
-from spark_bucketing.errors import ProjectError
+from spark_bucketing.config.schema import (
+    BUCKET_TYPES,
+    HIVE_TYPES,
+    INCREMENTAL,
+    KEYS,
+    MATERIALIZATIONS,
+    OTHER_KEYS,
+    RANGE_TYPES,
+    SPARK_TYPES,
+    Key,
+    base_type,
+)
+from spark_bucketing.errors import ProjectError, error_message
+from spark_bucketing.units import parse_size
+
+
+class Unknown:
+    """A value that is unknown here, because only dbt can evaluate it."""
+
+    def __repr__(self) -> str:
+        return "unknown"
+
+
+UNKNOWN = Unknown()
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A violation of the config schema or of another lint rule."""
+
+    key: str  # the config key to report; it may be missing
+    found: str
+    expected: str
+    instead: str
+    rule: str = "invalid-config"  # name of the lint rule
+    meant: str | None = None  # the correct key for a misspelled key
+    warns: bool = False  # whether dbt only warns about it
+
+    def message(self, model: str) -> str:
+        """Return the error message that dbt prints when it runs the model."""
+        of = f"`{self.key}` in the config of model `{model}`; did you mean `{self.meant}`?"
+        title = f"Unknown key {of}" if self.meant else f"Model `{model}` has an invalid `{self.key}`."
+        return error_message(title, self.found, self.expected, self.instead)
+
+    @property
+    def sentence(self) -> str:
+        """Return the message as a single line."""
+        if self.meant:
+            return f"Unknown config key `{self.key}`; did you mean `{self.meant}`?"
+        return f"Found {self.found} in `{self.key}`; expected {self.expected}. Instead: {self.instead}."
+
+
+def parse_value(key: str, spec: Key, value: Any, found: list[Violation]) -> Any:
+    """Normalize a value.
+
+    If the value is invalid, return UNKNOWN and add a violation to `found`.
+    """
+    if value is UNKNOWN or value is None or (spec.lenient and not value):
+        return UNKNOWN if value is UNKNOWN else spec.default
+    try:
+        return _PARSERS[spec.type](key, spec, value)
+    except _Invalid as invalid:
+        found.append(invalid.violation)
+        return UNKNOWN
+
+
+class _Invalid(Exception):
+    def __init__(self, key: str, spec: Key, found: object, instead: str = "", expected: str = "") -> None:
+        super().__init__(key)
+        self.violation = Violation(key, str(found), expected or spec.expected, instead or f"{key}={spec.example}")
+
+
+def _columns(key: str, spec: Key, value: Any) -> list[str]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple)):
+        raise _Invalid(key, spec, value)
+    distinct: dict[str, str] = {}
+    for name in names:
+        if not isinstance(name, str) or not name.strip():
+            raise _Invalid(key, spec, names, expected="column names, each a non-empty string")
+        if name.lower() in distinct and not spec.lenient:
+            raise _Invalid(key, spec, names, f"remove the second `{name}`", "each column once")
+        distinct.setdefault(name.lower(), name)
+    if spec.maximum and len(distinct) > spec.maximum:
+        raise _Invalid(key, spec, names, f"{key}='{next(iter(distinct.values()))}'")
+    return list(distinct.values())
+
+
+def _integer(key: str, spec: Key, value: Any) -> int:
+    assert spec.minimum is not None  # noqa: S101  (every integer has limits)
+    assert spec.maximum is not None  # noqa: S101
+    if not isinstance(value, int) or isinstance(value, bool) or not spec.minimum <= value <= spec.maximum:
+        text = value.strip() if isinstance(value, str) else ""
+        meant = re.fullmatch("[0-9]{1,9}", text) and spec.minimum <= int(text) <= spec.maximum
+        raise _Invalid(key, spec, _found(value), f"{key}={int(text)}" if meant else "")
+    return value
+
+
+def _number(key: str, spec: Key, value: Any) -> float:
+    valid = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not valid or not (spec.minimum or 0) < value <= (spec.maximum or value):
+        raise _Invalid(key, spec, _found(value))
+    return float(value) if isinstance(value, float) else int(value)
+
+
+def _size(key: str, spec: Key, value: Any) -> int:
+    try:
+        size = parse_size(value)
+    except ValueError:
+        size = 0
+    if size < 1:
+        text = re.match("^ *([0-9.]+) *([kmgt])(?:b|ib|bytes)? *$", str(value).lower())
+        meant = f"{key}='{text[1]}{text[2].upper()}iB'" if text else ""
+        raise _Invalid(key, spec, f"'{value}'" if isinstance(value, str) else value, meant)
+    return size
+
+
+def _choice(key: str, spec: Key, value: Any) -> str:
+    if not isinstance(value, str) or value.lower() not in spec.choices:
+        near = spec.aliases.get(str(value).lower()) or nearest_name(str(value), spec.choices)
+        raise _Invalid(key, spec, value, f"{key}='{near or spec.default or spec.choices[0]}'")
+    return value.lower()
+
+
+def _mapping(key: str, spec: Key, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _Invalid(key, spec, value)
+    for name, entry in value.items():
+        if not isinstance(name, str) or not isinstance(entry, (str, int, float)):
+            expected = "string keys with values that are strings, numbers or booleans"
+            raise _Invalid(key, spec, f"{name}: {entry}", expected=expected)
+        for pattern, allowed, expected, instead in spec.refused:
+            if re.match(pattern, name) and str(entry) != allowed:
+                raise _Invalid(key, spec, f"{name} = {entry}", instead.format(name=name), expected)
+    return value
+
+
+def _text(key: str, spec: Key, value: Any) -> str:
+    if not isinstance(value, str) or not re.match(spec.pattern, value):
+        raise _Invalid(key, spec, value)
+    return value.strip()
+
+
+def _date(key: str, spec: Key, value: Any) -> str:
+    return _text(key, spec, str(value))
+
+
+def _boolean(key: str, spec: Key, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _Invalid(key, spec, value)
+    return value
+
+
+def _any(_: str, __: Key, value: Any) -> Any:
+    return value
+
+
+_PARSERS: Mapping[str, Callable[[str, Key, Any], Any]] = {
+    "columns": _columns, "integer": _integer, "number": _number, "size": _size, "choice": _choice,
+    "mapping": _mapping, "text": _text, "date": _date, "boolean": _boolean, "any": _any,
+}  # fmt: skip
+
+
+def _found(value: Any) -> str:
+    return f"'{value}' (a string)" if isinstance(value, str) else str(value)
+
+
+def nearest_name(word: str, names: Iterable[str], within: int = 2) -> str | None:
+    """Return the name that a word probably misspells, or None if no name is similar.
+
+    Two names are similar if they are equal after removing a few letters from each: at most one letter for every three.
+    The macro nearest_name() uses the same rule. The ratio in Python's difflib would consider other words similar.
+
+    Args:
+        word: the possibly misspelled word.
+        names: the valid names.
+        within: the maximum number of letters to remove from each of the two names.
+    """
+    for letters in range(within + 1):
+        shortened = _shortened(word, letters)
+        for name in names:
+            if letters <= len(_plain(name)) // 3 and shortened & _shortened(name, letters):
+                return name
+    return None
+
+
+def _plain(word: str) -> str:
+    return re.sub("[^a-z0-9]", "", word.lower())
+
+
+def _shortened(word: str, letters: int) -> set[tuple[str, ...]]:
+    plain = _plain(word)
+    return {kept for most in range(letters + 1) for kept in combinations(plain, max(len(plain) - most, 0))}
 
 
 class Config:
@@ -163,3 +357,85 @@ def _holds(condition: Condition, value: Any) -> bool:
     # Empty text, lists and mappings count as no value, but 0 and false are values.
     holds = value in condition.values if condition.values else value in (None, "", [], {})
     return holds != condition.negated
+
+
+_PARTITIONS = ("array", "map", "struct", "binary", "void")
+
+
+# A contract may also use other names of types, such as integer. The rules accept names that they do not know.
+_KNOWN_TYPES = (*SPARK_TYPES, *RANGE_TYPES, *_PARTITIONS)
+
+
+def violations(config: Config, columns: Mapping[str, str | None] | None = None) -> Iterator[Violation]:
+    """Find all violations in a config.
+
+    Models with other materializations have none.
+
+    Args:
+        config: the model's config.
+        columns: the types of the columns in the model's contract, by lowercase name; None without a contract.
+    """
+    values, found = validate(config)
+    yield from found
+    yield from _order(values)
+    if str(config["incremental_strategy"]).lower() == "merge" and values.get("incremental_strategy") == "append":
+        yield Violation(
+            "incremental_strategy", "merge without `unique_key`, which appends all rows", "a key that identifies a row",
+            "add unique_key=['id'], or use incremental_strategy='append'", "merge-without-unique-key",
+        )  # fmt: skip
+    merges = values.get("incremental_strategy") == "merge"
+    for key, names in values.items():
+        # The default sort columns are the bucket columns, which need no second message.
+        own = isinstance(names, list) and KEYS[key].type == "columns" and config[key] is not None
+        if columns and own and (merges or not KEYS[key].strategies):
+            yield from _contract_columns(key, names, columns, values)
+
+
+def _order(values: Mapping[str, Any]) -> Iterator[Violation]:
+    by, order = values.get("clustered_by"), values.get("sorted_by")
+    # Users set an empty list deliberately.
+    if not isinstance(by, list) or not isinstance(order, list) or not by or not order:
+        return
+    first = {name.lower() for name in by}
+    if {name.lower() for name in order[: len(by)]} != first:
+        rest = [name for name in order if name.lower() not in first]
+        expected = f"the bucket columns first; with another order, joins on {', '.join(by)} sort the rows again"
+        yield Violation("sorted_by", str(order), expected, f"sorted_by={[*by, *rest]}", "sort-columns-mismatch")
+
+
+def _contract_columns(
+    key: str, names: list[str], columns: Mapping[str, str | None], values: Mapping[str, Any]
+) -> Iterator[Violation]:
+    for name in names:
+        kind = columns.get(name.lower())
+        if name.lower() not in columns:
+            expected = f"a column of the model's contract: {', '.join(columns)}"
+            near = nearest_name(name, columns)
+            yield Violation(key, name, expected, f"`{near}`" if near else "use one of these names")
+        elif kind and base_type(kind) in _KNOWN_TYPES:
+            yield from _column_type(key, name, kind, values)
+
+
+def _column_type(key: str, name: str, kind: str, values: Mapping[str, Any]) -> Iterator[Violation]:
+    base, found = base_type(kind), f"{name} {kind}"
+    bucket_hash = values.get("bucket_hash", UNKNOWN)
+    if key == "clustered_by":
+        types = SPARK_TYPES if bucket_hash is UNKNOWN else BUCKET_TYPES[bucket_hash]
+        if base not in types:
+            expected = f"a column of type {', '.join(types)}"
+            yield Violation(key, found, expected, _cast(name, base), "unsupported-bucket-column")
+    elif (key == "partition_by" and base in _PARTITIONS) or (key == "sorted_by" and base == "map"):
+        yield Violation(key, found, "a column of a simple type", "choose another column")
+    elif key in ("range_by", "implicit_partition_by") and base not in RANGE_TYPES:
+        expected = "a column of a numeric, string, date, timestamp or boolean type without a collation"
+        yield Violation(key, found, expected, "choose another column, or cast this column in the model")
+
+
+def _cast(name: str, base: str) -> str:
+    if base in ("float", "double"):
+        return f"`cast({name} as decimal(38, 9))` in every model that joins on it, or as bigint if it has no fractions"
+    if base == "void":
+        return f"`cast({name} as bigint)` in the model, or to its type in the tables that the model joins"
+    if base in SPARK_TYPES and base not in HIVE_TYPES:
+        return f"`cast({name} as string)` in the model, or bucket_hash='spark'"
+    return "bucket by another column"

@@ -58,21 +58,14 @@ def same(left: object, right: object) -> bool:
     return type(left) is type(right) and repr(left) == repr(right)
 
 
-def in_jinja(value: object, quote: str = "'", capital: bool = False) -> str:
-    """Format a value as a Jinja literal.
-
-    Args:
-        value: None, a boolean, a number or a string, or a list or mapping of such values.
-        quote: the quote character for strings.
-        capital: whether to write True and False instead of true and false.
+def in_jinja(value: object, quote: str = "'") -> str:
+    """Format a value as a Jinja literal: None, a boolean, a number, a string, or a list or mapping of such values.
 
     Raises:
         TypeError: the value has another type.
     """
-    if value is None:
-        return "None" if capital else "none"
-    if isinstance(value, bool):
-        return str(value) if capital else str(value).lower()
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, (int, float)):
         return repr(value)
     if isinstance(value, str):
@@ -80,37 +73,30 @@ def in_jinja(value: object, quote: str = "'", capital: bool = False) -> str:
         escaped = json.dumps(value, ensure_ascii=False)[1:-1].replace('\\"', '"')
         return quote + escaped.replace(quote, "\\" + quote) + quote
     if isinstance(value, Mapping):
-        pairs = (f"{in_jinja(key, quote, capital)}: {in_jinja(one, quote, capital)}" for key, one in value.items())
-        return "{" + ", ".join(pairs) + "}"
+        return f"{{{', '.join(f'{in_jinja(key, quote)}: {in_jinja(one, quote)}' for key, one in value.items())}}}"
     if isinstance(value, Sequence):
-        return "[" + ", ".join(in_jinja(one, quote, capital) for one in value) + "]"
+        return f"[{', '.join(in_jinja(one, quote) for one in value)}]"
     raise TypeError(f"A config cannot contain the value {value!r}.")
 
 
-def in_yaml(value: object, quote: str | None = None) -> str:
-    """Format a value as YAML on one line, which is also valid inside flow lists and flow mappings.
-
-    Args:
-        value: None, a boolean, a number or a string, or a list or mapping of such values.
-        quote: the quote character for strings; None adds quotes only where they are necessary.
-    """
-    if isinstance(value, tuple):
-        value = list(value)
-    text = _dumped(value, quote if isinstance(value, str) else None)
-    # YAML escapes line breaks only in double quotes.
-    return _dumped(value, '"') if "\n" in text else text
-
-
-def _dumped(value: object, quote: str | None) -> str:
-    text: str = yaml.safe_dump(
-        [value],
-        default_flow_style=True,
-        default_style=quote,
-        allow_unicode=True,
-        sort_keys=False,
-        width=float("inf"),
+def in_yaml(value: object) -> str:
+    """Format a value as YAML on one line, which is also valid inside flow lists and flow mappings."""
+    value = list(value) if isinstance(value, tuple) else value
+    plain, quoted = (
+        str(
+            yaml.safe_dump(
+                [value],
+                default_flow_style=True,
+                default_style=style,
+                allow_unicode=True,
+                sort_keys=False,
+                width=float("inf"),
+            )
+        ).strip()[1:-1]
+        for style in (None, '"')
     )
-    return text.strip()[1:-1]
+    # YAML escapes line breaks only in double quotes.
+    return quoted if "\n" in plain else plain
 
 
 def line_end(text: str) -> str:

@@ -8,13 +8,11 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 from spark_bucketing.edits.config_changes import FileEdit
 from spark_bucketing.errors import ProjectError
-
-_NO_LINE_END = "\n\\ No newline at end of file\n"
 
 
 def read(path: Path) -> str:
@@ -33,23 +31,18 @@ def unified_diff(edits: Sequence[FileEdit]) -> str:
 
 
 def _diff(edit: FileEdit) -> Iterator[str]:
-    name = edit.path.as_posix()
-    lines = difflib.unified_diff(_lines(edit.before), _lines(edit.after), f"a/{name}", f"b/{name}")
-    for line in lines:
-        yield line if line.endswith("\n") else line + _NO_LINE_END
-
-
-def _lines(text: str) -> list[str]:
     # str.splitlines() also splits at characters that are not line endings in a patch.
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
+    before, after = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (edit.before, edit.after))
+    name = edit.path.as_posix()
+    for line in difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"):
+        yield line if line.endswith("\n") else line + "\n\\ No newline at end of file\n"
 
 
 def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
     """Write all edits, or none if an error occurs.
 
-    After an error, the original files are restored, unless restoring fails, too.
-
-    Each edit is written to a temporary file, which then replaces the original file and keeps its permissions.
+    Each edit is written to a temporary file, which then replaces the original file and keeps its permissions. After an
+    error, the original files are restored, unless restoring fails, too.
 
     Args:
         project_dir: directory of dbt_project.yml.
@@ -63,13 +56,13 @@ def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
         _refuse_changed(path, edit)
     with ExitStack() as temporary, ExitStack() as undo:
         try:
-            ready = [(temporary.enter_context(_Beside(path, edit.after)), path) for path, edit in places]
-            for (beside, path), (_, edit) in zip(ready, places, strict=True):
+            ready = [_written_beside(path, edit.after, temporary) for path, edit in places]
+            for new, (path, edit) in zip(ready, places, strict=True):
                 # Check as late as possible.
                 _refuse_changed(path, edit)
-                back = temporary.enter_context(_Beside(path, edit.before)).take_place if path.exists() else path.unlink
-                beside.take_place()
-                undo.callback(back)
+                old = _written_beside(path, edit.before, temporary) if path.exists() else None
+                new.replace(path)
+                undo.callback(*((old.replace, path) if old else (path.unlink,)))
         except OSError as error:
             raise ProjectError(
                 f"`{error.filename or project_dir}` cannot be written. No config has been changed.",
@@ -98,32 +91,16 @@ def _refuse_changed(path: Path, edit: FileEdit) -> None:
         )
 
 
-class _Beside:
-    """A temporary file next to the original, which either replaces the original or is deleted."""
-
-    def __init__(self, path: Path, text: str) -> None:
-        self._path = path
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        self._file = Path(name)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(text.encode("utf-8"))
-                file.flush()
-                os.fsync(file.fileno())
-            if path.exists():
-                shutil.copymode(path, self._file)
-            else:
-                self._file.chmod(0o644)
-        except OSError:
-            self._file.unlink()
-            raise
-
-    def take_place(self) -> None:
-        self._file.replace(self._path)
-
-    def __enter__(self) -> _Beside:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(FileNotFoundError):
-            self._file.unlink()
+def _written_beside(path: Path, text: str, temporary: ExitStack) -> Path:
+    """Write a temporary file next to the original, which is deleted at the end unless it replaces the original."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary.callback(Path(name).unlink, missing_ok=True)
+    with os.fdopen(handle, "wb") as file:
+        file.write(text.encode("utf-8"))
+        file.flush()
+        os.fsync(file.fileno())
+    if path.exists():
+        shutil.copymode(path, name)
+    else:
+        Path(name).chmod(0o644)
+    return Path(name)

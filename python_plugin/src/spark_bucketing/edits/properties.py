@@ -1,7 +1,4 @@
-"""Edit keys of a model's config in a YAML properties file.
-
-PyYAML locates the keys and values. An edit replaces only the text of one value, or inserts or removes one key.
-"""
+"""Edit keys of a model's config in a YAML properties file."""
 
 from __future__ import annotations
 
@@ -11,20 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString, SingleQuotedScalarString
 
-from spark_bucketing.edits.config_changes import CannotEditError, in_yaml, line_end, same
+from spark_bucketing.edits.config_changes import CannotEditError, in_yaml, same
+from spark_bucketing.edits.yaml_files import edited_yaml
 
-_COMMENT = re.compile(r"(^|\s)#")
+_COMMENT = re.compile(r"(?:^|\s)(#.*)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Properties:
     """A model's entry in a properties file."""
 
-    text: str  # text of the file
-    tree: yaml.MappingNode  # the node of the model
-    config: yaml.MappingNode | None  # the node of its config; None if it has no config
-    values: Mapping[str, object]  # the config
+    number: int  # of the entry
+    config: Mapping[str, object] | None  # None if the entry has no config
     version_keys: frozenset[str]  # the keys that the config of any version of the model sets
 
 
@@ -34,24 +33,18 @@ def read_properties(text: str, model: str) -> Properties | None:
     Raises:
         CannotEditError: the file cannot be read, or has two entries for the model.
     """
-    data, tree = _loaded(text), yaml.compose(text, Loader=yaml.SafeLoader)
-    found = [number for number, entry in enumerate(_models(data)) if entry.get("name") == model]
+    entries = _entries(_loaded(text))
+    found = [number for number, entry in enumerate(entries) if entry.get("name") == model]
     if not found:
         return None
     if len(found) > 1:
         raise CannotEditError("The properties file defines the model twice.")
-    entries = _child(tree, "models")
-    node = entries.value[found[0]] if isinstance(entries, yaml.SequenceNode) else None
-    if not isinstance(node, yaml.MappingNode):
-        raise CannotEditError("The model cannot be located in its properties file.")
-    config = _child(node, "config")
-    entry = _models(data)[found[0]]
-    values = entry.get("config") or {}
-    if not isinstance(values, dict):
+    entry = entries[found[0]]
+    config = entry.get("config")
+    if config is not None and not isinstance(config, dict):
         raise CannotEditError("The config in the model's YAML properties is not a mapping.")
     versions = [one for one in entry.get("versions") or () if isinstance(one, dict)]
-    of_versions = frozenset(key for one in versions for key in one.get("config") or {})
-    return Properties(text, node, config if isinstance(config, yaml.MappingNode) else None, values, of_versions)
+    return Properties(found[0], config, frozenset(key for one in versions for key in one.get("config") or {}))
 
 
 def edit_properties(text: str, model: str, wanted: Mapping[str, object]) -> str:
@@ -63,125 +56,88 @@ def edit_properties(text: str, model: str, wanted: Mapping[str, object]) -> str:
         wanted: new values by key; None removes the key.
 
     Raises:
-        CannotEditError: the edit is not safe.
+        CannotEditError: the edit is not safe, or changes other lines.
     """
     found = read_properties(text, model)
-    node = found.config if found else None
-    if found is None or node is None:
+    if found is None or found.config is None:
         raise CannotEditError("The model's YAML properties have no config.")
-    different = {key: value for key, value in wanted.items() if not _holds(found.values, key, value)}
+    config = found.config
+    different = {key: value for key, value in wanted.items() if not same(config.get(key), value)}
     if not different:
         return text
-    _refuse_aliases(found, node)
-    _refuse_logic(found, different)
-    after = text
-    # Remove keys last, because a config without keys is null.
-    for key, value in sorted(different.items(), key=lambda pair: pair[1] is None):
-        config = read_properties(after, model)
-        if config and config.config:
-            after = (
-                _with(after, config.config, key, value) if value is not None else _without(after, config.config, key)
-            )
-    _verify(text, after, model, different)
+    for key in different:
+        if re.search("{{|{%", repr(config.get(key))):
+            raise CannotEditError(f"The config in the model's YAML properties sets {key} with a Jinja expression.")
+    try:
+        after = edited_yaml(text, lambda data: _set(data["models"][found.number]["config"], different))
+    except YAMLError as error:
+        raise CannotEditError(f"The model's properties file is not valid YAML: {_first_line(error)}") from error
+    if after is None or not _is_expected(text, after, found.number, different):
+        raise CannotEditError("The model's properties file has a format in which only these keys cannot be edited.")
     return after
 
 
-def _holds(values: Mapping[str, object], key: str, value: object) -> bool:
-    return key not in values if value is None else key in values and same(values[key], value)
+def _set(config: CommentedMap, wanted: Mapping[str, object]) -> None:
+    # ruamel keeps comments with the key before them, so new keys come before all comments.
+    new = 0
+    for key, value in wanted.items():
+        old = config.get(key)
+        if value is None:
+            del config[key]
+        elif isinstance(old, CommentedSeq) and not old.fa.flow_style() and isinstance(value, (list, tuple)) and value:
+            last = old.ca.items.pop(len(old) - 1, None)
+            del old[len(value) :]
+            for number, one in enumerate(value):
+                old[number : number + 1] = [_styled(one, None)]
+            if last:
+                old.ca.items[len(old) - 1] = last
+        elif key in config:
+            config[key] = _styled(value, old)
+        else:
+            config.insert(new, key, _styled(value, None))
+            new += 1
 
 
-def _with(text: str, config: yaml.MappingNode, key: str, value: object) -> str:
-    """Return the text with a new value for this key, which comes after the last key unless the config sets it."""
-    for name, old in config.value:
-        if name.value == key:
-            start, stop = text.index(":", name.end_mark.index) + 1, _end(text, old)
-            if _COMMENT.search(text[start:stop]):
-                raise CannotEditError(f"The value of {key} in the model's YAML properties contains comments.")
-            return text[:start] + _in_style_of(old, value, line_end(text)) + text[stop:]
-    pair = f"{in_yaml(key)}: {in_yaml(value)}"
-    if not config.value:
-        stop = config.end_mark.index - 1
-        return text[:stop] + pair + text[stop:]
-    stop = _end(text, config.value[-1][1])
-    if config.flow_style:
-        return f"{text[:stop]}, {pair}{text[stop:]}"
-    stop += len(re.split(r"\r?\n", text[stop:], maxsplit=1)[0])
-    return text[:stop] + line_end(text) + " " * config.start_mark.column + pair + text[stop:]
+def _styled(value: object, old: object) -> Any:
+    """Return a value that ruamel writes on one line, with the quotes of the old value, and that PyYAML reads."""
+    if isinstance(value, str):
+        if isinstance(old, (SingleQuotedScalarString, DoubleQuotedScalarString)) and "\n" not in value:
+            return type(old)(value)
+        quote = in_yaml(value)[:1]
+        return {"'": SingleQuotedScalarString, '"': DoubleQuotedScalarString}.get(quote, str)(value)
+    if isinstance(value, (list, tuple)):
+        sequence = CommentedSeq([_styled(one, None) for one in value])
+        sequence.fa.set_flow_style()
+        return sequence
+    if isinstance(value, Mapping):
+        mapping = CommentedMap({_styled(key, None): _styled(one, None) for key, one in value.items()})
+        mapping.fa.set_flow_style()
+        return mapping
+    return value
 
 
-def _in_style_of(old: yaml.Node, value: object, line_end: str) -> str:
-    """Return a value in the style of the value that it replaces: with the same quotes or the same list style."""
-    is_block = isinstance(old, yaml.SequenceNode) and not old.flow_style
-    if is_block and isinstance(value, (list, tuple)) and value:
-        return "".join(f"{line_end}{' ' * old.start_mark.column}- {in_yaml(one)}" for one in value)
-    quote = old.style if isinstance(old, yaml.ScalarNode) and old.style in ("'", '"') else None
-    return f" {in_yaml(value, quote)}"
-
-
-def _without(text: str, config: yaml.MappingNode, key: str) -> str:
-    """Return the text without this key, and without its lines unless the config is a flow mapping."""
-    if len(config.value) == 1:
-        raise CannotEditError("The edit would leave the config in the model's YAML properties without a key.")
-    place = next(number for number, (name, _) in enumerate(config.value) if name.value == key)
-    name, value = config.value[place]
-    start, stop = name.start_mark.index, _end(text, value)
-    if config.flow_style:
-        is_last = place + 1 == len(config.value)
-        start = _end(text, config.value[place - 1][1]) if is_last else start
-        stop = stop if is_last else config.value[place + 1][0].start_mark.index
-        if _COMMENT.search(text[start:stop]):
-            raise CannotEditError("The config in the model's YAML properties has comments between its brackets.")
-        return text[:start] + text[stop:]
-    before, (_, line_break, after) = text[: start - name.start_mark.column], text[stop:].partition("\n")
-    # The last line of a file may have no line break.
-    return before + after if line_break else before.removesuffix("\n").removesuffix("\r")
-
-
-def _end(text: str, node: yaml.Node) -> int:
-    """Return the position after the last character of a value; a block ends before the comments that follow it."""
-    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
-        last = node.value[-1]
-        return _end(text, last[1] if isinstance(last, tuple) else last)
-    is_block = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")
-    return len(text[: node.end_mark.index].rstrip()) if is_block else node.end_mark.index
-
-
-def _refuse_aliases(found: Properties, node: yaml.MappingNode) -> None:
-    if any(key.value == "<<" for key, _ in [*found.tree.value, *node.value]):
-        raise CannotEditError("The config in the model's YAML properties contains a merge key (<<).")
-    start, stop = node.start_mark.index, node.end_mark.index
-    owned = found.tree.start_mark.index <= start and stop <= found.tree.end_mark.index
-    anchors = [event.start_mark for event in yaml.parse(found.text) if getattr(event, "anchor", None)]
-    if not owned or any(mark and start <= mark.index < stop for mark in anchors):
-        raise CannotEditError("The config in the model's YAML properties contains a YAML anchor or alias.")
-
-
-def _refuse_logic(found: Properties, wanted: Mapping[str, object]) -> None:
-    for key in wanted:
-        if re.search("{{|{%", repr(found.values.get(key))):
-            raise CannotEditError(f"The config in the model's YAML properties sets {key} with a Jinja expression.")
-
-
-def _verify(before: str, after: str, model: str, wanted: Mapping[str, object]) -> None:
-    """Raise an error unless the requested keys have their new values and everything else is unchanged."""
+def _is_expected(before: str, after: str, number: int, wanted: Mapping[str, object]) -> bool:
+    """Return whether the requested keys have their new values, everything else is unchanged, and comments are kept."""
     data = _loaded(before)
-    number = next(number for number, entry in enumerate(_models(data)) if entry.get("name") == model)
     entry = data["models"][number]
-    config = {key: value for key, value in entry["config"].items() if key not in wanted}
-    config |= {key: value for key, value in wanted.items() if value is not None}
+    config = {
+        key: value for key, value in {**entry["config"], **wanted}.items() if value is not None or key not in wanted
+    }
     # Copy the entry, because an alias of it must remain unchanged.
     models = [*data["models"][:number], {**entry, "config": config}, *data["models"][number + 1 :]]
-    expected = {**data, "models": models}
-    if not same(_loaded(after), expected):
-        raise CannotEditError("The model's properties file would have unexpected content after the edit.")
+    was, new = ({one.strip() for one in _COMMENT.findall(text)} for text in (before, after))
+    lost = was - new
+    if None in wanted.values():
+        # A key is removed with the comment in its line.
+        lost &= {line.strip() for line in before.splitlines()}
+    return bool(config) and not lost and same(_loaded(after), {**data, "models": models})
 
 
 def _loaded(text: str) -> Any:
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError) as error:
-        said = _first_line(error)
-        raise CannotEditError(f"The model's properties file is not valid YAML: {said}") from error
+        raise CannotEditError(f"The model's properties file is not valid YAML: {_first_line(error)}") from error
 
 
 def _first_line(error: Exception) -> str:
@@ -190,16 +146,7 @@ def _first_line(error: Exception) -> str:
     return f"{problem} (line {mark.line + 1})." if mark else f"{problem}."
 
 
-def _models(data: Any) -> list[dict[str, Any]]:
+def _entries(data: Any) -> list[dict[str, Any]]:
     entries = data.get("models") if isinstance(data, dict) else None
     # dbt ignores entries without a name, but they still count toward the index.
     return [entry if isinstance(entry, dict) else {} for entry in entries] if isinstance(entries, list) else []
-
-
-def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
-    if not isinstance(node, yaml.MappingNode):
-        return None
-    found = [value for key, value in node.value if key.value == name]
-    if len(found) > 1:
-        raise CannotEditError(f"The model's properties file sets {name} twice in the same mapping.")
-    return found[0] if found else None

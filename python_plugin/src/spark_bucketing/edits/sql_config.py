@@ -1,28 +1,31 @@
-"""Edit keys in the config() call in a model's SQL."""
+"""Read config() calls in a model's SQL with their positions, and edit the arguments of a call.
+
+Rendering removes config(), so this module reads the source with Jinja's lexer.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, TemplateSyntaxError, nodes
+from jinja2 import Environment, TemplateError
+from jinja2.nodes import Expr, Output
 
+from spark_bucketing.config.validation import UNKNOWN
 from spark_bucketing.edits.config_changes import CannotEditError, in_jinja, line_end, same
 
-_OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
+_BLOCKS = ("if", "for", "macro", "call", "filter", "test", "snapshot", "materialization", "raw", "block")
 _BOM = "\ufeff"
 _LONGEST_LINE = 80
-_ASSIGNMENT = re.compile(r"[ \t]*[=:][ \t]*$")
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token from Jinja's lexer, with its position in the text."""
+    """A token of Jinja's lexer, with its position in the text."""
 
-    kind: str  # the token type of the lexer
+    kind: str
     text: str
     start: int
 
@@ -34,25 +37,36 @@ class Token:
 
 @dataclass(frozen=True)
 class Argument:
-    """A key and its value, given by their positions in the file."""
+    """An argument, with the positions of its key and its value in the text."""
 
-    key: str
-    start: int  # position of the key
-    value_start: int
-    end: int  # position after the value
+    value: Any  # UNKNOWN unless it is a literal
+    key: slice
+    written: slice  # the value
+
+    @property
+    def whole(self) -> slice:
+        """Return the position of the argument."""
+        return slice(self.key.start, self.written.stop)
 
 
 @dataclass(frozen=True)
-class ConfigCall:
-    """The only config() call in a file."""
+class ConfigCalls:
+    """The arguments of all config() calls outside blocks such as {% if %}, which dbt may not run.
 
-    text: str  # text of the whole file
-    start: int  # position after the opening bracket
-    end: int  # position of the closing bracket
-    arguments: Sequence[Argument]
-    tokens: Sequence[Token]  # tokens of the arguments
-    is_mapping: bool  # config({...}) instead of config(key=value)
-    values: Mapping[str, nodes.Expr]  # the arguments as Jinja parsed them
+    If several calls set the same key, the last one takes precedence.
+    """
+
+    settings: Mapping[str, Argument] = field(default_factory=dict)
+    call: slice | None = None  # position of the first call, from its name to its closing parenthesis
+    inner: slice = field(default_factory=lambda: slice(0, 0))  # position of the arguments of the first call
+    open: str = ""  # why dbt may set other keys or values; empty if it cannot
+    number: int = 0  # of calls
+    is_mapping: bool = False  # whether the arguments are config({...}) instead of config(key=value)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return the values by key."""
+        return {key: setting.value for key, setting in self.settings.items()}
 
 
 @cache
@@ -61,98 +75,82 @@ def environment() -> Environment:
     return Environment(extensions=["jinja2.ext.do"], keep_trailing_newline=True)  # noqa: S701
 
 
-def tokens(text: str) -> Iterator[Token]:
-    """Return the tokens of a file with their exact positions in it.
+def _tokens(text: str) -> Iterator[Token]:
+    """Return the tokens of a file without spaces.
 
     Jinja's lexer normalizes line endings and drops spaces next to a dash. Therefore, this function first replaces each
-    line ending with characters of the same length. Afterwards, the function searches for each token after the spaces
-    that the lexer dropped.
+    line ending with characters of the same length, and skips the spaces that the lexer dropped.
     """
     text = text.replace("\r\n", " \n").replace("\r", "\n")
     position = 0
     for _, kind, part in environment().lex(text):
         while not text.startswith(part, position):
-            if not text[position].isspace():
-                raise CannotEditError("The positions of the tokens in the model's SQL cannot be determined.")
             position += 1
-        yield Token(kind, part, position)
+        if kind != "whitespace":
+            yield Token(kind, part, position)
         position += len(part)
 
 
-def config_calls(template: nodes.Node) -> int:
-    """Count the config() calls of a file or macro."""
-    return sum(_sets_config(call) for call in template.find_all(nodes.Call))
-
-
-def _sets_config(call: nodes.Call) -> bool:
-    # config.get() only reads.
-    target = call.node
-    if isinstance(target, nodes.Getattr):
-        return target.attr == "set" and isinstance(target.node, nodes.Name) and target.node.name == "config"
-    return isinstance(target, nodes.Name) and target.name == "config"
-
-
-def find_config(text: str) -> ConfigCall | None:
-    """Return the config() call of a model's file, or None if there is no call.
-
-    Raises:
-        CannotEditError: Jinja cannot parse the file, or the call cannot be edited.
-    """
+def config_calls(source: str) -> ConfigCalls:
+    """Read the config() calls of a file."""
+    if "config" not in source:
+        return ConfigCalls()
     try:
-        template = environment().parse(text)
-    except TemplateSyntaxError as error:
-        said = f"{error.message} (line {error.lineno})"
-        raise CannotEditError(f"Jinja cannot parse the model's SQL: {said}.") from error
-    count = config_calls(template)
-    if count == 0:
-        return None
-    if count > 1:
-        raise CannotEditError(f"The model's SQL calls config() {count} times.")
-    call = next(filter(_sets_config, _plain_calls(template)), None)
-    if call is None or not isinstance(call.node, nodes.Name):
-        raise CannotEditError(
-            "The model's SQL calls config() inside other Jinja, such as a condition, a loop or a macro."
-        )
-    if call.dyn_kwargs or call.dyn_args:
-        raise CannotEditError("The model's config() call takes arguments from a variable (**).")
-    is_mapping = not call.kwargs and len(call.args) == 1 and isinstance(call.args[0], nodes.Dict)
-    if call.args and not is_mapping:
-        raise CannotEditError("The model's config() call has positional arguments.")
-    found = [token for token in tokens(text) if token.kind != "whitespace"]
-    place = next((place for place in range(len(found)) if is_config_call(found, place)), None)
-    if place is None:
-        raise CannotEditError("The model's config() call cannot be located in the file.")
-    inner = within(found[place + 1 :])
-    if is_mapping:
-        inner = within(inner[1:])
-        values = _mapping_values(call.args[0])
-    else:
-        values = [(keyword.key, keyword.value) for keyword in call.kwargs]
-    arguments = tuple(_arguments(inner[1:-1], values))
-    return ConfigCall(text, inner[0].end, inner[-1].start, arguments, inner[1:-1], is_mapping, dict(values))
+        found = list(_tokens(source))
+    except TemplateError as error:
+        return ConfigCalls(open=f"Jinja cannot parse the model's SQL: {error}.")
+    settings: dict[str, Argument] = {}
+    call, written, is_mapping, is_open, number, depth = None, slice(0, 0), False, "", 0, 0
+    for place, token in enumerate(found):
+        depth += _block_depth(found, place)
+        if (token.kind, token.text) != ("name", "config") or found[place - 1].text == ".":
+            continue
+        after = [one.text for one in found[place + 1 : place + 4]]
+        if after[:1] != ["("] and after != [".", "set", "("]:
+            continue
+        number += 1
+        inner = _within(found[place + 1 :])
+        if depth or not _is_statement(found, place, len(inner)):
+            is_open = "The model's SQL calls config() inside other Jinja, such as a condition, a loop or a macro."
+            continue
+        call, written = call or slice(token.start, inner[-1].end), slice(inner[0].end, inner[-1].start)
+        inner = inner[1:-1]
+        is_mapping = bool(inner) and inner[0].text == "{" and len(_within(inner)) == len(inner)
+        if is_mapping:
+            written, inner = slice(inner[0].end, inner[-1].start), inner[1:-1]
+        for part in _split(inner):
+            key, argument = _argument(part, source, is_mapping)
+            if argument is None:
+                is_open = "The model's config() call has positional arguments, or takes arguments from a variable."
+                continue
+            is_open = "The model's SQL sets a config key twice." if key in settings and number == 1 else is_open
+            settings[key] = argument
+    return ConfigCalls(settings, call, written, is_open, number, is_mapping)
 
 
-def _plain_calls(template: nodes.Template) -> Iterator[nodes.Call]:
-    """Return the calls that are the only content of {{ }} or {% do %}, outside all other blocks."""
-    for statement in template.body:
-        if isinstance(statement, nodes.Output):
-            yield from (one for one in statement.nodes if isinstance(one, nodes.Call))
-        elif isinstance(statement, nodes.ExprStmt) and isinstance(statement.node, nodes.Call):
-            yield statement.node
+def _block_depth(found: Sequence[Token], place: int) -> int:
+    """Return 1 where a block opens, -1 where it closes, and 0 elsewhere.
 
-
-def is_config_call(found: Sequence[Token], place: int) -> bool:
-    """Return whether the token at this place is the name in a call of `config`.
-
-    A method call such as `model.config(` does not count.
+    Statements `set` and `do` without an end tag do not open a block.
     """
-    if (found[place].kind, found[place].text) != ("name", "config") or place + 1 == len(found):
-        return False
-    is_called = (found[place + 1].kind, found[place + 1].text) == ("operator", "(")
-    return is_called and not (place and found[place - 1].text == ".")
+    if place == 0 or found[place - 1].kind != "block_begin" or found[place].kind != "name":
+        return 0
+    word = found[place].text
+    if word.startswith("end") and word != "endset":
+        return -1
+    return int(word in _BLOCKS)
 
 
-def within(found: Sequence[Token]) -> Sequence[Token]:
+def _is_statement(found: Sequence[Token], place: int, length: int) -> bool:
+    """Return whether a call with brackets of this length is the only content of {{ }} or {% do %}."""
+    before = [(one.kind, one.text) for one in found[max(place - 2, 0) : place]]
+    after = found[place + length + 1].kind if length and place + length + 1 < len(found) else ""
+    is_expression = before[-1:] and before[-1][0] == "variable_begin" and after == "variable_end"
+    is_do = before[-1:] == [("name", "do")] and before[0][0] == "block_begin" and after == "block_end"
+    return bool(is_expression or is_do)
+
+
+def _within(found: Sequence[Token]) -> Sequence[Token]:
     """Return the tokens from an opening bracket to its closing bracket, or no tokens if there is no closing bracket."""
     depth = 0
     for number, token in enumerate(found):
@@ -163,40 +161,16 @@ def within(found: Sequence[Token]) -> Sequence[Token]:
 
 
 def _step(token: Token) -> int:
-    if token.kind != "operator":
-        return 0
-    return (token.text in _OPEN) - (token.text in _CLOSE)
+    return (token.text in "([{") - (token.text in ")]}") if token.kind == "operator" else 0
 
 
-def _mapping_values(mapping: Any) -> list[tuple[str, nodes.Expr]]:
-    pairs = [(pair.key, pair.value) for pair in mapping.items]
-    if not all(isinstance(key, nodes.Const) and isinstance(key.value, str) for key, _ in pairs):
-        raise CannotEditError("The model's config() call has a mapping whose keys are not string literals.")
-    return [(key.value, value) for key, value in pairs]
-
-
-def _arguments(inner: Sequence[Token], values: Sequence[tuple[str, nodes.Expr]]) -> Iterator[Argument]:
-    """Locate the arguments.
-
-    The keys and values from the syntax tree are in the same order.
-    """
-    keys = [key for key, _ in values]
-    if len(set(keys)) < len(keys):
-        raise CannotEditError("The model's config() call sets a key twice.")
-    parts = list(split(inner))
-    if len(parts) != len(keys) or any(len(part) < 3 for part in parts):
-        raise CannotEditError("The arguments of the model's config() call cannot be separated.")
-    for key, part in zip(keys, parts, strict=True):
-        yield Argument(key, part[0].start, part[2].start, part[-1].end)
-
-
-def split(inner: Iterable[Token]) -> Iterator[list[Token]]:
+def _split(inner: Iterable[Token]) -> Iterator[list[Token]]:
     """Split the tokens of arguments at the commas that are not inside brackets."""
     part: list[Token] = []
     depth = 0
     for token in inner:
         depth += _step(token)
-        if depth == 0 and token.kind == "operator" and token.text == ",":
+        if depth == 0 and (token.kind, token.text) == ("operator", ","):
             yield part
             part = []
         else:
@@ -205,21 +179,23 @@ def split(inner: Iterable[Token]) -> Iterator[list[Token]]:
         yield part
 
 
-def literal(key: str, value: nodes.Expr) -> object:
-    """Return the value of an argument that is a literal.
+def _argument(part: Sequence[Token], source: str, is_mapping: bool) -> tuple[str, Argument | None]:
+    """Return the key and the argument, or None if it does not have the form `key=value`."""
+    if len(part) < 3 or (part[0].kind, part[1].text) != (("string", ":") if is_mapping else ("name", "=")):
+        return "", None
+    key, written = slice(part[0].start, part[0].end), slice(part[2].start, part[-1].end)
+    name = str(_literal(part[0].text)) if is_mapping else part[0].text
+    return name, Argument(_literal(source[written]), key, written)
 
-    Raises:
-        CannotEditError: the value is another expression.
-    """
-    if isinstance(value, nodes.Const):
-        return value.value
-    if isinstance(value, (nodes.List, nodes.Tuple)):
-        return [literal(key, item) for item in value.items]
-    if isinstance(value, nodes.Dict):
-        return {literal(key, pair.key): literal(key, pair.value) for pair in value.items}
-    if isinstance(value, nodes.Neg) and isinstance(value.node, nodes.Const):
-        return value.as_const()
-    raise CannotEditError(f"The model's config() call sets {key} with a Jinja expression.")
+
+def _literal(text: str) -> Any:
+    try:
+        output = environment().parse("{{ (" + text + ") }}").body[0]
+        expression = output.nodes[0] if isinstance(output, Output) else None
+        return expression.as_const() if isinstance(expression, Expr) else UNKNOWN
+    # A filter on a literal may raise any exception. For a name, jinja2 raises Impossible.
+    except Exception:
+        return UNKNOWN
 
 
 def config_block(config: Mapping[str, object], line_end: str = "\n") -> str:
@@ -245,71 +221,60 @@ def edit_sql(text: str, wanted: Mapping[str, object]) -> str:
     Raises:
         CannotEditError: the edit is not safe.
     """
-    call = find_config(text)
-    after = _with_arguments(call, wanted) if call else _with_new_block(text, wanted)
+    calls = _editable(text)
+    for key in wanted.keys() & calls.settings.keys():
+        if calls.settings[key].value is UNKNOWN:
+            raise CannotEditError(f"The model's config() call sets {key} with a Jinja expression.")
+    after = _with_arguments(text, calls, wanted) if calls.call else _with_new_block(text, wanted)
     _verify(text, after, wanted)
     return after
 
 
-def _with_arguments(call: ConfigCall, wanted: Mapping[str, object]) -> str:
+def _editable(text: str) -> ConfigCalls:
+    calls = config_calls(text)
+    try:
+        environment().parse(text)
+    except TemplateError as error:
+        raise CannotEditError(f"Jinja cannot parse the model's SQL: {error}.") from error
+    if calls.number > 1:
+        raise CannotEditError(f"The model's SQL calls config() {calls.number} times.")
+    if calls.open:
+        raise CannotEditError(calls.open)
+    return calls
+
+
+def _with_arguments(text: str, calls: ConfigCalls, wanted: Mapping[str, object]) -> str:
     """Return the text of the whole file after setting these keys in the call.
 
-    The text between two arguments that remain does not change. New arguments are appended, with the same separator as
-    between the last two arguments.
+    The text between two arguments that remain does not change. New arguments are appended in the style of the first
+    argument, with the same separator as between the last two arguments.
     """
-    found = {key: literal(key, call.values[key]) for key in wanted if key in call.values}
-    style = _Style(call)
+    arguments = list(calls.settings.values())
+    inner = text[calls.inner]
+    quote = next((sign for sign in inner if sign in "'\""), "'")
+    sign = next((text[one.key.stop : one.written.start] for one in arguments), ": " if calls.is_mapping else "=")
+    first, end = (arguments[0].whole.start, arguments[-1].whole.stop) if arguments else (calls.inner.stop,) * 2
+    opening = text[calls.inner.start : first]
+    separator = ", " if "\n" not in opening or not arguments else f",{opening}"
+    if len(arguments) > 1:
+        separator = text[arguments[-2].whole.stop : arguments[-1].whole.start]
     parts: list[tuple[str, str]] = []  # the text before an argument, and the argument
-    before = call.start
-    for one in call.arguments:
-        separator = call.text[before : one.start]
-        before = one.end
-        if one.key in wanted and wanted[one.key] is None:
-            continue
-        text = call.text[one.start : one.end]
-        if one.key in wanted and not same(wanted[one.key], found[one.key]):
-            old = call.text[one.value_start : one.end]
-            text = call.text[one.start : one.value_start] + style.value(wanted[one.key], old)
-        parts.append((separator, text))
-    new = {key: value for key, value in wanted.items() if value is not None and key not in call.values}
-    parts += [(_separator(call), style.argument(key, value)) for key, value in new.items()]
+    before = first
+    for key, one in calls.settings.items():
+        gap, before = text[before : one.whole.start], one.whole.stop
+        if key not in wanted or same(wanted[key], one.value):
+            parts.append((gap, text[one.whole]))
+        elif wanted[key] is not None:
+            old = next((sign for sign in text[one.written] if sign in "'\""), quote)
+            parts.append((gap, text[one.key.start : one.written.start] + in_jinja(wanted[key], old)))
+    for key, value in wanted.items():
+        if value is not None and key not in calls.settings:
+            name = in_jinja(key, quote) if calls.is_mapping else key
+            parts.append((separator, f"{name}{sign}{in_jinja(value, quote)}"))
     if not parts:
-        return call.text[: call.start] + call.text[call.end :]
-    first = call.arguments[0].start if call.arguments else call.end
-    body = "".join(part if number == 0 else separator + part for number, (separator, part) in enumerate(parts))
-    tail = call.text[before : call.end] if call.arguments else ""
-    return call.text[:first] + body + tail + call.text[call.end :]
-
-
-def _separator(call: ConfigCall) -> str:
-    """Return the text between two arguments: the comma, and the spaces or the line ending next to it."""
-    if len(call.arguments) > 1:
-        return call.text[call.arguments[-2].end : call.arguments[-1].start]
-    before = call.text[call.start : call.arguments[0].start] if call.arguments else ""
-    return "," + before if "\n" in before else ", "
-
-
-class _Style:
-    """The style of a config() call: its quotes, its booleans, and the separators between keys and values."""
-
-    def __init__(self, call: ConfigCall) -> None:
-        self._is_mapping = call.is_mapping
-        # The keys of a mapping are strings, too.
-        first = [token.text[0] for token in call.tokens if token.kind == "string"]
-        self._quote = '"' if first.count('"') > first.count("'") else "'"
-        self._capital = any(token.kind == "name" and token.text in ("True", "False", "None") for token in call.tokens)
-        self._assignment = ": " if self._is_mapping else "="
-        for first_argument in call.arguments[:1]:
-            sign = _ASSIGNMENT.search(call.text[first_argument.start : first_argument.value_start])
-            self._assignment = sign[0] if sign else self._assignment
-
-    def value(self, value: object, old: str) -> str:
-        quotes = [sign for sign in old if sign in "'\""]
-        return in_jinja(value, quotes[0] if quotes else self._quote, self._capital)
-
-    def argument(self, key: str, value: object) -> str:
-        name = in_jinja(key, self._quote) if self._is_mapping else key
-        return f"{name}{self._assignment}{in_jinja(value, self._quote, self._capital)}"
+        return text[: calls.inner.start] + text[calls.inner.stop :]
+    body = "".join(part if number == 0 else gap + part for number, (gap, part) in enumerate(parts))
+    return text[:first] + body + text[end:]
 
 
 def _with_new_block(text: str, wanted: Mapping[str, object]) -> str:
@@ -323,25 +288,16 @@ def _with_new_block(text: str, wanted: Mapping[str, object]) -> str:
 
 def _verify(before: str, after: str, wanted: Mapping[str, object]) -> None:
     """Raise an error unless the requested keys have their new values and everything else is unchanged."""
-    left, right = find_config(before), find_config(after)
-    new = right.values if right else {}
-    right_values = all(
-        key in new and same(literal(key, new[key]), value) for key, value in wanted.items() if value is not None
-    )
-    old, others = (
-        {key: value for key, value in call.values.items() if key not in wanted} if call else {}
-        for call in (left, right)
-    )
-    if not (right_values and old == others and _outside(before, after, left, right)):
+    left, right = _editable(before), _editable(after)
+    kept = {key: before[one.written] for key, one in left.settings.items() if key not in wanted}
+    new = {key: after[one.written] for key, one in right.settings.items() if key not in wanted}
+    values = {key: one.value for key, one in right.settings.items() if key in wanted}
+    if left.call:
+        parts = (before[: left.inner.start], before[left.inner.stop :])
+        is_outside_kept = parts == (after[: right.inner.start], after[right.inner.stop :])
+    else:
+        is_outside_kept = after.endswith(before.removeprefix(_BOM)) and after[:1] == (
+            before[:1] if before[:1] == _BOM else after[:1]
+        )
+    if kept != new or not is_outside_kept or not same(values, {k: v for k, v in wanted.items() if v is not None}):
         raise CannotEditError("The model's config() call would have unexpected content after the edit.")
-    if any(key in new for key, value in wanted.items() if value is None):
-        raise CannotEditError("The model's config() call would still set a key that the edit removes.")
-
-
-def _outside(before: str, after: str, left: ConfigCall | None, right: ConfigCall | None) -> bool:
-    """Return whether two versions of a file differ in nothing except the arguments of config()."""
-    if left and right:
-        return (before[: left.start], before[left.end :]) == (after[: right.start], after[right.end :])
-    if right:
-        return after.endswith(before.removeprefix(_BOM)) and after.startswith(_BOM) == before.startswith(_BOM)
-    return before == after

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+
+import click
 
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.profile import Target
@@ -55,17 +57,13 @@ class Dbt:
         Raises:
             ProjectError: dbt cannot read the project.
         """
-        from dbt.task.compile import CompileTask
-
         # dbt compile does not have the option --resource-type.
         kinds = ("--select", *(f"resource_type:{kind}" for kind in _COMPILED))
         failed: dict[str, str] = {}
         exclude: list[str] = []
         # dbt skips the children of a failed node unless that node is excluded.
         for _ in range(_MOST_ROUNDS):
-            # `dbt compile` stops at the first error, so emulate `dbt run`, which continues.
-            with patch.object(CompileTask, "raise_on_first_error", lambda _: False):
-                outcome = self._invoke("compile", *kinds, "--no-populate-cache", *exclude)
+            outcome = self._invoke("compile", *kinds, "--no-populate-cache", *exclude)
             results = getattr(outcome.result, "results", None)
             if results is None:
                 raise ProjectError(
@@ -122,7 +120,8 @@ class Dbt:
         from dbt.cli.main import dbtRunner
 
         self._errors.clear()
-        runner = dbtRunner(manifest=_load(manifest) if manifest else None, callbacks=[self._listen])
+        runner: Any = dbtRunner(manifest=_load(manifest) if manifest else None, callbacks=[self._listen])
+        runner = _CompileRunner(self._listen) if command == "compile" else runner
         # dbt prints to standard output, which the report uses.
         with redirect_stdout(io.StringIO()):
             outcome = runner.invoke([command, *arguments, *self._place()])
@@ -179,3 +178,40 @@ def _load(path: Path) -> Any:
         raise ProjectError(
             f"dbt cannot read the manifest `{path}`.", found=error, instead="run `dbt compile` to write it again"
         ) from error
+
+
+class _CompileRunner:
+    """Runs `dbt compile`, but continues after an error, like `dbt run`."""
+
+    def __init__(self, listen: Callable[[Any], None]) -> None:
+        self._listen = listen
+
+    def invoke(self, arguments: list[str]) -> Any:
+        """Run the command like dbtRunner.invoke()."""
+        from dbt.cli import main, requires
+        from dbt.task.compile import CompileTask
+
+        class Task(CompileTask):  # type: ignore[misc]
+            def raise_on_first_error(self) -> bool:
+                return False
+
+        def run(ctx: Any, **_: Any) -> tuple[Any, bool]:
+            task = Task(ctx.obj["flags"], ctx.obj["runtime_config"], ctx.obj["manifest"])
+            results = task.run()
+            return results, bool(task.interpret_results(results))
+
+        steps = (requires.manifest, requires.runtime_config, requires.catalogs, requires.project, requires.profile)
+        for step in (*steps, requires.preflight, requires.postflight):
+            run = step(run)
+        command = copy(main.cli.commands["compile"])
+        command.callback = click.pass_context(run)
+        group = main.cli.make_context(main.cli.name, list(arguments))
+        group.obj = {"manifest": None, "callbacks": [self._listen], "dbt_runner_command_args": arguments}
+        try:
+            with group, command.make_context("compile", arguments[1:], parent=group) as ctx:
+                results, success = command.invoke(ctx)
+            return main.dbtRunnerResult(result=results, success=success)
+        except requires.ResultExit as error:
+            return main.dbtRunnerResult(result=error.result, success=False)
+        except requires.ExceptionExit as error:
+            return main.dbtRunnerResult(exception=error.exception, success=False)

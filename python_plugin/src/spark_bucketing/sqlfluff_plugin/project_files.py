@@ -12,9 +12,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from spark_bucketing.config.validation import Config
+from spark_bucketing.edits.sql_config import ConfigCalls, config_calls
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.manifest import Manifest, Node, read_manifest
-from spark_bucketing.sqlfluff_plugin.config_calls import ConfigCalls, config_calls
 
 # sqlfluff shows the warnings of this logger.
 _LOGGER = logging.getLogger("sqlfluff.rules")

@@ -1,22 +1,35 @@
-"""Plan the files of a model for `spark-bucketing files plan`, from the row counts of its partitions."""
+"""Show how many files each partition of a model gets: python benchmarks/file_plan.py MODEL."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
 
-from spark_bucketing.check.artifacts import Artifacts, Project
+import click
+from rich.console import Console
+from rich.text import Text
+
+from spark_bucketing.check.artifacts import Artifacts, CheckRequest, Project
+from spark_bucketing.check.project_check import in_folder
+from spark_bucketing.cli.options import FORMAT, MANIFEST, SOME, VARIABLES, integer_of, project_options, standard_output
+from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.config.schema import FILE_COUNTS
 from spark_bucketing.config.validation import validated
-from spark_bucketing.errors import ProjectError, SparkError
+from spark_bucketing.errors import COULD_NOT_RUN, BucketingError, ProjectError, SparkError
+from spark_bucketing.project.connection import opened
 from spark_bucketing.project.manifest import Manifest, Node, relation_parts
+from spark_bucketing.project.profile import Place, read_target
+from spark_bucketing.report.output import console_on, print_rows, write_json
 from spark_bucketing.table import sql
 from spark_bucketing.table.metadata import describe_table
 from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.units import count, size
 
+_MOST_PARTITIONS = 20
 # Config keys that determine a table's files.
 _PLANNED = (
     *FILE_COUNTS, "partition_by", "implicit_partition_by", "range_by", "range_boundaries_from", "file_strategy",
@@ -104,7 +117,7 @@ def plan_model(
     name: str,
     counts: Mapping[str, object],
     bytes_per_row: Fraction | None,
-    on_progress: Callable[[str], None],
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> FilePlan:
     """Compile a project, run a model's query to count the rows of its partitions, and plan their files.
 
@@ -204,7 +217,7 @@ def _file_count(config: Mapping[str, Any], model: str) -> FileCount:
         f"Model `{model}` has an invalid `range_boundaries_from`.",
         found=config["range_boundaries_from"],
         expected="a setting for the number of files, which depends here on the ranges of that table",
-        instead="a command option such as --target-file-size 256MiB, or build the model",
+        instead="an option such as --target-file-size 256MiB, or build the model",
     )
 
 
@@ -239,7 +252,7 @@ class _Rows(NamedTuple):
 
 def _rows_of_partitions(warehouse: Warehouse, node: Node, config: Mapping[str, Any]) -> list[_Rows]:
     folders, partition_by = len(config["partition_by"]), [*config["partition_by"], *config["implicit_partition_by"]]
-    query = f"select * from (\n{str(node.sql).rstrip().rstrip(';')}\n)"  # noqa: S608
+    query = f"select * from (\n{str(node.sql).rstrip().rstrip(';')}\n)"
     values = [f"cast({sql.name(name)} as string)" for name in partition_by]
     # Hive stores rows with an empty string in the same directory as rows with NULL.
     values[:folders] = [f"nullif(nullif({value}, ''), {sql.text(_NULL)})" for value in values[:folders]]
@@ -247,9 +260,9 @@ def _rows_of_partitions(warehouse: Warehouse, node: Node, config: Mapping[str, A
     select = ", ".join([*names, "count(*) as n", "count(v) as valued"])
     ordering = next(map(sql.name, config["range_by"]), "1")
     columns = ", ".join(f"{value} as {name}" for value, name in [*zip(values, names, strict=True), (ordering, "v")])
-    inner = f"select {columns} from ({query})"  # noqa: S608
+    inner = f"select {columns} from ({query})"
     by = f" group by {', '.join(names)} order by {', '.join(names)}" if names else " having count(*) > 0"
-    found = warehouse.rows(f"select {select} from ({inner}){by}")  # noqa: S608
+    found = warehouse.rows(f"select {select} from ({inner}){by}")
     return [
         _Rows(tuple(row[name] for name in names), int(row["n"]), int(row["n"]) - int(row["valued"])) for row in found
     ]
@@ -266,10 +279,148 @@ def _measured(warehouse: Warehouse, node: Node) -> Measured | None:
     name = ".".join(map(sql.name, parts[-2:]))
     if describe_table(warehouse, name) is None:
         return None
-    by_file = f"select count(*) as n, max(_metadata.file_size) as b from {name} group by _metadata.file_path"  # noqa: S608
+    by_file = f"select count(*) as n, max(_metadata.file_size) as b from {name} group by _metadata.file_path"
     try:
-        row = warehouse.rows(f"select sum(n) as n, sum(b) as b from ({by_file})")[0]  # noqa: S608
+        row = warehouse.rows(f"select sum(n) as n, sum(b) as b from ({by_file})")[0]
     # Views and other formats have no _metadata.
     except SparkError:
         return None
     return Measured(int(row["n"]), int(row["b"])) if row["n"] and row["b"] else None
+
+
+def write_plan(plan: FilePlan, form: str, file: TextIO) -> None:
+    """Write how many files each partition of a model gets, and how this number was determined."""
+    if form == "json":
+        write_json(_plan_data(plan), file)
+        return
+    console = console_on(file)
+    total = f", about {size(round(plan.rows * plan.bytes_per_row))}" if plan.bytes_per_row else ""
+    where = f" in {count(len(plan.partitions), 'partition')}" if plan.partition_by else ""
+    console.print(Text(f"{plan.model}: {count(plan.files, 'file')} for {count(plan.rows, 'row')}{where}{total}"))
+    for reason in _reasons(plan):
+        console.print(Text(f"  {reason}"))
+    if plan.partition_by and plan.partitions:
+        _print_partitions(console, plan)
+        if len(plan.partitions) > _MOST_PARTITIONS:
+            left = count(len(plan.partitions) - _MOST_PARTITIONS, "smaller partition")
+            console.print(Text(f"and {left} (--format json shows all)"))
+
+
+def _reasons(plan: FilePlan) -> Iterator[str]:
+    asked = "set in the model's config" if plan.from_config else "set by an option"
+    value = size(plan.count.value) if plan.count.setting == "target_file_size" else f"{plan.count.value:,}"
+    yield f"{plan.count.setting} = {value}, {asked}; file_strategy = {plan.strategy}"
+    if plan.bytes_per_row:
+        source = "from --bytes-per-row"
+        if plan.measured and plan.measured.bytes_per_row == plan.bytes_per_row:
+            source = f"measured in the existing table: {size(plan.measured.bytes)}, {count(plan.measured.rows, 'row')}"
+        yield f"bytes per row: {float(plan.bytes_per_row):.4g}, {source}"
+    else:
+        yield "sizes are unknown because the table does not exist yet; pass --bytes-per-row to show them"
+    if plan.rows_per_file:
+        yield f"rows per file: {plan.rows_per_file:,}"
+    if plan.strategy not in ("exact", "by_column_salted"):
+        yield f"{plan.strategy} uses this number of tasks, but can write more or fewer files"
+
+
+def _print_partitions(console: Console, plan: FilePlan) -> None:
+    titles = ("rows", "files", "rows per file", *(["size per file"] if plan.bytes_per_row else []))
+    largest = sorted(plan.partitions, key=lambda one: -one.rows)[:_MOST_PARTITIONS]
+    print_rows(console, [", ".join(plan.partition_by), *titles], [_cells(plan, one) for one in largest], titles)
+
+
+def _cells(plan: FilePlan, one: PlannedPartition) -> list[str]:
+    rows = -(-one.rows // one.files)
+    cells = [
+        ", ".join("null" if value is None else value for value in one.values),
+        f"{one.rows:,}",
+        f"{one.files:,}",
+        f"{rows:,}",
+    ]
+    return [*cells, size(round(rows * plan.bytes_per_row))] if plan.bytes_per_row else cells
+
+
+def _plan_data(plan: FilePlan) -> dict[str, Any]:
+    def size(rows: int) -> int | None:
+        return round(rows * plan.bytes_per_row) if plan.bytes_per_row else None
+
+    return {
+        "model": plan.model,
+        "strategy": plan.strategy,
+        "setting": plan.count.setting,
+        "value": plan.count.value,
+        "from_config": plan.from_config,
+        "rows_per_file": plan.rows_per_file,
+        "bytes_per_row": float(plan.bytes_per_row) if plan.bytes_per_row else None,
+        "measured": {"rows": plan.measured.rows, "bytes": plan.measured.bytes} if plan.measured else None,
+        "files": plan.files,
+        "rows": plan.rows,
+        "bytes": size(plan.rows),
+        "partitions": [
+            {
+                "values": dict(zip(plan.partition_by, one.values, strict=True)),
+                "rows": one.rows,
+                "files": one.files,
+                "largest_file_rows": -(-one.rows // one.files),
+                "largest_file_bytes": size(-(-one.rows // one.files)),
+            }
+            for one in plan.partitions
+        ],
+    }
+
+
+@click.command()
+@click.argument("model")
+@click.option(
+    "--rows-per-file", type=integer_of("rows_per_file"), help="Rows per file, instead of the value in the config."
+)
+@click.option(
+    "--target-file-size", type=SOME, help="Target file size, such as 256MiB, instead of the value in the config."
+)
+@click.option(
+    "--num-files", type=integer_of("num_files"), help="Files in the whole table, instead of the value in the config."
+)
+@click.option(
+    "--files-per-partition",
+    type=integer_of("files_per_partition"),
+    help="Files per partition, instead of the value in the config.",
+)
+@click.option(
+    "--bytes-per-row",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Size of a row on disk, in bytes; by default, the command measures it in the existing table.",
+)
+@FORMAT
+@project_options
+@VARIABLES
+@MANIFEST
+def plan(
+    model: str,
+    bytes_per_row: float | None,
+    form: str,
+    place: Place,
+    variables: str,
+    manifest: Path | None,
+    **counts: int | None,
+) -> None:
+    """Show how many files each partition of MODEL gets, and why.
+
+    Compiles the project, and runs the model's query to count the rows of each partition. Writes nothing. Options
+    override the keys in the model's config. By setting them, you can plan the files of a model with any
+    materialization.
+    """
+    stated = {key: value for key, value in counts.items() if value is not None}
+    per_row = Fraction(bytes_per_row) if bytes_per_row else None
+    try:
+        target = read_target(place, variables)
+        project = Project(target, CheckRequest(place=place, variables=variables, manifest=manifest))
+        with progress_line() as line, in_folder(target.project_dir), opened(target, line.show) as statements:
+            found = plan_model(project, Warehouse(statements.rows), model, stated, per_row, line.show)
+    except BucketingError as error:
+        click.echo(f"Error: {error}", err=True)
+        click.get_current_context().exit(COULD_NOT_RUN)
+    write_plan(found, form, standard_output(form))
+
+
+if __name__ == "__main__":
+    plan()

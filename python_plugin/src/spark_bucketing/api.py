@@ -1,0 +1,372 @@
+"""The Python API: the functions behind the commands; see docs/reference/python-api.md.
+
+The functions take a session of PySpark, classic or of Spark Connect, or a target of a dbt project. They restore the
+working directory and the session's settings. A function imports its modules when it is called.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TextIO, TypeVar, Union
+
+from spark_bucketing.errors import CLEAN, COULD_NOT_RUN, FINDINGS, ProjectError, SparkError, exit_code
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_bucketing.advise.advice import Advice
+    from spark_bucketing.check.outcome import FailOn
+    from spark_bucketing.check.results import Report
+    from spark_bucketing.session import SessionStatements
+    from spark_bucketing.table.model import Partition
+    from spark_bucketing.table.overview import Overview
+    from spark_bucketing.table.verification import Verification
+    from spark_bucketing.table.warehouse import Warehouse
+
+AnyPath = Union[str, "os.PathLike[str]"]
+Found = TypeVar("Found")
+_STATES: dict[int, Literal["ok", "wrong", "unknown"]] = {CLEAN: "ok", FINDINGS: "wrong", COULD_NOT_RUN: "unknown"}
+
+
+@dataclass(frozen=True, repr=False)
+class Result(Generic[Found]):
+    """What a function found. `print()` shows it as text, and notebooks show it as HTML."""
+
+    found: Found  # the objects of the report
+    exit_code: int  # of the command
+    write: Callable[[str, TextIO], None]  # writes the report in a format of the command, such as text or json
+    has_page: bool = False  # whether the command has the format html
+
+    @property
+    def state(self) -> Literal["ok", "wrong", "unknown"]:
+        """Return `ok`, `wrong` if there are findings, or `unknown` if something could not be checked."""
+        return _STATES[self.exit_code]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of the command's JSON report."""
+        data: dict[str, Any] = json.loads(self._text("json"))
+        return data
+
+    def __str__(self) -> str:
+        return self._text("text")
+
+    def _repr_html_(self) -> str:
+        if not self.has_page:
+            return f"<pre>{html.escape(str(self))}</pre>"
+        # The styles and scripts of a page must not affect the notebook.
+        page = html.escape(self._text("html"))
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 40em; border: 0"></iframe>'
+
+    def _text(self, form: str) -> str:
+        file = io.StringIO()
+        self.write(form, file)
+        return file.getvalue()
+
+
+def check(
+    sql: str | None = None,
+    spark: SparkSession | None = None,
+    *,
+    files: Sequence[AnyPath] = (),
+    project_dir: AnyPath | None = None,
+    profiles_dir: AnyPath | None = None,
+    target: str | None = None,
+    select: str | Sequence[str] = (),
+    exclude: str | Sequence[str] = (),
+    state: AnyPath | None = None,
+    variables: str = "{}",
+    manifest: AnyPath | None = None,
+    compile_anyway: bool = False,
+    offline: bool = False,
+    extension: bool | None = None,
+    baseline: AnyPath | None = None,
+    time_limit: float | None = None,
+    fail_on: FailOn = "warning",
+    on_progress: Callable[[str, int, int], None] = lambda *_: None,
+) -> Result[Report]:
+    """Find where and why Spark shuffles or sorts bucketed tables, in a query or in the models of a dbt project.
+
+    Args:
+        sql: a query to check in the session, instead of a project.
+        spark: the session. By default, a query uses the session of this process, and a project its target.
+        files: SQL files to check, instead of models.
+        project_dir: the directory of dbt_project.yml; by default as in dbt.
+        profiles_dir: the directory of profiles.yml; by default as in dbt.
+        target: the target in the profile.
+        select: models to check, in dbt's selector syntax; by default all models.
+        exclude: models to exclude.
+        state: a directory with the artifacts of another dbt run, for selectors such as state:modified.
+        variables: project variables as YAML.
+        manifest: a manifest.json with compiled models, instead of compiling the project.
+        compile_anyway: whether to compile the project even if its manifest is newer than its files.
+        offline: whether to plan over empty tables, in a new Spark session.
+        extension: whether offline planning loads the extension; by default as the target.
+        baseline: a file of accepted findings.
+        time_limit: the limit for planning one query, in seconds; by default no limit.
+        fail_on: the lowest level of findings with which the state is `wrong`.
+        on_progress: callback that receives the current step, the number of finished models, and of all models.
+
+    Raises:
+        BucketingError: the check cannot run.
+    """
+    from spark_bucketing.check import outcome, project_check
+    from spark_bucketing.check.artifacts import CheckRequest
+    from spark_bucketing.project.dbt import Selection
+    from spark_bucketing.project.profile import Place
+    from spark_bucketing.report.check_report import write_report
+    from spark_bucketing.session import settings_kept
+
+    if sql is not None:
+        if files or select or exclude or project_dir is not None:
+            raise ProjectError(
+                "The argument `sql` cannot be combined with arguments that select models.",
+                expected="a query and a session, or a dbt project",
+                instead="check(sql=..., spark=spark), or check(project_dir=..., select=...)",
+            )
+        with _statements(spark) as statements:
+            report = project_check.check_queries(statements, {"query": sql}, time_limit)
+    else:
+        request = CheckRequest(
+            files=tuple(Path(file).absolute() for file in files),
+            selection=Selection(_words(select), _words(exclude), _path(state)),
+            place=Place(_path(project_dir), _path(profiles_dir), target),
+            variables=variables,
+            manifest=_path(manifest),
+            compile_anyway=compile_anyway,
+            offline=offline,
+            extension=extension,
+            baseline=_path(baseline),
+            time_limit=time_limit,
+            session=spark,
+        )
+        with settings_kept(spark):
+            report = project_check.check_project(request, on_progress)
+    return Result(report, outcome.exit_code(report, fail_on), partial(write_report, report), has_page=True)
+
+
+def advise(
+    project_dir: AnyPath | None = None,
+    spark: SparkSession | None = None,
+    *,
+    profiles_dir: AnyPath | None = None,
+    target: str | None = None,
+    variables: str = "{}",
+    manifest: AnyPath | None = None,
+    offline: bool = False,
+    extension: bool | None = None,
+    time_limit: float | None = None,
+    sizes: AnyPath | None = None,
+    runs: AnyPath | None = None,
+    event_logs: Sequence[str] = (),
+    on_progress: Callable[[str], None] = lambda _: None,
+    **options: Any,
+) -> Result[Advice]:
+    """Propose bucket columns and numbers of buckets for the models of a dbt project.
+
+    Args:
+        project_dir: the directory of dbt_project.yml; by default as in dbt.
+        spark: the session to plan in, instead of the target's.
+        profiles_dir: the directory of profiles.yml; by default as in dbt.
+        target: the target in the profile.
+        variables: project variables as YAML.
+        manifest: a manifest.json with compiled models, instead of compiling the project.
+        offline: whether to plan over empty tables, in a new Spark session.
+        extension: whether offline planning loads the extension; by default as the target.
+        time_limit: the limit for planning one query, in seconds; by default no limit.
+        sizes: a file with sizes and column values of tables.
+        runs: a run_results.json, a directory of such files, or a mapping of models to numbers of runs.
+        event_logs: event logs, or directories of event logs.
+        on_progress: callback that receives a description of the current step.
+        options: sizes in bytes `assume_size`, `target_file_size`, `smallest` and `budget`; `profile`, whether to
+            sample column values; `explain`, the name of a table; `apply`, whether to edit the configs.
+
+    Raises:
+        BucketingError: the project cannot be planned.
+    """
+    from spark_bucketing.advise.advisor import advise_project
+    from spark_bucketing.advise.subjects import AdviseRequest
+    from spark_bucketing.check.artifacts import CheckRequest
+    from spark_bucketing.project.profile import Place
+    from spark_bucketing.report.advise import write_html, write_json, write_text
+    from spark_bucketing.session import settings_kept
+
+    planned = CheckRequest(
+        place=Place(_path(project_dir), _path(profiles_dir), target),
+        variables=variables,
+        manifest=_path(manifest),
+        offline=offline,
+        extension=extension,
+        time_limit=time_limit,
+        session=spark,
+    )
+    request = AdviseRequest(planned, sizes=_path(sizes), runs=_path(runs), event_logs=tuple(event_logs), **options)
+    with settings_kept(spark):
+        advice = advise_project(request, on_progress)
+    writers = {"text": write_text, "json": write_json, "html": write_html}
+    code = COULD_NOT_RUN if any(one.error for one in advice.proof) else CLEAN
+    return Result(advice, code, lambda form, file: writers[form](advice, file), has_page=True)
+
+
+def table(
+    name: str,
+    spark: SparkSession | None = None,
+    *,
+    project_dir: AnyPath | None = None,
+    profiles_dir: AnyPath | None = None,
+    target: str | None = None,
+) -> Table:
+    """Return a table, which has the methods show(), verify() and seal().
+
+    Args:
+        name: the name of the table. A name without a schema is in the session's or the target's schema.
+        spark: the session; by default, the target of a dbt project.
+        project_dir: the directory of dbt_project.yml; by default as in dbt.
+        profiles_dir: the directory of profiles.yml; by default as in dbt.
+        target: the target in the profile.
+    """
+    return Table((name,), Source(spark, _path(project_dir), _path(profiles_dir), target))
+
+
+@dataclass(frozen=True)
+class Source:
+    """A session of PySpark, or else a target of a dbt project."""
+
+    spark: SparkSession | None = None
+    project_dir: Path | None = None
+    profiles_dir: Path | None = None
+    target: str | None = None
+    on_progress: Callable[[str], None] = lambda _: None  # receives a description of the current step
+    on_tasks: Callable[[int, int], None] | None = None  # receives the finished tasks and all tasks of a statement
+
+    @contextmanager
+    def warehouse(self) -> Iterator[tuple[Warehouse, str]]:
+        """Open the warehouse and its schema inside the block, with the settings that table commands require.
+
+        Raises:
+            BucketingError: the warehouse cannot be opened.
+        """
+        from spark_bucketing.table.warehouse import Warehouse
+
+        if self.spark is not None:
+            with _statements(self.spark, self.on_tasks) as statements:
+                schema = str(statements.rows("select current_database() as name")[0]["name"])
+                with Warehouse(statements.rows).with_needed_settings() as warehouse:
+                    yield warehouse, schema
+            return
+        from spark_bucketing.project.connection import opened, require_cancellation
+        from spark_bucketing.project.profile import Place, read_target
+        from spark_bucketing.session import settings_kept
+
+        target = read_target(Place(self.project_dir, self.profiles_dir, self.target))
+        require_cancellation(target)
+        with (
+            settings_kept(),
+            opened(target, self.on_progress, self.on_tasks) as target_statements,
+            Warehouse(target_statements.rows).with_needed_settings() as warehouse,
+        ):
+            yield warehouse, target.schema
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Tables of a warehouse; without names, all bucketed and organized tables of the schema."""
+
+    names: tuple[str, ...]
+    source: Source
+    schema: str | None = None  # by default, the session's or the target's schema
+
+    def show(self) -> Result[list[Overview]]:
+        """Read the bucket specs, files, sizes, skew, seals and file statistics of the tables.
+
+        Raises:
+            BucketingError: a table does not exist or is not bucketed, or Spark fails.
+        """
+        from spark_bucketing.report.tables import write_overviews
+        from spark_bucketing.table.overview import read_overviews
+
+        with self.source.warehouse() as (warehouse, schema):
+            schema = self.schema or schema
+            found = list(read_overviews(warehouse, schema, self.names, self.source.on_progress))
+        code = exit_code({overview.state for overview in found})
+        return Result(found, code, partial(write_overviews, schema, found, details=bool(self.names)))
+
+    def verify(self, deep: bool = False, where: str | None = None) -> Result[list[Verification]]:
+        """Check the tables' file names, seals and file statistics.
+
+        Args:
+            deep: whether to also read rows, of unsealed files and of organized tables.
+            where: a predicate on the partition columns, which selects the partitions whose rows are read.
+
+        Raises:
+            BucketingError: a table does not exist or is not bucketed, or Spark fails.
+        """
+        from spark_bucketing.report.tables import write_verifications
+        from spark_bucketing.table.overview import read_overviews
+        from spark_bucketing.table.verification import verify_table
+
+        found = []
+        with self.source.warehouse() as (warehouse, schema):
+            schema = self.schema or schema
+            for overview in read_overviews(warehouse, schema, self.names, self.source.on_progress):
+                self.source.on_progress(f"verifying {overview.table.name}")
+                found.append(verify_table(warehouse, overview, deep, where))
+        code = exit_code({verification.state for verification in found})
+        return Result(found, code, partial(write_verifications, schema, found, details=bool(self.names)))
+
+
+class Table(Tables):
+    """One table of a warehouse."""
+
+    def seal(self, where: str | None = None, dry_run: bool = False) -> Result[list[Partition]]:
+        """Seal the files that match the table's bucket spec. This changes no data.
+
+        Args:
+            where: a predicate on the partition columns; by default, all partitions.
+            dry_run: whether to only report the files.
+
+        Raises:
+            BucketingError: the table does not exist, the session lacks the extension, or Spark fails.
+        """
+        from spark_bucketing.report.table_specs import write_sealed
+        from spark_bucketing.table.metadata import seal_table
+        from spark_bucketing.table.model import Status
+        from spark_bucketing.table.overview import qualified
+
+        with self.source.warehouse() as (warehouse, schema):
+            name = qualified(self.names[0], self.schema or schema)
+            self.source.on_progress(f"hashing files of {name}")
+            found = seal_table(warehouse, name, where, dry_run)
+        code = FINDINGS if any(partition.status == Status.REFUSED for partition in found) else CLEAN
+        return Result(found, code, partial(write_sealed, name, found, dry_run))
+
+
+@contextmanager
+def _statements(
+    spark: SparkSession | None, on_tasks: Callable[[int, int], None] | None = None
+) -> Iterator[SessionStatements]:
+    """Use a session, or the active session of this process."""
+    from spark_bucketing.session import SessionStatements, active, quiet_errors
+
+    session = spark or active()
+    if session is None:
+        raise SparkError(
+            "No Spark session is active.", expected="a session of PySpark", instead="pass the session as `spark`"
+        )
+    with quiet_errors(), closing(SessionStatements(session, on_tasks)) as statements:
+        yield statements
+
+
+def _path(path: AnyPath | None) -> Path | None:
+    return None if path is None else Path(path).absolute()
+
+
+def _words(names: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(names.split() if isinstance(names, str) else names)

@@ -1,1 +1,0 @@
-"""Plan the number and the sizes of a table's files, and the tasks that write them."""
