@@ -10,6 +10,7 @@ import scala.util.Try
 
 import org.apache.hadoop.fs.{FileAlreadyExistsException, FSDataOutputStream, FSDataOutputStreamBuilder, FileStatus, FileUtil, LocalFileSystem, Path, RawLocalFileSystem}
 import org.apache.hadoop.fs.permission.FsPermission
+import org.apache.hadoop.security.AccessControlException
 import org.apache.hadoop.util.Progressable
 
 /**
@@ -60,6 +61,7 @@ class TestFileSystem extends LocalFileSystem(new QuickPermissions) {
       super.delete(path, true)
       throw new IOException(s"Invalid directory or I/O error occurred for dir: $path")
     }
+    if (path.toString.matches(TestFileSystem.denied)) throw new AccessControlException(s"Permission denied: $path")
     super.listStatus(path)
   }
 
@@ -173,6 +175,11 @@ object TestFileSystem {
 
   /** Deletes directories whose path matches a pattern while they are listed, as another session could. */
   def vanish(pattern: String): Unit = vanishing = pattern
+
+  @volatile private var denied = "(?!)"
+
+  /** Denies to list directories whose path matches a pattern. */
+  def deny(pattern: String): Unit = denied = pattern
 
   private[support] def pass(operation: String): Unit = held.foreach(_.pass(operation))
 }

@@ -93,6 +93,17 @@ def vanishing(spark: SparkSession, pattern: str) -> Iterator[None]:
 
 
 @contextmanager
+def denied(spark: SparkSession, pattern: str) -> Iterator[None]:
+    """Deny to list directories whose path matches a Java pattern."""
+    files = _file_system(spark)
+    files.deny(pattern)
+    try:
+        yield
+    finally:
+        files.deny("(?!)")
+
+
+@contextmanager
 def held(spark: SparkSession, pattern: str) -> Iterator[Held]:
     """Hold the first operation that matches a Java pattern, such as `rename file:/w/t/a`; release it at the end."""
     files = _file_system(spark)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from bucketed_tables import Tables, rows_of
+from local_files import denied
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
@@ -116,3 +118,15 @@ def test_replaced_files_are_kept_for_the_configured_time(tables: Tables, stateme
     with tables.settings({"spark.bucketing.write.retainOldFiles": "0s"}):
         tables.sql(statement)
     assert not [*tables.folder("t").glob("_retained")]
+
+
+@pytest.mark.parametrize("kind", ["hive parquet partitioned", pytest.param("organized orc whole", marks=pytest.mark.long)])
+def test_user_without_permission_for_the_records_reads_the_table_but_cannot_write(tables: Tables, kind: str) -> None:
+    reader = reader_of(tables, kind)
+    tables.sql("merge into t using (select 7 as k, 1 as p) s on t.k = s.k when matched then update set v = 3")
+    with denied(tables.spark, ".*/t/_replaced.*"):
+        assert counts(reader) == [50, 50]
+        assert reader.sql("select distinct status from bucket_specs('t')").count() == 1
+        with pytest.raises(PySparkException, match="Permission denied"):
+            tables.sql(INSERT)
+    assert counts(reader) == [50, 50]

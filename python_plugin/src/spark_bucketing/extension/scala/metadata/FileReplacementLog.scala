@@ -4,6 +4,7 @@ package metadata
 import java.io.{FileNotFoundException, IOException}
 import java.net.URI
 import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.AccessDeniedException
 import java.time.{LocalDateTime, ZoneOffset}
 import java.time.format.DateTimeFormatter
 import java.util.{Collections, Locale, UUID}
@@ -16,7 +17,9 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.commons.io.IOUtils
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
+import org.apache.hadoop.security.AccessControlException
 
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, ExternalCatalogUtils}
@@ -136,7 +139,7 @@ object StatementScope {
     one == other || one.startsWith(if (other.isEmpty) other else s"$other/") || other.startsWith(if (one.isEmpty) one else s"$one/")
 }
 
-object Replacement {
+object Replacement extends Logging {
 
   val Folder = "_replaced"
 
@@ -166,6 +169,19 @@ object Replacement {
     val fs = location.getFileSystem(conf)
     folders(location, fs).flatMap(read(_, fs))
   }
+
+  /**
+   * Returns the replacements of a table for a reader. A user without permission to list the records reads the files that the metastore and the directories
+   * have. While a statement replaces files, these can be old and new ones.
+   */
+  def forReader(location: Path, conf: Configuration): Seq[Replacement] = try records(location, conf) catch {
+    case denied @ (_: AccessControlException | _: AccessDeniedException) =>
+      if (warned.add(location.toString)) logWarning(s"Queries of the table in $location may return old and new rows while a statement replaces its files: found no " +
+        s"permission to list ${new Path(location, Folder)}. Expected permission to read it. Instead: grant this permission to the readers of the table.", denied)
+      Nil
+  }
+
+  private val warned = java.util.concurrent.ConcurrentHashMap.newKeySet[String]
 
   /** Returns the directories that contain the replacement records of a table, oldest first. */
   def folders(location: Path, fs: FileSystem): Seq[Path] = {

@@ -39,7 +39,7 @@ object MissingFiles {
     val listed = Compat.inParallel(suspects.toSeq) { case (folder, seal) =>
       (folder, seal, PartitionFiles.children(table, SparkPath.fromUrlString(folder).toPath, conf)._1)
     }
-    val hidden = Replacement.records(new Path(table.location), conf).filterNot(_.isCommitted).flatMap(_.added).toSet
+    val hidden = Replacement.forReader(new Path(table.location), conf).filterNot(_.isCommitted).flatMap(_.added).toSet
     val missing = listed.map { case (folder, seal, all) =>
       (folder, seal, seal.missing(all.filterNot(file => hidden(names.nameOf(file.getPath)))))
     }.filter(_._3 > 0)

@@ -78,7 +78,7 @@ object PartitionFiles {
   def list(
       session: SparkSession, table: CatalogTable, partitions: => Seq[StoredPartition], listed: Boolean = true): Seq[PartitionFiles] = {
     val conf = Compat.hadoopConf(session)
-    lazy val (names, hidden) = (TableFiles(new Path(table.location)), Replacement.records(new Path(table.location), conf).flatMap(_.hidden).toSet)
+    lazy val (names, hidden) = (TableFiles(new Path(table.location)), Replacement.forReader(new Path(table.location), conf).flatMap(_.hidden).toSet)
     def content(folder: Path) = if (listed) {
       val (files, folders) = children(table, folder, conf)
       (files.filterNot(file => hidden(names.nameOf(file.getPath))), folders)

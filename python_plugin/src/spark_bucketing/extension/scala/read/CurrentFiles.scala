@@ -112,7 +112,7 @@ object CurrentFiles {
     val listed = if (dataFilters.exists(ofFiles)) index.listFiles(partitionFilters, dataFilters) else all
     val found = all.iterator.flatMap(_.files).map(file => names.nameOf(file.fileStatus.getPath)).toSet
     val conf = Compat.hadoopConf(session)
-    val records = Replacement.records(new Path(table.location), conf)
+    val records = Replacement.forReader(new Path(table.location), conf)
     val committed = records.filter(_.isCommitted)
     val removed = committed.flatMap(_.removed).toSet
     // If Spark has pruned partitions, the index has only the directories of the others.

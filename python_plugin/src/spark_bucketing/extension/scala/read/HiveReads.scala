@@ -27,7 +27,7 @@ case class RefuseHiveReads(session: SparkSession) extends SparkStrategy {
 
   private def check(table: CatalogTable): Unit = {
     val (location, conf) = (new Path(table.location), Compat.hadoopConf(session))
-    val hidden = Replacement.records(location, conf).flatMap(_.hidden).map(TableFiles(location).pathOf)
+    val hidden = Replacement.forReader(location, conf).flatMap(_.hidden).map(TableFiles(location).pathOf)
     Compat.inParallel(hidden)(file => Some(file).filter(file.getFileSystem(conf).exists)).flatten.headOption.foreach { file =>
       throw Compat.refusal(s"Cannot read ${table.identifier.quotedString} with Hive's SerDe.", s"the file $file of a statement that has not finished",
         "spark.sql.hive.convertMetastoreParquet and spark.sql.hive.convertMetastoreOrc to be true, because only Spark's own readers ignore such files",

@@ -173,9 +173,9 @@ class AtomicInsert(
 
   /** Throws an error if sealed files of a partition are missing. Otherwise, the new seal would hide the loss. */
   private def checkComplete(partitions: Set[TablePartitionSpec]): Unit = {
-    val current = Compat.current(session, table)
-    val stored = if (isPartitioned) PartitionStore.of(session).find(current, partitions.toSeq) else Nil
-    MissingFiles.check(table.identifier, PartitionFiles.list(session, current, stored), "append to")
+    // The table is as the metastore had it when the statement was planned. If files seem to be missing, the seal is read again.
+    val stored = if (isPartitioned) PartitionStore.of(session).find(table, partitions.toSeq) else Nil
+    MissingFiles.check(table.identifier, PartitionFiles.list(session, table, stored), "append to")
   }
 
   private def seal(transaction: Transaction, write: Write, moved: Seq[FileStatus], emptied: Iterable[TablePartitionSpec]): Unit = sealedAs.foreach { spec =>

@@ -138,7 +138,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       checkAlone(started, transaction)
       val found = Compat.inParallel(created.map(defaultLocation))(dataFiles)
       // Another statement may create the same partitions at the same time. It has recorded its files before it has moved them.
-      val recorded = others(transaction).flatMap(_.added).toSet
+      lazy val recorded = others(transaction).flatMap(_.added).toSet
       val strays = found.map(_.filterNot(file => recorded(files.nameOf(file.getPath))))
       if (!overwrites) checkEmpty(created.zip(strays))
       Compat.inParallel(strays.flatten)(file => fs.delete(file.getPath, false))

@@ -52,7 +52,8 @@ object SealWriter extends Logging {
    * @param partitions the files of each partition. For an unpartitioned table, the key is empty
    */
   def seal(session: SparkSession, planned: CatalogTable, spec: SealedSpec, own: Path, partitions: Map[TablePartitionSpec, CommittedFiles]): Unit = locking(planned) {
-    val (table, store) = (Compat.current(session, planned), PartitionStore.of(session))
+    val store = PartitionStore.of(session)
+    val table = if (planned.partitionColumnNames.isEmpty) Compat.current(session, planned) else planned
     val records = Replacement.records(new Path(table.location), Compat.hadoopConf(session))
     val names = TableFiles(new Path(table.location))
     val hidden = records.flatMap(_.hidden).toSet
