@@ -212,6 +212,21 @@ def test_statement_starts_again_if_its_log_cannot_be_written(spark: SparkSession
     assert values == ({11} if "update" in statement else {5}), layout
 
 
+@pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)
+def test_session_lists_partitions_again_whose_record_is_deleted(spark: SparkSession, layout: str) -> None:
+    """The second statement changes another partition, and deletes the record of the first one."""
+    query = "select sum(v), count(*) from shared where ds = 'p0'"
+    reader, writer = session(spark), session(spark)
+    analyzed = reader.table("shared").where("ds = 'p0'")
+    assert tuple(reader.sql(query).collect()[0]) == (0, 20) and analyzed.where("v = 0").count() == 20
+    for number in (1, 2):
+        for partition in ("p0", "p1"):
+            writer.sql(f"update shared set v = {number} where ds = '{partition}'").collect()
+        for _ in range(2):
+            assert tuple(reader.sql(query).collect()[0]) == (20 * number, 20), layout
+        assert analyzed.where(f"v = {number}").count() == 20, layout
+
+
 def test_insert_that_starts_again_keeps_its_files(spark: SparkSession, layout: str) -> None:
     """It has undone its own commit because of another statement, whose commit deletes the records of undone ones."""
 

@@ -1,6 +1,6 @@
-"""Tests of statements that replace files in separate drivers: kills at random moments, and two drivers at once.
+"""Tests of statements that replace files in separate drivers: kills and pauses at random moments, and two drivers at once.
 
-Each kill ends a separate process with SIGKILL. `SEED=7 KILLS=100` takes more of them.
+Each kill ends a separate process with SIGKILL. `SEED=7 KILLS=100` takes more of them, and `SECONDS=600` runs two drivers for longer.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -15,13 +17,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import logged_statements
 import pytest
 import statement_loop
+from logged_statements import Outcomes
+from peers import metastore
 from spark_subprocess import SparkSubprocess
 from statement_loop import Rows, decoded, statement
 
 SEED = int(os.environ.get("SEED", "1"))
 KILLS = int(os.environ.get("KILLS", "6"))
+SECONDS = int(os.environ.get("SECONDS", "150"))
 
 
 class Killed:
@@ -134,3 +140,86 @@ def test_two_drivers_lose_no_change(tmp_path: Path, layout: str) -> None:
     assert len(found) == len(expected) + len(inserted)
     rows = dict(found)
     assert inserted <= rows.keys() and {key: rows[key] for key in expected} == expected
+
+
+class Driver:
+    """A process that runs statements. It can be paused, and killed and started again."""
+
+    def __init__(self, number: int, command: list[object], log: Path) -> None:
+        self.number, self.command, self.log = number, command, log
+        self.start()
+
+    def start(self) -> None:
+        step = max((line.get("step", 0) for line in output(self.log)), default=0) + 1 if self.log.exists() else 1
+        command = [
+            sys.executable,
+            logged_statements.__file__,
+            *map(str, [*self.command[:-1], self.number, step, self.command[-1]]),
+        ]
+        with self.log.open("a") as out:
+            self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def send(self, number: signal.Signals) -> None:
+        os.killpg(self.process.pid, number)
+
+
+# An error of a statement without an effect. The metastore or the reader may see a file or a partition that the other driver has just deleted.
+CLEAR = re.compile(
+    "run it again|Run the query again|FileNotFound|NoSuchFile|FILE_NOT_EXIST|and run the statement again", re.IGNORECASE
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("layout", logged_statements.CREATE)
+def test_paused_and_killed_drivers_report_true_outcomes(tmp_path: Path, layout: str) -> None:
+    """No row is lost or occurs twice, and each statement has an effect if and only if its driver says so."""
+    chosen, settings, stop = random.Random(SEED), tmp_path / "settings.json", tmp_path / "stop"
+    outcomes, happened = Outcomes(layout.endswith("partitioned")), Counter[str]()
+    with metastore(tmp_path) as uri:
+        quiet = {"spark.ui.showConsoleProgress": "false", "spark.sql.sources.partitionOverwriteMode": "dynamic"}
+        shared = {"spark.hadoop.hive.metastore.uris": uri, "spark.bucketing.write.recoverAfter": "5s"}
+        settings.write_text(json.dumps(SparkSubprocess(tmp_path, "default").settings | quiet | shared))
+        program = [sys.executable, logged_statements.__file__, str(settings), layout]
+        subprocess.run([*program, "create"], check=True, timeout=200)
+        drivers = [Driver(number, [settings, layout, "run", stop], tmp_path / f"{number}.log") for number in (1, 2)]
+        try:
+            end = time.monotonic() + SECONDS
+            while time.monotonic() < end:
+                time.sleep(chosen.uniform(0.5, 6))
+                driver = chosen.choice(drivers)
+                if '"begins"' not in driver.log.read_text().rpartition('"ready"')[2]:
+                    continue
+                what = chosen.choice([*["pause"] * 6, *["long pause"] * 3, "kill"])
+                happened[what] += 1
+                if what == "kill":
+                    driver.send(signal.SIGKILL)
+                    driver.process.wait()
+                    driver.start()
+                else:
+                    driver.send(signal.SIGSTOP)
+                    time.sleep(chosen.uniform(0.1, 2) if what == "pause" else chosen.uniform(6, 9))
+                    driver.send(signal.SIGCONT)
+            stop.touch()
+            assert [driver.process.wait(120) for driver in drivers] == [0, 0], [
+                driver.log.read_text()[-2000:] for driver in drivers
+            ]
+        finally:
+            for driver in drivers:
+                if driver.process.poll() is None:
+                    driver.send(signal.SIGKILL)
+        for driver in drivers:
+            outcomes.read(driver.number, output(driver.log))
+        done = subprocess.run([*program, "read"], capture_output=True, text=True, check=True, timeout=200)
+    (found,) = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    said = Counter(f"{of['begins']} {outcomes.outcomes.get(name, 'unknown')}" for name, of in outcomes.begun.items())
+    print(
+        f"\n{layout}: {dict(happened)}, {dict(sorted(said.items()))}, {found['recovered']}, {Counter(found['states'])}",
+        flush=True,
+    )
+    for name, error in outcomes.errors.items():
+        print(name, outcomes.begun[name]["begins"], "||".join(error.splitlines()[:4])[:400], flush=True)
+    for rows in found["rows"]:
+        assert not outcomes.faults([tuple(row) for row in rows])
+    unclear = {name: error for name, error in outcomes.errors.items() if not CLEAR.search(error)}
+    assert not unclear and set(found["states"]) <= {"sealed", "empty", "seal-stale"}
+    assert happened.total() > 3 and any(name.endswith("succeeds") for name in said)

@@ -232,7 +232,9 @@ def test_late_answer_of_the_storage_loses_no_row(tables: Tables, name: str) -> N
         with held(tables.spark, "answer .*/outcome") as answer:
             running = pool.submit(tables.sql, STATEMENTS[name])
             answer.await_reached()
-            (record,) = [path.parent for path in folder.glob("_replaced/*/outcome") if not (path.parent / "done").exists()]
+            (record,) = [
+                path.parent for path in folder.glob("_replaced/*/outcome") if not (path.parent / "done").exists()
+            ]
             other.sql("delete from t where k = 2").collect()
             assert not (record / "started").exists()
         with pytest.raises(PySparkException, match=r"(?s)the outcome is unknown.*RECOVER FILES.*compare the rows"):

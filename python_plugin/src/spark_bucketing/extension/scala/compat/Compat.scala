@@ -74,6 +74,13 @@ object Compat {
       "set `spark.sql.hive.convertMetastoreParquet` and `spark.sql.hive.convertMetastoreOrc` to true")).location
   }
 
+  /** Returns the cache in which Spark keeps listings of directories for an index of the table and for the indexes of its partitions. */
+  def listingCache(of: FileIndex): Option[AnyRef] = Seq(classOf[InMemoryFileIndex], classOf[CatalogFileIndex]).find(_.isInstance(of)).flatMap { kind =>
+    val field = kind.getDeclaredField("fileStatusCache")
+    field.setAccessible(true)
+    Some(field.get(of)).filter(_ ne NoopCache)
+  }
+
   /** Reads the rows of Parquet files, grouped by schema. Files with the same schema share one scan. */
   def rowsOfParquet(session: SparkSession, files: Seq[FileStatus]): Seq[(StructType, Seq[InternalRow])] = {
     val (conf, converter) = (hadoopConf(session), new ParquetToSparkSchemaConverter(session.asInstanceOf[ClassicSession].sessionState.conf))

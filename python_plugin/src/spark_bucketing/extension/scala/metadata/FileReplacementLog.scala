@@ -272,9 +272,9 @@ object Replacement extends Logging {
     } catch { case NonFatal(_) => 0 } finally Try(fs.delete(now, false))
   }
 
-  /** Returns the time of the last sign of life. Waiting statements write hidden files. */
+  /** Returns the time of the last sign of life. Other statements write other files into the directory. */
   private def lastSign(files: Seq[FileStatus]): Option[Long] =
-    files.filter(file => file.isFile && !BucketFiles.isHidden(file.getPath.getName)).map(_.getModificationTime).reduceOption(_ max _)
+    files.filter(file => file.isFile && Set(Begun, Beat, Started)(file.getPath.getName)).map(_.getModificationTime).reduceOption(_ max _)
 
   /**
    * Commits or undoes a replacement, unless it is already decided.

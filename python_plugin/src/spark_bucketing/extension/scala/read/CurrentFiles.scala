@@ -128,7 +128,11 @@ object CurrentFiles {
       def isOfListed = added.nonEmpty || gone.nonEmpty || than.added.isEmpty && than.removed.isEmpty
       !current.forall(found) || current.isEmpty && isOfListed
     } && !listedSince.getOrDefault(index, Set.empty)(than.name)
-    if (!committed.exists(isOlder)) {
+    // A new record may be of other partitions, and its statement may have deleted a record of these. Spark caches listings across queries, by partition.
+    val known = committed.map(_.name).toSet
+    val cache = if (folders.isDefined && table.partitionColumnNames.nonEmpty) Compat.listingCache(index) else None
+    val isCacheOlder = cache.flatMap(of => Option(listedSince.putIfAbsent(of, known))).exists(before => !known.subsetOf(before))
+    if (!isCacheOlder && !committed.exists(isOlder)) {
       records.foreach(_.checkRestored(found))
       val gone = records.flatMap(_.hidden).toSet
       only(listed)(file => !gone(names.nameOf(file.getPath)))
@@ -136,7 +140,7 @@ object CurrentFiles {
       // From now on, the listings of this index and of the session's next index reflect these replacements.
       index.refresh()
       val refreshed = Compat.refreshedFiles(session, table)
-      Seq(index, refreshed).foreach(listedSince.put(_, committed.map(_.name).toSet))
+      Seq(index, refreshed).flatMap(of => of +: Compat.listingCache(of).toSeq).foreach(listedSince.put(_, known))
       asOfOneMoment(session, table, refreshed, partitionFilters, dataFilters, attempts - 1)
     } else throw Compat.refusal(
       s"The files of ${table.identifier.quotedString} cannot be listed.", "repeated replacements of files during the listing",
@@ -146,8 +150,8 @@ object CurrentFiles {
   /** Returns whether Spark itself uses a filter to skip files, such as a filter on file names. */
   private def ofFiles(filter: Expression): Boolean = filter.references.exists(_.name.startsWith("file_"))
 
-  // The replacements that were committed before an index last dropped its cached listing.
-  private val listedSince: java.util.concurrent.ConcurrentMap[FileIndex, Set[String]] = new MapMaker().weakKeys().makeMap()
+  // The replacements that were committed before an index last dropped its cached listing, or a cache of listings was last emptied or new.
+  private val listedSince: java.util.concurrent.ConcurrentMap[AnyRef, Set[String]] = new MapMaker().weakKeys().makeMap()
 
   /**
    * Returns whether an old file has been deleted since the files were listed. If an old file exists although the replacement is
