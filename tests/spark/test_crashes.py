@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from crashes import assert_survives_a_crash, assert_survives_every_crash, content, crashing, executing, statements
-from spark_features import SCRIPTS, can, has_scripts
+from spark_features import has_scripts
 from spark_subprocess import COMMAND, CREATE, SparkSubprocess, interrupted
 from spec_evolution import DB, SpecEvolution, evolving_tables, sealed  # noqa: F401
 from test_evolution_runs import EVOLVING, assert_files_match_seals
@@ -60,8 +60,9 @@ SURVIVORS: dict[str, tuple[str, dict[str, Any]]] = {
 # Tests that crash dbt before each statement.
 
 
-@pytest.mark.parametrize("name", all_long_but("table" if can(SCRIPTS) else ("table", "merge, rewritten"), SURVIVORS))
+@pytest.mark.parametrize("name", SURVIVORS)
 @pytest.mark.usefixtures("extension")
+@pytest.mark.long
 def test_model_survives_a_crash_before_each_statement(project: Project, name: str) -> None:
     sql, config = SURVIVORS[name]
     place = {"location_root": str(project.folder / "external")} if name == "external" else {}

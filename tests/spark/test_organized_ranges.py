@@ -288,7 +288,7 @@ COMPARISONS = (
 
 
 @pytest.mark.parametrize(("file_format", "step"), [("orc", 3), ("orc", 1), ("parquet", 1)])
-@pytest.mark.some(1)
+@pytest.mark.long
 def test_filters_of_every_type_find_the_same_rows(
     project: Project, extension: None, spark: SparkSession, file_format: str, step: int
 ) -> None:
