@@ -15,6 +15,7 @@ from bucketed_tables import Shape, Tables, settled
 
 from conftest import Project, parameters
 
+pytestmark = pytest.mark.long
 FLIGHTS = """
     select tailnum, flight, carrier, delay, month from {{ ref('all_flights') }}
     where array_contains(split('{{ var('months')[this.identifier] }}', ' '), month)"""
@@ -121,7 +122,6 @@ SEEN = {
 
 
 @pytest.mark.parametrize("run", range(len(RUNS)), ids=SEEN)
-@pytest.mark.some(2)
 def test_queries_use_the_buckets_of_their_months(story: Story, run: int) -> None:
     seen, (exchanges, said) = story.seen[run], [*SEEN.values()][run]
     assert seen.exchanges == exchanges, seen.plan
@@ -140,7 +140,6 @@ def test_table_has_partitions_with_four_specs(story: Story) -> None:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@pytest.mark.some(2)
 def test_queries_over_four_specs_return_the_rows_of_an_unbucketed_table(story: Story, query: str) -> None:
     assert story.tables.shape(query.format(flights="four_specs")).bucketed == QUERIES[query]
     story.assert_rows("four_specs", "1234", [query])
