@@ -228,6 +228,7 @@ def test_unbucketed_table_that_becomes_bucketed_survives_every_crash(new_project
 
 
 @pytest.mark.usefixtures("extension", "no_broadcast")
+@pytest.mark.long
 def test_rewrite_survives_a_crash_before_its_statement(tables: SpecEvolution) -> None:
     rows = tables.evolved("mortal", {"a": 4, "b": 8})
     places = tables.locations("mortal")

@@ -321,8 +321,9 @@ def replacements(tables: Tables, name: str) -> list[Path]:
     return list((tables.folder(name) / "_replaced").glob("*/outcome"))
 
 
-@pytest.mark.parametrize("turns", [4, pytest.param(30, marks=pytest.mark.long)])
-def test_statements_overwrite_different_partitions_at_the_same_time(tables: Tables, turns: int) -> None:
+@pytest.mark.long
+def test_statements_overwrite_different_partitions_at_the_same_time(tables: Tables) -> None:
+    turns = 30
     create(tables, "shared", "partitioned")
     table = f"{tables.database}.shared"
 
