@@ -30,7 +30,6 @@ KILLS = int(os.environ.get("KILLS", "4"))
 TABLE: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 2}
 PARTITIONED = TABLE | {"materialized": "bucketed_incremental", "partition_by": ["ds"]}
 MERGE = PARTITIONED | {"incremental_strategy": "merge", "unique_key": "k"}
-ORGANIZED: dict[str, Any] = {"materialized": "organized_incremental", "rows_per_file": 50, "partition_by": ["ds"]}
 # Two versions of a model; the second moves a row.
 ONE, OTHER = {"VERSION": "one", "PLACE": "1"}, {"VERSION": "other", "PLACE": "7"}
 VERSIONED = "select id as k, id % 2 as ds, '{{ env_var('VERSION') }}' as version from range(10)"
@@ -52,8 +51,6 @@ SURVIVORS: dict[str, tuple[str, dict[str, Any]]] = {
         MOVES_A_ROW.replace("as v", "as v_{{ env_var('VERSION') }}"),
         MERGE | {"on_schema_change": "sync_all_columns"},
     ),
-    "organized": (VERSIONED, {"materialized": "organized_table", "num_files": 4}),
-    "organized, partitioned": (MOVES_A_ROW, ORGANIZED | {"incremental_strategy": "insert_overwrite"}),
 }
 
 
