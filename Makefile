@@ -69,7 +69,7 @@ corrections: setup ## Merge a week of late corrections into an organized table o
 
 test: setup ## Run all linters, and all tests except the long tests, in at most seven minutes on two cores
 	@$(MAKE) --no-print-directory --output-sync --jobs 2 $(LINTERS) test-jars
-	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(HERE) tests
+	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) tests/spark tests/unit
 
 test-quick: setup ## Run the quick linters and the tests without Spark, in less than a minute
 	@$(BIN)/ruff check --config $(CONFIG) $(PY)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import hypothesis
 import pytest
@@ -73,14 +74,21 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the cases of a test as long, except as many as its mark `some` states, evenly spaced from first to last."""
+    """Mark the cases of a test as long, except as many as its mark `some` states, evenly spaced from first to last.
+
+    Of some tests with a single quick case, this is the last one, so that other tests cover the first layout and these
+    the last layout.
+    """
     cases: dict[tuple[Path, str], list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("some") and not item.get_closest_marker("long"):
             cases.setdefault((item.path, getattr(item, "originalname", item.name)), []).append(item)
-    for of in cases.values():
+    for (_, test), of in cases.items():
         number = next(of[0].iter_markers("some")).args[0]
-        chosen = {one * (len(of) - 1) // max(1, number - 1) for one in range(number)}
+        last = len(of) - 1
+        chosen = (
+            {one * last // (number - 1) for one in range(number)} if number > 1 else {last * (crc32(test.encode()) % 2)}
+        )
         for position, item in enumerate(of):
             if position not in chosen:
                 item.add_marker(pytest.mark.long)

@@ -25,11 +25,10 @@ from dbt.tests.adapter.simple_copy.test_simple_copy import SimpleCopyBase
 
 @dataclass(frozen=True)
 class Case:
-    """A dbt test class with its models' bucket column, a flag for quick classes, and config for incremental models."""
+    """A dbt test class with its models' bucket column, and config for incremental models."""
 
     base: type
     by: str = "id"
-    quick: bool = False
     incremental: dict[str, Any] = field(default_factory=dict)
 
 
@@ -38,7 +37,7 @@ MERGE = {"incremental_strategy": "merge"}
 CASES = [
     Case(BaseSimpleMaterializations),
     Case(BaseIncremental),
-    Case(BaseTableMaterialization, quick=True),
+    Case(BaseTableMaterialization),
     Case(BaseIncrementalUniqueKey, by="state", incremental=MERGE),
     Case(BaseIncrementalOnSchemaChange),
     Case(BaseIncrementalNotSchemaChange, by="user_id_current_time", incremental=MERGE),

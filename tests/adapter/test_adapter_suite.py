@@ -12,6 +12,8 @@ import pytest
 from adapter_cases import CASES, DIFFERENCES, Case
 from adapter_fixtures import *  # noqa: F403 - fixtures; a second conftest.py would conflict
 
+pytestmark = pytest.mark.long
+
 
 def suite(case: Case, kind: str) -> type:
     """Turn a dbt class into a test class for pytest, and mark its expected failures."""
@@ -20,8 +22,7 @@ def suite(case: Case, kind: str) -> type:
         reason = DIFFERENCES.get((case.base.__name__, name, kind))
         if reason:
             content[name] = pytest.mark.xfail(reason=reason, strict=True)(_copy(getattr(case.base, name)))
-    made = type(f"Test{case.base.__name__.removeprefix('Base')}_{kind}", (case.base,), content)
-    return made if case.quick and kind == "bucketed" else pytest.mark.long(made)
+    return type(f"Test{case.base.__name__.removeprefix('Base')}_{kind}", (case.base,), content)
 
 
 def _copy(function: FunctionType) -> FunctionType:

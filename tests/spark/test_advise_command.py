@@ -126,6 +126,7 @@ def test_run_after_apply_writes_new_partitions_in_buckets_and_rebuilds_other_tab
     assert described["Num Buckets"] == str(buckets["whole"])
 
 
+@pytest.mark.long
 def test_column_statistics_from_analyze_are_used(spark: SparkSession, tmp_path: Path) -> None:
     planner = Planner("live", partial(rows_of, spark))
     spark.sql("create database if not exists analyzed")

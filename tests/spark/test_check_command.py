@@ -131,6 +131,7 @@ def test_live_check_uses_an_existing_manifest_without_compiling(shop: Project, t
     assert wrong.exit_code == 2 and "not a supported manifest" in wrong.output
 
 
+@pytest.mark.long
 def test_live_check_supports_dbt_selectors(shop: Project) -> None:
     assert set(checked(shop, "--select", "+good", "--exclude", "users")) == {"clicks", "good"}
     assert set(checked(shop, "--select", "config.materialized:view,bad+")) == {"bad", "above"}

@@ -33,8 +33,8 @@ EVERYWHERE = [
 FIXED = [
     ("mixed", OFF, ("q04",)),
     # The extension, not stock Spark, reads empty tables in the Spark layout.
-    pytest.param("mixed", ON, ("q02",), marks=pytest.mark.long),
-    *(pytest.param(*case, QUERIES, marks=pytest.mark.long) for case in product(DESCRIBED["layouts"], (OFF, ON))),
+    ("mixed", ON, ("q02",)),
+    *((*case, QUERIES) for case in product(DESCRIBED["layouts"], (OFF, ON))),
 ]
 
 
@@ -100,6 +100,7 @@ def test_hypothetical_tables_that_change_nothing_change_no_plan(
 
 
 @pytest.mark.parametrize(("layout", "extension", "queries"), FIXED)
+@pytest.mark.long
 def test_every_fix_changes_the_verdict_as_promised(
     layouts: dict[str, Checked], layout: str, extension: str, queries: Collection[str]
 ) -> None:

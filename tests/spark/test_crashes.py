@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from crashes import assert_survives_a_crash, assert_survives_every_crash, content, crashing, executing, statements
-from spark_features import SCRIPTS, can, has_scripts
+from spark_features import has_scripts
 from spark_subprocess import COMMAND, CREATE, SparkSubprocess, interrupted
 from spec_evolution import DB, SpecEvolution, evolving_tables, sealed  # noqa: F401
 from test_evolution_runs import EVOLVING, assert_files_match_seals
@@ -30,7 +30,6 @@ KILLS = int(os.environ.get("KILLS", "4"))
 TABLE: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 2}
 PARTITIONED = TABLE | {"materialized": "bucketed_incremental", "partition_by": ["ds"]}
 MERGE = PARTITIONED | {"incremental_strategy": "merge", "unique_key": "k"}
-ORGANIZED: dict[str, Any] = {"materialized": "organized_incremental", "rows_per_file": 50, "partition_by": ["ds"]}
 # Two versions of a model; the second moves a row.
 ONE, OTHER = {"VERSION": "one", "PLACE": "1"}, {"VERSION": "other", "PLACE": "7"}
 VERSIONED = "select id as k, id % 2 as ds, '{{ env_var('VERSION') }}' as version from range(10)"
@@ -52,16 +51,15 @@ SURVIVORS: dict[str, tuple[str, dict[str, Any]]] = {
         MOVES_A_ROW.replace("as v", "as v_{{ env_var('VERSION') }}"),
         MERGE | {"on_schema_change": "sync_all_columns"},
     ),
-    "organized": (VERSIONED, {"materialized": "organized_table", "num_files": 4}),
-    "organized, partitioned": (MOVES_A_ROW, ORGANIZED | {"incremental_strategy": "insert_overwrite"}),
 }
 
 
 # Tests that crash dbt before each statement.
 
 
-@pytest.mark.parametrize("name", all_long_but("table" if can(SCRIPTS) else ("table", "merge, rewritten"), SURVIVORS))
+@pytest.mark.parametrize("name", SURVIVORS)
 @pytest.mark.usefixtures("extension")
+@pytest.mark.long
 def test_model_survives_a_crash_before_each_statement(project: Project, name: str) -> None:
     sql, config = SURVIVORS[name]
     place = {"location_root": str(project.folder / "external")} if name == "external" else {}
@@ -227,6 +225,7 @@ def test_unbucketed_table_that_becomes_bucketed_survives_every_crash(new_project
 
 
 @pytest.mark.usefixtures("extension", "no_broadcast")
+@pytest.mark.long
 def test_rewrite_survives_a_crash_before_its_statement(tables: SpecEvolution) -> None:
     rows = tables.evolved("mortal", {"a": 4, "b": 8})
     places = tables.locations("mortal")

@@ -150,6 +150,7 @@ def test_damaged_range_property_is_an_error(table: OrganizedTable, text: str) ->
 
 
 @layouts("partitioned")
+@pytest.mark.long
 def test_restored_old_files_count_unless_new_files_are_missing(table: OrganizedTable) -> None:
     """Restored files count as in stock Spark; in an unfinished replacement, missing new files are an error."""
     backup = table.backup()

@@ -14,9 +14,6 @@ from test_bucketed_table import assert_one_file_per_bucket
 from conftest import Failed, Project
 from spark_bucketing.session import setting
 
-# These tests run dbt often; test_evolution_dbt.py covers the main cases in a few runs.
-pytestmark = pytest.mark.long
-
 EVOLVING: dict[str, Any] = {
     "materialized": "bucketed_incremental", "clustered_by": ["k"], "partition_by": ["ds"], "on_bucket_change": "evolve",
 }  # fmt: skip
@@ -100,9 +97,9 @@ def alterations(sent: list[str]) -> list[str]:
     return [statement for statement in sent if "clustered" in statement.lower() and statement.startswith("alter")]
 
 
-# Cover every strategy and both kinds of initial table once; the other combinations are long tests.
-CASES = ["bucketed_append", "bucketed_microbatch", "plain_insert_overwrite"]
-OTHERS = sorted({f"{before}_{strategy}" for before in ("bucketed", "plain") for strategy in STRATEGIES} - {*CASES})
+# The kind of the initial table, and the strategy.
+QUICK = ["plain_insert_overwrite"]
+OTHERS = sorted({f"{before}_{strategy}" for before in ("bucketed", "plain") for strategy in STRATEGIES} - {*QUICK})
 
 
 class History:
@@ -137,7 +134,7 @@ class History:
         self.rows.append({case: content(self.project, ALL.format(case), case) for case in self.cases})
 
 
-@pytest.fixture(scope="module", params=[CASES, OTHERS], ids=["first", "others"])
+@pytest.fixture(scope="module", params=[QUICK, pytest.param(OTHERS, marks=pytest.mark.long)], ids=["quick", "others"])
 def history(request: pytest.FixtureRequest, new_project: Callable[..., Project]) -> Iterator[History]:
     history = History(source(new_project()), request.param)
     with setting(history.project.spark, "spark.bucketing.enabled", "true"):
@@ -212,6 +209,7 @@ SECOND_COLUMNS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("extension")
 def test_columns_and_buckets_may_change_together(new_project: Callable[..., Project]) -> None:
     project = source(new_project())
@@ -236,6 +234,7 @@ def test_columns_and_buckets_may_change_together(new_project: Callable[..., Proj
         assert_files_match_seals(project, name)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("extension")
 def test_other_features_work_while_specs_change(project: Project) -> None:
     """Cover upper-case names, special values, comments, a contract, --empty, full refresh and a reverted spec."""
@@ -279,6 +278,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("extension")
 def test_other_layout_changes_do_not_evolve(new_project: Callable[..., Project]) -> None:
     project = source(new_project())
@@ -300,6 +300,7 @@ def test_other_layout_changes_do_not_evolve(new_project: Callable[..., Project])
     assert project.tables() == {*REFUSED, "rows"}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("extension")
 def test_unsupported_session_fails_before_anything_changes(project: Project) -> None:
     spark = source(project).spark

@@ -29,10 +29,13 @@ def plan_files(project: Project, *arguments: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "sizes",
     [
-        [{"rows_per_file": 60}, {"target_file_size": "1KiB"}, {"target_file_size": "2KiB"}],
-        pytest.param([{"num_files": 9}, {"files_per_partition": 18}], marks=pytest.mark.long),
+        [{"target_file_size": "1KiB"}],
+        pytest.param(
+            [{"rows_per_file": 60}, {"target_file_size": "2KiB"}, {"num_files": 9}, {"files_per_partition": 18}],
+            marks=pytest.mark.long,
+        ),
     ],
-    ids=["size of a file", "number of files"],
+    ids=["size of a file", "others"],
 )
 def test_plan_predicts_the_files_of_a_run(project: Project, sizes: list[dict[str, Any]]) -> None:
     for size in sizes:

@@ -304,6 +304,7 @@ def test_replacements_stay_in_order_when_a_clock_was_ahead(project: Project, ext
 
 
 @pytest.mark.parametrize("by", all_long_but(["ds"], [["ds"], []]))
+@pytest.mark.long
 def test_session_with_an_old_listing_reads_the_current_files(
     project: Project, extension: None, spark: SparkSession, by: list[str]
 ) -> None:

@@ -25,7 +25,7 @@ from kills import (
 )
 from test_evolution_runs import assert_files_match_seals
 
-from conftest import Project, all_long_but
+from conftest import Project
 
 pytestmark = pytest.mark.usefixtures("extension")
 
@@ -148,19 +148,15 @@ def started(new_project: Callable[..., Project], kind: Kind) -> Project:
     return project
 
 
-def assert_survives(project: Project, kind: Kind, run: int, chosen: Choice, how: str, thorough: bool = True) -> None:
-    """Kill a run in a statement, kill the next run in the same statement, and let the run after it finish.
-
-    Args:
-        thorough: whether to also kill a run in between, during its recovery, and to add one more run at the end.
-    """
+def assert_survives(project: Project, kind: Kind, run: int, chosen: Choice, how: str) -> None:
+    """Kill a run in a statement, the next run during its recovery, and another in the same statement; then run twice."""
     os.environ["RUN"] = str(run)
     number, statement = assert_readable_when_killed(project, kind, run, chosen, how)
     assert chosen(number, statement), statement
-    if thorough and how != BEFORE:
+    if how != BEFORE:
         assert_readable_when_killed(project, kind, run, at(number % 4), BEFORE)
     assert_readable_when_killed(project, kind, run, matching(re.escape(statement)), how)
-    for _ in range(1 + thorough):
+    for _ in range(2):
         project.dbt("run", *kind.later)
         assert content(project) == kind.rows(run), (how, statement)
         assert_nothing_is_left(project, {"m", *kind.inputs}, f"{how} {statement}")
@@ -202,18 +198,3 @@ def test_runs_survive_kills_in_every_statement(new_project: Callable[..., Projec
     for run, (number, how) in enumerate(stops, 2):
         assert_survives(project, kind, run, at(number), how)
     print(f"{name}: {len(sent)} statements, {len(stops)} stops")
-
-
-SAMPLE = {
-    "organized merge": [("merge into", WITHIN), ("merge into", AFTER)],
-    "organized append": [("insert into", WITHIN)],
-    "bucketed merge": [("merge into", WITHIN), ("merge into", AFTER)],
-}
-
-
-@pytest.mark.parametrize("name", all_long_but(("organized merge", "bucketed merge"), SAMPLE))
-@pytest.mark.long
-def test_runs_survive_kills_in_sampled_statements(new_project: Callable[..., Project], name: str) -> None:
-    project = started(new_project, KINDS[name])
-    for run, (statement, how) in enumerate(SAMPLE[name], 1):
-        assert_survives(project, KINDS[name], run, matching(statement), how, thorough=False)

@@ -149,6 +149,7 @@ def test_empty_batch_keeps_its_existing_partitions(events: Project) -> None:
     assert skipped_batches(events) == ["1 of 3"]
 
 
+@pytest.mark.long
 def test_run_with_only_empty_batches_creates_and_keeps_the_table(events: Project) -> None:
     for _ in range(2):
         events.dbt("run", "--event-time-start", "2025-01-01", "--event-time-end", "2025-01-09", v="one")
@@ -192,6 +193,7 @@ def test_failed_batch_leaves_no_new_table_and_keeps_an_old_one(events: Project) 
     assert days(events) == {"01": ("one", 100), "02": ("one", 100)}
 
 
+@pytest.mark.long
 def test_sources_with_an_event_time_are_filtered(project: Project) -> None:
     project.write(
         "models/s.yml",

@@ -67,6 +67,7 @@ def test_table_without_partitions_grows_or_is_replaced(project: Project) -> None
         assert rows_of_files(project, strategy) == {None: [10] * (rows // 10)}
 
 
+@pytest.mark.long
 def test_run_without_new_rows_keeps_the_table(project: Project) -> None:
     strategies = ("append", "insert_overwrite")
     for strategy in strategies:

@@ -254,6 +254,7 @@ def test_merges_work_for_range_columns_of_each_type(project: Project, extension:
         assert overlaps.n == 0
 
 
+@pytest.mark.long
 def test_only_affected_files_are_written(project: Project, extension: None) -> None:
     """Other files stay unchanged, rows beyond all ranges get new files, and a file that grows is split."""
     start(project, [(i, i, 0, "x", "a") for i in range(0, 1000)], partition_by=["ds"])

@@ -252,6 +252,7 @@ def test_nulls_are_ignored_when_files_are_planned(project: Project, nulls: int, 
     assert all(row.n == 100 or files == 2 for row in found if row.lower is not None)
 
 
+@pytest.mark.long
 def test_timestamps_in_orc_are_not_used_as_ranges(project: Project, extension: None, spark: SparkSession) -> None:
     config = {**TABLE, "range_by": "ts", "rows_per_file": 40, "file_format": "orc"}
     times = "select timestamp'2024-01-01' + make_interval(0, 0, 0, 0, cast(id as int)) as ts from range(400)"
@@ -288,7 +289,7 @@ COMPARISONS = (
 
 
 @pytest.mark.parametrize(("file_format", "step"), [("orc", 3), ("orc", 1), ("parquet", 1)])
-@pytest.mark.some(1)
+@pytest.mark.long
 def test_filters_of_every_type_find_the_same_rows(
     project: Project, extension: None, spark: SparkSession, file_format: str, step: int
 ) -> None:

@@ -70,6 +70,7 @@ def test_errors_have_the_classes_of_spark(spark: SparkSession) -> None:
 
 @of_each_layout
 @pytest.mark.usefixtures("table")
+@pytest.mark.some(1)
 def test_conditions_on_padded_columns_find_all_rows(spark: SparkSession) -> None:
     """Spark pads CHAR values after it reads them."""
     merge = MERGE.format(hint="", source="select 7L as id, 'c ' as c") + "and t.c = s.c when matched then delete"
@@ -80,6 +81,7 @@ def test_conditions_on_padded_columns_find_all_rows(spark: SparkSession) -> None
 
 @of_each_layout
 @pytest.mark.usefixtures("table")
+@pytest.mark.some(1)
 def test_hint_checks_the_keys_of_one_merge(spark: SparkSession) -> None:
     several = "select 50L as id, 4 as o union all select 50L, 5"
     before = rows(spark)
@@ -160,6 +162,7 @@ REPEATED = (
 @of_each_layout
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("statement", REPEATED)
+@pytest.mark.some(2)
 def test_version_of_an_application_is_written_once(spark: SparkSession, statement: str) -> None:
     """A version stays known after other statements and other applications have deleted earlier records."""
 
@@ -179,6 +182,7 @@ def test_version_of_an_application_is_written_once(spark: SparkSession, statemen
 
 @of_each_layout
 @pytest.mark.usefixtures("table")
+@pytest.mark.some(1)
 def test_version_without_an_application_is_an_error(spark: SparkSession) -> None:
     before = rows(spark)
     for name, other in (("AppId", "Version"), ("Version", "AppId")):
@@ -191,6 +195,7 @@ def test_version_without_an_application_is_an_error(spark: SparkSession) -> None
 
 @of_each_layout
 @pytest.mark.usefixtures("table")
+@pytest.mark.some(1)
 def test_cached_table_shows_the_changes(spark: SparkSession) -> None:
     """A statement reads the files of a cached table, and the cache contains its changes."""
     spark.sql("cache table changed")
@@ -230,7 +235,7 @@ KEYS = "select /*+ merge_checks('keys') */ * from twice"
     ],
 )
 @pytest.mark.usefixtures("table")
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 def test_hint_of_the_source_is_applied_or_an_error(spark: SparkSession, source: str, checked: bool) -> None:
     spark.sql("create or replace temporary view twice as select 3L as id union all select 3L")
     before = rows(spark)
@@ -248,6 +253,7 @@ def test_hint_of_the_source_is_applied_or_an_error(spark: SparkSession, source: 
 
 @of_each_layout
 @pytest.mark.usefixtures("table")
+@pytest.mark.some(1)
 def test_statement_has_one_current_time(spark: SparkSession) -> None:
     """A statement computes its assignments twice, and the range column determines the file of a row."""
     spark.sql("update changed set o = cast(unix_micros(current_timestamp()) % 1000000000 as int)").collect()
@@ -293,6 +299,7 @@ def test_statements_find_partitions_and_implicit_partitions_of_each_type(spark: 
 
 @of_each_layout
 @pytest.mark.usefixtures("table")
+@pytest.mark.some(1)
 def test_conditions_of_a_clause_apply_only_to_its_rows(spark: SparkSession) -> None:
     """A condition may raise an error for other rows. Spark must not evaluate it before the join."""
 
@@ -430,6 +437,7 @@ def test_statements_of_all_kinds_at_once_lose_no_row(spark: SparkSession) -> Non
 
 @of_each_layout
 @pytest.mark.usefixtures("table")
+@pytest.mark.some(1)
 def test_views_and_schema_evolution_are_rejected(spark: SparkSession) -> None:
     before = rows(spark)
     spark.sql("create temporary view temporary as select * from changed where id < 9")
@@ -586,6 +594,7 @@ def test_columns_whose_names_differ_only_in_case_are_rejected(spark: SparkSessio
 
 @of_each_layout
 @pytest.mark.usefixtures("table")
+@pytest.mark.some(1)
 def test_conditions_must_be_boolean_as_in_queries(spark: SparkSession) -> None:
     before = rows(spark)
 
@@ -639,6 +648,7 @@ def test_errors_of_expressions_name_only_the_expressions(spark: SparkSession) ->
 
 @of_each_layout
 @pytest.mark.usefixtures("table")
+@pytest.mark.some(1)
 def test_recursive_queries_before_a_statement_read_the_table_before_it(spark: SparkSession) -> None:
     if spark.version < "4.1":
         pytest.skip("This version has no recursive queries.")

@@ -41,6 +41,7 @@ def nested_rows(field: str, source: str) -> str:
 
 
 @of_nested_columns
+@pytest.mark.some(1)
 def test_kept_rows_keep_all_nested_columns(spark: SparkSession, nested: str) -> None:
     """The optimizer extracts fields of VARIANT columns, and prunes nested columns, in the scans of queries."""
 
@@ -108,6 +109,7 @@ def test_rules_of_other_extensions_cannot_change_the_rows_to_write(spark: SparkS
 
 
 @of_nested_columns
+@pytest.mark.some(1)
 def test_structs_are_assigned_by_name(spark: SparkSession, nested: str) -> None:
     spark.sql("drop table nested")
     layout = NESTED["organized" if nested == "variant" else "bucketed"]

@@ -111,6 +111,7 @@ def jar_for(spark: str, jar: Path) -> Path:
     return jar
 
 
+@pytest.mark.long
 def test_session_with_a_jar_for_another_spark_works_without_the_extension(tmp_path: Path) -> None:
     other = "9" + this_spark[1:]
     spark = SparkSubprocess(tmp_path, "s")

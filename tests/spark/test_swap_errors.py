@@ -47,6 +47,7 @@ def test_swap_restores_the_previous_relation_if_a_directory_is_in_the_way(projec
     assert content(project) == [("2",)] and project.tables() == {"m", "other"}
 
 
+@pytest.mark.long
 def test_directory_with_the_backups_name_stops_the_run_before_any_change(project: Project) -> None:
     project.model("m", "select '{{ var('v') }}' as k", **MODEL)
     project.dbt("run", v="old")

@@ -40,10 +40,11 @@ def verified(project: Project, expected: int = 0) -> list[dict[str, Any]]:
     "config",
     [
         {"partition_by": ["ds"], "implicit_partition_by": ["s"]},
-        pytest.param({"implicit_partition_by": ["s"], "range_by": None}, marks=pytest.mark.long),
-        pytest.param({}, marks=pytest.mark.long),
+        {"implicit_partition_by": ["s"], "range_by": None},
+        {},
     ],
 )
+@pytest.mark.long
 def test_statistics_are_correct_until_files_change(project: Project, config: dict[str, Any]) -> None:
     """The extension writes the statistics, and the command computes them separately; both must agree."""
     project.build(ROWS, **ORGANIZED | config)

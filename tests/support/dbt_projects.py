@@ -13,6 +13,10 @@ VERSION = {"dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v12.js
 
 def dbt_project(folder: Path, profile: str = "p", **output: Any) -> Path:
     """Write a project without models; its target t is a session or the given output."""
+    from dbt_common.tests import enable_test_caching
+
+    # All projects have the same macros, and dbt parses each macro only once.
+    enable_test_caching()
     (folder / "models").mkdir(parents=True)
     (folder / "dbt_project.yml").write_text(json.dumps({"name": "p", "profile": profile}))
     target = {"type": "spark", "method": "session", "host": "NA", "schema": "s", **output}

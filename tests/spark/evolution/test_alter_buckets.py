@@ -84,6 +84,7 @@ def test_explain_does_not_execute_the_statement(tables: Tables) -> None:
 
 
 @needs_sql_parameters
+@pytest.mark.long
 def test_parameters_work_as_partition_values(tables: Tables) -> None:
     filled(tables, "t")
     tables.spark.sql("alter table t partition (p = :p) clustered by (k) into 8 buckets", args={"p": 1})

@@ -114,6 +114,7 @@ def test_partition_without_files_is_compatible_with_every_spec(sparse: Tables, a
     assert sparse.read(alone, empty=True).shape == (0, 0, 1)
 
 
+@pytest.mark.long
 def test_rows_added_to_an_empty_partition_after_planning_are_ignored(sparse: Tables) -> None:
     """Rows that arrive between planning and execution, for example from a stream, belong to the next query."""
     sparse.sql(ADDED)

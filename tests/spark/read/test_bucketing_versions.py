@@ -103,6 +103,7 @@ def test_seal_determines_the_version_from_the_rows(tables: Tables, stated: str |
         )
 
 
+@pytest.mark.long
 def test_seal_determines_version_1_in_a_table_that_states_version_2(tables: Tables) -> None:
     """Hive 3 states version 2, and stock Spark then writes version 1."""
     tables.make("t", "k int, v bigint", "k", 4, stored=OF_VERSION_2)
@@ -298,7 +299,7 @@ UNUSUAL = {
 @pytest.mark.usefixtures("aqe")
 @pytest.mark.parametrize("settings", UNUSUAL.values(), ids=UNUSUAL)
 @pytest.mark.parametrize("order", [" order by k desc", "", " order by v desc", " sort by k desc"])
-@pytest.mark.some(1)
+@pytest.mark.long
 def test_writes_with_unusual_settings_put_rows_in_their_buckets(
     tables: Tables, settings: dict[str, str], order: str
 ) -> None:

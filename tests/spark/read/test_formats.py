@@ -91,6 +91,7 @@ def test_spark_layout_with_field_ids_is_left_to_stock_spark(tables: Tables) -> N
 
 
 @pytest.mark.parametrize("by_table", all_long_but(True, [True, False]))
+@pytest.mark.long
 def test_encrypted_orc_columns_get_an_ordinary_scan(tables: Tables, by_table: bool) -> None:
     """A session without the key reads NULL instead of encrypted values."""
     make(tables, "stored as orc")
@@ -107,6 +108,7 @@ def test_encrypted_orc_columns_get_an_ordinary_scan(tables: Tables, by_table: bo
 
 
 @pytest.mark.skipif(not can(COLLATIONS), reason=COLLATIONS)
+@pytest.mark.long
 def test_sealed_ordering_ends_at_a_collated_string(tables: Tables) -> None:
     texts = "select explode(array('a', 'B', 'b', 'A', 'c')) as s"
     for kind in ("string collate utf8_lcase", "string"):

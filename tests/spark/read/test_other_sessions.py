@@ -52,7 +52,7 @@ def reader_of(tables: Tables, kind: str) -> SparkSession:
     return reader
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_session_sees_that_another_session_has_truncated_the_table(tables: Tables, kind: str) -> None:
     reader = reader_of(tables, kind)
@@ -63,7 +63,7 @@ def test_session_sees_that_another_session_has_truncated_the_table(tables: Table
     assert counts(reader) == [0, 0]
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_session_sees_the_rows_that_another_session_has_inserted(tables: Tables, kind: str) -> None:
     reader = reader_of(tables, kind)

@@ -147,6 +147,12 @@ def test_plan_has_the_expected_shape_and_rows(
     assert tables.read(query).shape == (exchanges, sorts, bucketed)
 
 
+def test_plans_without_adaptive_execution_have_the_same_shape(tables: Tables) -> None:
+    with tables.settings({"spark.sql.adaptive.enabled": "false"}):
+        for query, *shape in CASES[::12]:
+            assert tables.read(query).shape == tuple(shape), query
+
+
 ALIGNMENTS = {
     "coalesce": ((0, 0, 2), "16 {} buckets read as 8, merged"),
     "split": ((0, 0, 2), "8 {} buckets read as 16, sorted"),

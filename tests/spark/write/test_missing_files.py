@@ -66,6 +66,7 @@ def assert_missing(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("of", TABLES)
+@pytest.mark.some(2)
 def test_missing_file_is_reported_until_its_loss_is_accepted(tables: Tables, of: str) -> None:
     create(tables, of)
     lost = lose(tables)

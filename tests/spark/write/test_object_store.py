@@ -106,7 +106,7 @@ CASES = [
 
 @pytest.mark.parametrize(
     ("of", "name", "step"),
-    [("partitioned", "merge", 9), ("whole", "overwrite", 9), *(pytest.param(*case, 1, marks=pytest.mark.long) for case in CASES)],
+    [("partitioned", "merge", 9), *(pytest.param(*case, 1, marks=pytest.mark.long) for case in CASES)],
 )  # fmt: skip
 def test_statement_takes_effect_as_a_whole_or_not_at_all(tables: Tables, of: str, name: str, step: int) -> None:
     """Stop after each number of changes, or after every few numbers."""
@@ -144,7 +144,7 @@ MOVES = {
 
 @pytest.mark.parametrize("of", ["partitioned", pytest.param("organized", marks=pytest.mark.long)])
 @pytest.mark.parametrize("move", MOVES)
-@pytest.mark.some(1)
+@pytest.mark.long
 def test_rows_after_a_crash_survive_a_statement_that_moves_files(
     tables: Tables, of: str, move: str, tmp_path: Path
 ) -> None:

@@ -153,7 +153,7 @@ def contents(tables: Tables, name: str, of: str) -> tuple[object, object]:
 
 
 @pytest.mark.parametrize(("of", "case"), CASES)
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 def test_rows_are_those_of_sparks_own_overwrite(tables: Tables, tmp_path: Path, of: str, case: str) -> None:
     for name, value in (("atomic", "true"), ("stock", "false")):
         with tables.settings({ATOMIC: value}):
@@ -218,6 +218,7 @@ BOTH = "insert overwrite {} select /*+ replace_only('k > 0'), partition_overwrit
 
 
 @pytest.mark.parametrize("source", OTHERS)
+@pytest.mark.some(2)
 def test_hint_is_an_error_for_a_table_of_another_source(tables: Tables, tmp_path: Path, source: str) -> None:
     """Also checks that the table keeps its rows: the command for JDBC tables removes them before it plans the query."""
     tables.sql("drop view if exists other")
@@ -255,6 +256,7 @@ def only(condition: str, partitions: str) -> str:
 
 
 @pytest.mark.parametrize("of", ["partitioned", "organized", "whole"])
+@pytest.mark.some(2)
 def test_rows_are_replaced_only_if_they_meet_the_condition(tables: Tables, of: str) -> None:
     create(tables, "shared", of)
     before = contents(tables, "shared", of)
@@ -319,8 +321,9 @@ def replacements(tables: Tables, name: str) -> list[Path]:
     return list((tables.folder(name) / "_replaced").glob("*/outcome"))
 
 
-@pytest.mark.parametrize("turns", [4, pytest.param(30, marks=pytest.mark.long)])
-def test_statements_overwrite_different_partitions_at_the_same_time(tables: Tables, turns: int) -> None:
+@pytest.mark.long
+def test_statements_overwrite_different_partitions_at_the_same_time(tables: Tables) -> None:
+    turns = 30
     create(tables, "shared", "partitioned")
     table = f"{tables.database}.shared"
 
