@@ -34,10 +34,10 @@ from spark_bucketing.advise.requirements import RequiredLayout
 from spark_bucketing.advise.subjects import AdviseRequest, OnProgress, ProjectContext, cast_columns, subjects_of
 from spark_bucketing.advise.table_sizes import TableSize, read_runs, read_sizes
 from spark_bucketing.check.artifacts import Artifacts, Project
+from spark_bucketing.check.checker import TimeLimit
 from spark_bucketing.check.project_check import about, in_folder, open_planner, planner_settings_of
 from spark_bucketing.check.session_settings import ALL_KEYS
 from spark_bucketing.check.stub_tables import StubTables
-from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.edits import ConfigChange, apply, plan_edits
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.measured import read_measured

@@ -12,8 +12,8 @@ import click
 
 from spark_bucketing.check.acceptance import write_baseline
 from spark_bucketing.check.artifacts import CheckRequest
-from spark_bucketing.check.outcome import FailOn, exit_code
 from spark_bucketing.check.project_check import check_project
+from spark_bucketing.check.results import FailOn, exit_code
 from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.errors import CLEAN, ProjectError

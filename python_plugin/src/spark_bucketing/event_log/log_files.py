@@ -31,7 +31,7 @@ _OTHER = re.compile(r"^[._]|^appstatus_|\.(crc|tmp)$")
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/")
 # The packages of Spark's codecs. They raise the error if a compressed file is damaged or lacks its end.
 _CODECS = ("com.github.luben.zstd.", "net.jpountz.", "org.xerial.snappy.", "com.ning.compress.")
-_BUFFER = 4 << 20
+_BUFFER = 1 << 20
 GAP = b""
 """Takes the place of lines that are missing within an event log."""
 EVENT = b'{"Event":'
@@ -162,17 +162,19 @@ def _hadoop_files(path: str) -> list[LogFile]:
         while entries.hasNext():
             entry = entries.next()
             file = entry.getPath()
-            found.append(LogFile(file.toString(), int(entry.getLen()), partial(_open_hadoop, jvm, system, file)))
+            found.append(
+                LogFile(file.toString(), int(entry.getLen()), partial(_open_hadoop, context._gateway, system, file))
+            )
     return found
 
 
-def _open_hadoop(jvm: Any, system: Any, file: Any) -> IO[bytes]:
+def _open_hadoop(gateway: Any, system: Any, file: Any) -> IO[bytes]:
     with spark_call(f"Spark cannot open {file.toString()}."):
         if file.getName().endswith(".gz"):
-            return gzip.GzipFile(fileobj=io.BufferedReader(_JavaStream(jvm, system.open(file)), _BUFFER))  # type: ignore[return-value]
+            return gzip.GzipFile(fileobj=io.BufferedReader(_JavaStream(gateway, system.open(file)), _BUFFER))  # type: ignore[return-value]
         # It decompresses the codecs of Spark.
-        stream = jvm.org.apache.spark.deploy.history.EventLogFileReader.openEventLog(file, system)
-        return io.BufferedReader(_JavaStream(jvm, stream), _BUFFER)
+        stream = gateway.jvm.org.apache.spark.deploy.history.EventLogFileReader.openEventLog(file, system)
+        return io.BufferedReader(_JavaStream(gateway, stream), _BUFFER)
 
 
 class _JavaStream(io.RawIOBase):
@@ -183,31 +185,24 @@ class _JavaStream(io.RawIOBase):
         SparkError: Spark cannot read the file.
     """
 
-    def __init__(self, jvm: Any, stream: Any) -> None:
-        self._stream, self._is_damaged = jvm.java.io.BufferedInputStream(stream), False
+    def __init__(self, gateway: Any, stream: Any) -> None:
+        self._jvm, self._stream = gateway.jvm, stream
+        self._bytes = gateway.new_array(gateway.jvm.byte, _BUFFER)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        size = min(len(buffer), _BUFFER)
-        while size:
-            try:
-                with spark_call("Spark cannot read the event log."):
-                    self._stream.mark(size)
-                    found = bytes(self._stream.readNBytes(size))
-            except SparkError as error:
-                if not str(error.__cause__).partition("\tat ")[2].startswith(_CODECS):
-                    raise
-                # Find the last bytes before the damage.
-                self._stream.reset()
-                self._is_damaged, size = True, size // 2
-            else:
-                if self._is_damaged and not found:
-                    break
-                buffer[: len(found)] = found
-                return len(found)
-        raise EOFError
+        try:
+            with spark_call("Spark cannot read the event log."):
+                # This call returns one block of a compressed file, and raises an error only at the block's start.
+                number = max(self._stream.read(self._bytes, 0, min(len(buffer), _BUFFER)), 0)
+                buffer[:number] = self._jvm.java.util.Arrays.copyOf(self._bytes, number)
+        except SparkError as error:
+            if str(error.__cause__).partition("\tat ")[2].startswith(_CODECS):
+                raise EOFError from error
+            raise
+        return int(number)
 
     def close(self) -> None:
         if not self.closed:

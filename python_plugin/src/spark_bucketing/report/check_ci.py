@@ -13,17 +13,21 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, fingerprint
-from spark_bucketing.check.outcome import (
+from spark_bucketing.check.reasons import EVERY_REASON
+from spark_bucketing.check.reasons.reason import Reason
+from spark_bucketing.check.results import (
+    Acceptance,
+    Finding,
     Found,
+    ModelResult,
+    OperatorResult,
+    Report,
     alike_findings,
     all_findings,
     is_unclear,
     open_findings,
     unknown_models,
 )
-from spark_bucketing.check.reasons import EVERY_REASON
-from spark_bucketing.check.reasons.reason import Reason
-from spark_bucketing.check.results import Acceptance, Finding, ModelResult, OperatorResult, Report
 from spark_bucketing.report import output
 from spark_bucketing.report.formatting import from_root, one_line, size, summary, why_unknown
 

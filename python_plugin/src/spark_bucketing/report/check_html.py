@@ -7,9 +7,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from spark_bucketing.check.effects import required_specs, worse_for
-from spark_bucketing.check.outcome import LEVELS, alike_findings, all_findings, open_findings, unknown_models
-from spark_bucketing.check.results import ModelResult, Report, Verdict
+from spark_bucketing.check.fixes import required_specs, worse_for
+from spark_bucketing.check.results import (
+    LEVELS,
+    ModelResult,
+    Report,
+    Verdict,
+    alike_findings,
+    all_findings,
+    open_findings,
+    unknown_models,
+)
 from spark_bucketing.report.formatting import effect, operators_of, place, size, verdict_counts, why_unknown
 from spark_bucketing.report.output import pages
 from spark_bucketing.units import count

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any, TextIO
 
 from spark_bucketing.check.acceptance import fingerprint
-from spark_bucketing.check.effects import required_specs
+from spark_bucketing.check.fixes import required_specs
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Report
 from spark_bucketing.report import output
 from spark_bucketing.report.check_ci import write_github, write_sarif

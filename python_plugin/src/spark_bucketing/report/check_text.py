@@ -9,9 +9,17 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from spark_bucketing.check.effects import required_specs
-from spark_bucketing.check.outcome import Found, alike_findings, is_unclear, open_findings, unknown_models
-from spark_bucketing.check.results import ModelResult, Report, Verdict
+from spark_bucketing.check.fixes import required_specs
+from spark_bucketing.check.results import (
+    Found,
+    ModelResult,
+    Report,
+    Verdict,
+    alike_findings,
+    is_unclear,
+    open_findings,
+    unknown_models,
+)
 from spark_bucketing.report.formatting import effect, operators_of, place, size, some, summary, verdict_counts
 from spark_bucketing.report.output import console_on
 from spark_bucketing.units import count

@@ -9,9 +9,20 @@ from pathlib import PurePath
 from typing import Any
 
 from spark_bucketing.check.acceptance import SMALLEST
-from spark_bucketing.check.effects import worse_for
-from spark_bucketing.check.outcome import Found, alike_findings, all_findings, is_unclear, open_findings, unknown_models
-from spark_bucketing.check.results import Fix, ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.check.fixes import worse_for
+from spark_bucketing.check.results import (
+    Fix,
+    Found,
+    ModelResult,
+    OperatorResult,
+    Report,
+    Verdict,
+    alike_findings,
+    all_findings,
+    is_unclear,
+    open_findings,
+    unknown_models,
+)
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.units import count
 from spark_bucketing.units import size as size
