@@ -162,19 +162,17 @@ def _hadoop_files(path: str) -> list[LogFile]:
         while entries.hasNext():
             entry = entries.next()
             file = entry.getPath()
-            found.append(
-                LogFile(file.toString(), int(entry.getLen()), partial(_open_hadoop, context._gateway, system, file))
-            )
+            found.append(LogFile(file.toString(), int(entry.getLen()), partial(_open_hadoop, jvm, system, file)))
     return found
 
 
-def _open_hadoop(gateway: Any, system: Any, file: Any) -> IO[bytes]:
+def _open_hadoop(jvm: Any, system: Any, file: Any) -> IO[bytes]:
     with spark_call(f"Spark cannot open {file.toString()}."):
         if file.getName().endswith(".gz"):
-            return gzip.GzipFile(fileobj=io.BufferedReader(_JavaStream(gateway, system.open(file)), _BUFFER))  # type: ignore[return-value]
+            return gzip.GzipFile(fileobj=io.BufferedReader(_JavaStream(jvm, system.open(file)), _BUFFER))  # type: ignore[return-value]
         # It decompresses the codecs of Spark.
-        stream = gateway.jvm.org.apache.spark.deploy.history.EventLogFileReader.openEventLog(file, system)
-        return io.BufferedReader(_JavaStream(gateway, stream), _BUFFER)
+        stream = jvm.org.apache.spark.deploy.history.EventLogFileReader.openEventLog(file, system)
+        return io.BufferedReader(_JavaStream(jvm, stream), _BUFFER)
 
 
 class _JavaStream(io.RawIOBase):
@@ -185,24 +183,33 @@ class _JavaStream(io.RawIOBase):
         SparkError: Spark cannot read the file.
     """
 
-    def __init__(self, gateway: Any, stream: Any) -> None:
-        self._jvm, self._stream = gateway.jvm, stream
-        self._bytes = gateway.new_array(gateway.jvm.byte, _BUFFER)
+    def __init__(self, jvm: Any, stream: Any) -> None:
+        self._jvm, self._stream, self._is_damaged = jvm, stream, False
+        self._channel = jvm.java.nio.channels.Channels.newChannel(stream)
+        self._bytes = jvm.java.nio.ByteBuffer.allocate(_BUFFER)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
+        if self._is_damaged:
+            raise EOFError
+        self._bytes.clear()
+        self._bytes.limit(min(len(buffer), _BUFFER))
         try:
             with spark_call("Spark cannot read the event log."):
-                # This call returns one block of a compressed file, and raises an error only at the block's start.
-                number = max(self._stream.read(self._bytes, 0, min(len(buffer), _BUFFER)), 0)
-                buffer[:number] = self._jvm.java.util.Arrays.copyOf(self._bytes, number)
+                # The class of the channel itself is not accessible.
+                self._jvm.org.apache.commons.io.IOUtils.read(self._channel, self._bytes)
         except SparkError as error:
-            if str(error.__cause__).partition("\tat ")[2].startswith(_CODECS):
-                raise EOFError from error
-            raise
-        return int(number)
+            if not str(error.__cause__).partition("\tat ")[2].startswith(_CODECS):
+                raise
+            # The bytes before the damage are in the buffer.
+            self._is_damaged = True
+        number = int(self._bytes.position())
+        if self._is_damaged and not number:
+            raise EOFError
+        buffer[:number] = self._bytes.array()[:number]
+        return number
 
     def close(self) -> None:
         if not self.closed:
