@@ -20,8 +20,7 @@ from spark_bucketing.errors import CLEAN, ProjectError
 from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.project.dbt import Selection
 from spark_bucketing.project.profile import read_target
-from spark_bucketing.report.check_report import FORMATS, write_report
-from spark_bucketing.report.measured_costs import with_measured_costs
+from spark_bucketing.report.check_report import FORMATS, with_measured_costs, write_report
 
 
 class _ManyValues(click.Command):

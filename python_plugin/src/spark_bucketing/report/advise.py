@@ -11,7 +11,7 @@ from spark_bucketing.advise.requirements import Planned
 from spark_bucketing.edits import unified_diff
 from spark_bucketing.event_log.plan_costs import Cost
 from spark_bucketing.report import output
-from spark_bucketing.report.check_html import short_name
+from spark_bucketing.report.check_report import short_name
 from spark_bucketing.report.formatting import one_line, size, some, spec_data
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.units import count
