@@ -128,7 +128,7 @@ def test_sizes_and_runs_are_read_from_files(tmp_path: Path) -> None:
 )
 def test_duplicate_names_are_rejected(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(ProjectError, match="duplicate name"):
+    with pytest.raises(ProjectError, match=r"duplicate (name|key)"):
         read_sizes(tmp_path / name)
 
 

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from spark_bucketing.errors import EventLogError, SparkError
 from spark_bucketing.session import active, open_session, spark_call
+from spark_bucketing.session import is_remote as is_connect
 from spark_bucketing.units import count
 
 # eventlog_v2_<application>/events_<number>_<application>
@@ -152,8 +153,10 @@ def _open_local(file: Path) -> IO[bytes]:
 
 def _hadoop_files(path: str) -> list[LogFile]:
     """List the files below a path in any file system that Spark supports, such as s3a://logs/ or hdfs://name/logs/."""
-    context = (active() or open_session({}, hive=False)).sparkContext
-    jvm: Any = context._jvm
+    session = active()
+    if session is None or is_connect(session):
+        session = open_session({}, hive=False)
+    context, jvm = session.sparkContext, cast("Any", session.sparkContext._jvm)
     with spark_call(f"Spark cannot list {path}."):
         root = jvm.org.apache.hadoop.fs.Path(path)
         system = root.getFileSystem(context._jsc.hadoopConfiguration())

@@ -45,8 +45,9 @@ object PlanEvents extends AdaptiveSparkPlanHelper {
 
   /** Registers the listener once in each context, in the queue of the event log, so that only one thread writes to the log. */
   def register(session: SparkSession): Unit = synchronized {
-    val bus = session.sparkContext.listenerBus
-    if (bus.findListenersByClass[PlanEvents]().isEmpty) bus.addToEventLogQueue(new PlanEvents(session.sparkContext))
+    val context = session.sparkContext
+    val bus = context.listenerBus
+    if (!context.isStopped && bus.findListenersByClass[PlanEvents]().isEmpty) bus.addToEventLogQueue(new PlanEvents(context))
   }
 
   private def document(query: QueryExecution): Option[String] =
