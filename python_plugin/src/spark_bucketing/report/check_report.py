@@ -6,12 +6,12 @@ The JSON has the fields of the report classes. See docs/reference/check.schema.j
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
-from pathlib import PurePosixPath
+from pathlib import PurePath, PurePosixPath
 from typing import Any, TextIO
 from urllib.parse import quote
 
@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, fingerprint
+from spark_bucketing.check.acceptance import SMALLEST, UNKNOWN, UNPLANNED, fingerprint
 from spark_bucketing.check.fixes import required_specs, worse_for
 from spark_bucketing.check.reasons import EVERY_REASON
 from spark_bucketing.check.reasons.reason import Reason
@@ -43,18 +43,7 @@ from spark_bucketing.check.results import (
 from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.event_log.plan_costs import Cost
 from spark_bucketing.report import output
-from spark_bucketing.report.formatting import (
-    effect,
-    from_root,
-    one_line,
-    operators_of,
-    place,
-    size,
-    some,
-    summary,
-    verdict_counts,
-    why_unknown,
-)
+from spark_bucketing.report.formatting import one_line, size, some
 from spark_bucketing.report.output import console_on, pages
 from spark_bucketing.units import count
 
@@ -415,3 +404,71 @@ def _fix(fix: Fix) -> dict[str, Any]:
     for key in ("rewrite", "planned_as_if"):
         del found[key]
     return {"promises": found.pop("verdict"), **found, "also": [_fix(further) for further in fix.also]}
+
+
+def place(found: Found) -> str:
+    """Return the file of a finding, and the line if it is known.
+
+    For a finding about the whole project, return `project`.
+    """
+    if found.model is None:
+        return "project"
+    return f"{found.model.path}:{found.finding.line}" if found.finding.line else found.model.path
+
+
+def from_root(report: Report, path: str) -> str:
+    """Convert a path in the project to a path relative to the working directory, usually the root of a repository."""
+    return path if not report.folder or PurePath(path).is_absolute() else f"{report.folder}/{path}"
+
+
+def why_unknown(model: ModelResult) -> str:
+    """Explain why a model has no verdict: an error from Spark, or operators that were not recognized."""
+    unclear = "; ".join(f"{op.kind}: {op.description}" for op in filter(is_unclear, model.operators))
+    return model.error or f"Operators not recognized: {unclear}"
+
+
+def effect(fix: Fix) -> str:
+    """Describe how a fix affects the whole query and other queries.
+
+    The text is empty if Spark did not plan the fix.
+    """
+    if fix.before == fix.after:
+        return ""
+    pairs = [("Exchange", fix.before.exchanges, fix.after.exchanges), ("Sort", fix.before.sorts, fix.after.sorts)]
+    parts = [f"{count(before, noun)} to {after:,}" for noun, before, after in pairs if before or after]
+    text = f" [whole query: {', '.join(parts)}]"
+    worse = worse_for(fix)
+    better = [other.name for other in fix.others if other.name not in worse]
+    text += f" [better: {some(better)}]" if better else ""
+    return text + (f" [worse: {some(worse)}]" if worse else "")
+
+
+def verdict_counts(operators: Iterable[OperatorResult]) -> list[tuple[Verdict, int]]:
+    """Count the operators with each verdict.
+
+    The best verdict comes first. Verdicts without operators are left out.
+    """
+    numbers = Counter(operator.verdict for operator in operators)
+    return [(verdict, numbers[verdict]) for verdict in Verdict if numbers[verdict]]
+
+
+def operators_of(models: Iterable[ModelResult]) -> list[OperatorResult]:
+    """Return all operators of these models."""
+    return [operator for model in models for operator in model.operators]
+
+
+def summary(report: Report) -> str:
+    """Summarize a report in two sentences, one about operators and one about findings."""
+    operators = operators_of(report.models)
+    verdicts = ", ".join(f"{number:,} {verdict.value}" for verdict, number in verdict_counts(operators))
+    first = f"{count(len(report.models), 'query')}, {count(len(operators), 'operator')}"
+    levels = Counter(str(found.finding.level) for found in alike_findings(open_findings(report)))
+    parts = [count(levels[level], level) for level in ("error", "warning", "note") if levels[level]]
+    accepted = Counter(found.finding.accepted for found in all_findings(report))
+    parts += [f"{accepted['baseline']:,} in the baseline"] if accepted["baseline"] else []
+    parts += [f"{accepted['allow']:,} allowed"] if accepted["allow"] else []
+    parts += [f"{accepted['small']:,} below {size(SMALLEST)}"] if accepted["small"] else []
+    unknown = len(unknown_models(report))
+    parts += [f"{unknown:,} unknown"] if unknown else []
+    parts += [f"{len(report.unfinished):,} not checked"] if report.unfinished else []
+    return f"{first}{': ' + verdicts if verdicts else ''}. {', '.join(parts) or 'No findings'}."
