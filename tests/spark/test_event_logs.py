@@ -53,7 +53,8 @@ def event_log(spark: SparkSession, folder: Path, **settings: str) -> Iterator[No
         scala.removeSparkListener(listener)
         # The application continues, but its log ends here.
         events = jvm.org.apache.spark.scheduler
-        listener.onApplicationEnd(events.SparkListenerApplicationEnd(0, jvm.scala.Option.empty()))
+        code = () if spark.version.startswith("3.") else (jvm.scala.Option.empty(),)
+        listener.onApplicationEnd(events.SparkListenerApplicationEnd(0, *code))
         listener.stop()
 
 

@@ -14,13 +14,11 @@ from typing import Any
 from bucketed_tables import Tables, settled
 from pyspark.sql import SparkSession
 
-from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.checked_query import Facts, Query, TableFacts, objection
 from spark_bucketing.check.checker import planned_query
 from spark_bucketing.check.fixes import HypotheticalQuery, with_fixes
 from spark_bucketing.check.results import Finding, Fix, OperatorResult
-from spark_bucketing.check.scans import TableFacts, objection
 from spark_bucketing.check.session_settings import SPARK_LAYOUT, Settings
-from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.verdicts import judge
 from spark_bucketing.plan import PlanCounts
 from spark_bucketing.plan.planner import Planner

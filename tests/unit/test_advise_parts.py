@@ -14,7 +14,6 @@ from report_pages import Page, written
 
 from conftest import REPOSITORY
 from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof, RejectedTable, Suggestion
-from spark_bucketing.advise.catalogs import joined_catalogs, refuse_unknown
 from spark_bucketing.advise.layout_options import (
     Compatibility,
     Options,
@@ -26,7 +25,7 @@ from spark_bucketing.advise.layout_options import (
 )
 from spark_bucketing.advise.proposal import proposed
 from spark_bucketing.advise.requirements import Planned, RequiredLayout, Requirement
-from spark_bucketing.advise.subjects import AdviseRequest, ProjectContext
+from spark_bucketing.advise.subjects import AdviseRequest, ProjectContext, joined_catalogs, refuse_unknown
 from spark_bucketing.advise.table_sizes import ColumnStatistics, TableSize, read_runs, read_sizes
 from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.check.session_settings import Settings
@@ -129,7 +128,7 @@ def test_sizes_and_runs_are_read_from_files(tmp_path: Path) -> None:
 )
 def test_duplicate_names_are_rejected(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(ProjectError, match="duplicate name"):
+    with pytest.raises(ProjectError, match=r"duplicate (name|key)"):
         read_sizes(tmp_path / name)
 
 

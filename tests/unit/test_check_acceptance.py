@@ -9,8 +9,17 @@ import pytest
 from sample_report import BROKEN, CAST, CLEAN, JOINED, MISMATCH, REPORT, TOO_OLD, WIDE, joined
 
 from spark_bucketing.check.acceptance import accept, allowed_reasons, fingerprint, read_baseline, write_baseline
-from spark_bucketing.check.outcome import FailOn, exit_code, open_findings, unknown_models
-from spark_bucketing.check.results import Finding, Fix, Level, Report, Verdict
+from spark_bucketing.check.results import (
+    FailOn,
+    Finding,
+    Fix,
+    Level,
+    Report,
+    Verdict,
+    exit_code,
+    open_findings,
+    unknown_models,
+)
 from spark_bucketing.errors import ProjectError
 
 SLUGS = ("bucket-count-mismatch", "union")

@@ -11,15 +11,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from spark_bucketing.check import hook_functions
-from spark_bucketing.check.layout_config import configured_layout
-from spark_bucketing.check.offline import parallelism, planner_settings
+from spark_bucketing.check import stub_tables
+from spark_bucketing.check.checked_query import TableFacts
 from spark_bucketing.check.project_check import _folder_from
 from spark_bucketing.check.project_graph import with_configured, with_graph
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Parent, Verdict
-from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.check.sql_text import one_statement, renamed
-from spark_bucketing.check.stub_tables import UNDESCRIBED, StubTables
+from spark_bucketing.check.stub_tables import UNDESCRIBED, StubTables, configured_layout, parallelism, planner_settings
 from spark_bucketing.errors import ProjectError, SparkError
 from spark_bucketing.plan.hypothetical_table import HypotheticalTable
 from spark_bucketing.plan.planner import Planner, StubPlanner
@@ -302,6 +300,6 @@ def test_queries_over_undescribed_sources_have_one_cause() -> None:
 )
 def test_temporary_functions_of_hooks_exist_during_planning(hook: str, created: bool) -> None:
     planner = Mock()
-    with hook_functions.created(planner, hook_functions.temporary_functions({"pre-hook": [{"sql": hook}]})):
+    with stub_tables.created(planner, stub_tables.temporary_functions({"pre-hook": [{"sql": hook}]})):
         assert [call.args[0] for call in planner.rows.call_args_list] == [hook.rstrip(";")] * created
     assert len(planner.rows.call_args_list) == 2 * created

@@ -9,9 +9,9 @@ import pytest
 
 from conftest import REPOSITORY
 from spark_bucketing.check.changes import bucket, rewrite_files, rewrite_partitions
+from spark_bucketing.check.checked_query import BucketedScan, TableFacts
 from spark_bucketing.check.reasons import EVERY_REASON, REASONS, project_findings
 from spark_bucketing.check.reasons.session_and_versions import ProjectFacts
-from spark_bucketing.check.scans import BucketedScan, TableFacts
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan import PlanNode

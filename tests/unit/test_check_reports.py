@@ -17,8 +17,18 @@ from sample_report import BROKEN, CAST, CLEAN, JOINED, LATER, MISMATCH, ODD, REP
 
 from conftest import REPOSITORY
 from spark_bucketing.check.acceptance import accept
-from spark_bucketing.check.outcome import exit_code, unknown_models
-from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Parent, Report, Verdict
+from spark_bucketing.check.results import (
+    Finding,
+    Fix,
+    ModelResult,
+    OperatorResult,
+    OtherQuery,
+    Parent,
+    Report,
+    Verdict,
+    exit_code,
+    unknown_models,
+)
 from spark_bucketing.plan import PlanCounts
 from spark_bucketing.report import output
 from spark_bucketing.report.check_report import FORMATS, write_report

@@ -24,9 +24,8 @@ from plan_trees import (
 )
 
 from spark_bucketing.advise.requirements import required_layouts
-from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.checked_query import Query, TableFacts
 from spark_bucketing.check.results import OperatorResult, Verdict
-from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.check.verdicts import judge
 from spark_bucketing.plan import PhysicalPlan, PlanNode

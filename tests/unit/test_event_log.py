@@ -41,7 +41,7 @@ from spark_bucketing.event_log.statements import query_comment
 from spark_bucketing.extension.settings import as_profile, event_log_settings
 from spark_bucketing.plan.document import Expression, Join, PlanNode, Shuffle, Source
 from spark_bucketing.report.advise import write_html, write_json, write_text
-from spark_bucketing.report.measured_costs import with_measured_costs
+from spark_bucketing.report.check_report import with_measured_costs
 from spark_bucketing.spec import BucketSpec
 
 CASE = Path(__file__).parents[1] / "cases" / "event_logs" / "tpch_plain.gz"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_bucketing.check.scans import selected_partitions
+from spark_bucketing.check.checked_query import selected_partitions
 from spark_bucketing.plan.document import Scan
 from spark_bucketing.report.output import console_on
 from spark_bucketing.report.table_specs import print_specs, specs_data

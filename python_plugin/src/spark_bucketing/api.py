@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_bucketing.advise.advice import Advice
-    from spark_bucketing.check.outcome import FailOn
-    from spark_bucketing.check.results import Report
+    from spark_bucketing.check.results import FailOn, Report
     from spark_bucketing.session import SessionStatements
     from spark_bucketing.table.model import Partition
     from spark_bucketing.table.overview import Overview

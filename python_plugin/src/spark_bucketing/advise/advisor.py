@@ -10,14 +10,6 @@ from math import inf
 from pathlib import Path
 
 from spark_bucketing.advise.advice import Advice, Explanation, RejectedTable
-from spark_bucketing.advise.catalogs import (
-    column_facts,
-    joined_catalogs,
-    live_catalog,
-    merged,
-    refuse_unknown,
-    unknown_names,
-)
 from spark_bucketing.advise.event_logs import measured_runs, ranked, unplanned_layouts, with_costs
 from spark_bucketing.advise.layout_options import (
     Compatibility,
@@ -31,13 +23,25 @@ from spark_bucketing.advise.layout_options import (
 from spark_bucketing.advise.proposal import Proposal, proposed, suggested
 from spark_bucketing.advise.query_plans import Plans
 from spark_bucketing.advise.requirements import RequiredLayout
-from spark_bucketing.advise.subjects import AdviseRequest, OnProgress, ProjectContext, cast_columns, subjects_of
+from spark_bucketing.advise.subjects import (
+    AdviseRequest,
+    OnProgress,
+    ProjectContext,
+    cast_columns,
+    column_facts,
+    joined_catalogs,
+    live_catalog,
+    merged,
+    refuse_unknown,
+    subjects_of,
+    unknown_names,
+)
 from spark_bucketing.advise.table_sizes import TableSize, read_runs, read_sizes
 from spark_bucketing.check.artifacts import Artifacts, Project
+from spark_bucketing.check.checker import TimeLimit
 from spark_bucketing.check.project_check import about, in_folder, open_planner, planner_settings_of
 from spark_bucketing.check.session_settings import ALL_KEYS
 from spark_bucketing.check.stub_tables import StubTables
-from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.edits import ConfigChange, apply, plan_edits
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.measured import read_measured

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from spark_bucketing.advise.advice import QueryProof
 from spark_bucketing.advise.requirements import CastKey, Planned, RequiredLayout, cast_keys, planned, required_layouts
-from spark_bucketing.check.query_selection import selectable
+from spark_bucketing.check.checker import TimeLimit, selectable
 from spark_bucketing.check.stub_tables import StubTables
-from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan import PhysicalPlan
 from spark_bucketing.plan.hypothetical_table import HypotheticalTable

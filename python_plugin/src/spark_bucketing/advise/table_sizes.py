@@ -10,7 +10,8 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.units import parse_size
@@ -93,7 +94,7 @@ def read_runs(path: Path) -> Mapping[str, float]:
 def _read(path: Path) -> dict[str, Any]:
     try:
         data = _parsed(path.read_text(encoding="utf-8"), path.suffix)
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, YAMLError) as error:
         raise ProjectError(
             f"The file `{path}` cannot be read.",
             found=error,
@@ -113,7 +114,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _parsed(text: str, suffix: str) -> Any:
     if suffix == ".json":
         return json.loads(text, object_pairs_hook=_once)
-    return yaml.load(text, _UniqueKeyLoader)  # noqa: S506 it is a safe loader
+    return YAML(typ="safe", pure=True).load(text)
 
 
 def _once(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
@@ -124,19 +125,6 @@ def _once(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
             raise ValueError(f"duplicate name {name}")
         found[name] = value
     return found
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """A YAML loader that rejects duplicate keys in mappings."""
-
-
-_UniqueKeyLoader.add_constructor(
-    yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG,
-    lambda loader, node: _once(
-        (loader.construct_object(key, deep=True), loader.construct_object(value, deep=True))
-        for key, value in node.value
-    ),
-)
 
 
 def _facts(entry: Any) -> TableSize:

@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from spark_bucketing.check.outcome import LEVELS
-from spark_bucketing.check.results import Acceptance, Finding, OperatorResult, Report, Verdict, map_findings
+from spark_bucketing.check.results import LEVELS, Acceptance, Finding, OperatorResult, Report, Verdict, map_findings
 from spark_bucketing.errors import ProjectError
 
 BASELINE_VERSION = 2

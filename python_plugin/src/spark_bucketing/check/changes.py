@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from spark_bucketing.check.checked_query import BucketedScan, TableFacts, selected_partitions
 from spark_bucketing.check.results import Change
-from spark_bucketing.check.scans import BucketedScan, TableFacts, selected_partitions
 from spark_bucketing.check.session_settings import ENABLED, EXTENSIONS, MERGE_FILES, SPARK_LAYOUT, Settings
 from spark_bucketing.check.sql_text import without_repartitions
 from spark_bucketing.extension.settings import EXTENSION_CLASS

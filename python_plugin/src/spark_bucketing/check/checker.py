@@ -1,23 +1,90 @@
-"""Run the check: plan and analyze the queries one after another."""
+"""Collect the queries to check, and plan and analyze them one after another."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
 
-from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.checked_query import Facts, Query
 from spark_bucketing.check.fixes import HypotheticalQuery, with_fixes
-from spark_bucketing.check.hook_functions import created
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, map_findings
 from spark_bucketing.check.session_settings import Settings
-from spark_bucketing.check.source_lines import source_line
-from spark_bucketing.check.stub_tables import StubTables
-from spark_bucketing.check.table_facts import Facts
-from spark_bucketing.check.time_limit import TimeLimit
+from spark_bucketing.check.sql_text import one_statement, source_line
+from spark_bucketing.check.stub_tables import StubTables, created, temporary_functions
 from spark_bucketing.check.verdicts import judge
-from spark_bucketing.errors import BucketingError
+from spark_bucketing.errors import BucketingError, PlanError, ProjectError
 from spark_bucketing.plan.planner import Planner
-from spark_bucketing.project.manifest import Node
+from spark_bucketing.project.dbt import SELECTED
+from spark_bucketing.project.manifest import Manifest, Node, table_name
+
+Value = TypeVar("Value")
+
+
+class TimeLimit:
+    """Runs one task at a time with a time limit.
+
+    If a task exceeds the limit, the caller abandons it.
+
+    An abandoned task continues in its thread until Spark responds. Until then, it uses the session's tables, settings
+    and connection. Therefore, no other task starts before it has ended.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        """Set the time limit for each task in seconds, or None for no limit."""
+        self._seconds = seconds
+        self._left: Future[Any] | None = None
+        self._patience = seconds
+
+    def run(self, work: Callable[[Callable[[], bool]], Value]) -> Value:
+        """Run a task and return its result.
+
+        Args:
+            work: the task. The task's argument is a function that returns whether the time limit is exceeded, so that
+                no further step may start.
+
+        Raises:
+            PlanError: the task took too long, or an abandoned task is still running.
+        """
+        if self._seconds is None:
+            return work(lambda: False)
+        if not self.is_free():
+            raise PlanError(
+                f"Spark is still busy with an earlier query that exceeded the time limit of {self._seconds:g} s "
+                "(--time-limit). Check this query separately with --select."
+            )
+        end = time.monotonic() + self._seconds / 2
+        outcome: Future[Value] = Future()
+
+        def run() -> None:
+            try:
+                outcome.set_result(work(lambda: time.monotonic() > end))
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        # Python cannot stop the thread, but a daemon thread does not keep this process alive.
+        threading.Thread(target=run, name="query", daemon=True).start()
+        if not wait([outcome], self._seconds).done:
+            self._left = outcome
+            raise PlanError(f"Planning and analyzing the query took longer than {self._seconds:g} s (--time-limit).")
+        return outcome.result()
+
+    def is_free(self) -> bool:
+        """Return whether no abandoned task is running.
+
+        The first call waits until the abandoned task ends, but no longer than the time limit.
+        """
+        if self._left and not wait([self._left], self._patience).done:
+            self._patience = 0
+            return False
+        self._left, self._patience = None, self._seconds
+        return True
+
 
 _UNCOMPILED = (
     "This manifest has no compiled SQL for the model. Create the manifest with `dbt compile`, `run` or `build`, or "
@@ -132,3 +199,87 @@ def _hinted(error: str, subject: Subject, live: bool) -> str:
         return f"{error}\n{_FUNCTIONS}"
     missing = "TABLE_OR_VIEW_NOT_FOUND" in error and subject.unique_id and live
     return f"{error}\nBuild its parents first (dbt run), or check it with --offline." if missing else error
+
+
+_JINJA = re.compile(r"\{\{|\{%")
+
+
+def selectable(manifest: Manifest) -> tuple[str, ...]:
+    """Return all models and snapshots whose SQL Spark plans as a separate query, parents first."""
+    nodes = ((name, manifest.nodes[name]) for name in manifest.order)
+    # Spark plans an ephemeral model as part of the models that use it.
+    return tuple(name for name, node in nodes if node.resource_type in SELECTED and node.materialized != "ephemeral")
+
+
+def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Subject:
+    """Return the query to check for a model, snapshot or analysis."""
+    if error is None and node.language != "sql":
+        error = f"Model `{node.name}` is a {node.language.capitalize()} model, which has no SQL to plan."
+    file = project_dir / node.path
+    try:
+        # The manifest omits blank lines at the top of the file.
+        raw = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raw = node.raw_sql
+    sql = node.sql if node.language == "sql" else None
+    return Subject(
+        node.name,
+        node.path,
+        sql,
+        raw,
+        node.unique_id,
+        error,
+        table_name(node.relation) if node.relation else "",
+        temporary_functions(node.config),
+    )
+
+
+def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapping[str, str]) -> Subject:
+    """Return the query to check for a SQL file.
+
+    The query is dbt's compiled SQL if the file belongs to the project, otherwise the file's own text.
+
+    Raises:
+        ProjectError: the file cannot be read, or contains Jinja that dbt does not compile.
+    """
+    inside = file.is_relative_to(project_dir)
+    path = file.relative_to(project_dir).as_posix() if inside else str(file)
+    for node in manifest.nodes.values():
+        if node.path == path and node.resource_type in ("model", "snapshot", "analysis"):
+            return model_subject(node, project_dir, errors.get(node.unique_id))
+    try:
+        # The file may start with a byte order mark, which Spark would parse as part of a word.
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProjectError(
+            f"The file `{file}` cannot be read.",
+            found=error,
+            expected="a text file with a query",
+            instead="check the path and the encoding of the file",
+        ) from error
+    if _JINJA.search(text):
+        raise ProjectError(
+            f"The file `{path}` contains Jinja that dbt does not compile.",
+            found=f"a file that is not a model or analysis of the project in `{project_dir}`",
+            expected="plain SQL, or a file of the project",
+            instead="move the file to a directory of `analysis-paths`",
+        )
+    return Subject(path, path, one_statement(text), text)
+
+
+def offline_tasks(subjects: Sequence[Subject], manifest: Manifest) -> list[Task]:
+    """Return all queries, each after the stub tables that it may read.
+
+    A file outside the project may read any stub table, so it comes after all of them.
+    """
+    by_id: Mapping[str | None, Subject] = {subject.unique_id: subject for subject in subjects if subject.unique_id}
+    files = [subject for subject in dict.fromkeys(subjects) if subject.unique_id not in by_id]
+    wanted = set(manifest.nodes) if files else manifest.with_ancestors(str(name) for name in by_id)
+    read = {parent for name in wanted for parent in manifest.nodes[name].depends_on}
+    tasks: list[Task] = []
+    for name in manifest.order:
+        node = manifest.nodes[name]
+        if name in wanted and node.resource_type != "test":
+            tasks += [by_id[name]] if name in by_id else []
+            tasks += [node] if name in read or files else []
+    return [*tasks, *files]

@@ -15,20 +15,24 @@ from pathlib import Path
 
 from spark_bucketing.check.acceptance import Baseline, accept, allowed_reasons, read_baseline
 from spark_bucketing.check.artifacts import Artifacts, CheckRequest, Project
-from spark_bucketing.check.checker import Checker, Subject
-from spark_bucketing.check.effects import with_effects
-from spark_bucketing.check.layout_config import configured_layout
-from spark_bucketing.check.offline import embedded_planner
+from spark_bucketing.check.checked_query import Facts
+from spark_bucketing.check.checker import (
+    Checker,
+    Subject,
+    TimeLimit,
+    file_subject,
+    model_subject,
+    offline_tasks,
+    selectable,
+)
+from spark_bucketing.check.fixes import with_effects
 from spark_bucketing.check.project_graph import with_configured, with_graph
-from spark_bucketing.check.query_selection import file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.check.reasons import REASONS, project_findings
 from spark_bucketing.check.reasons.session_and_versions import ProjectFacts
 from spark_bucketing.check.results import Report
 from spark_bucketing.check.session_settings import EXTENSIONS, Settings
 from spark_bucketing.check.sql_text import one_statement
-from spark_bucketing.check.stub_tables import StubTables
-from spark_bucketing.check.table_facts import Facts
-from spark_bucketing.check.time_limit import TimeLimit
+from spark_bucketing.check.stub_tables import StubTables, configured_layout, embedded_planner
 from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
 from spark_bucketing.plan.planner import Planner, StubPlanner
 from spark_bucketing.project.connection import opened

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
+from spark_bucketing.check.checked_query import TableFacts
 from spark_bucketing.check.reasons.reason import buckets
 from spark_bucketing.check.results import Fix, ModelResult, OperatorResult, Parent, Verdict, map_findings, worst
-from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 from spark_bucketing.spec import BucketSpec
 

@@ -11,21 +11,103 @@ Bucket specs, partition columns and file formats come from the models' configs.
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-from spark_bucketing.check.hook_functions import created, temporary_functions
-from spark_bucketing.check.layout_config import configured_layout
-from spark_bucketing.check.sql_text import renamed
-from spark_bucketing.errors import BucketingError, ProjectError
-from spark_bucketing.plan.planner import StubPlanner
+from spark_bucketing.check.session_settings import ENABLED
+from spark_bucketing.check.sql_text import one_statement, renamed
+from spark_bucketing.config.schema import BUCKETED
+from spark_bucketing.config.validation import validated, value_of
+from spark_bucketing.errors import BucketingError, ProjectError, SparkError
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import extension_settings
+from spark_bucketing.plan.hypothetical_table import PLANNED_FORMATS, HypotheticalTable
+from spark_bucketing.plan.planner import STUB_SETTINGS, Planner, StubPlanner
 from spark_bucketing.project.catalog import CatalogTable, seed_columns
 from spark_bucketing.project.manifest import Manifest, Node, relation_parts, table_name
+from spark_bucketing.session import is_open, open_session, quiet_errors, rows_of
+from spark_bucketing.spec import BucketSpec
+from spark_bucketing.table import sql
+
+_CREATE = re.compile(
+    r"\s*create\s+(?:or\s+replace\s+)?temporary\s+function\s+(?:if\s+not\s+exists\s+)?(?P<name>`[^`]+`|\w+)",
+    re.IGNORECASE,
+)
+
+
+def temporary_functions(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the pre-hooks of a model that create a temporary function.
+
+    The manifest contains hooks before rendering, so hooks with Jinja are left out.
+    """
+    hooks = config.get("pre-hook") or ()
+    texts = (str(hook.get("sql") if isinstance(hook, Mapping) else hook) for hook in _listed(hooks))
+    return tuple(one_statement(text) for text in texts if _CREATE.match(text) and "{{" not in text and "{%" not in text)
+
+
+@contextmanager
+def created(planner: Planner, statements: Sequence[str]) -> Iterator[None]:
+    """Create temporary functions in the planner's session, and drop them at the end of the block."""
+    names = []
+    for statement in statements:
+        # If Spark rejects the statement, the error of the query names the missing function.
+        with suppress(SparkError):
+            planner.rows(statement)
+            names += [found["name"]] if (found := _CREATE.match(statement)) else []
+    try:
+        yield
+    finally:
+        for name in names:
+            planner.rows(f"drop temporary function if exists {name}")
+
+
+def _listed(hooks: Any) -> Iterable[Any]:
+    return hooks if isinstance(hooks, (list, tuple)) else (hooks,)
+
+
+def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -> HypotheticalTable:
+    """Return a table with the layout that a model's config requests, but without columns.
+
+    The config can be for a materialization of this package or of dbt-spark.
+
+    Args:
+        config: config of the model, or the value of `bucketing` in a source's meta, which has the same keys.
+        materialized: materialization of the model.
+        name: name of the model, for errors.
+
+    Raises:
+        ProjectError: the config is invalid.
+    """
+    if materialized in BUCKETED:
+        given = validated({**config, "materialized": materialized}, name)
+    else:
+        # dbt-spark's tables have the Spark layout. dbt-spark accepts the number of buckets as a string.
+        buckets = str(config.get("buckets"))
+        given = {**config, "buckets": int(buckets) if buckets.isdecimal() else config.get("buckets")}
+        keys = ("partition_by", "clustered_by", "sorted_by", "buckets", "bucket_hash")
+        given |= {"bucket_hash": "spark"} if config.get("bucket_hash") is None else {}
+        given |= {key: value_of(key, given.get(key), name) for key in keys}
+    partition_by = tuple(given["partition_by"])
+    file_format = str(given.get("file_format") or "parquet").lower()
+    if file_format not in PLANNED_FORMATS:
+        # Tables in other formats, such as Delta, are not bucketed, and need jars that are missing here.
+        return HypotheticalTable(name, {}, None, partition_by)
+    plain = HypotheticalTable(name, {}, None, partition_by, file_format=file_format)
+    if not given["clustered_by"] or given["buckets"] is None:
+        return plain
+    sort_columns = tuple(given["sorted_by"] or ())
+    spec = BucketSpec(given["buckets"], tuple(given["clustered_by"]), sort_columns, given["bucket_hash"])
+    return replace(plain, spec=spec)
+
 
 _WITHOUT_TABLE = ("ephemeral", "analysis", "test")
 _KNOWN = "the table in `catalog.json`, or columns with a `data_type` in its YAML"
@@ -167,3 +249,79 @@ def _plain(relation: str) -> bool:
     parts = relation_parts(relation) or ()
     ours = len(parts) == 2 or (len(parts) == 3 and parts[0].lower() == "spark_catalog")
     return ours and all(part.replace("_", "a").isalnum() for part in parts)
+
+
+# Prefixes of a target's settings that refer to its warehouse or require jars that are missing here.
+_LEFT_OUT = (
+    "spark.sql.warehouse.dir", "spark.sql.extensions", "spark.sql.catalog.", "spark.sql.catalogImplementation",
+    "spark.sql.defaultCatalog", "spark.sql.hive.metastore.", "spark.sql.queryExecutionListeners",
+    "spark.sql.streaming.", "spark.sql.ui.",
+)  # fmt: skip
+_PLANNER = ("spark.sql.", "spark.bucketing.")
+_PARALLELISM = "spark.default.parallelism"
+
+
+def planner_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return those settings of the target that affect plans, adapted to a Spark without data."""
+    return {key: value for key, value in settings.items() if key.startswith(_PLANNER) and not key.startswith(_LEFT_OUT)}
+
+
+def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Return a setting with the number of cores of the target's Spark, if the target's settings determine it."""
+    local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", settings.get("spark.master", "").strip())
+    given = settings.get(_PARALLELISM)
+    if given is None and local:
+        given = str(os.cpu_count() or 1) if local[1] == "*" else local[1] or "1"
+    return {} if given is None else {_PARALLELISM: given}
+
+
+@contextmanager
+def embedded_planner(settings: Mapping[str, str], extension: bool, schema: str) -> Iterator[StubPlanner]:
+    """Start a Spark that has no connection to any warehouse, and stop it at the end of the block.
+
+    The session always loads the extension, which plans over stub tables. The extension's reads are disabled unless
+    requested.
+
+    Raises:
+        SparkError: Spark does not start, or this process already has a Spark.
+        ExtensionError: the extension cannot be built.
+    """
+    if is_open():
+        raise SparkError(
+            "Planning without a warehouse requires a separate Spark session.",
+            found="a Spark session in this process",
+            expected="a process without a session",
+            instead="run `spark-bucketing check` in a separate process",
+        )
+    own = {} if extension else {ENABLED: "false"}
+    with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
+        session = open_session(_session_settings(Path(name), settings, build_jar()) | own, hive=False)
+        try:
+            with quiet_errors():
+                planner = StubPlanner("offline", partial(rows_of, session), settings={})
+                if schema:
+                    planner.rows(f"create schema if not exists {sql.name(schema)}")
+                    planner.rows(f"use {sql.name(schema)}")
+                yield planner
+        finally:
+            session.stop()
+
+
+def _session_settings(folder: Path, settings: Mapping[str, str], jar: Path) -> dict[str, str]:
+    return {
+        **planner_settings(settings),
+        **extension_settings(jar),
+        **STUB_SETTINGS,
+        # Nothing is executed, so one thread suffices; the number of cores that models run on affects some joins.
+        "spark.master": "local[1]",
+        **parallelism(settings),
+        "spark.driver.memory": "2g",
+        "spark.driver.host": "localhost",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "OFF",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        # Each query is planned only once, so the optimizing compiler does not pay off.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
+    }

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.checked_query import Query, TableFacts
 from spark_bucketing.check.reasons import reason_for
 from spark_bucketing.check.reasons.exchanges_and_sorts import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, ExchangeOrSort
 from spark_bucketing.check.results import Finding, OperatorResult, Verdict
-from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.plan.document import PlanNode
 from spark_bucketing.plan.operators import Operator
 

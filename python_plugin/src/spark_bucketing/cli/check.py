@@ -12,16 +12,15 @@ import click
 
 from spark_bucketing import api
 from spark_bucketing.check.acceptance import write_baseline
-from spark_bucketing.check.outcome import FailOn, exit_code
 from spark_bucketing.check.reasons import EVERY_REASON
+from spark_bucketing.check.results import FailOn, exit_code
 from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.config.validation import nearest_name
 from spark_bucketing.errors import CLEAN, ProjectError
 from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.project.profile import Place, read_target
-from spark_bucketing.report.check_report import FORMATS, write_report
-from spark_bucketing.report.measured_costs import with_measured_costs
+from spark_bucketing.report.check_report import FORMATS, with_measured_costs, write_report
 
 
 class _ManyValues(click.Command):

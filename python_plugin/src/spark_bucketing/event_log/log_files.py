@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from spark_bucketing.errors import EventLogError, SparkError
 from spark_bucketing.session import active, open_session, spark_call
+from spark_bucketing.session import is_remote as is_connect
 from spark_bucketing.units import count
 
 # eventlog_v2_<application>/events_<number>_<application>
@@ -31,7 +32,7 @@ _OTHER = re.compile(r"^[._]|^appstatus_|\.(crc|tmp)$")
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/")
 # The packages of Spark's codecs. They raise the error if a compressed file is damaged or lacks its end.
 _CODECS = ("com.github.luben.zstd.", "net.jpountz.", "org.xerial.snappy.", "com.ning.compress.")
-_BUFFER = 4 << 20
+_BUFFER = 1 << 20
 GAP = b""
 """Takes the place of lines that are missing within an event log."""
 EVENT = b'{"Event":'
@@ -152,8 +153,10 @@ def _open_local(file: Path) -> IO[bytes]:
 
 def _hadoop_files(path: str) -> list[LogFile]:
     """List the files below a path in any file system that Spark supports, such as s3a://logs/ or hdfs://name/logs/."""
-    context = (active() or open_session({}, hive=False)).sparkContext
-    jvm: Any = context._jvm
+    session = active()
+    if session is None or is_connect(session):
+        session = open_session({}, hive=False)
+    context, jvm = session.sparkContext, cast("Any", session.sparkContext._jvm)
     with spark_call(f"Spark cannot list {path}."):
         root = jvm.org.apache.hadoop.fs.Path(path)
         system = root.getFileSystem(context._jsc.hadoopConfiguration())
@@ -184,30 +187,32 @@ class _JavaStream(io.RawIOBase):
     """
 
     def __init__(self, jvm: Any, stream: Any) -> None:
-        self._stream, self._is_damaged = jvm.java.io.BufferedInputStream(stream), False
+        self._jvm, self._stream, self._is_damaged = jvm, stream, False
+        self._channel = jvm.java.nio.channels.Channels.newChannel(stream)
+        self._bytes = jvm.java.nio.ByteBuffer.allocate(_BUFFER)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        size = min(len(buffer), _BUFFER)
-        while size:
-            try:
-                with spark_call("Spark cannot read the event log."):
-                    self._stream.mark(size)
-                    found = bytes(self._stream.readNBytes(size))
-            except SparkError as error:
-                if not str(error.__cause__).partition("\tat ")[2].startswith(_CODECS):
-                    raise
-                # Find the last bytes before the damage.
-                self._stream.reset()
-                self._is_damaged, size = True, size // 2
-            else:
-                if self._is_damaged and not found:
-                    break
-                buffer[: len(found)] = found
-                return len(found)
-        raise EOFError
+        if self._is_damaged:
+            raise EOFError
+        self._bytes.clear()
+        self._bytes.limit(min(len(buffer), _BUFFER))
+        try:
+            with spark_call("Spark cannot read the event log."):
+                # The class of the channel itself is not accessible.
+                self._jvm.org.apache.commons.io.IOUtils.read(self._channel, self._bytes)
+        except SparkError as error:
+            if not str(error.__cause__).partition("\tat ")[2].startswith(_CODECS):
+                raise
+            # The bytes before the damage are in the buffer.
+            self._is_damaged = True
+        number = int(self._bytes.position())
+        if self._is_damaged and not number:
+            raise EOFError
+        buffer[:number] = self._bytes.array()[:number]
+        return number
 
     def close(self) -> None:
         if not self.closed:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -405,22 +405,13 @@ class _Reader:
 def _scan(data: Mapping[str, Any] | None) -> Scan | None:
     if data is None:
         return None
-    fallback, folders = data.get("fallback") or {}, data.get("folders")
-    return Scan(
-        table=data["table"],
-        format=data.get("format") or "",
-        bucketed=data.get("bucketed"),
-        by_extension=bool(data.get("by_extension")),
-        buckets=data.get("buckets"),
-        sorted=bool(data.get("sorted")),
-        code=fallback.get("code") or "",
-        words=fallback.get("words") or "",
-        partitions=data.get("partitions"),
-        all_partitions=bool(data.get("all_partitions")),
-        folders=None if folders is None else tuple(folders),
-        table_bytes=data.get("table_bytes"),
-        read_bytes=data.get("read_bytes"),
-    )
+    names = {one.name for one in fields(Scan)}
+    known: dict[str, Any] = {name: value for name, value in data.items() if name in names and value is not None}
+    known |= {"folders": tuple(data["folders"])} if data.get("folders") is not None else {}
+    # A scan without a known format or number of partitions does not have the default ones.
+    known = {"format": "", "partitions": None, **known}
+    fallback = data.get("fallback") or {}
+    return Scan(**known, code=fallback.get("code") or "", words=fallback.get("words") or "")
 
 
 def spec_data(spec: BucketSpec | None) -> dict[str, Any] | None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from typing import Any, TextIO
 
 from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof, RejectedTable
 from spark_bucketing.advise.requirements import Planned
 from spark_bucketing.edits import unified_diff
-from spark_bucketing.plan import PlanCounts
+from spark_bucketing.event_log.plan_costs import Cost
 from spark_bucketing.report import output
-from spark_bucketing.report.check_html import short_name
+from spark_bucketing.report.check_report import short_name
 from spark_bucketing.report.formatting import one_line, size, some, spec_data
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.units import count
@@ -179,92 +180,51 @@ def _explained(found: Explanation) -> Iterator[str]:
         yield f"  rejected{' by ' + ', '.join(left.keys) if left.keys else ''}: {left.reason}"
 
 
+# The names of fields in JSON, if they differ. These fields are numbers of bytes.
+_NAMES = {
+    "size_bytes": "bytes",
+    "gain": "gain_bytes",
+    "write_cost": "write_bytes",
+    "alone": "alone_bytes",
+    "beside": "beside_bytes",
+}
+_LEFT_OUT = ("parents", "cost")
+
+
 def advice_data(advice: Advice) -> dict[str, Any]:
     """Convert the result of `advise` to JSON types."""
+    total = {when: {**vars(advice.counts(when)), "bytes": round(advice.bytes(when))} for when in ("before", "after")}
+    planned = sum(1 for one in advice.proof if one.before and one.after)
+    parts = {
+        name: _data(value) for name, value in vars(advice).items() if name not in ("proof", "suggestions", "edits")
+    }
     return {
         "version": 1,
-        "about": dict(advice.about),
-        "planner": advice.planner,
+        **parts,
         "worse": [one.unique_id for one in advice.worse],
-        "total": {
-            "models": len(advice.proof),
-            "planned": sum(1 for one in advice.proof if one.before and one.after),
-            "before": {**_counts_data(advice.counts("before")), "bytes": round(advice.bytes("before"))},
-            "after": {**_counts_data(advice.counts("after")), "bytes": round(advice.bytes("after"))},
-            "write_bytes": round(advice.write_cost),
-        },
-        "changes": [_change_data(change) for change in advice.changes],
-        "models": [_proof_data(one) for one in advice.proof],
-        "sources": [
-            {"table": one.table, "spec": spec_data(one.spec), "gain_bytes": round(one.gain)}
-            for one in advice.suggestions
-        ],
-        "left_out": [{"table": one.table, "keys": list(one.keys), "reason": one.reason} for one in advice.left_out],
-        "explained": _explained_data(advice.explained) if advice.explained else None,
-        "measured": [{"table": one.table, "columns": list(one.columns), **vars(one.cost)} for one in advice.measured],
-        "unattributed": vars(advice.unattributed) if advice.unattributed else None,
-        "event_logs": advice.event_logs,
-        "applied": advice.applied,
+        "total": {"models": len(advice.proof), "planned": planned, **total, "write_bytes": round(advice.write_cost)},
+        "models": _data(advice.proof),
+        "sources": _data(advice.suggestions),
+        "measured": [{**_data(one), **vars(one.cost)} for one in advice.measured],
         "diff": unified_diff(advice.edits),
-        "refusals": [{"model": one.model, "reason": one.reason, "instead": one.instead} for one in advice.refusals],
     }
 
 
-def _counts_data(counts: PlanCounts) -> dict[str, int]:
-    return {"exchanges": counts.exchanges, "sorts": counts.sorts}
-
-
-def _planned_data(planned: Planned | None) -> dict[str, int] | None:
-    if planned is None:
-        return None
-    return {
-        **_counts_data(planned.counts),
-        "shuffled_bytes": round(planned.shuffled),
-        "sorted_bytes": round(planned.sorted),
-    }
-
-
-def _proof_data(one: QueryProof) -> dict[str, Any]:
-    return {
-        "model": one.model,
-        "unique_id": one.unique_id,
-        "runs": one.runs,
-        "before": _planned_data(one.before),
-        "after": _planned_data(one.after),
-        "error": one.error or None,
-    }
-
-
-def _change_data(change: Change) -> dict[str, Any]:
-    return {
-        "model": change.model,
-        "unique_id": change.unique_id,
-        "table": change.table,
-        "before": spec_data(change.before),
-        "after": spec_data(change.after),
-        "config": dict(change.config),
-        "bytes": change.size_bytes,
-        "rewritten_bytes": change.rewritten_bytes,
-        "how": change.how,
-        "gain_bytes": round(change.gain),
-        "write_bytes": round(change.write_cost),
-        "lost": list(change.lost),
-        "measured": vars(change.measured) if change.measured else None,
-    }
-
-
-def _explained_data(found: Explanation) -> dict[str, Any]:
-    return {
-        "table": found.table,
-        "candidates": [
-            {
-                "spec": spec_data(one.spec),
-                "alone_bytes": round(one.alone),
-                "beside_bytes": round(one.beside),
-                "verdict": one.verdict,
-                "serves": list(one.serves),
-            }
-            for one in found.candidates
-        ],
-        "left_out": [{"keys": list(one.keys), "reason": one.reason} for one in found.left_out],
-    }
+def _data(value: Any) -> Any:
+    if isinstance(value, BucketSpec):
+        return spec_data(value)
+    if isinstance(value, Cost):
+        return vars(value)
+    if isinstance(value, Planned):
+        return {**vars(value.counts), "shuffled_bytes": round(value.shuffled), "sorted_bytes": round(value.sorted)}
+    if is_dataclass(value):
+        # A plan without an error has an empty text.
+        found: dict[str, Any] = {name: one or None if name == "error" else one for name, one in vars(value).items()}
+        return {
+            _NAMES.get(name, name): round(one) if name in _NAMES else _data(one)
+            for name, one in found.items()
+            if name not in _LEFT_OUT
+        }
+    if isinstance(value, (list, tuple)):
+        return list(map(_data, value))
+    return dict(value) if isinstance(value, Mapping) else value

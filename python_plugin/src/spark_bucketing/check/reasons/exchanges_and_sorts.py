@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from spark_bucketing.check.checked_query import Query
-from spark_bucketing.check.scans import BucketedScan
+from spark_bucketing.check.checked_query import BucketedScan, Query
 from spark_bucketing.plan.document import Expression, PlanNode, Source
 from spark_bucketing.plan.operators import Operator, Side
 from spark_bucketing.spec import BucketHash

@@ -13,9 +13,9 @@ from spark_bucketing.check.changes import (
     rewrite_files,
     set_to,
 )
+from spark_bucketing.check.checked_query import BucketedScan
 from spark_bucketing.check.reasons.exchanges_and_sorts import SORT, ExchangeOrSort
 from spark_bucketing.check.reasons.reason import Explanation, purpose, reason, series
-from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import MERGE_FILES, ORDERING
 
 

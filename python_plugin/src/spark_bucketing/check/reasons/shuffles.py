@@ -15,10 +15,10 @@ from spark_bucketing.check.changes import (
     set_to,
     switch_extension_on,
 )
+from spark_bucketing.check.checked_query import COLUMN_CODES, MIXED_CODES, SEAL_CODES, TASK_CODES, BucketedScan
 from spark_bucketing.check.reasons.exchanges_and_sorts import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, ExchangeOrSort
 from spark_bucketing.check.reasons.reason import Explanation, buckets, doing, purpose, reason, series
 from spark_bucketing.check.results import Change
-from spark_bucketing.check.scans import COLUMN_CODES, MIXED_CODES, SEAL_CODES, TASK_CODES, BucketedScan
 from spark_bucketing.check.session_settings import (
     ALIGNMENT,
     ALL_KEYS,

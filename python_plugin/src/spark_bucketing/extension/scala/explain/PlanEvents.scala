@@ -32,7 +32,9 @@ class PlanEvents(context: SparkContext) extends SparkListener with Logging {
           logs.foreach(_.onOtherEvent(SparkListenerBucketPlan(end.executionId, document)))
         }
       } catch {
-        case NonFatal(error) => logWarning(s"The event log does not contain the plan of statement ${end.executionId}.", error)
+        // Spark stops if a listener raises the error of a plan that is too deep.
+        case error @ (NonFatal(_) | _: StackOverflowError) =>
+          logWarning(s"The event log does not contain the plan of statement ${end.executionId}.", error)
       }
     case _ =>
   }
@@ -43,15 +45,21 @@ object PlanEvents extends AdaptiveSparkPlanHelper {
   /** Spark's reader of event logs accepts texts of at most 20 million characters. */
   private val MaxLength = 4 << 20
 
+  /** Other events wait for the description of a plan. */
+  private val MaxOperators = 2000
+
   /** Registers the listener once in each context, in the queue of the event log, so that only one thread writes to the log. */
   def register(session: SparkSession): Unit = synchronized {
-    val bus = session.sparkContext.listenerBus
-    if (bus.findListenersByClass[PlanEvents]().isEmpty) bus.addToEventLogQueue(new PlanEvents(session.sparkContext))
+    val context = session.sparkContext
+    val bus = context.listenerBus
+    if (!context.isStopped && bus.findListenersByClass[PlanEvents]().isEmpty) bus.addToEventLogQueue(new PlanEvents(context))
   }
 
-  private def document(query: QueryExecution): Option[String] =
-    if (collectWithSubqueries(query.executedPlan) { case plan if isRelevant(plan) => plan }.isEmpty) None
+  private def document(query: QueryExecution): Option[String] = {
+    val operators = collectWithSubqueries(query.executedPlan) { case plan => plan }
+    if (operators.size > MaxOperators || !operators.exists(isRelevant)) None
     else Some(compact(render(ExplainBucketsCommand.executed(query))))
+  }
 
   private def isRelevant(plan: SparkPlan): Boolean = plan match {
     case _: ShuffleExchangeLike | _: SortExec => true
