@@ -94,22 +94,11 @@ def check(
 ) -> Result[Report]:
     """Find where and why Spark shuffles or sorts bucketed tables, in a query or in the models of a dbt project.
 
+    The arguments without a description are those of the command, and docs/reference/python-api.md describes all.
+
     Args:
         sql: a query to check in the session, instead of a project.
         spark: the session. By default, a query uses the session of this process, and a project its target.
-        files: SQL files to check, instead of models.
-        project_dir: the directory of dbt_project.yml; by default as in dbt.
-        profiles_dir: the directory of profiles.yml; by default as in dbt.
-        target: the target in the profile.
-        select: models to check, in dbt's selector syntax; by default all models.
-        exclude: models to exclude.
-        state: a directory with the artifacts of another dbt run, for selectors such as state:modified.
-        variables: project variables as YAML.
-        manifest: a manifest.json with compiled models, instead of compiling the project.
-        compile_anyway: whether to compile the project even if its manifest is newer than its files.
-        offline: whether to plan over empty tables, in a new Spark session.
-        extension: whether offline planning loads the extension; by default as the target.
-        baseline: a file of accepted findings.
         time_limit: the limit for planning one query, in seconds; by default no limit.
         fail_on: the lowest level of findings with which the state is `wrong`.
         on_progress: callback that receives the current step, the number of finished models, and of all models.
@@ -171,19 +160,10 @@ def advise(
 ) -> Result[Advice]:
     """Propose bucket columns and numbers of buckets for the models of a dbt project.
 
+    The arguments without a description are those of the command, and docs/reference/python-api.md describes all.
+
     Args:
-        project_dir: the directory of dbt_project.yml; by default as in dbt.
         spark: the session to plan in, instead of the target's.
-        profiles_dir: the directory of profiles.yml; by default as in dbt.
-        target: the target in the profile.
-        variables: project variables as YAML.
-        manifest: a manifest.json with compiled models, instead of compiling the project.
-        offline: whether to plan over empty tables, in a new Spark session.
-        extension: whether offline planning loads the extension; by default as the target.
-        time_limit: the limit for planning one query, in seconds; by default no limit.
-        sizes: a file with sizes and column values of tables.
-        runs: a run_results.json, a directory of such files, or a mapping of models to numbers of runs.
-        event_logs: event logs, or directories of event logs.
         on_progress: callback that receives a description of the current step.
         options: sizes in bytes `assume_size`, `target_file_size`, `smallest` and `budget`; `profile`, whether to
             sample column values; `explain`, the name of a table; `apply`, whether to edit the configs.
@@ -225,12 +205,7 @@ def table(
 ) -> Table:
     """Return a table, which has the methods show(), verify() and seal().
 
-    Args:
-        name: the name of the table. A name without a schema is in the session's or the target's schema.
-        spark: the session; by default, the target of a dbt project.
-        project_dir: the directory of dbt_project.yml; by default as in dbt.
-        profiles_dir: the directory of profiles.yml; by default as in dbt.
-        target: the target in the profile.
+    A name without a schema is in the session's schema or, without a session, in the schema of the dbt target.
     """
     return Table((name,), Source(spark, _path(project_dir), _path(profiles_dir), target))
 
