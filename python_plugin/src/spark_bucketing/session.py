@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
@@ -47,9 +47,13 @@ def tuples_of(statements: Statements, statement: str) -> list[tuple[Any, ...]]:
 
 
 def rows_of(session: SparkSession, statement: str) -> list[tuple[Any, ...]]:
-    """Run a statement in a session of PySpark, and return its rows as tuples."""
-    with closing(SessionStatements(session)) as statements:
-        return tuples_of(statements, statement)
+    """Run a statement that does not need to be cancelled in a session of PySpark, and return its rows as tuples.
+
+    Raises:
+        SparkError: Spark rejects the statement.
+    """
+    with spark_call(""):
+        return [tuple(row) for row in session.sql(statement).collect()]
 
 
 def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession:
