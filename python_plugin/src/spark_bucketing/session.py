@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -252,7 +253,8 @@ def setting(session: SparkSession, key: str, value: str) -> Iterator[None]:
 @contextmanager
 def settings_kept(session: SparkSession | None = None) -> Iterator[None]:
     """Restore the settings of a session at the end of the block, or those of this process's session if Spark runs."""
-    session = session or active()
+    # Do not import PySpark for a connection to a server.
+    session = session or (active() if "pyspark" in sys.modules else None)
     if session is None:
         yield
         return
