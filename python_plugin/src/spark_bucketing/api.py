@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from spark_bucketing.check.results import Report
     from spark_bucketing.session import SessionStatements
     from spark_bucketing.table.model import Partition
-    from spark_bucketing.table.overview import Overview
-    from spark_bucketing.table.verification import Verification
+    from spark_bucketing.table.overview import Overview, Verification
     from spark_bucketing.table.warehouse import Warehouse
 
 AnyPath = Union[str, "os.PathLike[str]"]
@@ -284,8 +283,7 @@ class Tables:
             BucketingError: a table does not exist or is not bucketed, or Spark fails.
         """
         from spark_bucketing.report.tables import write_verifications
-        from spark_bucketing.table.overview import read_overviews
-        from spark_bucketing.table.verification import verify_table
+        from spark_bucketing.table.overview import read_overviews, verify_table
 
         found = []
         with self.source.warehouse() as (warehouse, schema):
