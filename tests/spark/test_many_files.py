@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_bucketing.extension.build import build_jar, cache_folder
-from spark_bucketing.extension.spark_home import find_java, find_spark
+from spark_bucketing.extension.build import build_jar, cache_folder, find_java, find_spark
 
 SOURCE = Path(__file__).parents[1] / "support" / "ManyFiles.scala"
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
+from TCLIService.ttypes import TOperationState
 
+from spark_bucketing.errors import SparkError
+from spark_bucketing.project.connection import ServerStatements
 from spark_bucketing.session import SessionStatements
 
 # A query with eight tasks of a third of a second each.
@@ -51,3 +55,52 @@ def test_statement_runs_over_connect_and_can_be_interrupted() -> None:
         with pytest.raises(KeyboardInterrupt):
             statements.rows("select 7 as id")
     assert session.is_interrupted.is_set()
+
+
+class Cursor:
+    """A cursor of a Thrift server, whose statement ends after some polls, or when it is cancelled."""
+
+    description = (("id", "bigint"),)
+
+    def __init__(self, polls: int, error: str = "") -> None:
+        self.polls, self.error, self.events = polls, error, list[str]()
+
+    def cursor(self) -> Cursor:
+        return self
+
+    def execute(self, _: str, async_: bool) -> None:
+        self.events.append(f"executed {async_}")
+
+    def poll(self) -> Any:
+        self.polls -= 1
+        state = TOperationState.RUNNING_STATE if self.polls > 0 else TOperationState.FINISHED_STATE
+        return SimpleNamespace(
+            operationState=TOperationState.ERROR_STATE if self.error else state, errorMessage=self.error
+        )
+
+    def fetchall(self) -> list[tuple[int]]:
+        return [(7,)]
+
+    def cancel(self) -> None:
+        self.events.append("cancelled")
+
+    def close(self) -> None:
+        self.events.append("closed")
+
+
+def on_server(cursor: Cursor) -> ServerStatements:
+    statements = ServerStatements.__new__(ServerStatements)
+    statements._opened = cursor
+    return statements
+
+
+def test_statement_on_a_server_is_polled_and_can_be_interrupted() -> None:
+    cursor = Cursor(3)
+    assert on_server(cursor).rows("select 7 as id") == [{"id": 7}] and cursor.events == ["executed True", "closed"]
+    endless = Cursor(10_000)
+    threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,)).start()
+    with pytest.raises(KeyboardInterrupt):
+        on_server(endless).rows("select 7 as id")
+    assert endless.events == ["executed True", "cancelled", "closed"]
+    with pytest.raises(SparkError, match=r"^No such table\.$"):
+        on_server(Cursor(1, "Error running query: [X] org.MyError: No such table.")).rows("select * from t")

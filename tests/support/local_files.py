@@ -14,8 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from spark_subprocess import SMALL_DEFAULTS
 
-from spark_bucketing.extension.build import build_jar, cache_folder
-from spark_bucketing.extension.spark_home import find_java, find_spark
+from spark_bucketing.extension.build import build_jar, cache_folder, find_java, find_spark
 
 SOURCES = sorted(
     Path(__file__).with_name(f"{name}.scala")

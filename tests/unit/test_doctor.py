@@ -9,9 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from spark_bucketing.doctor.diagnosis import Diagnosis
-from spark_bucketing.doctor.installed import examine_installed
-from spark_bucketing.doctor.server import PROBE, SETTINGS, examine_server
+from spark_bucketing.doctor.server import PROBE, SETTINGS, Diagnosis, examine_installed, examine_server
 from spark_bucketing.doctor.trino import SPECS, examine_tables
 from spark_bucketing.errors import SparkError
 from spark_bucketing.extension.settings import EXTENSION_CLASS

@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 from spark_bucketing.check.checked_query import COLUMN_CODES, MIXED_CODES, SEAL_CODES, TASK_CODES
 from spark_bucketing.cli import main
 from spark_bucketing.extension import build as builder
+from spark_bucketing.extension.build import find_spark
 from spark_bucketing.extension.settings import EXTENSION_CLASS, FORMATS, extension_settings
-from spark_bucketing.extension.spark_home import find_spark
 
 # Like the compiler, this script writes the file after -d. It writes an empty archive, and records its arguments.
 COMPILER = """#!/bin/sh

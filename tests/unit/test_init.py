@@ -14,8 +14,7 @@ from spark_bucketing.cli import init as command
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProfileError, ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.init.initialize import package_entry
-from spark_bucketing.init.yaml_files import add_package, add_settings
+from spark_bucketing.init.initialize import add_package, add_settings, package_entry
 
 ADDRESS = "git.example.com/spark-bucketing.git"
 PROFILE = """\
@@ -179,6 +178,13 @@ def test_jar_of_another_build_is_replaced(
     found = yaml.safe_load((shop / "profiles.yml").read_text())["shop"]["outputs"]["dev"]["server_side_parameters"]
     assert found["spark.jars"] == (f"a.jar,{jar}" if is_replaced else jars)
     assert found["spark.sql.extensions"].replace(" ", "") == f"io.delta.X,{EXTENSION_CLASS}"
+
+
+def test_file_that_cannot_be_edited_alone_gives_the_lines_to_add() -> None:
+    profile = "base: &base {type: spark}\nshop:\n  outputs:\n    dev: *base\n    prod: *base\n"
+    with pytest.raises(ProjectError, match="add these lines by hand") as error:
+        add_settings(profile, "shop", "dev", SETTINGS)
+    assert f'spark.sql.extensions: "{EXTENSION_CLASS}"' in str(error.value)
 
 
 def test_missing_target_is_an_error() -> None:

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from conftest import REPOSITORY
-from spark_bucketing.doctor.diagnosis import Diagnosis
+from spark_bucketing.doctor.server import Diagnosis
 from spark_bucketing.errors import exit_code
 from spark_bucketing.report import output
 from spark_bucketing.report.doctor import write_diagnoses

@@ -11,8 +11,7 @@ from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile
 from spark_bucketing.table.compatibility import Merging
 from spark_bucketing.table.file_statistics import FileStats, State
 from spark_bucketing.table.model import Column, Partition, Status, Table
-from spark_bucketing.table.overview import Overview
-from spark_bucketing.table.verification import Verification
+from spark_bucketing.table.overview import Overview, Verification
 
 SPEC = BucketSpec(4, ("k",), ("k",), "hive")
 FILES = BucketedFiles("db.t", SPEC, "parquet", True, (DataFile("/t/ds=a/00000_0", 1, 1),))

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from spark_bucketing.check.results import FailOn, Report
     from spark_bucketing.session import SessionStatements
     from spark_bucketing.table.model import Partition
-    from spark_bucketing.table.overview import Overview
-    from spark_bucketing.table.verification import Verification
+    from spark_bucketing.table.overview import Overview, Verification
     from spark_bucketing.table.warehouse import Warehouse
 
 AnyPath = Union[str, "os.PathLike[str]"]
@@ -93,22 +92,11 @@ def check(
 ) -> Result[Report]:
     """Find where and why Spark shuffles or sorts bucketed tables, in a query or in the models of a dbt project.
 
+    The arguments without a description are those of the command, and docs/reference/python-api.md describes all.
+
     Args:
         sql: a query to check in the session, instead of a project.
         spark: the session. By default, a query uses the session of this process, and a project its target.
-        files: SQL files to check, instead of models.
-        project_dir: the directory of dbt_project.yml; by default as in dbt.
-        profiles_dir: the directory of profiles.yml; by default as in dbt.
-        target: the target in the profile.
-        select: models to check, in dbt's selector syntax; by default all models.
-        exclude: models to exclude.
-        state: a directory with the artifacts of another dbt run, for selectors such as state:modified.
-        variables: project variables as YAML.
-        manifest: a manifest.json with compiled models, instead of compiling the project.
-        compile_anyway: whether to compile the project even if its manifest is newer than its files.
-        offline: whether to plan over empty tables, in a new Spark session.
-        extension: whether offline planning loads the extension; by default as the target.
-        baseline: a file of accepted findings.
         time_limit: the limit for planning one query, in seconds; by default no limit.
         fail_on: the lowest level of findings with which the state is `wrong`.
         on_progress: callback that receives the current step, the number of finished models, and of all models.
@@ -116,7 +104,7 @@ def check(
     Raises:
         BucketingError: the check cannot run.
     """
-    from spark_bucketing.check import outcome, project_check
+    from spark_bucketing.check import project_check, results
     from spark_bucketing.check.artifacts import CheckRequest
     from spark_bucketing.project.dbt import Selection
     from spark_bucketing.project.profile import Place
@@ -148,7 +136,7 @@ def check(
         )
         with settings_kept(spark):
             report = project_check.check_project(request, on_progress)
-    return Result(report, outcome.exit_code(report, fail_on), partial(write_report, report), has_page=True)
+    return Result(report, results.exit_code(report, fail_on), partial(write_report, report), has_page=True)
 
 
 def advise(
@@ -170,19 +158,10 @@ def advise(
 ) -> Result[Advice]:
     """Propose bucket columns and numbers of buckets for the models of a dbt project.
 
+    The arguments without a description are those of the command, and docs/reference/python-api.md describes all.
+
     Args:
-        project_dir: the directory of dbt_project.yml; by default as in dbt.
         spark: the session to plan in, instead of the target's.
-        profiles_dir: the directory of profiles.yml; by default as in dbt.
-        target: the target in the profile.
-        variables: project variables as YAML.
-        manifest: a manifest.json with compiled models, instead of compiling the project.
-        offline: whether to plan over empty tables, in a new Spark session.
-        extension: whether offline planning loads the extension; by default as the target.
-        time_limit: the limit for planning one query, in seconds; by default no limit.
-        sizes: a file with sizes and column values of tables.
-        runs: a run_results.json, a directory of such files, or a mapping of models to numbers of runs.
-        event_logs: event logs, or directories of event logs.
         on_progress: callback that receives a description of the current step.
         options: sizes in bytes `assume_size`, `target_file_size`, `smallest` and `budget`; `profile`, whether to
             sample column values; `explain`, the name of a table; `apply`, whether to edit the configs.
@@ -224,12 +203,7 @@ def table(
 ) -> Table:
     """Return a table, which has the methods show(), verify() and seal().
 
-    Args:
-        name: the name of the table. A name without a schema is in the session's or the target's schema.
-        spark: the session; by default, the target of a dbt project.
-        project_dir: the directory of dbt_project.yml; by default as in dbt.
-        profiles_dir: the directory of profiles.yml; by default as in dbt.
-        target: the target in the profile.
+    A name without a schema is in the session's schema or, without a session, in the schema of the dbt target.
     """
     return Table((name,), Source(spark, _path(project_dir), _path(profiles_dir), target))
 
@@ -308,8 +282,7 @@ class Tables:
             BucketingError: a table does not exist or is not bucketed, or Spark fails.
         """
         from spark_bucketing.report.tables import write_verifications
-        from spark_bucketing.table.overview import read_overviews
-        from spark_bucketing.table.verification import verify_table
+        from spark_bucketing.table.overview import read_overviews, verify_table
 
         found = []
         with self.source.warehouse() as (warehouse, schema):

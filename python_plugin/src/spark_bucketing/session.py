@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
@@ -47,9 +48,13 @@ def tuples_of(statements: Statements, statement: str) -> list[tuple[Any, ...]]:
 
 
 def rows_of(session: SparkSession, statement: str) -> list[tuple[Any, ...]]:
-    """Run a statement in a session of PySpark, and return its rows as tuples."""
-    with closing(SessionStatements(session)) as statements:
-        return tuples_of(statements, statement)
+    """Run a statement that does not need to be cancelled in a session of PySpark, and return its rows as tuples.
+
+    Raises:
+        SparkError: Spark rejects the statement.
+    """
+    with spark_call(""):
+        return [tuple(row) for row in session.sql(statement).collect()]
 
 
 def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession:
@@ -248,7 +253,8 @@ def setting(session: SparkSession, key: str, value: str) -> Iterator[None]:
 @contextmanager
 def settings_kept(session: SparkSession | None = None) -> Iterator[None]:
     """Restore the settings of a session at the end of the block, or those of this process's session if Spark runs."""
-    session = session or active()
+    # Do not import PySpark for a connection to a server.
+    session = session or (active() if "pyspark" in sys.modules else None)
     if session is None:
         yield
         return

@@ -13,8 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from second_sessions import active_session, open_beside
 
-from spark_bucketing.extension.build import _compile
-from spark_bucketing.extension.spark_home import find_spark
+from spark_bucketing.extension.build import _compile, find_spark
 
 ENGINE = """
 package engine

@@ -94,7 +94,9 @@ REPLACING = {
 @pytest.mark.parametrize("replacing", REPLACING)
 @pytest.mark.some(12)
 @pytest.mark.parametrize("kind", KINDS)
-def test_query_finishes_with_the_files_that_it_was_planned_with(tables: Tables, kind: str, replacing: str, vectorized: str) -> None:
+def test_query_finishes_with_the_files_that_it_was_planned_with(
+    tables: Tables, kind: str, replacing: str, vectorized: str
+) -> None:
     reader = reader_of(tables, kind)
     for key in ("parquet.enableVectorizedReader", "orc.enableVectorizedReader", "adaptive.enabled"):
         reader.conf.set(f"spark.sql.{key}", "false" if key == "adaptive.enabled" else vectorized)
@@ -120,7 +122,9 @@ def test_replaced_files_are_kept_for_the_configured_time(tables: Tables, stateme
     assert not [*tables.folder("t").glob("_retained")]
 
 
-@pytest.mark.parametrize("kind", ["hive parquet partitioned", pytest.param("organized orc whole", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "kind", ["hive parquet partitioned", pytest.param("organized orc whole", marks=pytest.mark.long)]
+)
 def test_user_without_permission_for_the_records_reads_the_table_but_cannot_write(tables: Tables, kind: str) -> None:
     reader = reader_of(tables, kind)
     tables.sql("merge into t using (select 7 as k, 1 as p) s on t.k = s.k when matched then update set v = 3")

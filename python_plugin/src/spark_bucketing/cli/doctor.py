@@ -6,8 +6,7 @@ import click
 
 from spark_bucketing.cli.options import FORMAT, project_options, standard_output
 from spark_bucketing.cli.progress import progress_line
-from spark_bucketing.doctor.installed import examine_installed
-from spark_bucketing.doctor.server import examine_server
+from spark_bucketing.doctor.server import examine_installed, examine_server
 from spark_bucketing.doctor.trino import examine_tables
 from spark_bucketing.errors import exit_code
 from spark_bucketing.project.connection import opened, require_cancellation

@@ -1,18 +1,42 @@
-"""Check the target's Spark through SQL queries: its version, the extension, its settings and its metastore."""
+"""Check the local installation, and the target's Spark with SQL: its version, extension, settings and metastore."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
-from typing import NamedTuple
+from pathlib import Path
+from typing import Literal, NamedTuple
 
-from spark_bucketing.doctor.diagnosis import Diagnosis, wrong
-from spark_bucketing.errors import SparkError
+from spark_bucketing.errors import ProjectError, SparkError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.project.freshness import read_project
 from spark_bucketing.table.warehouse import BUILT, Warehouse
 
+_PACKAGE = "spark_bucketing"
 _OLDEST, _NEWEST = (3, 5), (4, 3)
+
+
+State = Literal["ok", "wrong", "unknown"]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The result of checking one subject."""
+
+    subject: str  # for example Spark, or the name of a setting
+    found: str
+    state: State = "ok"  # `unknown` does not count as `ok`
+    instead: str = ""  # the action to take; with the state `ok`, only if the finding matters to the project
+
+
+def wrong(subject: str, found: str, instead: str) -> Diagnosis:
+    """Return a diagnosis for a problem that prevents Spark from writing or using buckets."""
+    return Diagnosis(subject, found, "wrong", instead)
 
 
 class _Setting(NamedTuple):
@@ -59,6 +83,54 @@ _REBUILD = (
     "run `spark-bucketing extension build` from this release for the server's Spark version, replace the jar, and "
     "restart the server"
 )
+
+
+def examine_installed(project_dir: Path) -> Iterator[Diagnosis]:
+    """Check the versions of all packages that are required by dbt runs and by spark-bucketing commands.
+
+    Args:
+        project_dir: the directory that contains dbt_project.yml.
+    """
+    yield Diagnosis("Python", ".".join(map(str, sys.version_info[:3])))
+    for distribution in ("dbt-core", "dbt-spark"):
+        found = _version(distribution)
+        if found:
+            yield Diagnosis(distribution, found)
+        else:
+            yield wrong(distribution, "not installed", "pip install 'spark-bucketing[dbt]'")
+    yield _dbt_package(project_dir, _version("spark-bucketing") or "")
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return installed(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _dbt_package(project_dir: Path, plugin: str) -> Diagnosis:
+    project = _read(project_dir)
+    folder = project_dir / str(project.get("packages-install-path") or "dbt_packages") / _PACKAGE
+    # The project may itself be the package.
+    package = project if project.get("name") == _PACKAGE else _read(folder)
+    found = str(package.get("version") or "")
+    if not found:
+        return Diagnosis(
+            "dbt package", "not installed in this project", "unknown", "add it to packages.yml, and run `dbt deps`"
+        )
+    if found != plugin:
+        return wrong(
+            "dbt package",
+            f"version {found}, but this command has version {plugin}",
+            f"use the same release for both: set `revision:` in packages.yml, or pip install spark-bucketing=={found}",
+        )
+    return Diagnosis("dbt package", f"version {found}, same as this command")
+
+
+def _read(folder: Path) -> Mapping[str, object]:
+    with suppress(ProjectError):
+        return read_project(folder)
+    return {}
 
 
 def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from spark_bucketing.doctor.diagnosis import Diagnosis, wrong
+from spark_bucketing.doctor.server import Diagnosis, wrong
 from spark_bucketing.spec import (
     HASH_OF_VERSION,
     STATED_VERSIONS,

@@ -73,7 +73,7 @@ def edit_properties(text: str, model: str, wanted: Mapping[str, object]) -> str:
     except YAMLError as error:
         raise CannotEditError(f"The model's properties file is not valid YAML: {_first_line(error)}") from error
     if after is None or not _is_expected(text, after, found.number, different):
-        raise CannotEditError("The model's properties file has a format in which only these keys cannot be edited.")
+        raise CannotEditError("The model's properties file cannot be edited without changes to other lines.")
     return after
 
 

@@ -9,14 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from spark_bucketing.advise.layout_options import number_of_buckets
 from spark_bucketing.edits import ConfigChange, FileEdit, plan_edits
 from spark_bucketing.edits.file_edits import read
-from spark_bucketing.errors import ProjectError
-from spark_bucketing.init.yaml_files import PACKAGE, add_package, add_settings, is_this_package, packages_of
+from spark_bucketing.edits.yaml_files import edited_yaml
+from spark_bucketing.errors import ProfileError, ProjectError
+from spark_bucketing.extension.build import is_other_build
+from spark_bucketing.extension.settings import as_profile
 from spark_bucketing.project.profile import Target
 
+PACKAGE = "spark_bucketing"
+# Comma-separated settings, which may already have entries.
+_LISTS = ("spark.jars", "spark.sql.extensions")
 # Target size of a bucket's file.
 _BUCKET_BYTES = 256 * 2**20
 _BUCKETED = {
@@ -30,19 +37,12 @@ _BUCKETED = {
 
 @dataclass(frozen=True)
 class FirstModel:
-    """The first model to bucket.
+    """The first model to bucket."""
 
-    Attributes:
-        name: the model's name, as in ref().
-        columns: the bucket columns.
-        size_bytes: size of the model's table, or None to query the warehouse for it.
-        buckets: number of buckets, or None to derive it from the table's size.
-    """
-
-    name: str
-    columns: tuple[str, ...]
-    size_bytes: int | None = None
-    buckets: int | None = None
+    name: str  # as in ref()
+    columns: tuple[str, ...]  # the bucket columns
+    size_bytes: int | None = None  # of its table; None to query the warehouse
+    buckets: int | None = None  # None to derive the number from the size
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,15 @@ class Setup:
 
     edits: tuple[FileEdit, ...]
     notes: tuple[str, ...]
+
+
+def is_package(folder: Path) -> bool:
+    """Return whether a directory contains the dbt package spark_bucketing."""
+    try:
+        data = yaml.safe_load(read(folder / "dbt_project.yml"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return False
+    return isinstance(data, dict) and data.get("name") == PACKAGE
 
 
 def package_entry(source: str | None, revision: str, project_dir: Path, checkout: Path | None) -> Mapping[str, str]:
@@ -84,15 +93,6 @@ def package_entry(source: str | None, revision: str, project_dir: Path, checkout
     return {"local": os.path.relpath(folder, project_dir.resolve())}
 
 
-def is_package(folder: Path) -> bool:
-    """Return whether a directory contains the dbt package spark_bucketing."""
-    try:
-        data = yaml.safe_load(read(folder / "dbt_project.yml"))
-    except (OSError, ValueError, yaml.YAMLError):
-        return False
-    return isinstance(data, dict) and data.get("name") == PACKAGE
-
-
 def package_edit(project_dir: Path, source: str | None, revision: str, checkout: Path | None) -> FileEdit | None:
     """Add the package to the project's packages, or return None if the project already has it.
 
@@ -103,11 +103,34 @@ def package_edit(project_dir: Path, source: str | None, revision: str, checkout:
     dependencies = Path("dependencies.yml")
     path = dependencies if "packages:" in _text(project_dir / dependencies) else Path("packages.yml")
     before = _text(project_dir / path)
-    for one in packages_of(before, str(path)):
-        if is_this_package(one) or ("local" in one and is_package(project_dir / str(one["local"]))):
-            return None
+    entries = _packages(_parsed(before, str(path), ProjectError), str(path))
+    if any(
+        _is_this_package(one) or ("local" in one and is_package(project_dir / str(one["local"]))) for one in entries
+    ):
+        return None
     entry = package_entry(source, revision, project_dir, checkout)
     return _edit(path, before, add_package(before, entry, str(path)))
+
+
+def add_package(text: str, entry: Mapping[str, str], file: str = "packages.yml") -> str:
+    """Add an entry to the text of a packages file, unless it already contains this package.
+
+    Raises:
+        ProjectError: the file is not a packages file.
+    """
+    found = _packages(_parsed(text, file, ProjectError), file)
+    if any(one == dict(entry) or _is_this_package(one) for one in found):
+        return text
+    if not text.strip():
+        lines = yaml.safe_dump(dict(entry), sort_keys=False).splitlines()
+        return "packages:\n  - " + "\n    ".join(lines) + "\n"
+
+    def add(data: Any) -> None:
+        if data.get("packages") is None:
+            data["packages"] = []
+        data["packages"].append(dict(entry))
+
+    return _edited(text, file, add, yaml.safe_dump([dict(entry)], sort_keys=False))
 
 
 def profile_edit(target: Target, settings: Mapping[str, str]) -> FileEdit | None:
@@ -116,6 +139,38 @@ def profile_edit(target: Target, settings: Mapping[str, str]) -> FileEdit | None
     before = _text(path)
     shown = path.relative_to(target.project_dir) if path.is_relative_to(target.project_dir) else path
     return _edit(shown, before, add_settings(before, target.profile, target.name, settings, str(shown)))
+
+
+def add_settings(text: str, profile: str, target: str, settings: Mapping[str, str], file: str = "profiles.yml") -> str:
+    """Add Spark settings to the `server_side_parameters` of a target, unless it already loads the extension.
+
+    If a setting is a list, such as `spark.jars`, its value is appended to the list. A jar of another build of the
+    extension, such as one for another Spark version, is replaced.
+
+    Raises:
+        ProfileError: the file does not contain this target.
+    """
+    try:
+        found = _parsed(text, file, ProfileError)[profile]["outputs"][target].get("server_side_parameters") or {}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ProfileError(
+            f"The file `{file}` has no target `{target}` in profile `{profile}`.",
+            expected="the profile and target that dbt uses",
+            instead="choose another target with `--target`",
+        ) from error
+    jars = _listed(found.get("spark.jars"))
+    current = [entry for entry in jars if not is_other_build(entry, Path(settings["spark.jars"]))]
+    if settings["spark.sql.extensions"] in _listed(found.get("spark.sql.extensions")) and current == jars:
+        return text
+    before = {**found, "spark.jars": ",".join(current)}
+
+    def add(data: Any) -> None:
+        parameters = data[profile]["outputs"][target].setdefault("server_side_parameters", {})
+        for key, value in settings.items():
+            entries = dict.fromkeys([*_listed(before.get(key)), value]) if key in _LISTS else [value]
+            parameters[key] = DoubleQuotedScalarString(",".join(entries))
+
+    return _edited(text, file, add, as_profile(settings))
 
 
 def model_edits(
@@ -132,9 +187,15 @@ def model_edits(
     Raises:
         ProjectError: the model does not exist, cannot be bucketed, or has an unknown size.
     """
-    node = _node(manifest, model.name)
-    config = node.get("config") or {}
-    materialized = str(config.get("materialized"))
+    models = [node for node in manifest["nodes"].values() if node["resource_type"] == "model"]
+    node = next((node for node in models if model.name in (node["name"], node["unique_id"])), None)
+    if node is None:
+        raise ProjectError(
+            f"The project has no model `{model.name}`.",
+            expected="the name of a model",
+            instead="run `dbt ls --resource-type model` to list the models",
+        )
+    materialized = str((node.get("config") or {}).get("materialized"))
     if materialized not in _BUCKETED:
         raise ProjectError(
             f"Model `{model.name}` cannot be bucketed.",
@@ -162,17 +223,64 @@ def model_edits(
     return Setup(tuple(edits), tuple(notes))
 
 
-def _node(manifest: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    models = [node for node in manifest["nodes"].values() if node["resource_type"] == "model"]
-    found = [node for node in models if name in (node["name"], node["unique_id"])]
-    if not found:
+def _packages(data: Any, file: str) -> list[dict[str, Any]]:
+    data = {} if data is None else data
+    packages = data.get("packages") if isinstance(data, dict) else None
+    if not isinstance(data, dict) or not isinstance(packages, list | None):
         raise ProjectError(
-            f"The project has no model `{name}`.",
-            expected="the name of a model",
-            instead="run `dbt ls --resource-type model` to list the models",
+            f"The file `{file}` has no list of packages.",
+            found=type(packages or data).__name__,
+            expected="a mapping with the key `packages` and a list of entries",
+            instead="correct the file, and run the command again",
         )
-    node: Mapping[str, Any] = found[0]
-    return node
+    return [dict(one) for one in packages or ()]
+
+
+def _is_this_package(entry: Mapping[str, Any]) -> bool:
+    """Return whether the source of an entry has the name of this package."""
+    places = [str(value) for key, value in entry.items() if key in ("git", "local", "package", "tarball")]
+    return any(place.rstrip("/").removesuffix(".git").endswith(("spark-bucketing", PACKAGE)) for place in places)
+
+
+def _listed(found: object) -> list[str]:
+    return [entry.strip() for entry in str(found or "").split(",") if entry.strip()]
+
+
+def _parsed(text: str, file: str, error_type: type[ProjectError | ProfileError]) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise error_type(
+            f"The file `{file}` is not valid YAML.", found=error, instead="correct the file, and run the command again"
+        ) from error
+
+
+def _edited(text: str, file: str, edit: Callable[[Any], None], lines: str) -> str:
+    """Return the text after an edit that changes no other lines.
+
+    Raises:
+        ProjectError: the edit would change other lines.
+    """
+    try:
+        after = edited_yaml(text, edit)
+    except YAMLError:
+        after = None
+    with_edit = _without_aliases(yaml.safe_load(text))
+    edit(with_edit)
+    if after is None or yaml.safe_load(after) != with_edit:
+        raise ProjectError(
+            f"The file `{file}` cannot be edited without changes to other lines.",
+            expected="YAML with one entry per line",
+            instead=f"add these lines by hand:\n{lines}",
+        )
+    return after
+
+
+def _without_aliases(data: Any) -> Any:
+    """Copy data so that an edit of one part does not change another part."""
+    if isinstance(data, dict):
+        return {key: _without_aliases(value) for key, value in data.items()}
+    return [_without_aliases(one) for one in data] if isinstance(data, list) else data
 
 
 def _text(path: Path) -> str:

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from rich.text import Text
 
-from spark_bucketing.doctor.diagnosis import Diagnosis
+from spark_bucketing.doctor.server import Diagnosis
 from spark_bucketing.report.output import STATE_STYLES, console_on, write_json
 
 

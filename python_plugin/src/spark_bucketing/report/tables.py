@@ -16,8 +16,7 @@ from spark_bucketing.report.table_specs import print_sealed, print_specs, sealed
 from spark_bucketing.table.bucketed_files import BucketedFiles, FileSizes, SpecFiles
 from spark_bucketing.table.file_statistics import FileStats, State
 from spark_bucketing.table.model import Status
-from spark_bucketing.table.overview import Overview
-from spark_bucketing.table.verification import Verification
+from spark_bucketing.table.overview import Overview, Verification
 from spark_bucketing.units import count
 
 _WORDS = ("table", "layout", "format", "bucket columns", "sort columns")
