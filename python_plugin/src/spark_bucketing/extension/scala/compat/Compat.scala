@@ -74,12 +74,15 @@ object Compat {
       "set `spark.sql.hive.convertMetastoreParquet` and `spark.sql.hive.convertMetastoreOrc` to true")).location
   }
 
-  /** Returns the cache in which Spark keeps listings of directories for an index of the table and for the indexes of its partitions. */
-  def listingCache(of: FileIndex): Option[AnyRef] = Seq(classOf[InMemoryFileIndex], classOf[CatalogFileIndex]).find(_.isInstance(of)).flatMap { kind =>
-    val field = kind.getDeclaredField("fileStatusCache")
+  /**
+   * Returns the cache in which Spark keeps listings of directories for an index of the table and for the indexes of its partitions. None if the index has no
+   * cache, or if a build of Spark keeps it elsewhere.
+   */
+  def listingCache(of: FileIndex): Option[AnyRef] = Try {
+    val field = Seq(classOf[InMemoryFileIndex], classOf[CatalogFileIndex]).find(_.isInstance(of)).get.getDeclaredField("fileStatusCache")
     field.setAccessible(true)
-    Some(field.get(of)).filter(_ ne NoopCache)
-  }
+    field.get(of)
+  }.toOption.filter(_ ne NoopCache)
 
   /** Reads the rows of Parquet files, grouped by schema. Files with the same schema share one scan. */
   def rowsOfParquet(session: SparkSession, files: Seq[FileStatus]): Seq[(StructType, Seq[InternalRow])] = {
