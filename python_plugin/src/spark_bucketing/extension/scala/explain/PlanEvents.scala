@@ -64,6 +64,6 @@ object PlanEvents extends AdaptiveSparkPlanHelper {
   private def isRelevant(plan: SparkPlan): Boolean = plan match {
     case _: ShuffleExchangeLike | _: SortExec => true
     case scan: FileSourceScanExec => scan.relation.bucketSpec.isDefined || TableFacts.metadata(scan).exists(_.bucketSpec.isDefined)
-    case _ => false
+    case _ => PlanNodes.ranBefore(plan).nonEmpty
   }
 }

@@ -15,10 +15,11 @@ import org.apache.spark.sql.bucketing.hash.{HiveHashPartitioning, SaltedPartitio
 import org.apache.spark.sql.bucketing.read.BucketRequirements
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight}
+import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, LogicalQueryStage, QueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.columnar.{InMemoryRelation, InMemoryTableScanExec}
 import org.apache.spark.sql.execution.command.ExecutedCommandExec
@@ -99,8 +100,10 @@ class PlanNodes(session: SparkSession, tables: TableFacts, firstLine: Int, hasRu
 
   private def node(plan: SparkPlan, number: Int, children: Seq[Int], table: Option[String], lineage: Lineage, parent: Option[Place]): JObject = {
     val (operator, title) = PlanNodes.name(plan)
-    val kind = if (table.isDefined) "scan" else PlanNodes.kind(plan, operator)
-    val guess = if (kind != "unknown") None else PlanNodes.Guesses.collectFirst { case (word, of) if operator.contains(word) => of }
+    val isEmptyJoin = PlanNodes.ranBefore(plan).nonEmpty
+    val kind = if (table.isDefined) "scan" else if (isEmptyJoin) "unknown" else PlanNodes.kind(plan, operator)
+    val guess = if (kind != "unknown") None else if (isEmptyJoin) Some("join")
+      else PlanNodes.Guesses.collectFirst { case (word, of) if operator.contains(word) => of }
     val stats = PlanNodes.link(plan).filter(_ => !hasRun).filter(_.collectLeaves().forall(_.stats.sizeInBytes < AssumedTable.Unknown)).map(_.stats)
     val input = children.headOption.fold(Lineage.Empty)(lineages)
     val common = ("id" -> number) ~ ("operator" -> operator) ~ ("title" -> title) ~ ("kind" -> kind) ~ ("guess" -> guess) ~ ("children" -> children) ~
@@ -228,7 +231,16 @@ object PlanNodes {
       case physical: SparkPlan => physical
       case query: LogicalPlan if query.resolved => Compat.executed(session, query).executedPlan
     }
-    case other => other.children
+    case other => if (other.children.isEmpty) ranBefore(other) else other.children
+  }
+
+  /** Returns the stages that have run before adaptive execution found that the result of a join is empty. */
+  def ranBefore(plan: QueryPlan[_]): Seq[SparkPlan] = if (plan.nodeName != "EmptyRelation") Nil else plan.productIterator.toSeq.flatMap {
+    case logical: LogicalPlan => logical.collect {
+      case stage: LogicalQueryStage => Seq(stage.physicalPlan)
+      case empty => ranBefore(empty)
+    }.flatten
+    case _ => Nil
   }
 
   @annotation.tailrec
