@@ -373,13 +373,12 @@ def test_append_fails_if_another_program_deletes_its_files(tables: Tables, store
     statement = f"insert into {tables.database}.t {partition} select id, sha2(cast(id as string), 256) from range(100)"
     with ThreadPoolExecutor(1) as pool, held(tables.spark, "rename .*/_temporary/0/_temporary/attempt_[^/]*") as commit:
         inserting = pool.submit(tables.spark.sql, statement)
-        # The job waits for the second task.
-        commit.await_reached()
-        commit.open_once()
+        # The job waits for this task, while others commit.
         commit.await_reached()
         end = monotonic() + 60
         while not (found := list(folder.glob("_replaced/*/files/_temporary/0/task_*"))):
             assert monotonic() < end
+            sleep(0.1)
         found[0].rename(folder / "_deleted")
         commit.open()
         with pytest.raises(PySparkException, match=r"new files, as reported by the tasks") as caught:
