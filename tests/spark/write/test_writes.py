@@ -306,6 +306,7 @@ STOPS = ["rename .*/_temporary/.*", r"create .*/\.started-.*", r"create .*/\.out
 
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("partition", ["", "partitioned by (p int)"])
+@pytest.mark.some(3)
 def test_appends_at_the_same_time_keep_all_rows_and_seals(tables: Tables, partition: str, stop: str) -> None:
     tables.make("t", "k bigint, v bigint" + ("" if partition else ", p int"), "k", 4, rest=partition)
     tables.sql("insert into t values (1, 0, 0)")
