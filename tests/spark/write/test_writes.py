@@ -36,6 +36,7 @@ def test_every_kind_of_write_gives_one_file_per_bucket(tables: Tables, layout: s
 
 @pytest.mark.usefixtures("aqe")
 @pytest.mark.parametrize("layout", all_long_but("hive2-parquet", LAYOUTS))
+@pytest.mark.long
 def test_each_partition_has_one_file_per_bucket(tables: Tables, layout: str) -> None:
     create(tables, "t", layout, partitioned=True)
     tables.sql("insert into t partition (p) select * from scattered")
