@@ -372,19 +372,17 @@ def test_append_fails_if_another_program_deletes_its_files(tables: Tables, store
         tables.sql("alter table t add partition (p = 1)")
     folder = tables.folder("t")
 
-    statement = f"insert into {tables.database}.t {partition} select id, sha2(cast(id as string), 256) from range(100)"
-    with ThreadPoolExecutor(1) as pool, held(tables.spark, "rename .*/_temporary/0/_temporary/attempt_[^/]*") as commit:
-        inserting = pool.submit(tables.spark.sql, statement)
-        # The job waits for this task, while others commit.
-        commit.await_reached()
+    def delete_a_committed_task() -> None:
         end = monotonic() + 60
         while not (found := list(folder.glob("_replaced/*/files/_temporary/0/task_*"))):
             assert monotonic() < end
-            sleep(0.1)
         found[0].rename(folder / "_deleted")
-        commit.open()
+
+    with ThreadPoolExecutor(1) as pool:
+        deleted = pool.submit(delete_a_committed_task)
         with pytest.raises(PySparkException, match=r"new files, as reported by the tasks") as caught:
-            inserting.result()
+            tables.sql(f"insert into t {partition} select id, sha2(cast(id as string), 256) from range(100000)")
+        deleted.result()
     assert has_labels(caught.value)
     assert tables.sql("select k, v from t") == []
 
