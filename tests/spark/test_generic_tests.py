@@ -31,7 +31,7 @@ ROWS = """
            array(double('NaN'), double('-0.0'), null, 0.0, 2.5)[id % 5] as d, array('a b', 'c%d')[id % 2] as ds
     from range(900)"""
 # A semi-join whose right side is too large to broadcast.
-SHUFFLING = "k not in (select id + 900 from range(1400000))"
+SHUFFLING = "k not in (select id + 900 from range(3000000))"
 BUCKET = re.compile(r"^(0000)(\d)(?=_)|(_0000)(\d)(?=\.)")
 
 
