@@ -114,7 +114,7 @@ def test_every_layout_has_one_sorted_file_per_bucket_and_all_rows(matrix: Projec
 
 
 @pytest.mark.parametrize("bucket_hash", ["hive", "hive2"])
-@pytest.mark.some(1)
+@pytest.mark.long
 def test_each_row_is_in_the_bucket_of_hives_hash(
     project: Project, bucket_hash: str, request: pytest.FixtureRequest
 ) -> None:

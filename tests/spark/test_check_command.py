@@ -96,6 +96,7 @@ def test_live_check_covers_every_model_and_locates_the_bad_join(shop: Project) -
     assert edges["model.t.bad"] in ("shuffled", "one-sided")
 
 
+@pytest.mark.long
 def test_live_check_compiles_a_manifest_once_and_keeps_dbts_artifacts(shop: Project) -> None:
     before = (shop.folder / "target" / "run_results.json").read_bytes()
     checked(shop, "--compile")

@@ -99,7 +99,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("statements", [4, pytest.param(30, marks=LONG)])
-@pytest.mark.some(1)
+@pytest.mark.long
 def test_readers_see_the_rows_of_one_statement(spark: SparkSession, layout: str, statements: int, change: str) -> None:
     """Each statement changes a column of all rows. A reader sees one value in all rows."""
     old = session(spark)

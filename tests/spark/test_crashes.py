@@ -157,7 +157,7 @@ CUT_RENAMES: dict[str, tuple[list[tuple[str, str]], str, str]] = {
 @pytest.mark.parametrize(
     "cut", all_long_but(("first rename, directory moved", "second rename, name stored"), CUT_RENAMES)
 )
-@pytest.mark.some(1)
+@pytest.mark.long
 @pytest.mark.usefixtures("extension")
 def test_interrupted_rename_loses_no_row(project: Project, cut: str, partition_by: str) -> None:
     renames, stray, instead = CUT_RENAMES[cut]

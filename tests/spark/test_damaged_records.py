@@ -125,7 +125,7 @@ def test_swapped_folders_and_files_are_errors(table: OrganizedTable) -> None:
 
 @layouts("plain", "partitioned")
 @pytest.mark.parametrize("how", all_long_but(("cut", "numbers"), [*DAMAGES, "folder"]))
-@pytest.mark.some(1)
+@pytest.mark.long
 def test_damaged_file_statistics_are_ignored(table: OrganizedTable, how: str) -> None:
     """Without valid statistics, filters and merges read all files."""
     (part,) = (table.location / "_file_statistics").rglob("part-*.parquet")

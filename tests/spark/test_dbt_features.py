@@ -215,7 +215,7 @@ def built(new_project: Callable[..., Project], request: pytest.FixtureRequest) -
 
 
 @pytest.mark.parametrize("name", BUILT)
-@pytest.mark.some(12)
+@pytest.mark.some(6)
 def test_models_are_built_as_written(built: Project, name: str) -> None:
     _, config, query, rows = BUILT[name]
     assert built.rows(query.replace("{t}", built.table(name))) == rows

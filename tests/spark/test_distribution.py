@@ -44,6 +44,7 @@ def test_session_settings_do_not_affect_the_files(project: Project, conf: dict[s
 
 
 @pytest.mark.parametrize("bucket_hash", all_long_but("hive", ["hive", "spark"]))
+@pytest.mark.long
 def test_every_bucket_is_written_by_its_own_task(project: Project, bucket_hash: str) -> None:
     for name, partition_by in (("whole", []), ("one_partition", ["p"])):
         config = TABLE | {"buckets": 20, "bucket_hash": bucket_hash, "partition_by": partition_by}

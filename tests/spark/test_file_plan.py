@@ -29,10 +29,9 @@ def plan_files(project: Project, *arguments: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "sizes",
     [
-        [{"target_file_size": "1KiB"}],
+        [{"rows_per_file": 60}, {"target_file_size": "1KiB"}],
         pytest.param(
-            [{"rows_per_file": 60}, {"target_file_size": "2KiB"}, {"num_files": 9}, {"files_per_partition": 18}],
-            marks=pytest.mark.long,
+            [{"target_file_size": "2KiB"}, {"num_files": 9}, {"files_per_partition": 18}], marks=pytest.mark.long
         ),
     ],
     ids=["size of a file", "others"],

@@ -240,6 +240,7 @@ def test_slow_statement_is_not_taken_for_crashed(project: Project, extension: No
 
 
 @pytest.mark.parametrize("changes", [pytest.param(1, marks=LONG), 3])
+@pytest.mark.long
 def test_statement_starts_again_if_another_writer_changes_a_file(
     project: Project, extension: None, changes: int
 ) -> None:

@@ -101,7 +101,7 @@ VIOLATIONS: dict[str, tuple[Callable[[Path, Project, str], object], dict[str, in
 MISPLACED = "exchange_names_spark_orc_whole"
 # Each violation damages at least one table; the violations together damage tables of each layout and format.
 LONG = [
-    *(f"ok_{case}" for case in CASES if case not in VIOLATED_CASES),
+    *(f"ok_{case}" for case in CASES if case not in VIOLATED_CASES[::3]),
     *(
         f"{name}_{case}"
         for number, name in enumerate(VIOLATIONS, 2)

@@ -134,7 +134,7 @@ def after_two_runs(new_project: Callable[..., Project], request: pytest.FixtureR
 
 
 @pytest.mark.parametrize("name", TWICE)
-@pytest.mark.some(6)
+@pytest.mark.some(4)
 def test_second_run_gives_the_expected_rows(after_two_runs: Project, name: str) -> None:
     _, config, query, rows = TWICE[name]
     assert after_two_runs.rows(query.replace("{t}", after_two_runs.table(name))) == rows
@@ -188,6 +188,7 @@ NEED_THE_EXTENSION: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.some(1)
 def test_models_that_need_the_extension_fail_before_a_write_without_it(project: Project, enabled: bool) -> None:
     for name, (config, _) in NEED_THE_EXTENSION.items():
         project.model(name, FIRST, **config)

@@ -182,6 +182,7 @@ def test_invalid_config_is_an_error(project: Project, change: dict[str, Any], me
         project.dbt("run")
 
 
+@pytest.mark.long
 def test_failed_batch_leaves_no_new_table_and_keeps_an_old_one(events: Project) -> None:
     bad = "select * from {{ ref('events') }} where {{ 'k' if not var('bad', false) else \"raise_error('boom')\" }} >= 0"
     events.model("m", bad, **MICROBATCH)

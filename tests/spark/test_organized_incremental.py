@@ -54,7 +54,7 @@ def test_run_adds_files_or_replaces_partitions(project: Project, strategy: str, 
     assert project.tables() == {"m"}
 
 
-@pytest.mark.some(1)
+@pytest.mark.long
 def test_table_without_partitions_grows_or_is_replaced(project: Project) -> None:
     for strategy in ("append", "insert_overwrite"):
         sql = "select id as k from range({% if is_incremental() %}20{% else %}30{% endif %})"

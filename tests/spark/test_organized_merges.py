@@ -391,6 +391,7 @@ def test_rows_that_are_already_merged_can_be_merged_again(project: Project, exte
         ("checksum", True, r"old file.s. that differ from their file statistics"),
     ],
 )
+@pytest.mark.long
 def test_wrong_new_files_are_not_committed(
     project: Project, extension: None, damaged: str, checks: bool, found: str
 ) -> None:

@@ -141,6 +141,7 @@ def test_session_settings_do_not_affect_the_files(project: Project, conf: dict[s
         assert_exact(project, {"a b": 12, None: 4, "c%d": 1}, ROWS_OF)
 
 
+@pytest.mark.long
 def test_docs_grants_contracts_and_locations_work_as_for_other_tables(project: Project, tmp_path: Any) -> None:
     project.describe({
         "name": "m", "description": "All of them", "config": {"contract": {"enforced": True}, "persist_docs": {"relation": True, "columns": True}},

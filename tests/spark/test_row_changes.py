@@ -162,7 +162,7 @@ REPEATED = (
 @of_each_layout
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("statement", REPEATED)
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 def test_version_of_an_application_is_written_once(spark: SparkSession, statement: str) -> None:
     """A version stays known after other statements and other applications have deleted earlier records."""
 
@@ -262,7 +262,7 @@ def test_statement_has_one_current_time(spark: SparkSession) -> None:
 
 @pytest.mark.usefixtures("extension")
 @pytest.mark.parametrize("column", ["binary", "double", "decimal(10,2)", "boolean", "date"])
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 def test_statements_find_partitions_and_implicit_partitions_of_each_type(spark: SparkSession, column: str) -> None:
     """Values that Spark considers equal are in the same files, such as 0.0 and -0.0."""
     value = {

@@ -85,7 +85,8 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("strategy", all_long_but("merge", STRATEGIES))
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.long
 def test_schema_change_mode_gives_the_expected_columns(project: Project, strategy: str) -> None:
     new = "select cast(1 as bigint) as k, cast(1 as bigint) as p, {}, 1.5 as added"
     for mode in MODES:

@@ -155,6 +155,7 @@ def test_functions_are_documented(spark: SparkSession) -> None:
         assert f"Usage: {name}(" in text and f"SELECT {name}(" in text and "Since: 0.1.0" in text
 
 
+@pytest.mark.long
 def test_macro_fallback_computes_the_same_buckets_as_the_function(project: Project) -> None:
     """Spark converts values to Java types for Hive's UDF, which loses information; bucket_id() compensates for this."""
     project.spark.sql(f"create or replace temporary view odd_rows as {ODD_ROWS}")

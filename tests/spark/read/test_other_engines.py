@@ -72,7 +72,7 @@ ROWS = "select id as k, cast(id as string) as v, cast(id % 3 as int) as p from r
 
 @pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 @pytest.mark.parametrize("stored", STORED)
-@pytest.mark.some(1)
+@pytest.mark.long
 def test_engine_that_hashes_partitioning_expressions_itself(tables: Tables, stored: str) -> None:
     """Comet's native shuffle does this with each exchange whose partitioning is a HashPartitioning."""
     tables.create(f"whole (k bigint, v string, p int) clustered by (k) sorted by (k) into 8 buckets {stored}")

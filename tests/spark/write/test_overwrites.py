@@ -190,7 +190,7 @@ STATIC_MODE = (
         ("partitioned", STATIC_MODE.replace("/*+ ", "/*+ repartition(2), ")),
     ],
 )
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 def test_hint_replaces_all_partitions(tables: Tables, of: str, statement: str) -> None:
     create(tables, "shared", of)
     tables.sql(statement)

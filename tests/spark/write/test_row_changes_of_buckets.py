@@ -23,7 +23,7 @@ ROWS = "select id as k, cast(id % 7 as int) as v, concat('p', id % 3) as ds from
 FORMATS = {f"{stored}-{by or 'whole'}": (stored, by) for stored, by in product(["parquet", "orc"], ["", "ds"])}
 
 
-@pytest.fixture(params=all_long_but(("parquet-ds", "orc-whole"), FORMATS), autouse=True)
+@pytest.fixture(params=all_long_but("parquet-ds", FORMATS), autouse=True)
 def table(tables: Tables, request: pytest.FixtureRequest) -> str:
     stored, by = FORMATS[request.param]
     columns, rest = ("k bigint, v int", "partitioned by (ds string)") if by else ("k bigint, v int, ds string", "")
