@@ -377,7 +377,7 @@ def test_append_fails_if_another_program_deletes_its_files(tables: Tables, store
     with ThreadPoolExecutor(1) as pool, held(tables.spark, "delete .*/_replaced/.*/_temporary") as cleaning:
         inserting = pool.submit(tables.spark.sql, statement)
         cleaning.await_reached()
-        next(folder.glob("_replaced/*/files/**/[!.]*part-*")).unlink()
+        next(folder.glob("_replaced/*/files/**/[!.]*.parquet")).unlink()
         cleaning.open()
         with pytest.raises(PySparkException, match=r"new files, as reported by the tasks") as caught:
             inserting.result()
