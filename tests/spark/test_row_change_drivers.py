@@ -163,9 +163,12 @@ class Driver:
         os.killpg(self.process.pid, number)
 
 
-# An error of a statement without an effect. The metastore or the reader may see a file or a partition that the other driver has just deleted.
+# An error of a statement without an effect. The metastore or the reader may see a file or a partition that the other driver has just deleted. Spark does not
+# overwrite a whole table that the query reads, unless it is a Hive table.
 CLEAR = re.compile(
-    "run it again|Run the query again|FileNotFound|NoSuchFile|FILE_NOT_EXIST|and run the statement again", re.IGNORECASE
+    "run it again|Run the query again|FileNotFound|NoSuchFile|FILE_NOT_EXIST|and run the statement again"
+    "|UNSUPPORTED_OVERWRITE",
+    re.IGNORECASE,
 )
 
 
