@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from bucketed_tables import Tables, rows_of
@@ -134,3 +136,18 @@ def test_user_without_permission_for_the_records_reads_the_table_but_cannot_writ
         with pytest.raises(PySparkException, match="Permission denied"):
             tables.sql(INSERT)
     assert counts(reader) == [50, 50]
+
+
+@pytest.mark.parametrize("name", ["_retained", "_replaced"])
+def test_link_in_the_place_of_a_hidden_directory_deletes_nothing_elsewhere(
+    tables: Tables, tmp_path: Path, name: str
+) -> None:
+    tables.create(f"t {KINDS['hive parquet whole']}")
+    tables.sql(INSERT)
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim/file").touch()
+    shutil.rmtree(tables.folder("t") / name, ignore_errors=True)
+    (tables.folder("t") / name).symlink_to(tmp_path)
+    with tables.settings({"spark.bucketing.write.retainOldFiles": "0s"}):
+        tables.sql("insert overwrite t select 1, 1, 1")
+    assert (tmp_path / "victim/file").exists()

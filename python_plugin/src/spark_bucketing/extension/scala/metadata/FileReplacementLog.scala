@@ -235,6 +235,9 @@ object Replacement extends Logging {
     s"${last.fold(now)(time => (BigInt(time) + 1).toString)}-${UUID.randomUUID.toString.take(8)}"
   }
 
+  /** Returns whether a directory has the name of a replacement. */
+  def isName(name: String): Boolean = name.matches("\\d{20}-.+")
+
   /** Deletes a directory without a record. */
   def discard(folder: Path, fs: FileSystem): Unit = if (!fs.exists(new Path(folder, Started))) fs.delete(folder, true)
 

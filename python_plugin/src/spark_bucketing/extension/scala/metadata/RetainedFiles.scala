@@ -26,7 +26,8 @@ case class RetainedFiles(location: Path, fs: FileSystem) {
 
   /** Deletes the files that were removed before a time, in milliseconds since 1970. */
   def expire(before: Long): Unit = {
-    val (old, young) = BucketFiles.children(root, fs).partition(_.getModificationTime <= before)
+    // Anyone who can write into the table's directory can put other directories here, or a link to them.
+    val (old, young) = BucketFiles.children(root, fs).partition(of => Replacement.isName(of.getPath.getName) && of.getModificationTime <= before)
     old.foreach(folder => fs.delete(folder.getPath, true))
     if (old.nonEmpty && young.isEmpty) fs.delete(root, false)
   }

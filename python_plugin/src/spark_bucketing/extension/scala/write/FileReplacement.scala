@@ -360,7 +360,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val records = Replacement.records(location, conf)
     val known = records.map(_.name).toSet
     def isRunning(folder: Path) = Replacement.isRunning(folder, fs, BucketingConf.recoverAfterMillis.max(MinSilenceMillis))
-    val (running, crashed) = Replacement.folders(location, fs).filterNot(folder => known(folder.getName)).partition(isRunning)
+    val (running, crashed) = Replacement.folders(location, fs)
+      .filter(folder => Replacement.isName(folder.getName) && !known(folder.getName)).partition(isRunning)
     crashed.foreach(Replacement.abandon(_, fs))
     val (done, unfinished) = records.filter(_.name != committed.name).partition(_.done.nonEmpty)
     val begun = (running ++ unfinished.map(_.folder)).flatMap(Replacement.begunAt(_, fs)).reduceOption(_ min _)
