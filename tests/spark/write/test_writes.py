@@ -10,7 +10,7 @@ from time import sleep
 import pytest
 from bucketed_tables import LAYOUTS, Tables, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
 from local_files import held
-from partition_specs import condition_of, kept
+from partition_specs import condition_of, kept, put_parameters, seal_of
 from pyspark.errors import PySparkException
 
 from conftest import all_long_but
@@ -328,6 +328,26 @@ def test_appends_at_the_same_time_keep_all_rows_and_seals(tables: Tables, partit
     tables.sql("refresh table t")
     assert tables.sql("select v, count(*) from t group by v order by v") == [(0, 1), (1, 200), (2, 200)]
     assert tables.sql(f"select distinct status from bucket_specs('{tables.database}.t')") == [("sealed",)]
+
+
+@pytest.mark.parametrize("appended", [0, 1])
+def test_append_seals_all_files_after_another_process_has_restored_an_older_seal(tables: Tables, appended: int) -> None:
+    """The metastore cannot compare a seal before it replaces it, so two processes may write their seals in the wrong order."""
+    tables.make("t", "k bigint, v bigint", "k", 4, rest="partitioned by (p int)")
+    tables.sql("insert into t values (1, 0, 0)")
+    patient = tables.settings({"spark.bucketing.write.recoverAfter": "60s"})
+    with patient, ThreadPoolExecutor(1) as pool, held(tables.spark, STOPS[2]) as operation:
+        other = pool.submit(tables.spark.sql, f"insert into {tables.database}.t values (9, 9, 9)")
+        operation.await_reached()
+        seals = [seal_of(tables, "t", "p=0")]
+        for key in (2, 3):
+            tables.sql(f"insert into t values ({key}, 0, 0)")
+            seals.append(seal_of(tables, "t", "p=0"))
+        put_parameters(tables, "t", "p=0", seals[appended])
+        tables.sql("insert into t values (4, 0, 0)")
+        assert tables.sql("select status from bucket_specs('t') where partition = 'p=0'") == [("sealed",)]
+        operation.open()
+        other.result()
 
 
 def test_version_that_two_statements_write_at_the_same_time_is_written_once(tables: Tables) -> None:

@@ -368,7 +368,9 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val needless = done.filter { record =>
       def isCarried = record.versions.forall { case (app, number) => committed.has(AppVersion(app, number)) }
       // A statement that runs again still has its new files in the directory of the undone record, and a paused one may move more files into the table.
-      def isNeeded = if (record.isUndone) isRunning(record.folder) else !(record.statement.isAppend && record.created.isEmpty) && begun.exists(time => record.done.forall(_ >= time))
+      // An append conflicts with nothing, so only statements that seal the same partitions now need its record.
+      def isRecent = !record.statement.isAppend || record.created.nonEmpty || record.done.forall(_ >= System.currentTimeMillis - MinSilenceMillis)
+      def isNeeded = if (record.isUndone) isRunning(record.folder) else isRecent && begun.exists(time => record.done.forall(_ >= time))
       record.name < committed.name && (record.isUndone || isCarried) && !isNeeded
     }
     // The statements may have moved more files into the table after their replacements were undone. From now on, they cannot.

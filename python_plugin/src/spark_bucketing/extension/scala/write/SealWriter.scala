@@ -4,6 +4,7 @@ package write
 import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.{FileStatus, Path}
@@ -31,7 +32,8 @@ case class CommittedFiles(own: Seq[FileStatus], kept: Option[Seq[FileStatus]], i
  * Seals the files of a statement after its commit.
  *
  * A seal covers a file only if it is proven to be in its bucket: this statement has written it or found it there, the seal covered it before, or the record of
- * another statement names it with the same bucket spec. So statements may commit at the same time, and the last of them seals the files of all. Without a
+ * another statement names it with the same bucket spec. So statements may commit at the same time, and the last of them seals the files of all. The metastore
+ * cannot compare a seal before it replaces it, so a statement may replace the seal of a later one. Then it finds the other commit, and seals again. Without a
  * proof for all files, the seal of an appended partition with the same spec stays, and readers find that it is stale.
  */
 object SealWriter extends Logging {
@@ -52,28 +54,49 @@ object SealWriter extends Logging {
    * @param partitions the files of each partition. For an unpartitioned table, the key is empty
    */
   def seal(session: SparkSession, planned: CatalogTable, spec: SealedSpec, own: Path, partitions: Map[TablePartitionSpec, CommittedFiles]): Unit = locking(planned) {
+    val (table, conf) = (own.getParent.getParent, Compat.hadoopConf(session))
+    @tailrec def untilAlone(records: Seq[Replacement], attempts: Int): Unit = {
+      seal(session, planned, spec, own, partitions, records, isFirst = attempts == Attempts)
+      // Most statements are alone, and need only one listing to see it.
+      if (Replacement.folders(table, own.getFileSystem(conf)).exists(_.getName != own.getName)) {
+        val now = Replacement.records(table, conf)
+        val known = records.filter(_.isCommitted).map(_.name).toSet
+        if (attempts > 1 && now.exists(record => record.isCommitted && !known(record.name))) untilAlone(now, attempts - 1)
+      }
+    }
+    untilAlone(Replacement.records(table, conf), Attempts)
+  }
+
+  private def seal(
+      session: SparkSession, planned: CatalogTable, spec: SealedSpec, own: Path, partitions: Map[TablePartitionSpec, CommittedFiles], records: Seq[Replacement],
+      isFirst: Boolean): Unit = {
     val store = PartitionStore.of(session)
     val table = if (planned.partitionColumnNames.isEmpty) Compat.current(session, planned) else planned
-    val records = Replacement.records(new Path(table.location), Compat.hadoopConf(session))
     val names = TableFiles(new Path(table.location))
     val hidden = records.flatMap(_.hidden).toSet
-    val ofOthers = records.filter(of => of.isCommitted && of.folder.getName != own.getName && of.statement.spec.contains(textOf(spec))).flatMap(_.added).toSet
+    val others = records.filter(of => of.isCommitted && of.folder.getName != own.getName)
+    val ofOthers = others.filter(_.statement.spec.contains(textOf(spec))).map(_.added)
+    // A later statement that has replaced files of this one seals the partition itself.
+    val replaced = others.flatMap(_.removed).toSet
 
     def sealOf(before: Option[Seal], location: String, files: CommittedFiles): Option[Seal] = {
       val all = PartitionFiles.children(table, new Path(location), Compat.hadoopConf(session))
       val current = all._1.filterNot(file => hidden(names.nameOf(file.getPath)))
       val (ours, rest) = (PartitionFiles.identities(files.own).toSet, PartitionFiles.identities(current).toSet)
-      def isProven(others: Set[FileIdentity]) = files.kept match {
+      // The files of each other statement.
+      lazy val named = ofOthers.map(added => PartitionFiles.identities(current.filter(file => added(names.nameOf(file.getPath)))).toSet).filter(_.nonEmpty)
+      // The seal may cover the files of some statements already, also those of this one.
+      def isProven(others: Set[FileIdentity]) = others.isEmpty || (files.kept match {
         case Some(kept) => others.subsetOf(PartitionFiles.identities(kept).toSet)
-        case None => others.isEmpty || before.exists(seal => seal.spec == spec && seal.files == FilesDigest.of(others))
-      }
-      lazy val named = PartitionFiles.identities(current.filter(file => ofOthers(names.nameOf(file.getPath)))).toSet
+        case None => before.exists(seal => seal.spec == spec &&
+          (ours +: named).toSet.subsets.take(MaxSubsets).exists(covered => seal.files == FilesDigest.of(covered.foldLeft(others)(_ ++ _))))
+      })
       val digest = FilesDigest.of(rest)
       val isSealed = all._2.isEmpty && files.isReliable && ours.subsetOf(rest) && spec.fits(table.dataSchema) &&
         current.forall(file => BucketFiles.bucketOf(file.getPath.getName, spec.hash).isDefined)
-      if (before.exists(_.files == digest)) before
-      else if (isSealed && (isProven(rest -- ours) || isProven(rest -- ours -- named))) Some(Seal(spec, digest))
-      else if (files.kept.isEmpty) before.filter(_.spec == spec)
+      if (before.exists(_.files == digest) || files.own.exists(file => replaced(names.nameOf(file.getPath)))) before
+      else if (isSealed && (isProven(rest -- ours) || isProven(named.foldLeft(rest -- ours)(_ -- _)))) Some(Seal(spec, digest))
+      else if (files.kept.isEmpty || !isFirst) before.filter(_.spec == spec)
       else None
     }
 
@@ -89,6 +112,9 @@ object SealWriter extends Logging {
       if (changes.nonEmpty) store.change(table, changes)
     }
   }
+
+  private val Attempts = 10
+  private val MaxSubsets = 256
 
   /** Removes the seals of partitions, or of an unpartitioned table, whose files a statement is about to delete. */
   def unseal(session: SparkSession, table: CatalogTable, partitions: => Seq[StoredPartition]): Unit = locking(table) {
