@@ -29,7 +29,7 @@ JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test peers peers-s3 peers-trino peers-hive peers-extensions fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-hashes lint lint-types lint-sql lint-style format docs dist clean
+.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test peers peers-s3 peers-trino peers-hive peers-extensions fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-hashes bench-bucket-ranges lint lint-types lint-sql lint-style format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -190,6 +190,9 @@ bench-merges: setup ## Compare merges with rewrites of partitions, for bucketed 
 
 bench-hashes: setup ## Compare the times of Hive's bucketing versions 1 and 2: ROWS=5000000
 	@$(BIN)/python benchmarks/hashes.py --rows $(or $(ROWS),5000000)
+
+bench-bucket-ranges: setup ## Time queries of tables with fewer buckets than cores: ROWS=8000000 BUCKETS=1 SKEW=0
+	@$(BIN)/python benchmarks/bucket_ranges.py --rows $(or $(ROWS),8000000) --buckets $(or $(BUCKETS),1) --skew $(or $(SKEW),0)
 
 test-jars:
 	@PYTHONPATH=tests/support $(BIN)/python -c 'from local_files import build_jars; build_jars()'

@@ -36,6 +36,12 @@ object BucketingConf {
       "are idle, for example half as large if seven eighths of the cores are idle.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("1g")
 
+  val RANGE_BYTES: ConfigEntry[Long] = conf("read.rangeBytes",
+    "Minimum size of a range of a sorted bucket. If there are fewer buckets than cores, or if a bucket is larger than " +
+      "`read.maxPartitionBytes`, several tasks read each bucket, and each of them reads a range of the first sort column. Joins " +
+      "also divide the rows of a frequent key. With 0, one task reads a bucket.")
+    .bytesConf(ByteUnit.BYTE).createWithDefaultString("32m")
+
   val ALIGNMENT: ConfigEntry[String] = conf("join.alignment",
     "How to join a table with N buckets and a table with k x N buckets. 'coalesce' uses N tasks, which each read k " +
       "buckets of the second table. 'split' uses k x N tasks: k tasks read each bucket of the first table, and keep " +
@@ -96,6 +102,7 @@ object BucketingConf {
   def mergeBytes: Long = SQLConf.get.getConf(MERGE_BYTES)
   def partitionBytes: Long = SQLConf.get.getConf(PARTITION_BYTES)
   def maxPartitionBytes: Long = SQLConf.get.getConf(MAX_PARTITION_BYTES)
+  def rangeBytes: Long = SQLConf.get.getConf(RANGE_BYTES)
   def mergeFiles: Int = SQLConf.get.getConf(MERGE_FILES)
   def alignment: String = SQLConf.get.getConf(ALIGNMENT)
   def unitesBuckets: Boolean = SQLConf.get.getConf(UNION)

@@ -61,10 +61,12 @@ object PartitionSalt {
 }
 
 /** A partitioning of rows by keys, with another function of the keys than Spark's hash. */
-abstract class SaltedPartitioning(val keys: Seq[Expression], scheme: PartitionScheme, n: Int)
+abstract class SaltedPartitioning(val keys: Seq[Expression], val scheme: PartitionScheme, n: Int)
     extends HashPartitioning(Seq(PartitionSalt(keys, scheme, n)), n) {
 
   protected def like(keys: Seq[Expression], n: Int): SaltedPartitioning
+
+  def withKeys(keys: Seq[Expression]): SaltedPartitioning = like(keys, n)
 
   // Spark copies a partitioning when it renames attributes. The copy must keep the scheme.
   override def copy(expressions: Seq[Expression], numPartitions: Int): HashPartitioning =
@@ -86,7 +88,7 @@ abstract class SaltedPartitioning(val keys: Seq[Expression], scheme: PartitionSc
 class HiveHashPartitioning(by: Seq[Expression], n: Int, val hash: HiveBucketHash) extends SaltedPartitioning(by, HiveScheme(hash), n) {
 
   override def createShuffleSpec(distribution: ClusteredDistribution): ShuffleSpec =
-    HiveHashShuffleSpec(this, distribution)
+    SchemeShuffleSpec(this, distribution)
 
   override protected def like(keys: Seq[Expression], n: Int): HiveHashPartitioning = new HiveHashPartitioning(keys, n, hash)
 
@@ -106,14 +108,13 @@ object HiveHashPartitioning {
 }
 
 /**
- * The counterpart of Spark's `HashShuffleSpec` for Hive's hash. With it, Spark can shuffle the other side of a join by Hive's
- * hash.
+ * The counterpart of Spark's `HashShuffleSpec` for other functions of the keys. With it, Spark can shuffle the other side of a join in the same way.
  *
  * Join keys have the same type on both sides, so equal keys have equal hashes. If Spark casts a key, the key is no bucket
- * column anymore, because an INT and a BIGINT with equal values can have different hashes. Two sides are compatible if they have the same hash
- * and their bucket columns occur at the same positions among the join keys.
+ * column anymore, because an INT and a BIGINT with equal values can have different hashes. Two sides are compatible if they have the same scheme
+ * and their columns occur at the same positions among the join keys.
  */
-case class HiveHashShuffleSpec(partitioning: HiveHashPartitioning, distribution: ClusteredDistribution)
+case class SchemeShuffleSpec(partitioning: SaltedPartitioning, distribution: ClusteredDistribution)
     extends ShuffleSpec {
 
   private val stock = HashShuffleSpec(HashPartitioning(partitioning.keys, numPartitions), distribution)
@@ -132,10 +133,10 @@ case class HiveHashShuffleSpec(partitioning: HiveHashPartitioning, distribution:
   }
 
   override def createPartitioning(clustering: Seq[Expression]): Partitioning =
-    new HiveHashPartitioning(stock.hashKeyPositions.map(places => clustering(places.head)), numPartitions, partitioning.hash)
+    partitioning.withKeys(stock.hashKeyPositions.map(places => clustering(places.head)))
 
   override def isCompatibleWith(other: ShuffleSpec): Boolean = other match {
-    case that: HiveHashShuffleSpec => partitioning.hash == that.partitioning.hash && stock.isCompatibleWith(that.stock)
+    case that: SchemeShuffleSpec => partitioning.scheme == that.partitioning.scheme && stock.isCompatibleWith(that.stock)
     case SinglePartitionShuffleSpec => numPartitions == 1
     case ShuffleSpecCollection(specs) => specs.exists(isCompatibleWith)
     case _ => false

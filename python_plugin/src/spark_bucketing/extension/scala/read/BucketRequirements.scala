@@ -40,7 +40,7 @@ object BucketRequirements {
   }
 
   private def collect(plan: SparkPlan, used: Boolean, needed: Scans): Unit = plan match {
-    case scan: BucketScan => if (used) needed.add(scan)
+    case scan: BucketScan => if (used || scan.read.slices.isDefined) needed.add(scan)
     case _ =>
       // Operators above cannot use the buckets below an operator that changes the partitioning. They also cannot use them if
       // a child does not satisfy the required distribution, because Spark then adds an exchange.

@@ -10,7 +10,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.SparkException
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.bucketing.compat.{Compat, NotByOneTask, ScanFiles, StockScan}
-import org.apache.spark.sql.bucketing.hash.{BucketCounts, BucketHash}
+import org.apache.spark.sql.bucketing.hash.{BucketCounts, BucketHash, BucketRangePartitioning, BucketRanges}
 import org.apache.spark.sql.bucketing.metadata.{BucketFiles, MissingFiles, Seal}
 import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
@@ -21,7 +21,7 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{ArrayType, IntegerType, StructType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
 
@@ -44,24 +44,30 @@ case class SealedBuckets(table: String, hash: BucketHash, buckets: Int, keys: Se
  * @param partitions number of partitions of the scan, which is the number of buckets or a divisor or multiple of it
  * @param ordered whether each partition is sorted by the sort columns of the table
  * @param merged whether the scan merges the sorted files of a partition instead of reading them sequentially
+ * @param ranges the ranges of the first sort column, if each of them has its own partition
+ * @param slices how several tasks read large partitions
  */
 case class BucketRead(
-    of: SealedBuckets, @transient folders: SealedFolders, partitions: Int, ordered: Boolean = false, merged: Boolean = false) {
+    of: SealedBuckets, @transient folders: SealedFolders, partitions: Int, ordered: Boolean = false, merged: Boolean = false,
+    ranges: Option[BucketRanges] = None, @transient slices: Option[BucketSlices] = None) {
 
   /** Whether several partitions of the scan read the same bucket, so that each of them must filter the rows. */
-  def splits: Boolean = partitions > of.buckets
+  def splits: Boolean = ranges.isDefined || partitions > of.buckets
 
   /** Returns whether a scan with this number of partitions can read the buckets. The number must be a divisor or multiple of the bucket count. */
   def canHave(partitions: Int): Boolean = BucketCounts.areCompatible(partitions, of.buckets)
 
   /** Returns the partitions that read a bucket. If there are more partitions than buckets, several partitions read the same bucket. */
-  def partitionsOf(bucket: Int): Seq[Int] =
-    if (partitions <= of.buckets) Seq(bucket % partitions) else bucket until partitions by of.buckets
+  def partitionsOf(bucket: Int): Seq[Int] = {
+    val whole = ranges.fold(partitions.min(of.buckets))(_.buckets)
+    bucket % whole until partitions by whole
+  }
 
   override def toString: String = {
-    val parts = if (partitions == of.buckets) "" else s" read as $partitions"
+    val parts = if (partitions == of.buckets) "" else s" read as $partitions${if (ranges.isDefined) " by range" else ""}"
+    val sliced = slices.fold("")(of => s", ${of.partitionOfTask.size} tasks")
     val order = if (merged) ", merged" else if (ordered) ", sorted" else ""
-    s"${of.buckets} ${of.hash} buckets$folders$parts$order"
+    s"${of.buckets} ${of.hash} buckets$folders$parts$order$sliced"
   }
 }
 
@@ -180,8 +186,22 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   def keys: Seq[Attribute] = columns(read.of.keys)
 
   override lazy val outputPartitioning: Partitioning =
-    if (keys.length == read.of.keys.length) read.of.hash.partitioning(keys, read.partitions)
-    else UnknownPartitioning(0)
+    if (keys.length != read.of.keys.length) UnknownPartitioning(0)
+    else if (read.slices.isDefined) UnknownPartitioning(read.slices.get.partitionOfTask.size)
+    else read.ranges.fold[Partitioning](read.of.hash.partitioning(keys, read.partitions))(new BucketRangePartitioning((keys ++ rangeColumn).distinct, _))
+
+  /** The column by which the buckets can be divided into ranges: the first sort column. */
+  def rangeColumn: Option[Attribute] = columns(read.of.sorts.take(1)).headOption
+
+  /** Returns a condition for the rows of a task, because several tasks read the same files. */
+  def isOfTask: Expression = {
+    val partition = read.slices.fold[Expression](SparkPartitionID()) { of =>
+      GetArrayItem(Literal.create(of.partitionOfTask.toArray, ArrayType(IntegerType, containsNull = false)), SparkPartitionID(), failOnError = false)
+    }
+    EqualTo(read.ranges.fold(read.of.hash.bucketId(keys, read.partitions)) { ranges =>
+      ranges.partitionId(Pmod(partition, Literal(ranges.buckets)), rangeColumn.get)
+    }, partition)
+  }
 
   override lazy val outputOrdering: Seq[SortOrder] =
     if (read.ordered) columns(read.of.sorts).map(SortOrder(_, Ascending)) else Nil
@@ -201,12 +221,27 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   /** Returns a copy with another number of partitions. The copy is sorted only if each partition has at most one file. */
   def as(partitions: Int): BucketScan = {
     require(read.canHave(partitions), s"Cannot read ${read.of.buckets} buckets as $partitions partitions")
-    val spread = copyWith(read.copy(partitions = partitions, ordered = false, merged = false))
+    spreadOver(partitions, None)
+  }
+
+  /** Returns a copy that reads each range of each bucket in a partition of its own. */
+  def by(ranges: BucketRanges): BucketScan = spreadOver(ranges.partitions, Some(ranges))
+
+  private def spreadOver(partitions: Int, ranges: Option[BucketRanges]): BucketScan = {
+    val spread = copyWith(read.copy(partitions = partitions, ordered = false, merged = false, ranges = ranges))
     spread.copyWith(spread.read.copy(ordered = read.of.sorts.nonEmpty && spread.listedFiles.forall(_.length <= 1)))
   }
 
+  /** Returns a copy in which several tasks read large partitions, or each of them reads the whole partition. */
+  def in(slices: BucketSlices): BucketScan = copyWith(read.copy(slices = Some(slices)))
+
+  /** Returns the largest files. */
+  def largest(number: Int): Seq[PartitionedFile] = files.files.sortBy(-_.length).take(number).toSeq
+
   /** Returns the size of each partition in bytes. */
-  def bytesOfPartitions: Seq[Long] = listedFiles.map(_.map(_.length).sum)
+  def bytesOfPartitions: Seq[Long] = filesOfPartitions.map(_.map(_.length).sum)
+
+  def filesOfPartitions: IndexedSeq[Seq[PartitionedFile]] = listedFiles
 
   /**
    * Returns whether the scan can merge the files of every partition by the sort columns. A merge opens all files of a
@@ -254,8 +289,21 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
       }
     }
 
-  private def reader: PartitionedFile => Iterator[InternalRow] =
-    BucketScan.reader(relation, read.of.table, relation.partitionSchema, requiredSchema, pushedDownFilters, batches)
+  private def reader: PartitionedFile => Iterator[InternalRow] = {
+    def open(more: Seq[Filter]) = BucketScan.reader(relation, read.of.table, relation.partitionSchema, requiredSchema, pushedDownFilters ++ more, batches)
+    read.ranges.fold(open(Nil)) { ranges =>
+      // Row groups, stripes and pages outside of the range are skipped.
+      val readers = (0 until ranges.number).map { range =>
+        open(DataSourceStrategy.translateFilter(ranges.condition(range, rangeColumn.get), supportNestedPredicatePushdown = true).toSeq)
+      }
+      BucketScan.byRange(readers)
+    }
+  }
+
+  // Scans with other cuts return other rows in a partition.
+  override def equals(other: Any): Boolean =
+    super.equals(other) && read.ranges == other.asInstanceOf[BucketScan].read.ranges && read.slices == other.asInstanceOf[BucketScan].read.slices
+  override def hashCode: Int = super.hashCode
 }
 
 object BucketScan {
@@ -310,7 +358,17 @@ object BucketScan {
       file <- files
       bucket = BucketFiles.bucketOf(BucketFiles.nameOf(file), read.of.hash).get
       partition <- read.partitionsOf(bucket % read.of.buckets)
-    } spread(partition) += file
-    spread.toIndexedSeq.map(_.result())
+    } spread(partition) += read.ranges.fold(file)(ranges => inRange(file, partition / ranges.buckets))
+    val found = spread.toIndexedSeq.map(_.result())
+    read.slices.fold(found)(_.filesOfTasks(found).toIndexedSeq)
   }
+
+  private val Range = "__spark_bucketing_range"
+
+  private def inRange(file: PartitionedFile, range: Int): PartitionedFile =
+    file.copy(otherConstantMetadataColumnValues = file.otherConstantMetadataColumnValues + (Range -> range))
+
+  /** Returns a function that reads each file with the reader of its range. */
+  private def byRange(readers: IndexedSeq[PartitionedFile => Iterator[InternalRow]]): PartitionedFile => Iterator[InternalRow] =
+    file => readers(file.otherConstantMetadataColumnValues(Range).asInstanceOf[Int])(file)
 }

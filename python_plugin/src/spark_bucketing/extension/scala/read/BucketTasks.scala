@@ -45,7 +45,7 @@ object BucketTasks {
    */
   def objection(scan: BucketScan): Option[FallbackReason] = {
     val bytes = scan.bytesOfPartitions.filter(_ > 0)
-    if (bytes.isEmpty || !scan.read.of.hash.inHiveLayout || !areTooFew(bytes.length, bytes.max, scan.session)) None
+    if (bytes.isEmpty || scan.read.ranges.isDefined || !scan.read.of.hash.inHiveLayout || !areTooFew(bytes.length, bytes.max, scan.session)) None
     else Some(FallbackReason(FallbackReason.TooFewBuckets,
       s"${bytes.length} buckets for ${cores(scan.session)} cores, and the largest has ${bytes.max} bytes"))
   }

@@ -4,7 +4,7 @@ package read
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.bucketing.metadata.{BucketFiles, Seal}
 import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
-import org.apache.spark.sql.catalyst.expressions.{EqualTo, SortOrder, SparkPartitionID}
+import org.apache.spark.sql.catalyst.expressions.{ExprId, SortOrder, SparkPartitionID}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SortExec, SparkPlan}
 
@@ -23,8 +23,22 @@ object BucketedReads extends Logging {
     if (!claimed.exists(_.isInstanceOf[BucketAwareScan])) plan
     else {
       val united = if (BucketingConf.unitesBuckets) BucketUnions(claimed) else claimed
-      BucketAlignment(BucketUnions.takeBack(compare(BucketRequirements.withoutNeedlessShuffles(united))))
+      planned(BucketRequirements.withoutNeedlessShuffles(united), Map.empty)
     }
+  }
+
+  /**
+   * Returns the plan with bucketed scans. If buckets are too few or too large even if they are divided into ranges, plans again with ordinary scans.
+   *
+   * @param refused the columns of scans that are too slow with buckets
+   */
+  @annotation.tailrec
+  private def planned(claimed: SparkPlan, refused: Map[Seq[ExprId], FallbackReason]): SparkPlan = {
+    val found = BucketAlignment(BucketUnions.takeBack(SmallBucketCoalescing(compare(claimed, refused))))
+    val divided = DividedBuckets(found)
+    val tooFew = BucketTasks.tooFewForOthers(divided)
+    val more = divided.collect { case scan: BucketScan => BucketTasks.objection(scan).orElse(tooFew.get(scan)).map(scan.output.map(_.exprId) -> _) }.flatten
+    if (more.isEmpty) SlicedJoins(divided) else planned(claimed, refused ++ more)
   }
 
   /** Returns stock Spark's scan of a table in the Spark layout, or None for a table in the Hive layout. */
@@ -54,11 +68,13 @@ object BucketedReads extends Logging {
     claimed
   }
 
-  private def compare(claimed: SparkPlan): SparkPlan = {
+  private def compare(claimed: SparkPlan, refused: Map[Seq[ExprId], FallbackReason]): SparkPlan = {
     val needed = BucketRequirements.of(claimed)
-    val proven = claimed.transformUp {
+    claimed.transformUp {
       case scan: BucketScan if needed.contains(scan) => listed(scan) match {
-        case Right(found) => enough(pruned(found).getOrElse(found).as(found.read.of.buckets))
+        case Right(found) =>
+          val some = pruned(found).getOrElse(found).as(found.read.of.buckets)
+          refused.get(scan.output.map(_.exprId)).fold[FileSourceScanExec](some)(stepBack(some, _))
         case Left(why) => stepBack(scan, why)
       }
       case scan: BucketScan if stockScan(scan).isDefined => missing(scan, scan.read.folders.seals).fold(stockScan(scan).get)(stepBack(scan, _))
@@ -67,12 +83,7 @@ object BucketedReads extends Logging {
         val some = if (wanted(scan).isEmpty) None else listed(scan).toOption.flatMap(pruned)
         some.getOrElse(scan).plain(FallbackReason.NotNeeded)
     }
-    val tooFew = BucketTasks.tooFewForOthers(proven)
-    SmallBucketCoalescing(proven.transformUp { case scan: BucketScan if tooFew.contains(scan) => stepBack(scan, tooFew(scan)) })
   }
-
-  private def enough(found: BucketScan): FileSourceScanExec =
-    BucketTasks.objection(found).fold[FileSourceScanExec](found)(stepBack(found, _))
 
   /**
    * Returns the scan with its listed files, or the reason why the files do not match the seals. A bucketed scan and the pruned
@@ -146,10 +157,8 @@ object RemoveUnneededBucketScans {
 object SplitBuckets {
 
   def apply(plan: SparkPlan): SparkPlan = plan match {
-    case done @ FilterExec(EqualTo(_, SparkPartitionID()), _: BucketScan) => done
-    case scan: BucketScan if scan.read.splits =>
-      val bucket = scan.read.of.hash.bucketId(scan.keys, scan.read.partitions)
-      FilterExec(EqualTo(bucket, SparkPartitionID()), scan)
+    case done @ FilterExec(condition, _: BucketScan) if condition.exists(_.isInstanceOf[SparkPartitionID]) => done
+    case scan: BucketScan if scan.read.splits => FilterExec(scan.isOfTask, scan)
     case other => other.mapChildren(apply)
   }
 }
