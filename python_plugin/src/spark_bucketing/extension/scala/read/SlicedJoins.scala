@@ -113,7 +113,7 @@ object SlicedJoins extends Logging {
       val rows = files.zipWithIndex.map { case (of, partition) => of.map(file => file.urlEncodedPath -> weighed(scan, partition, parts(file.urlEncodedPath))) }
       val target = parts.values.flatten.map(_.rows).sum / BucketTasks.cores(scan.session) max 1
       val numbers = rows.zip(bytes).zipWithIndex.map { case ((of, size), partition) =>
-        val (number, most) = (of.flatMap(_._2.map(_._2)).sum / target, of.flatMap(_._2).count(_._2 > 0).min(MaxSlices))
+        val (number, most) = ((of.flatMap(_._2.map(_._2)).sum + target / 2) / target, of.flatMap(_._2).count(_._2 > 0).min(MaxSlices))
         if (size < ofOthers(partition)) 1 else number.min(size / BucketingConf.rangeBytes).min(most.toLong).max(1).toInt
       }
       val starts = rows.zip(numbers).zipWithIndex.filter(_._1._2 > 1).flatMap { case ((of, number), partition) =>
