@@ -110,7 +110,8 @@ object CurrentFiles {
     val names = TableFiles(new Path(table.location))
     val all = index.listFiles(partitionFilters, Nil)
     val listed = if (dataFilters.exists(ofFiles)) index.listFiles(partitionFilters, dataFilters) else all
-    val found = all.iterator.flatMap(_.files).map(file => names.nameOf(file.fileStatus.getPath)).toSet
+    // A query of a table without records does not need the names.
+    lazy val found = all.iterator.flatMap(_.files).map(file => names.nameOf(file.fileStatus.getPath)).toSet
     val conf = Compat.hadoopConf(session)
     val records = Replacement.forReader(new Path(table.location), conf)
     val committed = records.filter(_.isCommitted)
@@ -133,9 +134,9 @@ object CurrentFiles {
     val cache = if (folders.isDefined && table.partitionColumnNames.nonEmpty) Compat.listingCache(index) else None
     val isCacheOlder = cache.flatMap(of => Option(listedSince.putIfAbsent(of, known))).exists(before => !known.subsetOf(before))
     if (!isCacheOlder && !committed.exists(isOlder)) {
-      records.foreach(_.checkRestored(found))
+      records.foreach(_.checkRestored(name => found(name)))
       val gone = records.flatMap(_.hidden).toSet
-      only(listed)(file => !gone(names.nameOf(file.getPath)))
+      if (gone.isEmpty) listed else only(listed)(file => !gone(names.nameOf(file.getPath)))
     } else if (attempts > 0) {
       // From now on, the listings of this index and of the session's next index reflect these replacements.
       index.refresh()
