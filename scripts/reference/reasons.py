@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS
-from spark_bucketing.check.reasons.reason import Reason
+from spark_bucketing.checks.reasons import PROJECT_REASONS, REASONS
+from spark_bucketing.checks.reasons.reason import Reason
 
 HEAD = """# Reasons
 

@@ -15,9 +15,9 @@ from commands import COMMAND, command, environment
 from dbt_projects import dbt_project
 
 from conftest import REPOSITORY, Project
-from spark_bucketing.advise.layout_options import Subject
-from spark_bucketing.advise.subjects import column_facts
-from spark_bucketing.advise.table_sizes import ColumnStatistics, TableSize
+from spark_bucketing.advice.layout_options import Subject
+from spark_bucketing.advice.subjects import column_facts
+from spark_bucketing.advice.table_sizes import ColumnStatistics, TableSize
 from spark_bucketing.plan.hypothetical_table import HypotheticalTable
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.session import rows_of, setting

@@ -19,8 +19,8 @@ from dbt_projects import dbt_project
 from pyspark.sql import SparkSession
 
 from conftest import REPOSITORY
-from spark_bucketing.check.checked_query import Facts
-from spark_bucketing.check.stub_tables import StubTables
+from spark_bucketing.checks.checked_query import Facts
+from spark_bucketing.checks.stub_tables import StubTables
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.hypothetical_table import HypotheticalTable
 from spark_bucketing.plan.planner import StubPlanner

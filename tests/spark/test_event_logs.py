@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from commands import command
 
 from conftest import Project, all_long_but
-from spark_bucketing.check import acceptance
+from spark_bucketing.checks import acceptance
 from spark_bucketing.cli import main
 from spark_bucketing.event_log.measured import Measured, read_measured
 from spark_bucketing.event_log.plan_costs import Keys

@@ -13,22 +13,22 @@ from jsonschema import Draft202012Validator
 from report_pages import Page, written
 
 from conftest import REPOSITORY
-from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof, RejectedTable, Suggestion
-from spark_bucketing.advise.layout_options import (
+from spark_bucketing.advice.advice import Advice, Change, Explanation, QueryProof, RejectedTable, Suggestion
+from spark_bucketing.advice.layout_options import (
     Compatibility,
     Options,
     Subject,
     keys_of,
-    number_of_buckets,
     options_of,
     orders_of,
 )
-from spark_bucketing.advise.proposal import proposed
-from spark_bucketing.advise.requirements import Planned, RequiredLayout, Requirement
-from spark_bucketing.advise.subjects import AdviseRequest, ProjectContext, joined_catalogs, refuse_unknown
-from spark_bucketing.advise.table_sizes import ColumnStatistics, TableSize, read_runs, read_sizes
-from spark_bucketing.check.artifacts import CheckRequest
-from spark_bucketing.check.session_settings import Settings
+from spark_bucketing.advice.proposal import proposed
+from spark_bucketing.advice.report import advice_data, write_html, write_text
+from spark_bucketing.advice.requirements import Planned, RequiredLayout, Requirement
+from spark_bucketing.advice.subjects import AdviseRequest, ProjectContext, joined_catalogs, refuse_unknown
+from spark_bucketing.advice.table_sizes import ColumnStatistics, TableSize, read_runs, read_sizes
+from spark_bucketing.checks.artifacts import CheckRequest
+from spark_bucketing.checks.session_settings import Settings
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.plan_costs import Cost
@@ -36,8 +36,7 @@ from spark_bucketing.plan import PlanCounts
 from spark_bucketing.plan.hypothetical_table import HypotheticalTable
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node
-from spark_bucketing.report.advise import advice_data, write_html, write_text
-from spark_bucketing.spec import BucketSpec
+from spark_bucketing.spec import BucketSpec, number_of_buckets
 from spark_bucketing.units import parse_size
 
 MIB, GIB = 2**20, 2**30

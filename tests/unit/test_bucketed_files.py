@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile, bucket_of
-from spark_bucketing.table.model import Column, Partition, Table
+from spark_bucketing.tables.bucketed_files import BucketedFiles, DataFile, bucket_of
+from spark_bucketing.tables.model import Column, Partition, Table
 
 SPEC = BucketSpec(4, ("k",), ("k",), "hive")
 EIGHT = replace(SPEC, num_buckets=8)

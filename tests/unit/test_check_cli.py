@@ -16,13 +16,13 @@ from click.testing import CliRunner, Result
 from dbt_projects import dbt_project
 from sample_report import CLEAN, JOINED, REPORT
 
-from spark_bucketing.check import project_check
-from spark_bucketing.check.artifacts import CheckRequest
-from spark_bucketing.check.project_check import OnProgress
-from spark_bucketing.check.reasons import EVERY_REASON
-from spark_bucketing.check.results import Report
+from spark_bucketing.checks import project_check
+from spark_bucketing.checks.artifacts import CheckRequest
+from spark_bucketing.checks.project_check import OnProgress
+from spark_bucketing.checks.reasons import EVERY_REASON
+from spark_bucketing.checks.report import FORMATS
+from spark_bucketing.checks.results import Report
 from spark_bucketing.cli import main
-from spark_bucketing.report.check_report import FORMATS
 
 DONE = replace(REPORT, unfinished=())
 Asked = Callable[[Report], list[CheckRequest]]

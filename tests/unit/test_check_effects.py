@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from spark_bucketing.check.checker import TimeLimit
-from spark_bucketing.check.fixes import required_specs, serves_all, with_effects, worse_for
-from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Verdict
+from spark_bucketing.checks.checker import TimeLimit
+from spark_bucketing.checks.fixes import required_specs, serves_all, with_effects, worse_for
+from spark_bucketing.checks.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Verdict
 from spark_bucketing.errors import PlanError
 from spark_bucketing.plan import PlanCounts
 from spark_bucketing.plan.hypothetical_table import HypotheticalTable

@@ -11,13 +11,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from spark_bucketing.check import stub_tables
-from spark_bucketing.check.checked_query import TableFacts
-from spark_bucketing.check.project_check import _folder_from
-from spark_bucketing.check.project_graph import with_configured, with_graph
-from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Parent, Verdict
-from spark_bucketing.check.sql_text import one_statement, renamed
-from spark_bucketing.check.stub_tables import UNDESCRIBED, StubTables, configured_layout, parallelism, planner_settings
+from spark_bucketing.checks import stub_tables
+from spark_bucketing.checks.checked_query import TableFacts
+from spark_bucketing.checks.project_check import _folder_from
+from spark_bucketing.checks.project_graph import with_configured, with_graph
+from spark_bucketing.checks.results import Finding, Fix, ModelResult, OperatorResult, Parent, Verdict
+from spark_bucketing.checks.sql_text import one_statement, renamed
+from spark_bucketing.checks.stub_tables import UNDESCRIBED, StubTables, configured_layout, parallelism, planner_settings
 from spark_bucketing.errors import ProjectError, SparkError
 from spark_bucketing.plan.hypothetical_table import HypotheticalTable
 from spark_bucketing.plan.planner import Planner, StubPlanner

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from dbt_projects import VERSION, compiled, dbt_project, later
 
-from spark_bucketing.check.checker import Subject, file_subject, model_subject, offline_tasks, selectable
+from spark_bucketing.checks.checker import Subject, file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.errors import ProfileError, ProjectError
 from spark_bucketing.project.catalog import CatalogTable, read_catalog, seed_columns
 from spark_bucketing.project.dbt import Dbt, Selection

@@ -19,10 +19,12 @@ from plan_trees import broadcast, exchange, grouping, join, op, plan, scan, sort
 from report_pages import written
 
 from conftest import REPOSITORY
-from spark_bucketing.advise.advice import Advice, Change
-from spark_bucketing.advise.event_logs import measured_runs, ranked, unplanned_layouts, with_costs
-from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.advice.advice import Advice, Change
+from spark_bucketing.advice.event_logs import measured_runs, ranked, unplanned_layouts, with_costs
+from spark_bucketing.advice.report import write_html, write_json, write_text
+from spark_bucketing.checks.results import Finding, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.cli import main
+from spark_bucketing.cli.check import with_measured_costs
 from spark_bucketing.cli.options import event_log
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log import log_files
@@ -40,8 +42,6 @@ from spark_bucketing.event_log.plan_costs import (
 from spark_bucketing.event_log.statements import query_comment
 from spark_bucketing.extension.settings import as_profile, event_log_settings
 from spark_bucketing.plan.document import Expression, Join, PlanNode, Shuffle, Source
-from spark_bucketing.report.advise import write_html, write_json, write_text
-from spark_bucketing.report.check_report import with_measured_costs
 from spark_bucketing.spec import BucketSpec
 
 CASE = Path(__file__).parents[1] / "cases" / "event_logs" / "tpch_plain.gz"

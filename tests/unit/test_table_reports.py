@@ -11,17 +11,16 @@ import pytest
 from rich.console import Console
 
 from conftest import REPOSITORY
-from spark_bucketing.doctor.server import Diagnosis
+from spark_bucketing import output
+from spark_bucketing.doctor.server import Diagnosis, write_diagnoses
 from spark_bucketing.errors import exit_code
-from spark_bucketing.report import output
-from spark_bucketing.report.doctor import write_diagnoses
-from spark_bucketing.report.formatting import size
-from spark_bucketing.report.tables import write_file_statistics_report, write_overviews
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile
-from spark_bucketing.table.file_statistics import FileStats, State
-from spark_bucketing.table.model import Column, Partition, Table
-from spark_bucketing.table.overview import Overview
+from spark_bucketing.tables.bucketed_files import BucketedFiles, DataFile
+from spark_bucketing.tables.file_statistics import FileStats, State
+from spark_bucketing.tables.model import Column, Partition, Table
+from spark_bucketing.tables.overview import Overview
+from spark_bucketing.tables.report import write_file_statistics_report, write_overviews
+from spark_bucketing.units import size
 
 OK = BucketedFiles(
     "flights",

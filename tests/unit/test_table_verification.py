@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from spark_bucketing.spec import BucketHash, BucketSpec
-from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile
-from spark_bucketing.table.compatibility import Merging
-from spark_bucketing.table.file_statistics import FileStats, State
-from spark_bucketing.table.model import Column, Partition, Status, Table
-from spark_bucketing.table.overview import Overview, Verification
+from spark_bucketing.tables.bucketed_files import BucketedFiles, DataFile
+from spark_bucketing.tables.compatibility import Merging
+from spark_bucketing.tables.file_statistics import FileStats, State
+from spark_bucketing.tables.model import Column, Partition, Status, Table
+from spark_bucketing.tables.overview import Overview, Verification
 
 SPEC = BucketSpec(4, ("k",), ("k",), "hive")
 FILES = BucketedFiles("db.t", SPEC, "parquet", True, (DataFile("/t/ds=a/00000_0", 1, 1),))

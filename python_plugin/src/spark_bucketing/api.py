@@ -22,12 +22,12 @@ from spark_bucketing.errors import CLEAN, COULD_NOT_RUN, FINDINGS, ProjectError,
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_bucketing.advise.advice import Advice
-    from spark_bucketing.check.results import FailOn, Report
+    from spark_bucketing.advice.advice import Advice
+    from spark_bucketing.checks.results import FailOn, Report
     from spark_bucketing.session import SessionStatements
-    from spark_bucketing.table.model import Partition
-    from spark_bucketing.table.overview import Overview, Verification
-    from spark_bucketing.table.warehouse import Warehouse
+    from spark_bucketing.tables.model import Partition
+    from spark_bucketing.tables.overview import Overview, Verification
+    from spark_bucketing.tables.warehouse import Warehouse
 
 AnyPath = Union[str, "os.PathLike[str]"]
 Found = TypeVar("Found")
@@ -104,11 +104,11 @@ def check(
     Raises:
         BucketingError: the check cannot run.
     """
-    from spark_bucketing.check import project_check, results
-    from spark_bucketing.check.artifacts import CheckRequest
+    from spark_bucketing.checks import project_check, results
+    from spark_bucketing.checks.artifacts import CheckRequest
+    from spark_bucketing.checks.report import write_report
     from spark_bucketing.project.dbt import Selection
     from spark_bucketing.project.profile import Place
-    from spark_bucketing.report.check_report import write_report
     from spark_bucketing.session import settings_kept
 
     if sql is not None:
@@ -169,11 +169,11 @@ def advise(
     Raises:
         BucketingError: the project cannot be planned.
     """
-    from spark_bucketing.advise.advisor import advise_project
-    from spark_bucketing.advise.subjects import AdviseRequest
-    from spark_bucketing.check.artifacts import CheckRequest
+    from spark_bucketing.advice.advisor import advise_project
+    from spark_bucketing.advice.report import write_html, write_json, write_text
+    from spark_bucketing.advice.subjects import AdviseRequest
+    from spark_bucketing.checks.artifacts import CheckRequest
     from spark_bucketing.project.profile import Place
-    from spark_bucketing.report.advise import write_html, write_json, write_text
     from spark_bucketing.session import settings_kept
 
     planned = CheckRequest(
@@ -226,7 +226,7 @@ class Source:
         Raises:
             BucketingError: the warehouse cannot be opened.
         """
-        from spark_bucketing.table.warehouse import Warehouse
+        from spark_bucketing.tables.warehouse import Warehouse
 
         if self.spark is not None:
             with _statements(self.spark, self.on_tasks) as statements:
@@ -262,8 +262,8 @@ class Tables:
         Raises:
             BucketingError: a table does not exist or is not bucketed, or Spark fails.
         """
-        from spark_bucketing.report.tables import write_overviews
-        from spark_bucketing.table.overview import read_overviews
+        from spark_bucketing.tables.overview import read_overviews
+        from spark_bucketing.tables.report import write_overviews
 
         with self.source.warehouse() as (warehouse, schema):
             schema = self.schema or schema
@@ -281,8 +281,8 @@ class Tables:
         Raises:
             BucketingError: a table does not exist or is not bucketed, or Spark fails.
         """
-        from spark_bucketing.report.tables import write_verifications
-        from spark_bucketing.table.overview import read_overviews, verify_table
+        from spark_bucketing.tables.overview import read_overviews, verify_table
+        from spark_bucketing.tables.report import write_verifications
 
         found = []
         with self.source.warehouse() as (warehouse, schema):
@@ -307,10 +307,10 @@ class Table(Tables):
         Raises:
             BucketingError: the table does not exist, the session lacks the extension, or Spark fails.
         """
-        from spark_bucketing.report.table_specs import write_sealed
-        from spark_bucketing.table.metadata import seal_table
-        from spark_bucketing.table.model import Status
-        from spark_bucketing.table.overview import qualified
+        from spark_bucketing.tables.metadata import seal_table
+        from spark_bucketing.tables.model import Status
+        from spark_bucketing.tables.overview import qualified
+        from spark_bucketing.tables.report import write_sealed
 
         with self.source.warehouse() as (warehouse, schema):
             name = qualified(self.names[0], self.schema or schema)

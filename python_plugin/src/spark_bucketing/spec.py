@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,6 +65,11 @@ class BucketSpec:
 def are_compatible(one: int, other: int) -> bool:
     """Return whether tables with these numbers of buckets can be joined bucket by bucket."""
     return max(one, other) % min(one, other) == 0
+
+
+def number_of_buckets(size: float, target_file_size: int) -> int:
+    """Return a power of two as the bucket count, so that a bucket is at most about 1.5 times the target file size."""
+    return 1 << max(0, round(math.log2(max(size / target_file_size, 1))))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from spark_bucketing import api
-from spark_bucketing.advise.subjects import MIB
+from spark_bucketing.advice.subjects import MIB
 from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.project.profile import Place

@@ -11,7 +11,7 @@ from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.comparison import compare
 from spark_bucketing.event_log.measured import Measured, read_measured
-from spark_bucketing.report.event_log import write_html, write_json, write_text
+from spark_bucketing.event_log.report import write_html, write_json, write_text
 
 _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 

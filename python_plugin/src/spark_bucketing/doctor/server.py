@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TextIO
+
+from rich.text import Text
 
 from spark_bucketing.errors import ProjectError, SparkError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.output import STATE_STYLES, console_on, write_json
 from spark_bucketing.project.freshness import read_project
-from spark_bucketing.table.warehouse import BUILT, Warehouse
+from spark_bucketing.tables.warehouse import BUILT, Warehouse
 
 _PACKAGE = "spark_bucketing"
 _OLDEST, _NEWEST = (3, 5), (4, 3)
@@ -323,3 +326,15 @@ _COMMITTERS = {
 # Reads a table that usually does not exist, because only reading a table shows whether client and metastore match.
 PROBE = "describe table default.spark_bucketing_doctor"
 _METASTORE = ("spark.sql.catalogImplementation", "spark.sql.hive.metastore.version")
+
+
+def write_diagnoses(target: str, found: Sequence[Diagnosis], form: str, file: TextIO) -> None:
+    """Write the results of all checks, in text with one line for each subject, and the remedy below it."""
+    if form == "json":
+        write_json({"target": target, "examined": [vars(one) for one in found]}, file)
+        return
+    console = console_on(file)
+    for one in found:
+        console.print(Text.assemble((f"{one.state:7}", STATE_STYLES[one.state]), f"  {one.subject}: {one.found}"))
+        if one.instead:
+            console.print(Text(f"         instead: {one.instead}"))

@@ -16,10 +16,10 @@ from spark_bucketing.spec import (
     are_compatible,
     stated_version,
 )
-from spark_bucketing.table import sql
-from spark_bucketing.table.metadata import describe_table
-from spark_bucketing.table.model import Table
-from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.tables import sql
+from spark_bucketing.tables.metadata import describe_table
+from spark_bucketing.tables.model import Table
+from spark_bucketing.tables.warehouse import Warehouse
 from spark_bucketing.units import count
 
 # Each table in the Spark layout has this property. Trino ignores the buckets of such a table, because it cannot compute

@@ -12,7 +12,6 @@ import yaml
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from spark_bucketing.advise.layout_options import number_of_buckets
 from spark_bucketing.edits import ConfigChange, FileEdit, plan_edits
 from spark_bucketing.edits.file_edits import read
 from spark_bucketing.edits.yaml_files import edited_yaml
@@ -20,6 +19,7 @@ from spark_bucketing.errors import ProfileError, ProjectError
 from spark_bucketing.extension.build import is_other_build
 from spark_bucketing.extension.settings import as_profile
 from spark_bucketing.project.profile import Target
+from spark_bucketing.spec import number_of_buckets
 
 PACKAGE = "spark_bucketing"
 # Comma-separated settings, which may already have entries.

@@ -1,0 +1,320 @@
+"""Turn changes into fixes, and determine how they affect other queries.
+
+A change becomes a fix if Spark plans the query with it, and the operator's verdict improves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from spark_bucketing.checks.changes import Changes, set_to
+from spark_bucketing.checks.checked_query import Query, TableFacts
+from spark_bucketing.checks.results import (
+    Change,
+    Finding,
+    Fix,
+    ModelResult,
+    OperatorResult,
+    OtherQuery,
+    Verdict,
+    map_findings,
+)
+from spark_bucketing.checks.session_settings import ALL_KEYS, ORDERING, Settings
+from spark_bucketing.checks.sql_text import rewritten
+from spark_bucketing.checks.verdicts import RANKS, judge
+from spark_bucketing.errors import BucketingError
+from spark_bucketing.plan import PlanCounts
+from spark_bucketing.plan.planner import Planner
+
+# Settings that another change may need in order to have an effect.
+_ALONG = ({ORDERING: "true"}, {ALL_KEYS: "false"})
+
+
+@dataclass(frozen=True)
+class PlannedQuery:
+    """A planned query: its operators, and the Exchanges and Sorts of the whole plan."""
+
+    operators: tuple[OperatorResult, ...]
+    counts: PlanCounts
+
+    def like(self, other: Sequence[OperatorResult]) -> PlannedQuery | None:
+        """Return the plan with its operators in the same order as in another plan, or None if the operators differ."""
+        own: dict[str, list[OperatorResult]] = {}
+        for found in reversed(self.operators):
+            own.setdefault(found.kind, []).append(found)
+        ordered = tuple(own[operator.kind].pop() for operator in other if own.get(operator.kind))
+        return replace(self, operators=ordered) if len(ordered) == len(self.operators) == len(other) else None
+
+
+@dataclass
+class HypotheticalQuery:
+    """A query that Spark plans again with changes of its tables, its settings and its text."""
+
+    planner: Planner
+    sql: str  # the query's text
+    settings: Settings  # the session's settings
+    tables: Mapping[str, TableFacts]  # its tables, with the sizes with which Spark plans the query
+    counts: PlanCounts  # Exchanges and Sorts of the unchanged query
+    _planned: dict[object, PlannedQuery | None] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, planner: Planner, query: Query, judged: Sequence[OperatorResult]) -> HypotheticalQuery:
+        """Return the hypothetical query of a planned query, and of its operators with their findings."""
+        tables = {name: _with_planned_size(facts, query) for name, facts in query.tables.items()}
+        found = cls(planner, query.sql, query.settings, tables, query.plan.counts)
+        found._planned[()] = PlannedQuery(tuple(judged), query.plan.counts)
+        return found
+
+    def planned(self, changes: Sequence[Change] = ()) -> PlannedQuery | None:
+        """Plan the query with these changes; return None if Spark rejects the changed query."""
+        key = tuple((change.kind, change.text, tuple(change.settings.items())) for change in changes)
+        if key not in self._planned:
+            try:
+                self._planned[key] = self._plan(changes)
+            # A change that fails for any reason, such as a type that cannot be bucketed, does not become a fix.
+            except BucketingError:
+                self._planned[key] = None
+        return self._planned[key]
+
+    def planned_like(self, judged: Sequence[OperatorResult], *changes: Change) -> PlannedQuery | None:
+        """Plan the query with these changes; None if Spark rejects it, or if its plan has different operators."""
+        planned = self.planned(changes)
+        return planned.like(judged) if planned else None
+
+    def forget(self) -> None:
+        """Discard the plans to save memory, but keep the numbers of Exchanges and Sorts."""
+        self._planned.clear()
+
+    def _plan(self, changes: Sequence[Change]) -> PlannedQuery:
+        facts, changed, session = dict(self.tables), set[str](), dict[str, str]()
+        settings, sql = self.settings, self.sql
+        for change in changes:
+            settings = settings.changed(change.settings)
+            session |= {**change.settings, **change.planned_as_if}
+            sql = rewritten(sql, change.rewrite) if change.rewrite else sql
+            if change.table in facts:
+                before = facts[change.table]
+                after = before.retyped(change.column_types)
+                spec = change.spec or before.spec
+                facts[change.table] = replace(after, spec=spec, files_per_bucket=1, partitions=None, is_empty=False)
+                changed.add(change.table)
+        plan = self.planner.plan(sql, [facts[name] for name in changed], session)
+        query = Query(plan, {name: facts[name] for name in plan.tables if name in facts}, settings)
+        return PlannedQuery(judge(query), plan.counts)
+
+
+def _with_planned_size(facts: TableFacts, query: Query) -> TableFacts:
+    """Return the facts with the size of the selected partitions, which is the size with which Spark plans the query."""
+    if not facts.partition_columns:
+        return facts
+    size = query.plan.table_bytes(facts.name)
+    return replace(facts, size_bytes=facts.size_bytes if size is None else size, knows_size=size is not None)
+
+
+def with_fixes(
+    query: HypotheticalQuery, judged: Sequence[OperatorResult], is_late: Callable[[], bool] = lambda: False
+) -> Iterator[OperatorResult]:
+    """Yield the operators of a query, with the fixes for their findings.
+
+    Args:
+        query: plans the query with the changes that its findings propose.
+        judged: the query's operators with their findings.
+        is_late: returns whether the time limit is exceeded, so that no more changes are tested.
+    """
+    base = PlannedQuery(tuple(judged), query.counts)
+    for place, operator in enumerate(judged):
+        tests = _Tests(query, judged, base, place)
+        yield replace(operator, findings=tuple(tests.finding(found, is_late) for found in operator.findings))
+
+
+@dataclass(frozen=True)
+class _Tests:
+    """Tests the changes that the findings of one operator propose."""
+
+    query: HypotheticalQuery
+    judged: Sequence[OperatorResult]  # the operators of the query
+    base: PlannedQuery  # the plan of the unchanged query
+    place: int  # index of the operator
+
+    def finding(self, finding: Finding, is_late: Callable[[], bool]) -> Finding:
+        """Return a finding, with only the changes that fix the problem."""
+        fixes: list[Fix] = []
+        part: Change | None = None
+        for change in finding.changes:
+            if is_late():
+                break
+            fix = self._fix(change)
+            if fix is None and self._saves(change):
+                part = part or change
+                fix = self._by_two(change)
+            if fix and fix not in fixes:
+                fixes.append(fix)
+        if fixes:
+            return replace(finding, level="warning", fixes=tuple(fixes), changes=())
+        hint = f" A fix requires several changes. One of them is: {part.text}" if part else ""
+        return replace(finding, message=finding.message + hint, changes=())
+
+    def _fix(self, *changes: Change) -> Fix | None:
+        """Return a fix if the changes improve the operator and make no other operator worse.
+
+        The fix also contains settings that the changes require.
+        """
+        for along in ({}, *_ALONG):
+            if along and not self._may_go_along(along, changes):
+                continue
+            after = self.query.planned_like(self.judged, *changes, *([set_to(along)] if along else []))
+            if after and _is_better(self.base.operators, after.operators, self.place):
+                verdict, counts = after.operators[self.place].verdict, (self.base.counts, after.counts)
+                first, *others = (_fix_of(one, along, verdict, *counts) for one in changes)
+                if not others:
+                    return first
+                text = f"{changes[0].text} And {others[0].text[0].lower()}{others[0].text[1:]}"
+                return replace(first, text=text, also=tuple(others))
+        return None
+
+    def _may_go_along(self, along: Mapping[str, str], changes: Changes) -> bool:
+        settings = self.query.settings
+        if any(settings.get(name) == value for name, value in along.items()):
+            return False
+        specs = [*(facts.spec for facts in self.query.tables.values()), *(change.spec for change in changes)]
+        # The extension joins tables in the Hive layout by some of the keys, whatever the setting.
+        if ALL_KEYS in along and not any(spec and not spec.in_hive_layout for spec in specs):
+            return False
+        return ORDERING not in along or not (settings.extension or any(one.kind == "extension" for one in changes))
+
+    def _by_two(self, change: Change) -> Fix | None:
+        """Combine a change with a second change that it makes possible.
+
+        The second change may avoid the sort on the other side of the join.
+
+        Combine the changes only if neither helps by itself. A change that helps by itself is a fix for another finding.
+        """
+        left = self.query.planned_like(self.judged, change)
+        due = [other for finding in left.operators[self.place].findings for other in finding.changes] if left else []
+        for other in {other.text: other for other in reversed(due)}.values():
+            if other.text != change.text and not self._fix(other) and (both := self._fix(change, other)):
+                return both
+        return None
+
+    def _saves(self, change: Change) -> bool:
+        """Return whether a change avoids a shuffle or a sort, even if the verdict stays the same."""
+        after = self.query.planned_like(self.judged, change)
+        if after is None:
+            return False
+        here, there = self.base.operators[self.place], after.operators[self.place]
+        return (there.exchanges, there.sorts) < (here.exchanges, here.sorts)
+
+
+def _fix_of(change: Change, along: Mapping[str, str], verdict: Verdict, before: PlanCounts, after: PlanCounts) -> Fix:
+    words = " and ".join(f"{name}={value}" for name, value in along.items())
+    text = f"{change.text} Also set {words}." if along else change.text
+    made = vars(change) | {"text": text, "settings": {**change.settings, **along}}
+    return Fix(**made, verdict=verdict, before=before, after=after)
+
+
+def _is_better(base: Sequence[OperatorResult], after: Sequence[OperatorResult], place: int) -> bool:
+    for number, (here, there) in enumerate(zip(base, after, strict=True)):
+        before, now = RANKS.get(here.verdict, 0), RANKS.get(there.verdict, 0)
+        is_lost = there.verdict is Verdict.UNKNOWN and here.verdict is not Verdict.UNKNOWN
+        if is_lost or now > before or (number == place and (now == before or there.verdict not in RANKS)):
+            return False
+    return True
+
+
+# These limits bound the time: Spark plans each fix of a table once for every reader of the table.
+MOST_READERS = 25
+MOST_SECONDS = 60.0
+# Fixes for these reasons change the bucket columns, which are a compromise between the table's readers.
+_CHOICES = ("keys-miss-bucket-column",)
+_GROUPINGS = ("aggregate", "distinct", "window")
+
+Queries = Sequence[tuple[ModelResult, HypotheticalQuery]]
+
+
+def with_effects(results: Iterable[ModelResult], queries: Queries) -> tuple[ModelResult, ...]:
+    """Add to each fix its effects on other queries.
+
+    Drop a fix for a grouping if the other queries lose more than this query gains.
+    """
+    effects = _Effects(queries)
+    return tuple(map_findings(result, partial(effects.finding, result)) for result in results)
+
+
+class _Effects:
+    def __init__(self, queries: Queries) -> None:
+        self._end = time.monotonic() + MOST_SECONDS
+        self._known: dict[tuple[str, str], OtherQuery] = {}
+        self._readers: dict[str, list[tuple[ModelResult, HypotheticalQuery]]] = {}
+        for result, query in queries:
+            for table in query.tables:
+                self._readers.setdefault(table, []).append((result, query))
+
+    def finding(self, result: ModelResult, operator: OperatorResult, finding: Finding) -> Finding:
+        fixes = tuple(self._fix(result, fix) for fix in finding.fixes)
+        if finding.reason in _CHOICES and operator.kind in _GROUPINGS:
+            fixes = tuple(fix for fix in fixes if fix.kind != "bucket_spec" or serves_all(fix))
+        if finding.fixes and not fixes:
+            return replace(finding, level="note", fixes=())
+        return replace(finding, fixes=fixes)
+
+    def _fix(self, result: ModelResult, fix: Fix) -> Fix:
+        if fix.kind not in ("bucket_spec", "column_type") or fix.table is None:
+            return fix
+        readers = [reader for reader in self._readers.get(fix.table, ()) if reader[0].key != result.key]
+        others = self._others(fix, readers[:MOST_READERS])
+        return replace(fix, others=tuple(other for other in others if other.after != other.before))
+
+    def _others(self, fix: Fix, readers: Queries) -> Iterator[OtherQuery]:
+        for reader, query in readers:
+            key = (fix.text, reader.key)
+            if key not in self._known:
+                if time.monotonic() > self._end:
+                    return
+                self._known[key] = self._planned(fix, reader.name, query)
+            yield self._known[key]
+
+    def _planned(self, fix: Fix, name: str, query: HypotheticalQuery) -> OtherQuery:
+        after = query.planned((fix, *fix.also))
+        other = OtherQuery(name, query.counts, after.counts if after else None)
+        query.forget()
+        return other
+
+
+def worse_for(fix: Fix) -> tuple[str, ...]:
+    """Return the queries that get more Exchanges or Sorts with a fix, or that Spark cannot plan with it."""
+    return tuple(other.name for other in fix.others if other.after is None or other.after > other.before)
+
+
+def serves_all(fix: Fix) -> bool:
+    """Return whether a fix reduces the total number of Exchanges over all queries.
+
+    If this number stays the same, return whether the fix reduces the number of Sorts.
+    """
+    before, after = fix.before, fix.after
+    for other in fix.others:
+        before, after = before + other.before, after + (other.after or PlanCounts(other.before.exchanges + 1))
+    return after < before
+
+
+def required_specs(results: Iterable[ModelResult]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+    """Return the tables for which different fixes require different specs.
+
+    For each table and config, the result lists the queries that benefit.
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    for result in results:
+        for operator in result.operators:
+            for fix in (fix for finding in operator.findings for fix in finding.fixes):
+                better = [other.name for other in fix.others if other.after and other.name not in worse_for(fix)]
+                for part in (fix, *fix.also):
+                    if part.kind == "bucket_spec" and part.table and part.spec:
+                        served = found.setdefault(part.table, {}).setdefault(part.spec.config, [])
+                        served += [name for name in (result.name, *better) if name not in served]
+    return {
+        table: {text: tuple(names) for text, names in sorted(specs.items(), key=lambda item: -len(item[1]))}
+        for table, specs in found.items()
+        if len(specs) > 1
+    }
