@@ -48,12 +48,6 @@ def print_rows(
     """Print a grid, or one line per cell if the grid is wider than the console.
 
     In a grid that is too wide, rich would break words.
-
-    Args:
-        console: the console.
-        titles: the titles of the columns.
-        rows: the cells.
-        right: the titles of the columns that are right-aligned.
     """
     table = grid([Column(title, justify="right" if title in right else "left") for title in titles], rows)
     if fits(console, table):

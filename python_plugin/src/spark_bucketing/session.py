@@ -31,12 +31,7 @@ class Statements(Protocol):
     kind: str  # for reports
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        """Run a statement, and return its rows as dictionaries by column name.
-
-        Raises:
-            SparkError: Spark rejects the statement, or the connection is lost.
-            KeyboardInterrupt: the user pressed Ctrl-C, and the statement was cancelled and has ended.
-        """
+        """Run a statement, and return its rows as dictionaries by column name."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -48,11 +43,7 @@ def tuples_of(statements: Statements, statement: str) -> list[tuple[Any, ...]]:
 
 
 def rows_of(session: SparkSession, statement: str) -> list[tuple[Any, ...]]:
-    """Run a statement that does not need to be cancelled in a session of PySpark, and return its rows as tuples.
-
-    Raises:
-        SparkError: Spark rejects the statement.
-    """
+    """Run a statement that does not need to be cancelled in a session of PySpark, and return its rows as tuples."""
     with spark_call(""):
         return [tuple(row) for row in session.sql(statement).collect()]
 
@@ -62,9 +53,6 @@ def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession
 
     With Hive, the session may be one of a Spark Connect server, see is_remote(). Without Hive, it is always one of this
     process, because the session must not have a warehouse.
-
-    Raises:
-        SparkError: Spark does not start, or another process is using the metastore.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -187,11 +175,7 @@ class SessionStatements:
 
 @contextmanager
 def noted_interrupts() -> Iterator[threading.Event]:
-    """On the first Ctrl-C inside the block, set an event instead of interrupting the code that is running.
-
-    Raises:
-        KeyboardInterrupt: the user pressed Ctrl-C inside the block. The error is raised at the end of the block.
-    """
+    """On the first Ctrl-C inside the block, set an event instead of interrupting the code that is running."""
     come = threading.Event()
     # Only the main thread can handle signals.
     if threading.current_thread() is not threading.main_thread():
@@ -223,9 +207,6 @@ def spark_call(failure: str) -> Iterator[None]:
     Args:
         failure: a sentence that describes the failure, or an empty string. In the message, Spark's own error text
             follows it.
-
-    Raises:
-        SparkError: Spark raised an error.
     """
     try:
         yield

@@ -45,10 +45,7 @@ class BucketSpec:
 
     @classmethod
     def from_description(cls, details: Mapping[str, str]) -> BucketSpec | None:
-        """Read the bucket spec from the output of DESCRIBE TABLE EXTENDED.
-
-        Return None if the table is not bucketed.
-        """
+        """Read the bucket spec from the output of DESCRIBE TABLE EXTENDED. Return None if the table is not bucketed."""
         num_buckets = int(details.get("Num Buckets", 0))
         if num_buckets < 1:
             return None

@@ -10,11 +10,7 @@ _NAMES = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def parse_size(text: object) -> int:
-    """Return the number of bytes in a size such as `2TiB`, `256 MiB`, or a number without a unit.
-
-    Raises:
-        ValueError: the text is not a size.
-    """
+    """Return the number of bytes in a size such as `2TiB`, `256 MiB`, or a number without a unit."""
     if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
         return text
     found = re.match(SIZE_PATTERN, text, re.IGNORECASE) if isinstance(text, str) else None

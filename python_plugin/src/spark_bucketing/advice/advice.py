@@ -127,18 +127,12 @@ class Advice:
     event_logs: str = ""  # the logs that were read
 
     def counts(self, when: str) -> PlanCounts:
-        """Return the Exchanges and Sorts of all queries that have both plans.
-
-        `when` is `before` or `after`.
-        """
+        """Return the Exchanges and Sorts of all queries that have both plans. `when` is `before` or `after`."""
         both = (one for one in self.proof if one.before and one.after)
         return sum((getattr(one, when).counts for one in both), PlanCounts())
 
     def bytes(self, when: str) -> float:
-        """Return the bytes that these queries shuffle and sort, over all runs.
-
-        `when` is `before` or `after`.
-        """
+        """Return the bytes that these queries shuffle and sort, over all runs. `when` is `before` or `after`."""
         return float(sum(getattr(one, when).bytes * one.runs for one in self.proof if one.before and one.after))
 
     @property

@@ -55,11 +55,7 @@ _MOST_ROUNDS = 10
 
 
 def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: None) -> Advice:
-    """Plan the project, choose bucket specs, and verify the choice with Spark's planner.
-
-    Raises:
-        BucketingError: the command cannot run.
-    """
+    """Plan the project, choose bucket specs, and verify the choice with Spark's planner."""
     given = read_sizes(request.sizes) if request.sizes else {}
     runs = read_runs(request.runs) if request.runs else {}
     if request.explain and request.apply:

@@ -20,10 +20,6 @@ def measured_runs(measured: Measured, nodes: Mapping[str, str]) -> dict[str, flo
     """Return how often each model ran, by unique id.
 
     If the logs contain no run of any model, the numbers of runs are unknown, and the result is empty.
-
-    Args:
-        measured: the event logs.
-        nodes: the project's unique ids by table name, which identify the model of a statement without a query comment.
     """
     found: dict[str, float] = {}
     known, commented = ({node.lower() for node in some} for some in (nodes.values(), measured.runs))

@@ -76,11 +76,7 @@ class Proposal:
                     yield requirement, side, self.compatibility.serves(spec, requirement, side)
 
     def changes(self, nodes: Mapping[str, Node]) -> tuple[Change, ...]:
-        """Return the changes, with the largest net gain first.
-
-        Args:
-            nodes: the models by table.
-        """
+        """Return the changes, with the largest net gain first."""
         found = []
         for name, spec in self.specs.items():
             subject, node, place = self.options[name].subject, nodes[name], self.chosen[name]

@@ -61,10 +61,7 @@ def live_catalog(planner: Planner, manifest: Manifest) -> Mapping[str, CatalogTa
 
 
 def _planned_size(planner: Planner, quoted: str, plan: PhysicalPlan) -> int | None:
-    """Return how many bytes Spark expects a full scan to read.
-
-    Planning the scan makes Spark list the table's files.
-    """
+    """Return how many bytes Spark expects a full scan to read. Planning the scan makes Spark list the table's files."""
     (name, table), *_ = plan.described.items()
     if table.partition_columns:
         # Spark lists only the files of selected partitions, so select all of them.
@@ -76,10 +73,7 @@ def _planned_size(planner: Planner, quoted: str, plan: PhysicalPlan) -> int | No
 def joined_catalogs(
     there: Mapping[str, CatalogTable], documented: Mapping[str, CatalogTable]
 ) -> Mapping[str, CatalogTable]:
-    """Combine two catalogs.
-
-    Values from the warehouse take precedence over values from the generated docs.
-    """
+    """Combine two catalogs. Values from the warehouse take precedence over values from the generated docs."""
     known = {
         name: replace(table, size_bytes=documented[name].size_bytes)
         for name, table in there.items()
@@ -127,11 +121,7 @@ def _names(manifest: Manifest) -> set[str]:
 
 
 def refuse_unknown(manifest: Manifest, path: Path | None, given: Iterable[str]) -> None:
-    """Reject a file from the user if it names unknown tables, because these entries would have no effect.
-
-    Raises:
-        ProjectError: the file contains such a name.
-    """
+    """Reject a file from the user if it names unknown tables, because these entries would have no effect."""
     if unknown := unknown_names(manifest, given):
         near = get_close_matches(unknown[0].lower(), sorted(_names(manifest)), 1)
         raise ProjectError(
@@ -171,10 +161,7 @@ def _sampled(planner: Planner, subject: Subject, column: str) -> ColumnStatistic
 
 
 def _analyzed(planner: Planner, table: str, column: str, rows: int | None) -> ColumnStatistics:
-    """Return the statistics that ANALYZE stored for a column, if any.
-
-    A histogram reveals frequent values.
-    """
+    """Return the statistics that ANALYZE stored for a column, if any. A histogram reveals frequent values."""
     found = [(str(row[0]), str(row[1])) for row in planner.rows(f"describe table extended {table} {sql.name(column)}")]
     values = dict(found)
     distinct, nulls = (_number(values.get(what, "")) for what in ("distinct_count", "num_nulls"))

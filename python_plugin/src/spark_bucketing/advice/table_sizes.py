@@ -38,13 +38,7 @@ class TableSize:
 
 
 def read_sizes(path: Path) -> Mapping[str, TableSize]:
-    """Read table sizes.
-
-    The keys are names of models, sources (source.table) or tables (schema.table).
-
-    Raises:
-        ProjectError: the file cannot be read or is invalid.
-    """
+    """Read table sizes. The keys are names of models, sources (source.table) or tables (schema.table)."""
     data = _read(path)
     try:
         return _once((str(name).lower(), _facts(entry)) for name, entry in data.items())
@@ -62,12 +56,6 @@ def read_runs(path: Path) -> Mapping[str, float]:
     """Read how often each model ran in some period, from a mapping or from dbt's run_results.json.
 
     If the path is a directory with the run_results.json files of several runs, the function counts each model's runs.
-
-    Returns:
-        The number of runs by name or unique id, in lower case.
-
-    Raises:
-        ProjectError: the file cannot be read or is invalid.
     """
     files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
     counted: Counter[str] = Counter()

@@ -30,11 +30,7 @@ Baseline = Mapping[str, Sequence[Badness]]
 
 
 def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str]) -> frozenset[str]:
-    """Return the reasons that a model's meta allows with `bucketing: {allow: [slug]}`.
-
-    Raises:
-        ProjectError: the value in the meta is malformed, or names an unknown reason.
-    """
+    """Return the reasons that a model's meta allows with `bucketing: {allow: [slug]}`."""
     bucketing = meta.get("bucketing")
     if bucketing is None:
         return frozenset()
@@ -59,15 +55,7 @@ def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str])
 
 
 def fingerprint(model: str, operator: OperatorResult | None, finding: Finding) -> str:
-    """Return an id for a finding.
-
-    The id does not depend on line numbers, file sizes or other findings.
-
-    Args:
-        model: unique id of the model, or path of the file; empty for the project.
-        operator: the operator that the finding is about; None for a finding about the whole project.
-        finding: the finding to identify.
-    """
+    """Return an id for a finding. The id does not depend on line numbers, file sizes or other findings."""
     parts = [model, finding.reason]
     if operator:
         parts += [operator.kind, _EXPRESSION_ID.sub("", operator.description), *sorted(finding.tables)]
@@ -125,11 +113,7 @@ def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Bas
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Read the severities of the findings that a baseline accepts, by fingerprint.
-
-    Raises:
-        ProjectError: the file does not exist, or is not a baseline.
-    """
+    """Read the severities of the findings that a baseline accepts, by fingerprint."""
     accepted: dict[str, list[Badness]] = {}
     for entry in _read(path):
         level, verdict = entry["badness"]
@@ -142,9 +126,6 @@ def write_baseline(report: Report, path: Path, part: bool = False) -> int:
 
     With `part`, only part of the project was checked. The file then keeps its entries for other models and for the
     project.
-
-    Raises:
-        ProjectError: the run was interrupted, the file cannot be written, or the existing file is not a baseline.
     """
     if report.unfinished:
         raise ProjectError(

@@ -66,13 +66,7 @@ class Project:
         return Settings(self.target.settings).loaded if given is None else given
 
     def artifacts(self) -> Artifacts:
-        """Find or create the manifest.
-
-        A live check of SQL files outside the project's directory needs no manifest.
-
-        Raises:
-            ProjectError: the project does not compile, or an artifact cannot be read.
-        """
+        """Find or create the manifest. A live check of SQL files outside the project's directory needs no manifest."""
         request = self.request
         errors: Mapping[str, str] = {}
         elsewhere = request.files and not any(file.is_relative_to(self.target.project_dir) for file in request.files)

@@ -47,9 +47,6 @@ class TimeLimit:
         Args:
             work: the task. The task's argument is a function that returns whether the time limit is exceeded, so that
                 no further step may start.
-
-        Raises:
-            PlanError: the task took too long, or an abandoned task is still running.
         """
         if self._seconds is None:
             return work(lambda: False)
@@ -142,10 +139,7 @@ class Checker:
         return Report(tuple(results), unfinished=tuple(waiting))
 
     def check(self, subject: Subject) -> ModelResult:
-        """Plan and analyze one query.
-
-        If planning fails or exceeds the time limit, the result contains an error.
-        """
+        """Plan and analyze one query. If planning fails or exceeds the time limit, the result contains an error."""
         result = ModelResult(subject.name, subject.path, unique_id=subject.unique_id, table=subject.table)
         if subject.sql is None:
             return replace(result, error=subject.error or _UNCOMPILED)
@@ -178,12 +172,7 @@ class Checker:
 
 
 def planned_query(planner: Planner, facts: Facts, settings: Settings, sql: str) -> Query:
-    """Plan a query, and collect the facts about its tables.
-
-    Raises:
-        SparkError: Spark cannot plan the query.
-        PlanError: the plan cannot be read.
-    """
+    """Plan a query, and collect the facts about its tables."""
     plan = planner.plan(sql)
     return Query(plan, facts.of(plan), settings, sql)
 
@@ -238,9 +227,6 @@ def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapp
     """Return the query to check for a SQL file.
 
     The query is dbt's compiled SQL if the file belongs to the project, otherwise the file's own text.
-
-    Raises:
-        ProjectError: the file cannot be read, or contains Jinja that dbt does not compile.
     """
     inside = file.is_relative_to(project_dir)
     path = file.relative_to(project_dir).as_posix() if inside else str(file)

@@ -48,11 +48,7 @@ OnProgress = Callable[[str, int, int], None]
 
 
 def check_project(request: CheckRequest, on_progress: OnProgress = lambda *_: None) -> Report:
-    """Check models or SQL files.
-
-    Raises:
-        BucketingError: the check cannot run.
-    """
+    """Check models or SQL files."""
     # Fail before any slow step.
     baseline = read_baseline(request.baseline) if request.baseline else {}
     target = read_target(request.place, request.variables)
@@ -67,11 +63,7 @@ def check_project(request: CheckRequest, on_progress: OnProgress = lambda *_: No
 
 
 def check_queries(statements: Statements, queries: Mapping[str, str], time_limit: float | None = None) -> Report:
-    """Check queries without a project, by name.
-
-    Raises:
-        BucketingError: the check cannot run.
-    """
+    """Check queries without a project, by name."""
     planner = Planner(f"live ({statements.kind})", partial(tuples_of, statements))
     plan, facts = planner.require_extension(), Facts(planner)
     settings = Settings(plan.settings)
@@ -185,9 +177,6 @@ def planner_settings_of(project: Project, planner: Planner) -> tuple[Settings, s
     """Return the session's settings for the reasons, and the version of Spark.
 
     Offline, the extension counts as loaded only if the target loads it.
-
-    Raises:
-        SparkError: the session does not load the extension.
     """
     plan = planner.require_extension()
     settings = Settings(plan.settings)

@@ -58,12 +58,6 @@ def with_graph(
 
     A fix gets a note if no dbt config controls its table. If the config already has the bucket spec of a fix, the fix
     is to run dbt.
-
-    Args:
-        results: the results of the check.
-        manifest: the project's manifest.
-        relation: maps a node to its table name in the plans.
-        configured: the bucket specs in the models' configs, by table.
     """
     tables = _tables_behind(manifest, relation)
     others = {name: node.resource_type for name, node in manifest.nodes.items() if node.resource_type in _ADVICE}

@@ -101,10 +101,7 @@ _VERDICTS = {
 
 
 def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool = False) -> None:
-    """Write the report.
-
-    Colors and wrapped lines are used only on a terminal.
-    """
+    """Write the report. Colors and wrapped lines are used only on a terminal."""
     console = console_on(file, plain)
     for found in alike_findings(open_findings(report)):
         _write_finding(console, found)
@@ -313,10 +310,7 @@ FORMATS = ("text", "json", "sarif", "github", "html")
 
 
 def write_report(report: Report, form: str, file: TextIO, verbose: bool = False, plain: bool = False) -> None:
-    """Write the report in one of FORMATS.
-
-    The arguments `verbose` and `plain` apply only to text.
-    """
+    """Write the report in one of FORMATS. The arguments `verbose` and `plain` apply only to text."""
     if form == "text":
         write_text(report, file, verbose, plain)
     else:
@@ -388,10 +382,7 @@ def why_unknown(model: ModelResult) -> str:
 
 
 def effect(fix: Fix) -> str:
-    """Describe how a fix affects the whole query and other queries.
-
-    The text is empty if Spark did not plan the fix.
-    """
+    """Describe how a fix affects the whole query and other queries. The text is empty if Spark did not plan the fix."""
     if fix.before == fix.after:
         return ""
     pairs = [("Exchange", fix.before.exchanges, fix.after.exchanges), ("Sort", fix.before.sorts, fix.after.sorts)]
@@ -404,10 +395,7 @@ def effect(fix: Fix) -> str:
 
 
 def verdict_counts(operators: Iterable[OperatorResult]) -> list[tuple[Verdict, int]]:
-    """Count the operators with each verdict.
-
-    The best verdict comes first. Verdicts without operators are left out.
-    """
+    """Count the operators with each verdict. The best verdict comes first. Verdicts without operators are left out."""
     numbers = Counter(operator.verdict for operator in operators)
     return [(verdict, numbers[verdict]) for verdict in Verdict if numbers[verdict]]
 

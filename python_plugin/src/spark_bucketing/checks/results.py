@@ -52,10 +52,7 @@ class OtherQuery:
 
 @dataclass(frozen=True)
 class Change:
-    """A change that may fix a finding.
-
-    Planning the query with the change shows whether it helps.
-    """
+    """A change that may fix a finding. Planning the query with the change shows whether it helps."""
 
     kind: FixKind  # the kind of change
     text: str  # for users: what to write, and where

@@ -55,19 +55,12 @@ def without_casts(node: Any, exp: Any) -> Any:
 
 
 def with_plain_equality(node: Any, exp: Any) -> Any:
-    """Replace <=> with =.
-
-    The operators <=> and = are equivalent if no key is NULL.
-    """
+    """Replace <=> with =. The operators <=> and = are equivalent if no key is NULL."""
     return exp.EQ(this=node.this, expression=node.expression) if isinstance(node, exp.NullSafeEQ) else node
 
 
 def rewritten(sql: str, rewrite: Rewrite) -> str:
-    """Apply a rewrite function to all expressions of a query.
-
-    Raises:
-        PlanError: the query cannot be parsed.
-    """
+    """Apply a rewrite function to all expressions of a query."""
     from sqlglot import exp, parse_one
     from sqlglot.errors import SqlglotError
 

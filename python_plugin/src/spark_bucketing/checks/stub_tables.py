@@ -78,14 +78,6 @@ def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -
     """Return a table with the layout that a model's config requests, but without columns.
 
     The config can be for a materialization of this package or of dbt-spark.
-
-    Args:
-        config: config of the model, or the value of `bucketing` in a source's meta, which has the same keys.
-        materialized: materialization of the model.
-        name: name of the model, for errors.
-
-    Raises:
-        ProjectError: the config is invalid.
     """
     if materialized in BUCKETED:
         given = validated({**config, "materialized": materialized}, name)
@@ -281,10 +273,6 @@ def embedded_planner(settings: Mapping[str, str], extension: bool, schema: str) 
 
     The session always loads the extension, which plans over stub tables. The extension's reads are disabled unless
     requested.
-
-    Raises:
-        SparkError: Spark does not start, or this process already has a Spark.
-        ExtensionError: the extension cannot be built.
     """
     if is_open():
         raise SparkError(

@@ -52,11 +52,7 @@ def standard_output(form: str) -> TextIO:
 
 @contextmanager
 def report_file(output: Path | None, form: str) -> Iterator[TextIO]:
-    """Open the file of a report, or standard output.
-
-    Raises:
-        ProjectError: the file cannot be written.
-    """
+    """Open the file of a report, or standard output."""
     if output is None:
         yield standard_output(form)
         return
@@ -120,9 +116,6 @@ def event_log(value: str) -> str:
     """Return a URI unchanged, and return a local path as an absolute path.
 
     Commands change to the project's directory, so relative paths would point elsewhere.
-
-    Raises:
-        EventLogError: a local path does not exist or contains no event log.
     """
     path = unquote(urlsplit(value).path) if value.lower().startswith("file:") else value
     if is_remote(path):

@@ -67,10 +67,7 @@ class Violation:
 
 
 def parse_value(key: str, spec: Key, value: Any, found: list[Violation]) -> Any:
-    """Normalize a value.
-
-    If the value is invalid, return UNKNOWN and add a violation to `found`.
-    """
+    """Normalize a value. If the value is invalid, return UNKNOWN and add a violation to `found`."""
     if value is UNKNOWN or value is None or (spec.lenient and not value):
         return UNKNOWN if value is UNKNOWN else spec.default
     try:
@@ -224,11 +221,7 @@ class Config:
 
 
 def validated(config: Mapping[str, Any], model: str) -> dict[str, Any]:
-    """Return the values of all keys that the materialization accepts, including default values.
-
-    Raises:
-        ProjectError: the config is invalid.
-    """
+    """Return the values of all keys that the materialization accepts, including default values."""
     values, violations = validate(Config(config))
     for violation in (found for found in violations if not found.warns):
         raise ProjectError(violation.message(model))
@@ -236,11 +229,7 @@ def validated(config: Mapping[str, Any], model: str) -> dict[str, Any]:
 
 
 def value_of(key: str, value: Any, model: str) -> Any:
-    """Return the validated value of one key, or its default value.
-
-    Raises:
-        ProjectError: the value is invalid.
-    """
+    """Return the validated value of one key, or its default value."""
     found: list[Violation] = []
     parsed = parse_value(key, KEYS[key], value, found)
     for violation in found:

@@ -89,11 +89,7 @@ _REBUILD = (
 
 
 def examine_installed(project_dir: Path) -> Iterator[Diagnosis]:
-    """Check the versions of all packages that are required by dbt runs and by spark-bucketing commands.
-
-    Args:
-        project_dir: the directory that contains dbt_project.yml.
-    """
+    """Check the versions of all packages that are required by dbt runs and by spark-bucketing commands."""
     yield Diagnosis("Python", ".".join(map(str, sys.version_info[:3])))
     for distribution in ("dbt-core", "dbt-spark"):
         found = _version(distribution)
@@ -137,11 +133,7 @@ def _read(folder: Path) -> Mapping[str, object]:
 
 
 def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
-    """Check the target's Spark in an open session, without changing anything.
-
-    Raises:
-        SparkError: Spark does not respond.
-    """
+    """Check the target's Spark in an open session, without changing anything."""
     settings = {key.lower(): value for key, value in warehouse.settings().items()}
     version = str(next(iter(warehouse.rows("select version() as version")))["version"]).partition(" ")[0]
     yield _spark(version, settings)
@@ -155,10 +147,7 @@ def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers in a Spark version.
-
-    For a vendor's version, only the leading numbers count.
-    """
+    """Return the numbers in a Spark version. For a vendor's version, only the leading numbers count."""
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 

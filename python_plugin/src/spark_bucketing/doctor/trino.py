@@ -40,13 +40,7 @@ from bucket_specs({}) group by all
 
 
 def examine_tables(warehouse: Warehouse, schema: str) -> Iterator[Diagnosis]:
-    """Check the bucketed tables of a schema.
-
-    Yield nothing if the schema does not exist or has no bucketed tables.
-
-    Raises:
-        SparkError: Spark does not respond.
-    """
+    """Check the bucketed tables of a schema. Yield nothing if the schema does not exist or has no bucketed tables."""
     tables = list(_bucketed_tables(warehouse, schema))
     if not tables:
         return

@@ -39,10 +39,7 @@ class Refusal:
 
 
 class CannotEditError(Exception):
-    """Raised if a config cannot be edited safely.
-
-    The message is a sentence that states the reason.
-    """
+    """Raised if a config cannot be edited safely. The message is a sentence that states the reason."""
 
 
 def same(left: object, right: object) -> bool:
@@ -59,11 +56,7 @@ def same(left: object, right: object) -> bool:
 
 
 def in_jinja(value: object, quote: str = "'") -> str:
-    """Format a value as a Jinja literal: None, a boolean, a number, a string, or a list or mapping of such values.
-
-    Raises:
-        TypeError: the value has another type.
-    """
+    """Format a value as a Jinja literal: None, a boolean, a number, a string, or a list or mapping of such values."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (int, float)):

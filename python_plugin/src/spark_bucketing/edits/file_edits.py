@@ -16,12 +16,7 @@ from spark_bucketing.errors import ProjectError
 
 
 def read(path: Path) -> str:
-    """Return the text of a file, including its BOM and line endings.
-
-    Raises:
-        OSError: the file cannot be read.
-        UnicodeDecodeError: the file is not valid UTF-8.
-    """
+    """Return the text of a file, including its BOM and line endings."""
     return path.read_bytes().decode("utf-8")
 
 
@@ -43,13 +38,6 @@ def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
 
     Each edit is written to a temporary file, which then replaces the original file and keeps its permissions. After an
     error, the original files are restored, unless restoring fails, too.
-
-    Args:
-        project_dir: directory of dbt_project.yml.
-        edits: edits from plan_edits().
-
-    Raises:
-        ProjectError: a file has changed since the edits were planned, or cannot be written.
     """
     places = [((project_dir / edit.path).resolve(), edit) for edit in edits]
     for path, edit in places:

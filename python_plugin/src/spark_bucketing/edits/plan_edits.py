@@ -108,11 +108,7 @@ class _Node:
         return edited, [f"{key}: the model's own config overrides dbt_project.yml ({at})" for key, at in above.items()]
 
     def text(self, path: Path) -> str:
-        """Return the text of a file with all edits so far.
-
-        Raises:
-            CannotEditError: the file is outside the project, or cannot be read.
-        """
+        """Return the text of a file with all edits so far."""
         if path in self._edits:
             return self._edits[path].after
         root = self._project_dir.resolve()

@@ -28,11 +28,7 @@ class Properties:
 
 
 def read_properties(text: str, model: str) -> Properties | None:
-    """Find a model's entry in a file, or return None if the file has no entry for it.
-
-    Raises:
-        CannotEditError: the file cannot be read, or has two entries for the model.
-    """
+    """Find a model's entry in a file, or return None if the file has no entry for it."""
     entries = _entries(_loaded(text))
     found = [number for number, entry in enumerate(entries) if entry.get("name") == model]
     if not found:
@@ -48,16 +44,7 @@ def read_properties(text: str, model: str) -> Properties | None:
 
 
 def edit_properties(text: str, model: str, wanted: Mapping[str, object]) -> str:
-    """Return the text of a properties file after setting these keys in a model's existing config.
-
-    Args:
-        text: text of the file.
-        model: name of the model.
-        wanted: new values by key; None removes the key.
-
-    Raises:
-        CannotEditError: the edit is not safe, or changes other lines.
-    """
+    """Return the text of a properties file after setting these keys in a model's existing config."""
     found = read_properties(text, model)
     if found is None or found.config is None:
         raise CannotEditError("The model's YAML properties have no config.")

@@ -20,15 +20,7 @@ _KEY = re.compile(r"([ -]*)")
 
 
 def edited_yaml(text: str, edit: Callable[[Any], None]) -> str | None:
-    """Return the text of a YAML file after an edit of its data, or None if other lines would have to change.
-
-    Args:
-        text: the text of the file.
-        edit: changes the data in place.
-
-    Raises:
-        YAMLError: the text is not valid YAML.
-    """
+    """Return the text of a YAML file after an edit of its data, or None if other lines would have to change."""
     plain = text.removeprefix(_BOM).replace("\r\n", "\n")
     yaml = _yaml(plain)
     data = yaml.load(plain)

@@ -94,14 +94,7 @@ class ReadCounts:
 
 
 def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
-    """Return the files of each event log, in order.
-
-    A rolling log consists of several files.
-
-    Raises:
-        EventLogError: a path does not exist, or contains no event log.
-        SparkError: a path in another file system does not exist, or Spark cannot read it.
-    """
+    """Return the files of each event log, in order. A rolling log consists of several files."""
     logs: dict[str, list[LogFile]] = {}
     for path in paths:
         files = _hadoop_files(path) if is_remote(path) else _local_files(path)
@@ -179,12 +172,7 @@ def _open_hadoop(jvm: Any, system: Any, file: Any) -> IO[bytes]:
 
 
 class _JavaStream(io.RawIOBase):
-    """A Python stream that reads from a Java input stream.
-
-    Raises:
-        EOFError: the compressed file is damaged, or its end is missing. The bytes before that are read.
-        SparkError: Spark cannot read the file.
-    """
+    """A Python stream that reads from a Java input stream."""
 
     def __init__(self, jvm: Any, stream: Any) -> None:
         self._jvm, self._stream, self._is_damaged = jvm, stream, False
@@ -224,10 +212,6 @@ def read_lines(files: Sequence[LogFile], counts: ReadCounts) -> Iterator[bytes]:
     """Yield the lines of one event log, and count files that end early or are missing.
 
     Where lines are missing between other lines, the function yields GAP.
-
-    Args:
-        files: the files of the log, in order.
-        counts: the counters to which the function adds files and lines.
     """
     is_gap = False
     for file, missing in zip(files, _missing_before(files), strict=True):

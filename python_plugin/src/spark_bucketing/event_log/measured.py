@@ -141,15 +141,6 @@ def read_measured(
     """Read all event logs below these paths.
 
     Of several logs of one application, the one with the most events counts.
-
-    Args:
-        paths: event logs, or directories of event logs.
-        on_progress: called with the number of the current log.
-        target: the dbt target whose runs count, if the logs contain runs of several targets.
-
-    Raises:
-        EventLogError: a path does not exist, the files contain no event, their codec is not supported, or the logs
-            contain runs of several other targets.
     """
     counts = ReadCounts()
     logs = find_logs(paths)

@@ -86,10 +86,6 @@ def plan_costs(plan: PhysicalPlan, measured: Accumulators) -> Operators:
 
     Rows that another operator has already shuffled count for no table, because buckets cannot avoid a second shuffle.
     The tables below a UNION share the cost by their rows.
-
-    Args:
-        plan: the plan that the statement has run.
-        measured: the measurements of the plan.
     """
     found: Operators = {}
     rest, seen = Cost(), set[int]()

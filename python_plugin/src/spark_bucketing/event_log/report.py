@@ -186,10 +186,7 @@ def write_html(comparison: Comparison, file: TextIO) -> None:
 
 
 def _plot(comparison: Comparison, measure: str) -> list[dict[str, Any]]:
-    """Return the bars of each model for a plot.
-
-    Each bar shows a median, with a dot for each run.
-    """
+    """Return the bars of each model for a plot. Each bar shows a median, with a dot for each run."""
     differences = [node.differences[measure] for node in comparison.nodes]
     every = [value for one in differences for value in (*one.before, *one.after)]
     scale = _WIDTH / (max(every, default=0) or 1)

@@ -45,16 +45,6 @@ def build_jar(cache: Path | None = None) -> Path:
     """Return the extension's jar for the installed Spark.
 
     Compile it, unless this package or the cache already contains it.
-
-    Args:
-        cache: directory for compiled jars, or None for the user's cache directory, see cache_folder().
-
-    Returns:
-        The path of the jar. The name of the jar contains Spark's version, and a hash of Spark's jars and the Scala
-        sources.
-
-    Raises:
-        ExtensionError: Spark or Java is missing, the sources do not compile, or the directory cannot be written.
     """
     spark = find_spark()
     sources = sources_for(spark)
@@ -86,15 +76,7 @@ def build_jar(cache: Path | None = None) -> Path:
 
 
 def copy_jar(jar: Path, target: Path) -> Path:
-    """Copy the jar to a path that stays the same for all versions.
-
-    Args:
-        jar: the jar from build_jar().
-        target: path of the copy.
-
-    Raises:
-        ExtensionError: the copy cannot be written.
-    """
+    """Copy the jar to a path that stays the same for all versions."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         # Do not overwrite the jar in place, because a running Spark may have it open.
@@ -114,10 +96,6 @@ def is_other_build(entry: str, jar: Path) -> bool:
     """Return whether an entry of `spark.jars` is another build of the extension, such as one for another Spark version.
 
     A file that does not exist is another build if it has the name of a jar from build_jar(). A copy of the jar is not.
-
-    Args:
-        entry: a path, or a URI with the scheme file.
-        jar: the jar from build_jar().
     """
     path = Path(unquote(urlsplit(entry).path) if entry.startswith("file:") else entry)
     if path == jar:
@@ -139,12 +117,6 @@ def sources_for(spark: SparkHome) -> list[Path]:
     Some sources differ between Spark versions. Such sources are in directories named after the oldest release that they
     support, such as `compat/4.0`. Of several files with the same name, the function returns the newest one that is not
     newer than Spark.
-
-    Args:
-        spark: the installation that find_spark() returns. In a vendor's version, only the leading numbers count.
-
-    Raises:
-        ExtensionError: the extension does not support this version.
     """
     if spark.release not in KNOWN_RELEASES:
         raise ExtensionError(
@@ -241,9 +213,6 @@ def find_spark() -> SparkHome:
     """Find the Spark that PySpark would start.
 
     PySpark starts the Spark in SPARK_HOME if this variable is set, otherwise the Spark in its own package.
-
-    Raises:
-        ExtensionError: Spark is missing or incomplete.
     """
     named = os.environ.get("SPARK_HOME")
     if named:
@@ -263,9 +232,6 @@ def find_java() -> str:
     """Find the java command that Spark's scripts would run.
 
     The scripts run the java command in JAVA_HOME if this variable is set, otherwise the first java command in PATH.
-
-    Raises:
-        ExtensionError: neither JAVA_HOME nor PATH contains Java.
     """
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")

@@ -11,11 +11,7 @@ EXTENSION_CLASS = "org.apache.spark.sql.bucketing.BucketingExtension"
 
 
 def extension_settings(jar: Path) -> dict[str, str]:
-    """Return the Spark settings that load the extension when a session starts.
-
-    Args:
-        jar: the extension's jar, from build_jar().
-    """
+    """Return the Spark settings that load the extension when a session starts."""
     return {"spark.jars": str(jar), "spark.sql.extensions": EXTENSION_CLASS}
 
 
@@ -24,19 +20,12 @@ def server_settings(jar: Path) -> dict[str, str]:
 
     When the first session of a Thrift Server ends, Hive closes the class loader for the jars in spark.jars. Afterwards,
     Spark cannot load more classes from these jars. Spark can still load classes from the driver's own class path.
-
-    Args:
-        jar: the extension's jar, from build_jar(); it must exist when the driver starts.
     """
     return {**extension_settings(jar), "spark.driver.extraClassPath": str(jar)}
 
 
 def event_log_settings(folder: str) -> dict[str, str]:
-    """Return the Spark settings that make Spark write event logs for `spark-bucketing report`.
-
-    Args:
-        folder: URI of an existing directory.
-    """
+    """Return the Spark settings that make Spark write event logs for `spark-bucketing report`."""
     return {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": folder,

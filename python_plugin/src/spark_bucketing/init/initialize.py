@@ -70,9 +70,6 @@ def package_entry(source: str | None, revision: str, project_dir: Path, checkout
         revision: branch, tag or commit of a Git repository.
         project_dir: directory of the user's dbt_project.yml.
         checkout: directory from which spark-bucketing was installed, if it contains the dbt package.
-
-    Raises:
-        ProjectError: the source is unknown, or the directory does not contain the dbt package.
     """
     if source is None and checkout is None:
         raise ProjectError(
@@ -113,11 +110,7 @@ def package_edit(project_dir: Path, source: str | None, revision: str, checkout:
 
 
 def add_package(text: str, entry: Mapping[str, str], file: str = "packages.yml") -> str:
-    """Add an entry to the text of a packages file, unless it already contains this package.
-
-    Raises:
-        ProjectError: the file is not a packages file.
-    """
+    """Add an entry to the text of a packages file, unless it already contains this package."""
     found = _packages(_parsed(text, file, ProjectError), file)
     if any(one == dict(entry) or _is_this_package(one) for one in found):
         return text
@@ -146,9 +139,6 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
 
     If a setting is a list, such as `spark.jars`, its value is appended to the list. A jar of another build of the
     extension, such as one for another Spark version, is replaced.
-
-    Raises:
-        ProfileError: the file does not contain this target.
     """
     try:
         found = _parsed(text, file, ProfileError)[profile]["outputs"][target].get("server_side_parameters") or {}
@@ -176,17 +166,7 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
 def model_edits(
     project_dir: Path, manifest: Mapping[str, Any], model: FirstModel, size_of: Callable[[str], int | None]
 ) -> Setup:
-    """Edit the config of the first model to bucket.
-
-    Args:
-        project_dir: directory of dbt_project.yml.
-        manifest: the content of manifest.json.
-        model: the model and its bucket spec.
-        size_of: returns the size of a relation in bytes, or None if the relation does not exist.
-
-    Raises:
-        ProjectError: the model does not exist, cannot be bucketed, or has an unknown size.
-    """
+    """Edit the config of the first model to bucket."""
     models = [node for node in manifest["nodes"].values() if node["resource_type"] == "model"]
     node = next((node for node in models if model.name in (node["name"], node["unique_id"])), None)
     if node is None:
@@ -256,11 +236,7 @@ def _parsed(text: str, file: str, error_type: type[ProjectError | ProfileError])
 
 
 def _edited(text: str, file: str, edit: Callable[[Any], None], lines: str) -> str:
-    """Return the text after an edit that changes no other lines.
-
-    Raises:
-        ProjectError: the edit would change other lines.
-    """
+    """Return the text after an edit that changes no other lines."""
     try:
         after = edited_yaml(text, edit)
     except YAMLError:

@@ -289,11 +289,7 @@ class PhysicalPlan:
 
 
 def read_plan(text: str) -> PhysicalPlan:
-    """Read the document.
-
-    Raises:
-        PlanError: the text is not a document of this version.
-    """
+    """Read the document."""
     try:
         data = json.loads(text)
         if data["version"] != VERSION:

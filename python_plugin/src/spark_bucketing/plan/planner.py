@@ -31,20 +31,11 @@ class Planner:
     def plan(
         self, sql: str, tables: Iterable[HypotheticalTable] = (), settings: Mapping[str, str] | None = None
     ) -> PhysicalPlan:
-        """Plan a query, as if these tables existed and the session had these settings.
-
-        Raises:
-            SparkError: Spark cannot plan the query.
-            PlanError: the extension is of another version.
-        """
+        """Plan a query, as if these tables existed and the session had these settings."""
         return self._planned(sql, {"settings": dict(settings or {}), "tables": [table.as_data() for table in tables]})
 
     def require_extension(self) -> PhysicalPlan:
-        """Return the plan of a query without tables, which tells the settings and the version of the session.
-
-        Raises:
-            SparkError: the session does not load the extension.
-        """
+        """Return the plan of a query without tables, which tells the settings and the version of the session."""
         try:
             return self.plan("select 1")
         except SparkError as error:
@@ -66,13 +57,7 @@ STUB_SETTINGS = {"spark.bucketing.read.partitionBytes": "0"}
 
 
 class StubPlanner(Planner):
-    """A planner for queries over stub tables and views that exist in no catalog.
-
-    Args:
-        label: the name of the planner in reports.
-        run: runs statements in a session.
-        settings: settings for all queries. A session that has these settings itself plans faster.
-    """
+    """A planner for queries over stub tables and views that exist in no catalog."""
 
     def __init__(self, label: str, run: Run, settings: Mapping[str, str] = STUB_SETTINGS) -> None:
         super().__init__(label, run)
@@ -85,11 +70,7 @@ class StubPlanner(Planner):
         self._tables[table.name.lower()] = table
 
     def define_view(self, name: str, sql: str) -> None:
-        """Create or replace a view.
-
-        Raises:
-            SparkError: Spark cannot plan the view.
-        """
+        """Create or replace a view."""
         self.plan(sql)
         self._views[name.lower()] = sql
 

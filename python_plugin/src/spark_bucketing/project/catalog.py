@@ -24,11 +24,7 @@ class CatalogTable:
 
 
 def read_catalog(path: Path) -> Mapping[str, CatalogTable]:
-    """Read the tables in a catalog.json, by unique id.
-
-    Raises:
-        ProjectError: the file cannot be read.
-    """
+    """Read the tables in a catalog.json, by unique id."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         entries = {**data.get("nodes", {}), **data.get("sources", {})}
@@ -57,11 +53,7 @@ def _bytes(stats: Mapping[str, Any]) -> int | None:
 
 
 def seed_columns(file: Path, config: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the names and Spark types of a seed's columns, which are determined in the same way as by dbt.
-
-    Raises:
-        ProjectError: the file cannot be read.
-    """
+    """Return the names and Spark types of a seed's columns, which are determined in the same way as by dbt."""
     from dbt.adapters.spark.impl import SparkAdapter
     from dbt_common.clients.agate_helper import from_csv
 

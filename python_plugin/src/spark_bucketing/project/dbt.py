@@ -25,10 +25,7 @@ SELECTED = ("model", "snapshot")
 
 @dataclass(frozen=True)
 class Selection:
-    """The arguments for dbt's node selection.
-
-    If both lists are empty, dbt selects all nodes.
-    """
+    """The arguments for dbt's node selection. If both lists are empty, dbt selects all nodes."""
 
     select: tuple[str, ...] = ()  # values of --select
     exclude: tuple[str, ...] = ()  # values of --exclude
@@ -50,13 +47,7 @@ class Dbt:
     _errors: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def compile(self) -> dict[str, str]:
-        """Compile all models, snapshots and analyses.
-
-        Return dbt's error for each node that failed, by unique id.
-
-        Raises:
-            ProjectError: dbt cannot read the project.
-        """
+        """Compile all models, snapshots and analyses. Return dbt's error for each node that failed, by unique id."""
         # dbt compile does not have the option --resource-type.
         kinds = ("--select", *(f"resource_type:{kind}" for kind in _COMPILED))
         failed: dict[str, str] = {}
@@ -79,11 +70,7 @@ class Dbt:
         return failed
 
     def parse(self) -> dict[str, Any]:
-        """Parse the project, and return the content of its manifest.json.
-
-        Raises:
-            ProjectError: dbt cannot read the project.
-        """
+        """Parse the project, and return the content of its manifest.json."""
         outcome = self._invoke("parse")
         if not outcome.success:
             raise ProjectError(
@@ -98,9 +85,6 @@ class Dbt:
         """Return the unique ids of the models and snapshots that dbt's selectors choose.
 
         If a manifest.json is given, dbt selects from it.
-
-        Raises:
-            ProjectError: dbt rejects the selection, or cannot read the project.
         """
         arguments = [argument for kind in SELECTED for argument in ("--resource-type", kind)]
         if selection.select:
@@ -148,11 +132,7 @@ class Dbt:
 
 
 def read_models(target: Target) -> dict[str, Any]:
-    """Parse a project without compiling it, and return its manifest.
-
-    Raises:
-        ProjectError: dbt cannot parse the project.
-    """
+    """Parse a project without compiling it, and return its manifest."""
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-") as name:
         return Dbt(target.project_dir, target.profiles_dir, Path(name), target.name).parse()
 

@@ -24,11 +24,7 @@ _FILES = ("dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.y
 
 
 def read_project(project_dir: Path) -> Mapping[str, Any]:
-    """Read dbt_project.yml.
-
-    Raises:
-        ProjectError: the file does not exist or is not a YAML mapping.
-    """
+    """Read dbt_project.yml."""
     file = project_dir / "dbt_project.yml"
     try:
         data = yaml.safe_load(file.read_text(encoding="utf-8"))

@@ -66,11 +66,7 @@ class Manifest:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read a manifest.json.
-
-    Raises:
-        ProjectError: the file does not exist, or is not a supported manifest.
-    """
+    """Read a manifest.json."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -28,10 +28,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Place:
-    """The options that select a project, its profile and a target.
-
-    None stands for dbt's default.
-    """
+    """The options that select a project, its profile and a target. None stands for dbt's default."""
 
     project_dir: Path | None = None
     profiles_dir: Path | None = None
@@ -39,11 +36,7 @@ class Place:
 
 
 def read_target(place: Place, variables: str = "{}") -> Target:
-    """Read the target that dbt would use, whatever its connection method.
-
-    Raises:
-        ProfileError: dbt is not installed, or cannot read the project, the profile or the variables.
-    """
+    """Read the target that dbt would use, whatever its connection method."""
     try:
         from dbt.cli.resolvers import default_profiles_dir, default_project_dir
 

@@ -32,10 +32,7 @@ class Project:
         self.root, self._manifest = root, manifest
 
     def config(self, path: Path | None, source: str) -> tuple[Config, ConfigCalls]:
-        """Return a model's config.
-
-        Keys that the file does not set come from the manifest.
-        """
+        """Return a model's config. Keys that the file does not set come from the manifest."""
         calls = config_calls(source)
         node = self._node(path)
         if node is None:
@@ -82,13 +79,7 @@ class Project:
 
 
 def project_of(path: Path | None, manifest: str | None) -> Project:
-    """Return the project to which a file belongs.
-
-    Args:
-        path: the file's path, or None for text that is not in a file.
-        manifest: the value of the setting `manifest`, or None for no manifest. A relative path is relative to the
-            directory of dbt_project.yml. Outside a project, it is relative to the current directory.
-    """
+    """Return the project to which a file belongs."""
     root = _root(path.resolve().parent if path else Path.cwd())
     if manifest is None:
         return _project(root)

@@ -42,10 +42,7 @@ class DataFile:
 
     @property
     def folder(self) -> str:
-        """Return the path without the file name.
-
-        Each partition has its own directory.
-        """
+        """Return the path without the file name. Each partition has its own directory."""
         return self.path.rpartition("/")[0]
 
     @property
@@ -129,10 +126,7 @@ class BucketedFiles:
 
     @cached_property
     def by_spec(self) -> tuple[SpecFiles, ...]:
-        """Group the files by the bucket spec of their partition.
-
-        Unsealed partitions have the table's spec.
-        """
+        """Group the files by the bucket spec of their partition. Unsealed partitions have the table's spec."""
         partitions = self.evolving.partitions if self.evolving else ()
         own_specs = {one_spelling(part.location): part.spec for part in partitions if part.spec}
         files: dict[BucketSpec, list[DataFile]] = {}
@@ -169,10 +163,7 @@ class BucketedFiles:
 
     @property
     def state(self) -> Literal["ok", "wrong", "unknown"]:
-        """Return whether the files match the bucket spec.
-
-        The state is `unknown` if the files cannot be read.
-        """
+        """Return whether the files match the bucket spec. The state is `unknown` if the files cannot be read."""
         if self.unreadable:
             return "unknown"
         return "wrong" if self.findings else "ok"

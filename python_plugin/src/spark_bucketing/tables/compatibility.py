@@ -46,10 +46,7 @@ class Read:
 
 
 def compatible_read(table: Table, partitions: Sequence[Partition], merging: Merging) -> Read:
-    """Determine how one query reads these partitions of a table.
-
-    Partitions without files have no effect.
-    """
+    """Determine how one query reads these partitions of a table. Partitions without files have no effect."""
     chosen = tuple(partitions)
     if table.spec is None:
         return Read(chosen, why="the table has no buckets now (it is NOT CLUSTERED)")

@@ -31,10 +31,7 @@ class State:
 
 @dataclass(frozen=True)
 class FileStats:
-    """A file of the table, as described by its statistics or by its rows.
-
-    The values are text.
-    """
+    """A file of the table, as described by its statistics or by its rows. The values are text."""
 
     name: str  # path below the table's folder
     size: int  # bytes
@@ -62,11 +59,7 @@ class Organized:
 
 
 def organized_table(warehouse: Warehouse, name: str) -> Organized:
-    """Read an organized table from the metastore.
-
-    Raises:
-        TableError: the table does not exist, or has no file statistics.
-    """
+    """Read an organized table from the metastore."""
     found = as_organized(existing_table(warehouse, name))
     if found is None:
         raise TableError(
@@ -90,10 +83,7 @@ def as_organized(table: Table) -> Organized | None:
 
 
 def read_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]:
-    """Return the table's files with their statistics.
-
-    Spark reads the file footers, but no rows.
-    """
+    """Return the table's files with their statistics. Spark reads the file footers, but no rows."""
     listed = (
         f"select {_tail(of)} as file, max(_metadata.file_size) as bytes, count(*) as rows,"  # noqa: S608
         f" max(_metadata.file_modification_time) as modified from {sql.table(of.table.name)} group by _metadata.file_path"  # noqa: E501

@@ -21,16 +21,7 @@ _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 
 
 def read_table(warehouse: Warehouse, name: str) -> Table:
-    """Read the bucket spec of a table, and the bucket specs of its partitions.
-
-    Args:
-        warehouse: a warehouse with an open session.
-        name: the table's qualified name, such as db.t.
-
-    Raises:
-        TableError: the table does not exist, or cannot have bucket specs per partition.
-        SparkError: the session lacks the extension, or Spark fails.
-    """
+    """Read the bucket spec of a table, and the bucket specs of its partitions."""
     warehouse.require_extension(name)
     table = existing_table(warehouse, name)
     _refuse_others(table)
@@ -46,12 +37,7 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
 
 
 def existing_table(warehouse: Warehouse, name: str) -> Table:
-    """Describe a table that must exist.
-
-    Raises:
-        TableError: the table does not exist.
-        SparkError: Spark fails.
-    """
+    """Describe a table that must exist."""
     table = describe_table(warehouse, name)
     if table is None:
         raise TableError(
@@ -87,18 +73,7 @@ def read_partitions(warehouse: Warehouse, name: str) -> tuple[Partition, ...]:
 
 
 def seal_table(warehouse: Warehouse, table: str, where: str | None, dry_run: bool) -> list[Partition]:
-    """Read the bucket and sort columns of unsealed files, and seal the files that match the table's bucket spec.
-
-    Args:
-        warehouse: a warehouse with an open session.
-        table: the table's qualified name, such as db.t.
-        where: a predicate on the partition columns, or None for all partitions.
-        dry_run: whether to only report the files, without writing seals.
-
-    Raises:
-        TableError: the table does not exist.
-        SparkError: the session lacks the extension, or Spark rejects the statement.
-    """
+    """Read the bucket and sort columns of unsealed files, and seal the files that match the table's bucket spec."""
     warehouse.require_extension(table)
     existing_table(warehouse, table)
     # The line break ends a comment at the end of the predicate.

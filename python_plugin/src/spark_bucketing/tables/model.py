@@ -68,10 +68,7 @@ class Partition:
 
     @property
     def has_files(self) -> bool:
-        """Return whether the partition has files.
-
-        A partition without files matches every spec.
-        """
+        """Return whether the partition has files. A partition without files matches every spec."""
         return self.status != Status.EMPTY
 
     @property

@@ -41,10 +41,7 @@ _LISTING = "spark_bucketing_listing"
 
 @dataclass(frozen=True)
 class Overview:
-    """An overview of a bucketed or organized table.
-
-    Attributes that the session cannot read are None.
-    """
+    """An overview of a bucketed or organized table. Attributes that the session cannot read are None."""
 
     table: Table  # with its partitions if the session has the extension
     files: BucketedFiles | None = None  # of a bucketed table
@@ -106,19 +103,7 @@ def seal_findings(table: str, unsealed: Sequence[Partition]) -> Iterator[str]:
 def read_overviews(
     warehouse: Warehouse, schema: str, names: Sequence[str] = (), on_progress: Callable[[str], None] = lambda _: None
 ) -> Iterator[Overview]:
-    """Read the overviews of tables.
-
-    Args:
-        warehouse: a warehouse with an open session, whose settings do not change.
-        schema: the schema of tables in `names` that are not qualified.
-        names: names of tables. If no names are given, the function reads all bucketed and organized tables in the
-            schema.
-        on_progress: callback that receives a description of the current step.
-
-    Raises:
-        SparkError: Spark fails, or the schema does not exist.
-        TableError: a table in names does not exist, or is neither bucketed nor organized.
-    """
+    """Read the overviews of tables."""
     chosen = [qualified(name, schema) for name in names] or _tables(warehouse, schema)
     merging = merging_of(warehouse) if warehouse.has_extension() else None
     for number, name in enumerate(chosen, 1):
@@ -129,11 +114,7 @@ def read_overviews(
 
 
 def qualified(name: str, schema: str) -> str:
-    """Return the name of a table, qualified with a schema.
-
-    Raises:
-        TableError: the name is not a valid table name.
-    """
+    """Return the name of a table, qualified with a schema."""
     parts = sql.parts(name)
     if not 1 <= len(parts) <= 2:
         raise TableError(
@@ -241,10 +222,7 @@ class Verification:
 
     @property
     def state(self) -> Literal["ok", "wrong", "unknown"]:
-        """Return the state of the table.
-
-        Findings take precedence over checks that could not run.
-        """
+        """Return the state of the table. Findings take precedence over checks that could not run."""
         if self.findings:
             return "wrong"
         return "unknown" if self.unknown else "ok"
@@ -356,14 +334,7 @@ def _versions_of(partitions: Iterable[Partition]) -> dict[str, str]:
 def verify_table(
     warehouse: Warehouse, overview: Overview, deep: bool = False, where: str | None = None
 ) -> Verification:
-    """Run all checks that apply to a table.
-
-    Args:
-        warehouse: a warehouse with an open session.
-        overview: the overview of the table.
-        deep: whether to read the rows of unsealed files and of organized tables.
-        where: a predicate on the partition columns, which selects the partitions whose rows are read.
-    """
+    """Run all checks that apply to a table."""
     if not deep:
         return Verification(overview, statistics=overview.statistics or ())
     try:

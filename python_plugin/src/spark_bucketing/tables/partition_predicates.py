@@ -29,9 +29,6 @@ def select_partitions(
         The selected partitions, and the names of the partitions that an INSERT cannot address. The directory names of
         such partitions have values in a form that Spark would not write. Examples are 0.10 in a double column, and
         month=01 in an int column. Other engines write such names.
-
-    Raises:
-        TableError: the predicate is invalid or uses other columns.
     """
     # The row of NULLs validates the predicate if the table has no partitions.
     rows = [(None,) * len(table.columns), *(part.values for part in table.partitions)]
@@ -141,12 +138,7 @@ def _values(column: Column, values: Sequence[str | None], wanted: Sequence[str |
 
 
 def rewrite_command(table: str, where: str = "true") -> str:
-    """Return the shell command that rewrites partitions with the table's spec.
-
-    Args:
-        table: the table's qualified name.
-        where: a predicate on the partition columns, or `true` for all partitions.
-    """
+    """Return the shell command that rewrites partitions with the table's spec."""
     # Prefer double quotes if nothing needs escaping, because SQL literals use single quotes.
     quoted = f'"{where}"' if not set(where) & set('$`\\!"') else shlex.quote(where)
     return f"spark-bucketing table rewrite {shlex.quote(table)}{'' if where == 'true' else f' --where {quoted}'}"

@@ -28,10 +28,7 @@ _TITLES = (*_WORDS, *_NUMBERS, "metadata", "state")
 
 
 def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file: TextIO, details: bool = False) -> None:
-    """Write the overviews of tables.
-
-    With `details`, text reports also list partitions and files.
-    """
+    """Write the overviews of tables. With `details`, text reports also list partitions and files."""
     if form == "json":
         write_json({"schema": schema, "tables": list(map(overview_data, overviews))}, file)
     elif overviews:
@@ -171,10 +168,7 @@ def _spec_files(files: BucketedFiles, part: SpecFiles) -> dict[str, Any]:
 def write_verifications(
     schema: str, found: Sequence[Verification], form: str, file: TextIO, details: bool = False
 ) -> None:
-    """Write the findings about tables.
-
-    With `details`, text reports also list partitions and files.
-    """
+    """Write the findings about tables. With `details`, text reports also list partitions and files."""
     if form == "json":
         write_json({"schema": schema, "tables": list(map(_verification_data, found))}, file)
         return
@@ -217,10 +211,7 @@ def write_file_statistics_report(name: str, files: Sequence[FileStats], form: st
 
 
 def _print_statistics(name: str, files: Sequence[FileStats], console: Console) -> None:
-    """Print the files of a table with their statistics.
-
-    Files with findings come first.
-    """
+    """Print the files of a table with their statistics. Files with findings come first."""
     console.print(Text(_statistics_headline(name, files)))
     shown = sorted(files, key=lambda one: (one.state == State.COVERED and not one.overlaps, one.name))[:_MOST_FILES]
     _print_statistics_grid(console, shown)

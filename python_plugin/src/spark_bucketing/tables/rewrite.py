@@ -49,11 +49,7 @@ class RewritePlan:
 
 
 def target_of(table: Table) -> BucketSpec:
-    """Return the bucket spec that rewritten partitions get.
-
-    Raises:
-        TableError: the table has no buckets, Spark cannot write its buckets, or queries might miss rows.
-    """
+    """Return the bucket spec that rewritten partitions get."""
     if table.spec is None:
         raise TableError(
             f"Table `{table.name}` has no buckets now.",
@@ -83,16 +79,7 @@ def target_of(table: Table) -> BucketSpec:
 
 
 def plan_rewrite(table: Table, chosen: Sequence[Partition], unclear: frozenset[str] = frozenset()) -> RewritePlan:
-    """Plan which partitions to rewrite and which to skip.
-
-    Args:
-        table: the bucketed table.
-        chosen: the selected partitions.
-        unclear: names of partitions that a statement cannot address.
-
-    Raises:
-        TableError: the table has no spec that rewritten partitions can get.
-    """
+    """Plan which partitions to rewrite and which to skip."""
     target = target_of(table)
     is_done = {part.name: not part.has_files or part.has(target) for part in chosen}
     done = tuple(part for part in chosen if is_done[part.name])
@@ -103,10 +90,7 @@ def plan_rewrite(table: Table, chosen: Sequence[Partition], unclear: frozenset[s
 
 
 def _inside(table: Table) -> Mapping[str, Sequence[str]]:
-    """Return the names of up to two partitions in or below each directory.
-
-    The table itself counts as a partition.
-    """
+    """Return the names of up to two partitions in or below each directory. The table itself counts as a partition."""
     found: dict[str, list[str]] = {}
     folders = [*((part.name, part.location) for part in table.partitions), ("the table", table.location)]
     for name, location in folders:
@@ -127,21 +111,7 @@ def _obstacle(part: Partition, unclear: frozenset[str], inside: Mapping[str, Seq
 
 
 def rewrite_batch(warehouse: Warehouse, table: Table, batch: Sequence[Partition], notify: Callable[[str], None]) -> int:
-    """Rewrite a batch of partitions with the table's spec, in one statement that changes no value.
-
-    Args:
-        warehouse: a warehouse with an open session.
-        table: the bucketed table.
-        batch: the partitions to rewrite.
-        notify: callback that shows a message to the user.
-
-    Returns:
-        The number of replaced partitions. Partitions without rows are not replaced.
-
-    Raises:
-        TableError: partitions with rows are not sealed with the table's spec afterwards.
-        SparkError: the statement failed, and no file was replaced.
-    """
+    """Rewrite a batch of partitions with the table's spec, in one statement that changes no value."""
     name, target = sql.table(table.name), target_of(table)
     warehouse.change(f"refresh table {name}")
     column = sql.name(next(c.name for c in table.all_columns if c not in table.columns))

@@ -21,18 +21,12 @@ def name(text: str) -> str:
 
 
 def readable_name(identifier: str) -> str:
-    """Format an identifier for a message.
-
-    The identifier is quoted only if necessary.
-    """
+    """Format an identifier for a message. The identifier is quoted only if necessary."""
     return identifier if identifier.isascii() and identifier.isidentifier() else name(identifier)
 
 
 def table(text: str) -> str:
-    """Quote a qualified name such as db.t.
-
-    The parts of the name may already be quoted.
-    """
+    """Quote a qualified name such as db.t. The parts of the name may already be quoted."""
     return ".".join(map(name, parts(text)))
 
 
@@ -42,10 +36,7 @@ def parts(text: str) -> tuple[str, ...]:
 
 
 def text(value: str) -> str:
-    """Return a string literal.
-
-    Quotes in it are escaped, and Spark does not substitute ${variables} in it.
-    """
+    """Return a string literal. Quotes in it are escaped, and Spark does not substitute ${variables} in it."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
 

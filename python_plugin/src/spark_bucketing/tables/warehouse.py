@@ -79,11 +79,7 @@ class Warehouse:
         return "\n".join(str(value) for row in rows for value in row.values())
 
     def require_extension(self, table: str) -> None:
-        """Raise an error if the session does not have the extension.
-
-        Raises:
-            SparkError: the session does not have the extension.
-        """
+        """Raise an error if the session does not have the extension."""
         if self.has_extension():
             return
         loaded = self.settings().get("spark.sql.extensions") or "(nothing)"
