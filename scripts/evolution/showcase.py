@@ -22,7 +22,7 @@ from spark_bucketing.errors import ProjectError, TableError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
 from spark_bucketing.output import console_on
-from spark_bucketing.plan import PhysicalPlan, PlanNode
+from spark_bucketing.plan.document import PhysicalPlan, PlanNode
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.session import SessionStatements, open_session, rows_of, setting, spark_call

@@ -32,8 +32,7 @@ from spark_bucketing.checks.session_settings import Settings
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.plan_costs import Cost
-from spark_bucketing.plan import PlanCounts
-from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.document import PlanCounts, TableFacts
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec, number_of_buckets
@@ -44,7 +43,7 @@ COLUMNS = {"k": "bigint", "j": "bigint", "x": "double", "ds": "date"}
 
 
 def subject(name: str, size: int = 4 * GIB, spec: BucketSpec | None = None, **facts: ColumnStatistics) -> Subject:
-    return Subject(HypotheticalTable(name, COLUMNS, spec), TableSize(size, None, facts))
+    return Subject(TableFacts(name, COLUMNS, spec), TableSize(size, None, facts))
 
 
 def join(query: str, a: str, b: str, *keys: str, moved: float = 40.0 * GIB) -> RequiredLayout:
@@ -205,7 +204,7 @@ def test_unsuitable_keys_are_excluded_with_a_reason() -> None:
 
 
 def test_bucket_count_depends_on_the_size_of_one_partition() -> None:
-    table = HypotheticalTable("t", COLUMNS, None, ("ds",))
+    table = TableFacts("t", COLUMNS, None, ("ds",))
     one = Subject(table, TableSize(100 * GIB, 100))
     found = options_of(one, [("k",), ("ds",)], [], 256 * MIB)
     assert [spec.num_buckets for spec in found.specs if spec] == [4]
@@ -265,7 +264,7 @@ def test_files_are_also_sorted_by_window_order() -> None:
     options = {"t": options_of(subject("t"), keys_of([requirement], Compatibility(True))["t"], [], 256 * MIB, orders)}
     (spec,) = proposed(options, [requirement], Compatibility(True)).specs.values()
     assert (spec.bucket_columns, spec.sort_columns) == (("k",), ("k", "j"))
-    in_folders = replace(subject("t"), table=HypotheticalTable("t", COLUMNS, None, ("j",)), facts=TableSize(GIB, 2))
+    in_folders = replace(subject("t"), table=TableFacts("t", COLUMNS, None, ("j",)), facts=TableSize(GIB, 2))
     assert {spec.sort_columns for spec in options_of(in_folders, [("k",)], [], MIB, orders).specs if spec} == {("k",)}
 
 
@@ -297,7 +296,7 @@ def test_number_of_runs_decides_between_competing_models() -> None:
 
 def test_keys_without_a_hive_hash_get_the_spark_layout_without_evolution() -> None:
     columns = {"k": "bigint", "at": "timestamp", "d": "decimal(10,2)", "i": "interval day"}
-    one = Subject(HypotheticalTable("t", columns, None, ("ds",)), TableSize(GIB, 4), evolves=True)
+    one = Subject(TableFacts("t", columns, None, ("ds",)), TableSize(GIB, 4), evolves=True)
     found = options_of(one, [("k",), ("k", "at"), ("d",), ("i",)], [], GIB)
     hashes = {spec.bucket_columns: spec.bucket_hash for spec in found.specs if spec}
     assert hashes == {("k",): "hive", ("k", "at"): "spark", ("d",): "hive"} and set(found.left_out) == {("i",)}

@@ -9,13 +9,12 @@ import pytest
 
 from conftest import REPOSITORY
 from spark_bucketing.checks.changes import bucket, rewrite_files, rewrite_partitions
-from spark_bucketing.checks.checked_query import BucketedScan, TableFacts
+from spark_bucketing.checks.checked_query import BucketedScan
 from spark_bucketing.checks.reasons import EVERY_REASON, REASONS, project_findings
 from spark_bucketing.checks.reasons.session_and_versions import ProjectFacts
 from spark_bucketing.checks.session_settings import Settings
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.plan import PlanNode
-from spark_bucketing.plan.document import Scan
+from spark_bucketing.plan.document import PlanNode, Scan, TableFacts
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.tables.model import Column, Partition, Status, Table
 from spark_bucketing.tables.partition_predicates import rewrite_command

@@ -31,7 +31,7 @@ from spark_bucketing.checks.results import (
     exit_code,
     unknown_models,
 )
-from spark_bucketing.plan import PlanCounts
+from spark_bucketing.plan.document import PlanCounts
 
 
 def written(form: str, report: Report = REPORT, verbose: bool = False) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from spark_bucketing.advice.requirements import Planned
 from spark_bucketing.edits import FileEdit, Refusal
 from spark_bucketing.event_log.plan_costs import Cost
-from spark_bucketing.plan import PlanCounts
+from spark_bucketing.plan.document import PlanCounts
 from spark_bucketing.spec import BucketSpec
 
 

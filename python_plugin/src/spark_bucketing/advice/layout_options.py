@@ -11,7 +11,7 @@ from spark_bucketing.advice.optimizer import Choices
 from spark_bucketing.advice.requirements import RequiredLayout, Requirement
 from spark_bucketing.advice.table_sizes import TableSize
 from spark_bucketing.config.schema import HIVE_TYPES, SPARK_TYPES, base_type
-from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.spec import BucketHash, BucketSpec, are_compatible, number_of_buckets
 
 # A bucket may differ from the target file size by this factor, so that the specs of joined tables can match.
@@ -24,7 +24,7 @@ _SKEW = 4
 class Subject:
     """A table that could be bucketed."""
 
-    table: HypotheticalTable  # with its current spec
+    table: TableFacts  # with its current spec
     facts: TableSize
     written: float = 1.0  # bytes written over all runs, as a multiple of the table's size
     bucket_hash: BucketHash = "hive"

@@ -10,8 +10,7 @@ from spark_bucketing.advice.requirements import CastKey, Planned, RequiredLayout
 from spark_bucketing.checks.checker import TimeLimit, selectable
 from spark_bucketing.checks.stub_tables import StubTables
 from spark_bucketing.errors import BucketingError
-from spark_bucketing.plan import PhysicalPlan
-from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.document import PhysicalPlan, TableFacts
 from spark_bucketing.plan.planner import StubPlanner
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec
@@ -86,7 +85,7 @@ class Plans:
         changed = {
             name: replace(table, spec=spec) for name, spec in specs.items() if (table := self.planner.table(name))
         }
-        touched: dict[str, list[HypotheticalTable]] = {}
+        touched: dict[str, list[TableFacts]] = {}
         for name, table in changed.items():
             for reader in self.readers.get(name, ()):
                 touched.setdefault(reader, []).append(table)
@@ -94,7 +93,7 @@ class Plans:
             self._proof(self.manifest.nodes[name], touched.get(name, ())) for name in selectable(self.manifest)
         )
 
-    def _proof(self, node: Node, tables: Sequence[HypotheticalTable]) -> QueryProof:
+    def _proof(self, node: Node, tables: Sequence[TableFacts]) -> QueryProof:
         before = self.before.get(node.unique_id)
         after: Planned | str | None = before
         if before and tables:
@@ -107,12 +106,12 @@ class Plans:
         found = None if isinstance(after, str) else after
         return QueryProof(node.name, node.unique_id, self.runs_of(node), before, found, error, parents)
 
-    def _planned(self, node: Node, tables: Sequence[HypotheticalTable]) -> Planned | str:
+    def _planned(self, node: Node, tables: Sequence[TableFacts]) -> Planned | str:
         try:
             return planned(self._plan_of(node, tables))
         except BucketingError as error:
             return str(error)
 
-    def _plan_of(self, node: Node, tables: Sequence[HypotheticalTable]) -> PhysicalPlan:
+    def _plan_of(self, node: Node, tables: Sequence[TableFacts]) -> PhysicalPlan:
         sql = self.stub.rewritten(node.sql or "")
         return self.limit.run(lambda _: self.planner.plan(sql, tables))

@@ -22,8 +22,7 @@ from spark_bucketing.checks.session_settings import Settings
 from spark_bucketing.checks.stub_tables import StubTables
 from spark_bucketing.errors import ProjectError, SparkError
 from spark_bucketing.event_log.measured import Measured
-from spark_bucketing.plan import PhysicalPlan
-from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.document import PhysicalPlan, TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node, table_name
@@ -55,8 +54,7 @@ def live_catalog(planner: Planner, manifest: Manifest) -> Mapping[str, CatalogTa
             partitions = len(planner.rows(f"show partitions {quoted}")) if table.partition_columns else None
         except SparkError:
             continue
-        columns = {column.lower(): kind for column, kind in table.columns.items()}
-        found[node.unique_id] = CatalogTable(columns, size, partitions)
+        found[node.unique_id] = CatalogTable(table.columns, size, partitions)
     return found
 
 
@@ -279,7 +277,7 @@ def subjects_of(
     return subjects, sources, left_out
 
 
-def _default_hash(tables: Iterable[HypotheticalTable], extension: bool) -> BucketHash:
+def _default_hash(tables: Iterable[TableFacts], extension: bool) -> BucketHash:
     """Return the default hash for tables that are not yet bucketed.
 
     The default is the most frequent hash of the project's tables in the Hive layout.

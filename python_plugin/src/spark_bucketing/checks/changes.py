@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spark_bucketing.checks.checked_query import BucketedScan, TableFacts, selected_partitions
+from spark_bucketing.checks.checked_query import BucketedScan, selected_partitions
 from spark_bucketing.checks.results import Change
 from spark_bucketing.checks.session_settings import ENABLED, EXTENSIONS, MERGE_FILES, SPARK_LAYOUT, Settings
 from spark_bucketing.checks.sql_text import without_repartitions
 from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.tables.compatibility import Merging, smallest_rewrite
 from spark_bucketing.tables.model import Partition, Table, words

@@ -8,8 +8,7 @@ from functools import cached_property
 
 from spark_bucketing.checks.session_settings import BUCKETING, ORDERING, Settings
 from spark_bucketing.errors import SparkError
-from spark_bucketing.plan.document import DescribedTable, PhysicalPlan, PlanNode, Scan
-from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.document import PhysicalPlan, PlanNode, Scan, TableFacts
 from spark_bucketing.plan.operators import Operator, find_operators
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.spec import BucketSpec
@@ -25,17 +24,6 @@ COLUMN_CODES = (
     "unsupported-column", "ambiguous-column",
     "positional-columns", "field-ids", "unsupported-reader",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class TableFacts(HypotheticalTable):
-    """The facts about a table from the metastore and its files.
-
-    The name is in the form that Spark prints, and the columns are in lower case.
-    """
-
-    partitions: Table | None = None  # the specs of its partitions, if they may differ from the table's
-    is_empty: bool = False  # whether it is known to have no files
 
 
 def objection(scan: Scan) -> str:
@@ -146,7 +134,7 @@ class Facts:
 
         If the metastore does not know the size of a table, it is the size with which Spark plans the query.
         """
-        found = {name: facts_of(plan.described[name]) for name in plan.tables if name in plan.described}
+        found = {name: plan.described[name] for name in plan.tables if name in plan.described}
         self._known |= found
         ordinary = {node.scan.table for node in plan.walk() if node.scan and objection(node.scan)}
         for name in ordinary & found.keys():
@@ -172,20 +160,6 @@ class Facts:
         rows = (dict(zip(sql.SPEC_COLUMNS, row, strict=True)) for row in found)
         columns = tuple(Column(name, facts.columns.get(name, "string")) for name in facts.partition_columns)
         return Table(facts.name, in_lower_case(facts.spec), columns, tuple(map(partition_of, rows)))
-
-
-def facts_of(table: DescribedTable) -> TableFacts:
-    """Return the facts about a table that the document describes."""
-    return TableFacts(
-        name=table.name,
-        columns={name.lower(): kind for name, kind in table.columns.items()},
-        spec=table.spec,
-        partition_columns=tuple(map(str.lower, table.partition_columns)),
-        size_bytes=table.size_bytes,
-        file_format=table.format,
-        files_per_bucket=table.files_per_bucket,
-        is_empty=table.is_empty,
-    )
 
 
 @dataclass(frozen=True)

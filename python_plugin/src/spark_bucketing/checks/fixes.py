@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from spark_bucketing.checks.changes import Changes, set_to
-from spark_bucketing.checks.checked_query import Query, TableFacts
+from spark_bucketing.checks.checked_query import Query
 from spark_bucketing.checks.results import (
     Change,
     Finding,
@@ -26,7 +26,7 @@ from spark_bucketing.checks.session_settings import ALL_KEYS, ORDERING, Settings
 from spark_bucketing.checks.sql_text import rewritten
 from spark_bucketing.checks.verdicts import RANKS, judge
 from spark_bucketing.errors import BucketingError
-from spark_bucketing.plan import PlanCounts
+from spark_bucketing.plan.document import PlanCounts, TableFacts
 from spark_bucketing.plan.planner import Planner
 
 # Settings that another change may need in order to have an effect.

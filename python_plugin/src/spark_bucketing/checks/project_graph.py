@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from spark_bucketing.checks.checked_query import TableFacts
 from spark_bucketing.checks.reasons.reason import buckets
 from spark_bucketing.checks.results import Fix, ModelResult, OperatorResult, Parent, Verdict, map_findings, worst
+from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 from spark_bucketing.spec import BucketSpec
 

@@ -30,7 +30,7 @@ from spark_bucketing.config.validation import validated, value_of
 from spark_bucketing.errors import BucketingError, ProjectError, SparkError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
-from spark_bucketing.plan.hypothetical_table import PLANNED_FORMATS, HypotheticalTable
+from spark_bucketing.plan.document import PLANNED_FORMATS, TableFacts
 from spark_bucketing.plan.planner import STUB_SETTINGS, Planner, StubPlanner
 from spark_bucketing.project.catalog import CatalogTable, seed_columns
 from spark_bucketing.project.manifest import Manifest, Node, relation_parts, table_name
@@ -74,7 +74,7 @@ def _listed(hooks: Any) -> Iterable[Any]:
     return hooks if isinstance(hooks, (list, tuple)) else (hooks,)
 
 
-def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -> HypotheticalTable:
+def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -> TableFacts:
     """Return a table with the layout that a model's config requests, but without columns.
 
     The config can be for a materialization of this package or of dbt-spark.
@@ -92,8 +92,8 @@ def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -
     file_format = str(given.get("file_format") or "parquet").lower()
     if file_format not in PLANNED_FORMATS:
         # Tables in other formats, such as Delta, are not bucketed, and need jars that are missing here.
-        return HypotheticalTable(name, {}, None, partition_by)
-    plain = HypotheticalTable(name, {}, None, partition_by, file_format=file_format)
+        return TableFacts(name, {}, None, partition_by)
+    plain = TableFacts(name, {}, None, partition_by, file_format=file_format)
     if not given["clustered_by"] or given["buckets"] is None:
         return plain
     sort_columns = tuple(given["sorted_by"] or ())

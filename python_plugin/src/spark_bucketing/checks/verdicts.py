@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from spark_bucketing.checks.checked_query import Query, TableFacts
+from spark_bucketing.checks.checked_query import Query
 from spark_bucketing.checks.reasons import reason_for
 from spark_bucketing.checks.reasons.exchanges_and_sorts import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, ExchangeOrSort
 from spark_bucketing.checks.results import Finding, OperatorResult, Verdict
-from spark_bucketing.plan.document import PlanNode
+from spark_bucketing.plan.document import PlanNode, TableFacts
 from spark_bucketing.plan.operators import Operator
 
 # The verdicts that can be compared, from best to worst.

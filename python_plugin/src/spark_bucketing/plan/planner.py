@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from spark_bucketing.errors import SparkError
-from spark_bucketing.plan.document import PhysicalPlan, read_plan
-from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.document import PhysicalPlan, TableFacts, read_plan
 
 Run = Callable[[str], Sequence[tuple[Any, ...]]]
 """Runs a SQL statement, and returns its rows."""
@@ -29,7 +28,7 @@ class Planner:
         return tuple(self._run(sql))
 
     def plan(
-        self, sql: str, tables: Iterable[HypotheticalTable] = (), settings: Mapping[str, str] | None = None
+        self, sql: str, tables: Iterable[TableFacts] = (), settings: Mapping[str, str] | None = None
     ) -> PhysicalPlan:
         """Plan a query, as if these tables existed and the session had these settings."""
         return self._planned(sql, {"settings": dict(settings or {}), "tables": [table.as_data() for table in tables]})
@@ -62,10 +61,10 @@ class StubPlanner(Planner):
     def __init__(self, label: str, run: Run, settings: Mapping[str, str] = STUB_SETTINGS) -> None:
         super().__init__(label, run)
         self._settings = settings
-        self._tables: dict[str, HypotheticalTable] = {}
+        self._tables: dict[str, TableFacts] = {}
         self._views: dict[str, str] = {}
 
-    def define(self, table: HypotheticalTable) -> None:
+    def define(self, table: TableFacts) -> None:
         """Define a table, or replace the table that has the same name."""
         self._tables[table.name.lower()] = table
 
@@ -74,7 +73,7 @@ class StubPlanner(Planner):
         self.plan(sql)
         self._views[name.lower()] = sql
 
-    def table(self, name: str) -> HypotheticalTable | None:
+    def table(self, name: str) -> TableFacts | None:
         """Return the definition of a table, or None if the table is not defined."""
         return self._tables.get(name.lower())
 
@@ -83,12 +82,12 @@ class StubPlanner(Planner):
         return dict(self.plan(sql).columns)
 
     def plan(
-        self, sql: str, tables: Iterable[HypotheticalTable] = (), settings: Mapping[str, str] | None = None
+        self, sql: str, tables: Iterable[TableFacts] = (), settings: Mapping[str, str] | None = None
     ) -> PhysicalPlan:
         """Plan a query, with tables and settings that apply to this query only."""
         return self._planned(sql, self._assumed(sql, tables) | {"settings": {**self._settings, **(settings or {})}})
 
-    def _assumed(self, sql: str, changed: Iterable[HypotheticalTable] = ()) -> dict[str, Any]:
+    def _assumed(self, sql: str, changed: Iterable[TableFacts] = ()) -> dict[str, Any]:
         """Return the tables and views that a query may read."""
         tables = self._tables | {table.name.lower(): table for table in changed}
         names = _Names({**dict.fromkeys(tables, ""), **self._views})
