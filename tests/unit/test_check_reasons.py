@@ -11,7 +11,7 @@ from conftest import REPOSITORY
 from spark_bucketing.checks.changes import bucket, rewrite_files, rewrite_partitions
 from spark_bucketing.checks.checked_query import BucketedScan
 from spark_bucketing.checks.reasons import EVERY_REASON, REASONS, project_findings
-from spark_bucketing.checks.reasons.session_and_versions import ProjectFacts
+from spark_bucketing.checks.reasons.project import ProjectFacts
 from spark_bucketing.checks.session_settings import Settings
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.document import PlanNode, Scan, TableFacts

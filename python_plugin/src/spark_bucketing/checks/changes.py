@@ -19,7 +19,7 @@ from spark_bucketing.tables.model import Partition, Table, words
 from spark_bucketing.tables.partition_predicates import covering, rewrite_command
 
 if TYPE_CHECKING:
-    from spark_bucketing.checks.reasons.exchanges_and_sorts import ExchangeOrSort
+    from spark_bucketing.checks.exchanges_and_sorts import ExchangeOrSort
     from spark_bucketing.plan.document import Source
 
 Changes = tuple[Change, ...]

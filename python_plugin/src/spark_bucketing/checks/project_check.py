@@ -28,7 +28,7 @@ from spark_bucketing.checks.checker import (
 from spark_bucketing.checks.fixes import with_effects
 from spark_bucketing.checks.project_graph import with_configured, with_graph
 from spark_bucketing.checks.reasons import REASONS, project_findings
-from spark_bucketing.checks.reasons.session_and_versions import ProjectFacts
+from spark_bucketing.checks.reasons.project import ProjectFacts
 from spark_bucketing.checks.results import Report
 from spark_bucketing.checks.session_settings import EXTENSIONS, Settings
 from spark_bucketing.checks.sql_text import one_statement

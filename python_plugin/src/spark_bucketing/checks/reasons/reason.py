@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from spark_bucketing.checks.reasons.exchanges_and_sorts import EXCHANGE, ExchangeOrSort
+from spark_bucketing.checks.exchanges_and_sorts import EXCHANGE, ExchangeOrSort
 from spark_bucketing.checks.results import Change, Level
 from spark_bucketing.plan.document import PlanNode
 from spark_bucketing.plan.operators import Operator
@@ -48,17 +48,17 @@ class Explanation:
     level: Level = "warning"  # level of a project finding
 
 
-def reason(summary: str, *about: str, of: str = "") -> Callable[[Callable[..., Any]], Reason]:
-    """Turn a function into a Reason.
+def reason(*about: str, of: str = "") -> Callable[[Callable[..., Any]], Reason]:
+    """Turn a function into a Reason, whose summary is its docstring.
 
-    By default, the reason explains Exchanges that operators require.
-
-    With `of`, the function gets the table below the Exchange or Sort as a second argument. With `table`, it can be any
-    table. With `read`, it is a table whose buckets Spark can read.
+    By default, the reason explains Exchanges that operators require. With `of`, the function gets the table below the
+    Exchange or Sort as a second argument. With `table`, it can be any table. With `read`, it is a table whose buckets
+    Spark can read.
     """
 
     def made(function: Callable[..., Any]) -> Reason:
-        slug = function.__name__.replace("_", "-")
+        slug, summary = function.__name__.replace("_", "-"), str(function.__doc__).removesuffix(".")
+        summary = summary if summary.startswith("Spark") else summary[0].lower() + summary[1:]
 
         def find(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
             table = getattr(exchange_or_sort, of)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_bucketing.checks.changes import set_to, switch_extension_on
-from spark_bucketing.checks.reasons.reason import Explanation, reason
+from spark_bucketing.checks.reasons.reason import Explanation, Reason, reason
 from spark_bucketing.checks.session_settings import (
     BUCKETING,
     CONVERT_METASTORE,
@@ -39,9 +39,9 @@ class ProjectFacts:
         return tuple(sorted(name for name, spec in self.specs.items() if spec.in_hive_layout))
 
 
-@reason("this Spark version returns wrong results for a grouped union of bucketed tables")
+@reason()
 def incorrect_results_bug(project: ProjectFacts) -> Iterator[Explanation]:
-    """This Spark version returns incorrect rows for bucketed tables."""
+    """This Spark version returns wrong results for a grouped union of bucketed tables."""
     version = project.version
     if project.specs and ((4, 1) <= version < (4, 1, 4) or (4, 2) <= version < (4, 2, 1)):
         message = (
@@ -51,17 +51,17 @@ def incorrect_results_bug(project: ProjectFacts) -> Iterator[Explanation]:
         yield Explanation(message, level="error")
 
 
-@reason("this Spark version is older than 3.5")
+@reason()
 def unsupported_spark_version(project: ProjectFacts) -> Iterator[Explanation]:
-    """The package does not support this Spark version, because it is too old."""
+    """This Spark version is older than 3.5."""
     if project.version and project.version < (3, 5):
         message = f"Spark {project.spark_version} is too old for the materializations, which require 3.5 or newer."
         yield Explanation(message, level="error")
 
 
-@reason("a setting disables a feature that bucketed tables require")
+@reason()
 def incompatible_setting(project: ProjectFacts) -> Iterator[Explanation]:
-    """A session setting disables a feature that bucketed tables require."""
+    """A setting disables a feature that bucketed tables require."""
     hive_reader = "Hive's own reader reads the Hive layout without using buckets"
     wanted = [(BUCKETING, "true", "Spark ignores all buckets")] if project.specs else []
     wanted += [(name, "true", hive_reader) for name in CONVERT_METASTORE if project.hive]
@@ -75,11 +75,9 @@ def incompatible_setting(project: ProjectFacts) -> Iterator[Explanation]:
         yield Explanation(f"{name}={value}: {effect}.", changes=(set_to({name: right}),))
 
 
-@reason(
-    "the project has tables in the Hive layout, but the session does not load the extension that reads them as bucketed"
-)
+@reason()
 def extension_not_loaded(project: ProjectFacts) -> Iterator[Explanation]:
-    """The project has tables in the Hive layout, but the session does not load the extension that reads them."""
+    """The project has tables in the Hive layout, but the session does not load the extension that reads them as bucketed."""  # noqa: E501
     names, settings = project.hive, project.settings
     if not names or settings.extension:
         return
@@ -91,9 +89,9 @@ def extension_not_loaded(project: ProjectFacts) -> Iterator[Explanation]:
     yield Explanation(message, names, (switch_extension_on(settings),))
 
 
-@reason("an offline check does not know the columns of some sources, so it cannot plan queries that read them")
+@reason()
 def unknown_columns(project: ProjectFacts) -> Iterator[Explanation]:
-    """An offline check does not know the columns of some sources, so it cannot plan the queries that read them."""
+    """An offline check does not know the columns of some sources, so it cannot plan queries that read them."""
     if project.undescribed:
         names = ", ".join(project.undescribed[:3])
         more = f" and {len(project.undescribed) - 3:,} more" if len(project.undescribed) > 3 else ""
@@ -103,3 +101,6 @@ def unknown_columns(project: ProjectFacts) -> Iterator[Explanation]:
             "of each column to their YAML.",
             level="note",
         )
+
+
+PROJECT_REASONS = tuple(found for found in list(globals().values()) if isinstance(found, Reason))
