@@ -29,7 +29,7 @@ from spark_bucketing.cli.options import event_log
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log import log_files
 from spark_bucketing.event_log.log_files import LogFile
-from spark_bucketing.event_log.measured import Measured, Run, read_measured
+from spark_bucketing.event_log.measured import Measured, Run, query_comment, read_measured
 from spark_bucketing.event_log.plan_costs import (
     UNATTRIBUTED,
     Accumulators,
@@ -39,7 +39,6 @@ from spark_bucketing.event_log.plan_costs import (
     Operators,
     plan_costs,
 )
-from spark_bucketing.event_log.statements import query_comment
 from spark_bucketing.extension.settings import as_profile, event_log_settings
 from spark_bucketing.plan.document import Expression, Join, PlanNode, Shuffle, Source
 from spark_bucketing.spec import BucketSpec

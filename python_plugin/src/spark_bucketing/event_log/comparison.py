@@ -8,8 +8,7 @@ from functools import cached_property
 from statistics import median
 from typing import Literal
 
-from spark_bucketing.event_log.measured import AD_HOC, Measured, Run
-from spark_bucketing.event_log.statements import NO_MODELS
+from spark_bucketing.event_log.measured import AD_HOC, NO_MODELS, Measured, Run
 
 Verdict = Literal["gained", "lost", "no difference", "too few runs"]
 LEAST_RUNS = 4
