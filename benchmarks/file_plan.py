@@ -13,8 +13,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from spark_bucketing.checks.artifacts import Artifacts, CheckRequest, Project
-from spark_bucketing.checks.project_check import in_folder
+from spark_bucketing.checks.project import Artifacts, CheckRequest, Project, in_folder
 from spark_bucketing.cli.options import FORMAT, MANIFEST, SOME, VARIABLES, integer_of, project_options, standard_output
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.config.schema import FILE_COUNTS

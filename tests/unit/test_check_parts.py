@@ -12,8 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from spark_bucketing.checks import stub_tables
-from spark_bucketing.checks.project_check import _folder_from
-from spark_bucketing.checks.project_graph import with_configured, with_graph
+from spark_bucketing.checks.project import _folder_from, with_configured, with_graph
 from spark_bucketing.checks.results import Finding, Fix, ModelResult, OperatorResult, Parent, Verdict
 from spark_bucketing.checks.sql_text import one_statement, renamed
 from spark_bucketing.checks.stub_tables import UNDESCRIBED, StubTables, configured_layout, parallelism, planner_settings

@@ -24,9 +24,8 @@ from plan_trees import (
 )
 
 from spark_bucketing.advice.requirements import required_layouts
-from spark_bucketing.checks.checked_query import Query
+from spark_bucketing.checks.checked_query import Query, Settings
 from spark_bucketing.checks.results import OperatorResult, Verdict
-from spark_bucketing.checks.session_settings import Settings
 from spark_bucketing.checks.verdicts import judge
 from spark_bucketing.plan.document import PhysicalPlan, PlanNode, TableFacts
 from spark_bucketing.spec import BucketSpec

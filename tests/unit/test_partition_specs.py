@@ -26,7 +26,7 @@ from spark_bucketing.tables.compatibility import (
     span,
 )
 from spark_bucketing.tables.metadata import partition_of
-from spark_bucketing.tables.model import Column, Partition, Status, Table, words
+from spark_bucketing.tables.model import Column, Partition, Status, TableMetadata, words
 from spark_bucketing.tables.partition_predicates import covering
 from spark_bucketing.tables.report import print_specs, specs_data
 from spark_bucketing.tables.rewrite import RewritePlan, plan_rewrite
@@ -51,8 +51,8 @@ def part(name: str, found: BucketSpec | str | None, **more: object) -> Partition
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def table(*partitions: Partition, own: BucketSpec | None = None, columns: tuple[Column, ...] = DS) -> Table:
-    return Table("db.t", spec(8) if own is None else own, columns, partitions)
+def table(*partitions: Partition, own: BucketSpec | None = None, columns: tuple[Column, ...] = DS) -> TableMetadata:
+    return TableMetadata("db.t", spec(8) if own is None else own, columns, partitions)
 
 
 def test_adjacent_partitions_with_the_same_spec_form_a_range() -> None:
@@ -270,7 +270,7 @@ def test_statement_does_not_exceed_the_limits() -> None:
     assert [len(batch) for batch in many.batches()] == [1000, 1000, 1]
 
 
-def shown(seen: Table) -> str:
+def shown(seen: TableMetadata) -> str:
     file = io.StringIO()
     print_specs(seen, MERGING, console_on(file))
     return file.getvalue()

@@ -26,7 +26,7 @@ print("the end")
 """
 
 CHECKED = """
-from spark_bucketing.checks import project_check as command
+from spark_bucketing.checks import project as command
 from spark_bucketing.cli import main
 from spark_bucketing.checks.results import Report
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spark_bucketing.advice.requirements import Planned
+from spark_bucketing.advice.requirements import PlanSizes
 from spark_bucketing.edits import FileEdit, Refusal
 from spark_bucketing.event_log.plan_costs import Cost
 from spark_bucketing.plan.document import PlanCounts
@@ -13,7 +13,7 @@ from spark_bucketing.spec import BucketSpec
 
 
 @dataclass(frozen=True)
-class Change:
+class ProposedSpec:
     """A new bucket spec for one model."""
 
     unique_id: str
@@ -56,8 +56,8 @@ class QueryProof:
     model: str
     unique_id: str
     runs: float
-    before: Planned | None  # None if Spark could not plan the query
-    after: Planned | None
+    before: PlanSizes | None  # None if Spark could not plan the query
+    after: PlanSizes | None
     error: str = ""
     parents: tuple[str, ...] = ()  # unique ids
 
@@ -91,7 +91,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Candidates:
     """All candidate bucket specs for one table."""
 
     table: str
@@ -112,11 +112,11 @@ class MeasuredKeys:
 class Advice:
     """The complete result of the advisor."""
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ProposedSpec, ...] = ()
     proof: tuple[QueryProof, ...] = ()
     left_out: tuple[RejectedTable, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()
-    explained: Explanation | None = None
+    explained: Candidates | None = None
     edits: tuple[FileEdit, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     applied: bool = False

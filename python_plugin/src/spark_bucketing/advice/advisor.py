@@ -9,12 +9,12 @@ from difflib import get_close_matches
 from math import inf
 from pathlib import Path
 
-from spark_bucketing.advice.advice import Advice, Explanation, RejectedTable
+from spark_bucketing.advice.advice import Advice, Candidates, RejectedTable
 from spark_bucketing.advice.event_logs import measured_runs, ranked, unplanned_layouts, with_costs
 from spark_bucketing.advice.layout_options import (
+    AdvisedTable,
     Compatibility,
     Options,
-    Subject,
     keys_of,
     numbers_beside,
     options_of,
@@ -37,10 +37,9 @@ from spark_bucketing.advice.subjects import (
     unknown_names,
 )
 from spark_bucketing.advice.table_sizes import TableSize, read_runs, read_sizes
-from spark_bucketing.checks.artifacts import Artifacts, Project
+from spark_bucketing.checks.checked_query import ALL_KEYS
 from spark_bucketing.checks.checker import TimeLimit
-from spark_bucketing.checks.project_check import about, in_folder, open_planner, planner_settings_of
-from spark_bucketing.checks.session_settings import ALL_KEYS
+from spark_bucketing.checks.project import Artifacts, Project, about, in_folder, open_planner, planner_settings_of
 from spark_bucketing.checks.stub_tables import StubTables
 from spark_bucketing.edits import ConfigChange, apply, plan_edits
 from spark_bucketing.errors import ProjectError
@@ -165,7 +164,7 @@ def _advised(
 
 def _options(
     around: ProjectContext,
-    subjects: Mapping[str, Subject],
+    subjects: Mapping[str, AdvisedTable],
     required: Sequence[RequiredLayout],
     compatibility: Compatibility,
     planner: Planner,
@@ -190,7 +189,7 @@ def _options(
 
 def _explained(
     asked: str, by_table: Mapping[str, Node], proposal: Proposal, left_out: Sequence[RejectedTable]
-) -> Explanation:
+) -> Candidates:
     names = [name for name, node in by_table.items() if asked.lower() in (name, node.name.lower(), node.unique_id)]
     if not names:
         near = get_close_matches(asked.lower(), [node.name for node in by_table.values()], 1, 0) or ["model"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from spark_bucketing.advice.advice import Change, MeasuredKeys
+from spark_bucketing.advice.advice import MeasuredKeys, ProposedSpec
 from spark_bucketing.advice.requirements import RequiredLayout, Requirement
 from spark_bucketing.event_log.measured import Measured
-from spark_bucketing.event_log.plan_costs import Cost, Keys
+from spark_bucketing.event_log.plan_costs import Cost, TableKeys
 
 _KINDS = ("join", "aggregate", "window")
 
@@ -47,7 +47,7 @@ def unplanned_layouts(measured: Measured, models: Collection[str]) -> tuple[Requ
     )
 
 
-def _requirement(keys: Keys, cost: Cost, kind: str) -> Requirement:
+def _requirement(keys: TableKeys, cost: Cost, kind: str) -> Requirement:
     # A join and a window sort the rows that they shuffle.
     ordered = float(cost.shuffle_bytes) if kind != "aggregate" else 0.0
     order = tuple(column for column in keys.columns if column) if ordered else ()
@@ -69,12 +69,12 @@ def ranked(measured: Measured) -> tuple[MeasuredKeys, ...]:
     )
 
 
-def with_costs(changes: Iterable[Change], found: Collection[MeasuredKeys]) -> tuple[Change, ...]:
+def with_costs(changes: Iterable[ProposedSpec], found: Collection[MeasuredKeys]) -> tuple[ProposedSpec, ...]:
     """Add to each change the measured costs of all keys that contain all of its bucket columns."""
     return tuple(replace(change, measured=_cost(change, found)) for change in changes)
 
 
-def _cost(change: Change, found: Collection[MeasuredKeys]) -> Cost:
+def _cost(change: ProposedSpec, found: Collection[MeasuredKeys]) -> Cost:
     total = Cost()
     for one in found:
         if one.table == change.table and set(change.after.bucket_columns) <= set(one.columns):

@@ -21,7 +21,7 @@ _SKEW = 4
 
 
 @dataclass(frozen=True)
-class Subject:
+class AdvisedTable:
     """A table that could be bucketed."""
 
     table: TableFacts  # with its current spec
@@ -58,7 +58,7 @@ class Subject:
 class Options:
     """The candidate specs of one table, with its current spec first, and the keys that were rejected."""
 
-    subject: Subject
+    subject: AdvisedTable
     specs: tuple[BucketSpec | None, ...]
     left_out: Mapping[tuple[str, ...], str] = field(default_factory=dict)  # the reason for each rejected set of keys
 
@@ -175,7 +175,7 @@ def orders_of(required: Sequence[RequiredLayout]) -> dict[str, dict[tuple[str, .
 
 
 def numbers_beside(
-    tables: Mapping[str, Subject], required: Sequence[RequiredLayout], target_file_size: int
+    tables: Mapping[str, AdvisedTable], required: Sequence[RequiredLayout], target_file_size: int
 ) -> dict[str, set[int]]:
     """For each table, return the bucket counts that suit the other tables of its operators."""
     numbers = {name: number_of_buckets(one.per_partition, target_file_size) for name, one in tables.items()}
@@ -188,7 +188,7 @@ def numbers_beside(
 
 
 def options_of(
-    subject: Subject,
+    subject: AdvisedTable,
     keys: Iterable[tuple[str, ...]],
     numbers: Iterable[int],
     target_file_size: int,
@@ -227,7 +227,7 @@ def options_of(
     return Options(subject, tuple(specs), left_out)
 
 
-def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
+def _objection(subject: AdvisedTable, columns: tuple[str, ...], number: int) -> str:
     types = {name.lower(): kind for name, kind in subject.table.columns.items()}
     partitions = {name.lower() for name in subject.table.partition_columns}
     for column in columns:

@@ -15,7 +15,7 @@ from math import inf
 
 Pair = tuple[str, str]
 Matrix = Sequence[Sequence[float]]
-Options = Mapping[str, int]
+Chosen = Mapping[str, int]
 
 # Relative tolerance; smaller gains are treated as rounding errors.
 _PRECISION = 1e-12
@@ -34,16 +34,16 @@ class Choices:
     values: Mapping[str, Sequence[float]]
     together: Mapping[Pair, Matrix]
 
-    def value(self, chosen: Options) -> float:
+    def value(self, chosen: Chosen) -> float:
         """Return the total value of the chosen options."""
         alone = sum(options[chosen[name]] for name, options in self.values.items())
         return alone + sum(matrix[chosen[a]][chosen[b]] for (a, b), matrix in self.together.items())
 
-    def given(self, name: str, chosen: Options) -> list[float]:
+    def given(self, name: str, chosen: Chosen) -> list[float]:
         """Return the value of each option for one table, given the chosen options of the other tables."""
         return [self.part((name,), {**chosen, name: place}) for place in range(len(self.values[name]))]
 
-    def part(self, group: Sequence[str], options: Options) -> float:
+    def part(self, group: Sequence[str], options: Chosen) -> float:
         """Return the part of the total value that depends on the options of these tables."""
         pairs = {pair: matrix for name in group for pair, matrix in self.pairs[name].items()}
         alone = sum(self.values[name][options[name]] for name in group)
@@ -58,7 +58,7 @@ class Choices:
         return found
 
 
-def choose(choices: Choices, weights: Mapping[str, Sequence[float]] | None = None, limit: float = inf) -> Options:
+def choose(choices: Choices, weights: Mapping[str, Sequence[float]] | None = None, limit: float = inf) -> Chosen:
     """Choose one option for each table.
 
     Args:
@@ -84,7 +84,7 @@ class _Search:
     weights: Mapping[str, Sequence[float]]
     limit: float
 
-    def reduced(self, options: Options) -> Options:
+    def reduced(self, options: Chosen) -> Chosen:
         """Undo changes, starting with the lowest value per weight, until the sum of weights is within the limit."""
         while self._weight(options) > self.limit:
             heavy = [name for name, place in options.items() if self.weights[name][place] > 0]
@@ -93,10 +93,10 @@ class _Search:
             options = {**options, min(heavy, key=lambda name: lost[name] / self.weights[name][options[name]]): 0}
         return options
 
-    def _weight(self, options: Options) -> float:
+    def _weight(self, options: Chosen) -> float:
         return sum(self.weights[name][place] for name, place in options.items())
 
-    def improved(self, options: Options) -> Options:
+    def improved(self, options: Chosen) -> Chosen:
         """Apply the best change for each table and pair of tables in turn, until no change increases the value."""
         groups = [*((name,) for name in self.choices.values), *self.choices.together]
         is_better = True
@@ -108,7 +108,7 @@ class _Search:
                     options, is_better = {**options, **change}, True
         return options
 
-    def _changes(self, group: Sequence[str], options: Options) -> Iterator[tuple[float, Options]]:
+    def _changes(self, group: Sequence[str], options: Chosen) -> Iterator[tuple[float, Chosen]]:
         """Yield each change to the options of these tables that stays within the limit, and how much it gains."""
         left = self.limit - self._weight({name: place for name, place in options.items() if name not in group})
         before = self.choices.part(group, options)

@@ -9,10 +9,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from spark_bucketing.advice import optimizer
-from spark_bucketing.advice.advice import Candidate, Change, Explanation, QueryProof, RejectedTable, Suggestion
+from spark_bucketing.advice.advice import Candidate, Candidates, ProposedSpec, QueryProof, RejectedTable, Suggestion
 from spark_bucketing.advice.layout_options import Compatibility, Options, choices_of
-from spark_bucketing.advice.optimizer import Choices, choose
+from spark_bucketing.advice.optimizer import Choices, Chosen, choose
 from spark_bucketing.advice.requirements import RequiredLayout, Requirement
 from spark_bucketing.project.manifest import Node
 from spark_bucketing.spec import BucketSpec
@@ -28,7 +27,7 @@ class Proposal:
     required: Sequence[RequiredLayout]
     compatibility: Compatibility
     choices: Choices
-    chosen: optimizer.Options  # index of each table's option
+    chosen: Chosen  # index of each table's option
 
     @property
     def specs(self) -> dict[str, BucketSpec]:
@@ -75,7 +74,7 @@ class Proposal:
                 if side.table == table:
                     yield requirement, side, self.compatibility.serves(spec, requirement, side)
 
-    def changes(self, nodes: Mapping[str, Node]) -> tuple[Change, ...]:
+    def changes(self, nodes: Mapping[str, Node]) -> tuple[ProposedSpec, ...]:
         """Return the changes, with the largest net gain first."""
         found = []
         for name, spec in self.specs.items():
@@ -88,7 +87,7 @@ class Proposal:
                 if not is_served
             )
             found.append(
-                Change(
+                ProposedSpec(
                     unique_id=node.unique_id,
                     model=node.name,
                     table=name,
@@ -105,11 +104,11 @@ class Proposal:
             )
         return tuple(sorted(found, key=lambda change: (-change.gain + change.write_cost, change.table)))
 
-    def explained(self, table: str, left_out: Sequence[RejectedTable]) -> Explanation:
+    def explained(self, table: str, left_out: Sequence[RejectedTable]) -> Candidates:
         """Return all candidate specs for one table, best first."""
         mine = [why for why in left_out if why.table == table]
         if table not in self.options:
-            return Explanation(table, (), tuple(mine or [RejectedTable(table, _NO_REQUIREMENT)]))
+            return Candidates(table, (), tuple(mine or [RejectedTable(table, _NO_REQUIREMENT)]))
         alone = self.choices.given(table, dict.fromkeys(self.options, 0))
         beside = self.choices.given(table, self.chosen)
         found = []
@@ -129,7 +128,7 @@ class Proposal:
             net = alone[place] - alone[0], beside[place] - beside[0]
             found.append(Candidate(spec, *net, verdict, tuple(serves)))
         found.sort(key=lambda candidate: (candidate.verdict != "proposed", -candidate.beside))
-        return Explanation(table, tuple(found), tuple(mine))
+        return Candidates(table, tuple(found), tuple(mine))
 
 
 def _how(node: Node, evolves: bool) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.advice.advice import QueryProof
-from spark_bucketing.advice.requirements import CastKey, Planned, RequiredLayout, cast_keys, planned, required_layouts
+from spark_bucketing.advice.requirements import CastKey, PlanSizes, RequiredLayout, cast_keys, planned, required_layouts
 from spark_bucketing.checks.checker import TimeLimit, selectable
 from spark_bucketing.checks.stub_tables import StubTables
 from spark_bucketing.errors import BucketingError
@@ -28,12 +28,12 @@ class Plans:
     manifest: Manifest
     runs_of: Callable[[Node], float]
     limit: TimeLimit
-    before: dict[str, Planned] = field(default_factory=dict)  # by unique id
+    before: dict[str, PlanSizes] = field(default_factory=dict)  # by unique id
     errors: dict[str, str] = field(default_factory=dict)
     readers: dict[str, list[str]] = field(default_factory=dict)  # unique ids of the readers of each table
     required: list[RequiredLayout] = field(default_factory=list)  # of all queries, parents first
     cast_keys: list[CastKey] = field(default_factory=list)
-    _known: dict[tuple[str, frozenset[tuple[str, BucketSpec]]], Planned | str] = field(default_factory=dict)
+    _known: dict[tuple[str, frozenset[tuple[str, BucketSpec]]], PlanSizes | str] = field(default_factory=dict)
 
     def plan_all(self, on_progress: Callable[[str], None]) -> None:
         """Plan every query with the current specs.
@@ -95,7 +95,7 @@ class Plans:
 
     def _proof(self, node: Node, tables: Sequence[TableFacts]) -> QueryProof:
         before = self.before.get(node.unique_id)
-        after: Planned | str | None = before
+        after: PlanSizes | str | None = before
         if before and tables:
             key = (node.unique_id, frozenset((table.name, table.spec) for table in tables if table.spec))
             if key not in self._known:
@@ -106,7 +106,7 @@ class Plans:
         found = None if isinstance(after, str) else after
         return QueryProof(node.name, node.unique_id, self.runs_of(node), before, found, error, parents)
 
-    def _planned(self, node: Node, tables: Sequence[TableFacts]) -> Planned | str:
+    def _planned(self, node: Node, tables: Sequence[TableFacts]) -> PlanSizes | str:
         try:
             return planned(self._plan_of(node, tables))
         except BucketingError as error:

@@ -7,8 +7,8 @@ from dataclasses import is_dataclass
 from typing import Any, TextIO
 
 from spark_bucketing import output
-from spark_bucketing.advice.advice import Advice, Change, Explanation, QueryProof, RejectedTable
-from spark_bucketing.advice.requirements import Planned
+from spark_bucketing.advice.advice import Advice, Candidates, ProposedSpec, QueryProof, RejectedTable
+from spark_bucketing.advice.requirements import PlanSizes
 from spark_bucketing.checks.report import short_name
 from spark_bucketing.edits import unified_diff
 from spark_bucketing.event_log.plan_costs import Cost
@@ -137,7 +137,7 @@ def _edits(advice: Advice) -> Iterator[str]:
         yield f"\n{done}\n{unified_diff(advice.edits)}"
 
 
-def _change(change: Change) -> Iterator[str]:
+def _change(change: ProposedSpec) -> Iterator[str]:
     yield f"{change.model}: {spec_text(change.before)} -> {spec_text(change.after)}"
     yield f"  estimate: saves {bytes_text(change.gain)}, writing costs {bytes_text(change.write_cost)} more"
     yield f"  rewrites {size(change.rewritten_bytes)} of {size(change.size_bytes)}; {change.how}"
@@ -163,14 +163,14 @@ def _totals(advice: Advice) -> Iterator[str]:
         yield f"  these numbers assume that you edit {refused} by hand"
 
 
-def _planned(planned: Planned | None) -> str:
+def _planned(planned: PlanSizes | None) -> str:
     if planned is None:
         return "not planned"
     counts = planned.counts
     return f"{count(counts.exchanges, 'Exchange')}, {count(counts.sorts, 'Sort')}, {bytes_text(planned.bytes)}"
 
 
-def _explained(found: Explanation) -> Iterator[str]:
+def _explained(found: Candidates) -> Iterator[str]:
     yield f"{found.table}: {count(len(found.candidates), 'candidate')}"
     for one in found.candidates:
         yield f"  {spec_text(one.spec)}: {one.verdict}"
@@ -215,7 +215,7 @@ def _data(value: Any) -> Any:
         return spec_data(value)
     if isinstance(value, Cost):
         return vars(value)
-    if isinstance(value, Planned):
+    if isinstance(value, PlanSizes):
         return {**vars(value.counts), "shuffled_bytes": round(value.shuffled), "sorted_bytes": round(value.sorted)}
     if is_dataclass(value):
         # A plan without an error has an empty text.

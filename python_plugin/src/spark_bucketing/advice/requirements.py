@@ -71,7 +71,7 @@ class CastKey:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlanSizes:
     """How much data the plan of a query shuffles and sorts."""
 
     counts: PlanCounts
@@ -84,13 +84,13 @@ class Planned:
         return self.shuffled + self.sorted
 
 
-def planned(plan: PhysicalPlan) -> Planned:
+def planned(plan: PhysicalPlan) -> PlanSizes:
     """Return how many bytes a plan shuffles and sorts."""
     sizes = _sizes(plan)
     shuffled, ordered = (
         sum(sizes[node.number] for node in plan.walk() if node.kind == kind) for kind in ("exchange", "sort")
     )
-    return Planned(plan.counts, shuffled, ordered)
+    return PlanSizes(plan.counts, shuffled, ordered)
 
 
 def _sizes(plan: PhysicalPlan) -> Mapping[int, float]:

@@ -13,12 +13,12 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from spark_bucketing.advice.advice import RejectedTable
-from spark_bucketing.advice.layout_options import Subject
+from spark_bucketing.advice.layout_options import AdvisedTable
 from spark_bucketing.advice.proposal import is_incremental
 from spark_bucketing.advice.requirements import CastKey
 from spark_bucketing.advice.table_sizes import ColumnStatistics, TableSize
-from spark_bucketing.checks.artifacts import CheckRequest
-from spark_bucketing.checks.session_settings import Settings
+from spark_bucketing.checks.checked_query import Settings
+from spark_bucketing.checks.project import CheckRequest
 from spark_bucketing.checks.stub_tables import StubTables
 from spark_bucketing.errors import ProjectError, SparkError
 from spark_bucketing.event_log.measured import Measured
@@ -130,7 +130,7 @@ def refuse_unknown(manifest: Manifest, path: Path | None, given: Iterable[str]) 
         )
 
 
-def column_facts(planner: Planner, subject: Subject, columns: Sequence[str], profile: bool) -> TableSize:
+def column_facts(planner: Planner, subject: AdvisedTable, columns: Sequence[str], profile: bool) -> TableSize:
     """Return a table's size and its column statistics, from ANALYZE or, if profiling is on, from a sample."""
     known = dict(subject.facts.columns)
     table = sql.table(subject.table.name)
@@ -149,7 +149,7 @@ def column_facts(planner: Planner, subject: Subject, columns: Sequence[str], pro
     return replace(subject.facts, columns=known)
 
 
-def _sampled(planner: Planner, subject: Subject, column: str) -> ColumnStatistics:
+def _sampled(planner: Planner, subject: AdvisedTable, column: str) -> ColumnStatistics:
     percent = min(100.0, max(_LEAST_PERCENT, 100 * _SAMPLE / max(subject.bytes, 1)))
     table = sql.table(subject.table.name)
     sample = "" if percent == 100 else f" tablesample ({percent:.4f} percent) repeatable (1)"
@@ -248,10 +248,10 @@ def cast_columns(found: Sequence[CastKey], tables: Collection[str]) -> list[Reje
 
 def subjects_of(
     around: ProjectContext, planner: StubPlanner, stub: StubTables
-) -> tuple[dict[str, Subject], dict[str, Subject], list[RejectedTable]]:
+) -> tuple[dict[str, AdvisedTable], dict[str, AdvisedTable], list[RejectedTable]]:
     """Return the models and the sources that could be bucketed, and the tables that were rejected."""
-    subjects: dict[str, Subject] = {}
-    sources: dict[str, Subject] = {}
+    subjects: dict[str, AdvisedTable] = {}
+    sources: dict[str, AdvisedTable] = {}
     left_out: list[RejectedTable] = []
     relations = {unique_id: stub.relation(around.manifest.nodes[unique_id]) for unique_id in around.manifest.order}
     names = {unique_id: table_name(relation) for unique_id, relation in relations.items() if relation}
@@ -265,7 +265,7 @@ def subjects_of(
         given = table.spec.bucket_hash if table.spec else None
         evolves = is_incremental(node) and bool(table.partition_columns) and around.settings.extension
         written = around.runs_of(node) * _written(node, facts)
-        subject = Subject(table, facts, written, given or default, evolves)
+        subject = AdvisedTable(table, facts, written, given or default, evolves)
         if why := _objection(node, subject, around.request.smallest, around.settings.extension):
             # A source that consists of files has a stub table with a made-up name.
             in_files = node.source_name and relations[unique_id] != node.relation
@@ -295,7 +295,7 @@ def _written(node: Node, facts: TableSize) -> float:
     return 1 / max(facts.partitions or 1, 1) if is_incremental(node) and node.config.get("partition_by") else 1.0
 
 
-def _objection(node: Node, subject: Subject, smallest: int, extension: bool) -> str:
+def _objection(node: Node, subject: AdvisedTable, smallest: int, extension: bool) -> str:
     if node.resource_type != "source" and node.materialized not in _BUILT:
         return f"materialized as {node.materialized}, which has no bucketed counterpart"
     strategy = str(node.config.get("incremental_strategy") or "append")

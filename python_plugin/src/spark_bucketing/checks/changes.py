@@ -7,19 +7,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spark_bucketing.checks.checked_query import BucketedScan, selected_partitions
+from spark_bucketing.checks.checked_query import (
+    ENABLED,
+    EXTENSIONS,
+    MERGE_FILES,
+    SPARK_LAYOUT,
+    BucketedScan,
+    Settings,
+    selected_partitions,
+)
 from spark_bucketing.checks.results import Change
-from spark_bucketing.checks.session_settings import ENABLED, EXTENSIONS, MERGE_FILES, SPARK_LAYOUT, Settings
 from spark_bucketing.checks.sql_text import without_repartitions
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.tables.compatibility import Merging, smallest_rewrite
-from spark_bucketing.tables.model import Partition, Table, words
+from spark_bucketing.tables.model import Partition, TableMetadata, words
 from spark_bucketing.tables.partition_predicates import covering, rewrite_command
 
 if TYPE_CHECKING:
-    from spark_bucketing.checks.exchanges_and_sorts import ExchangeOrSort
+    from spark_bucketing.checks.checked_query import ExchangeOrSort
     from spark_bucketing.plan.document import Source
 
 Changes = tuple[Change, ...]
@@ -96,7 +103,7 @@ def rewrite_files(scan: BucketedScan) -> Change:
     return Change("rewrite_files", text, table=facts.name)
 
 
-def rewrite_partitions(table: Table, chosen: Sequence[Partition]) -> Change:
+def rewrite_partitions(table: TableMetadata, chosen: Sequence[Partition]) -> Change:
     """Propose rewriting some partitions with the table's current bucket spec."""
     where = covering(table, chosen)
     few = f"partition {chosen[0].name}"

@@ -1,20 +1,95 @@
-"""Define a query to check: its plan, its session settings, and how its scans read the buckets of its tables."""
+"""Define a query to check: its session settings, its plan, its scans of bucketed tables, its Exchanges and Sorts.
+
+The analysis of an Exchange or a Sort determines the partitioning and the ordering of the operator's input. It follows
+the given plan from a scan up to the operator. Alternative plans come only from Spark.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from spark_bucketing.checks.session_settings import BUCKETING, ORDERING, Settings
 from spark_bucketing.errors import SparkError
-from spark_bucketing.plan.document import PhysicalPlan, PlanNode, Scan, TableFacts
-from spark_bucketing.plan.operators import Operator, find_operators
+from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.plan.document import Expression, PhysicalPlan, PlanNode, Scan, Source, TableFacts
+from spark_bucketing.plan.operators import Operator, Side, find_operators
 from spark_bucketing.plan.planner import Planner
-from spark_bucketing.spec import BucketSpec
+from spark_bucketing.spec import BucketHash, BucketSpec
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.metadata import in_lower_case, partition_of
-from spark_bucketing.tables.model import Column, Partition, Table, one_spelling
+from spark_bucketing.tables.model import Column, Partition, TableMetadata, one_spelling
+
+EXTENSIONS = "spark.sql.extensions"
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+BUCKETING = "spark.sql.sources.bucketing.enabled"
+ORDERING = "spark.sql.legacy.bucketedTableScan.outputOrdering"
+COALESCE = "spark.sql.bucketing.coalesceBucketsInJoin.enabled"
+COALESCE_RATIO = "spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio"
+ALL_KEYS = "spark.sql.requireAllClusterKeysForCoPartition"
+RECORDS_PER_FILE = "spark.sql.files.maxRecordsPerFile"
+CONVERT_METASTORE = ("spark.sql.hive.convertMetastoreParquet", "spark.sql.hive.convertMetastoreOrc")
+ENABLED = "spark.bucketing.enabled"
+DISTRIBUTE = "spark.bucketing.write.distribute"
+MERGE_FILES = "spark.bucketing.read.mergeFiles"
+SPARK_LAYOUT = "spark.bucketing.read.sparkLayout"
+ALIGNMENT = "spark.bucketing.join.alignment"
+UNION = "spark.bucketing.union.enabled"
+
+# Settings that the reasons use, with Spark's defaults for unknown values.
+DEFAULTS: Mapping[str, str] = {
+    EXTENSIONS: "",
+    SHUFFLE_PARTITIONS: "200",
+    BUCKETING: "true",
+    ORDERING: "false",
+    COALESCE: "false",
+    COALESCE_RATIO: "4",
+    ALL_KEYS: "true",
+    RECORDS_PER_FILE: "0",
+    **dict.fromkeys(CONVERT_METASTORE, "true"),
+    ENABLED: "true",
+    MERGE_FILES: "64",
+    SPARK_LAYOUT: "true",
+    DISTRIBUTE: "true",
+    ALIGNMENT: "auto",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The values of settings by name, with Spark's default value for a setting that is not set."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def get(self, name: str) -> str:
+        """Return the value of a setting."""
+        return self.values.get(name, DEFAULTS.get(name, ""))
+
+    def on(self, name: str) -> bool:
+        """Return whether a setting is true."""
+        return self.get(name).strip().lower() == "true"
+
+    def number(self, name: str) -> int:
+        """Return the value of a numeric setting, or Spark's default if the value is not a number."""
+        value = self.get(name)
+        return int(value if re.fullmatch(r"-?\d+", value) else DEFAULTS[name])
+
+    def changed(self, values: Mapping[str, str]) -> Settings:
+        """Return a copy in which these settings have other values."""
+        return Settings({**self.values, **values})
+
+    @property
+    def loaded(self) -> bool:
+        """Return whether the session has loaded the extension, even if it is disabled."""
+        return EXTENSION_CLASS in [name.strip() for name in self.get(EXTENSIONS).split(",")]
+
+    @property
+    def extension(self) -> bool:
+        """Return whether the session has loaded the extension, and it is enabled."""
+        return self.loaded and self.on(ENABLED)
+
 
 # Codes that give the reason for an ordinary scan; with other codes, the query does not need buckets.
 SEAL_CODES = ("not-sealed", "seal-stale", "seal-unreadable", "columns-changed", "files-missing")
@@ -109,7 +184,7 @@ class BucketedScan:
         return self.facts.files_per_bucket * self.partitions_read
 
 
-def selected_partitions(scan: Scan, table: Table) -> tuple[Partition, ...]:
+def selected_partitions(scan: Scan, table: TableMetadata) -> tuple[Partition, ...]:
     """Return the partitions that Spark selects for a scan during planning, or all partitions if they are unknown."""
     if scan.folders is None:
         return table.partitions
@@ -127,7 +202,7 @@ class Facts:
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
         self._known: dict[str, TableFacts] = {}
-        self._partitions: dict[str, Table | None] = {}
+        self._partitions: dict[str, TableMetadata | None] = {}
 
     def of(self, plan: PhysicalPlan) -> dict[str, TableFacts]:
         """Return the facts by table name, with the specs of the partitions of each table that has an ordinary scan.
@@ -146,20 +221,20 @@ class Facts:
         """Return the facts about all tables that were described so far."""
         return tuple(self._known.values())
 
-    def _partitions_of(self, facts: TableFacts) -> Table | None:
+    def _partitions_of(self, facts: TableFacts) -> TableMetadata | None:
         """Return the bucket specs of a table's partitions, for which Spark lists their files."""
         if facts.partition_columns and facts.name not in self._partitions:
             self._partitions[facts.name] = self._read_partitions(facts)
         return self._partitions.get(facts.name)
 
-    def _read_partitions(self, facts: TableFacts) -> Table | None:
+    def _read_partitions(self, facts: TableFacts) -> TableMetadata | None:
         try:
             found = self._planner.rows(sql.bucket_specs(facts.name))
         except SparkError:
             return None
         rows = (dict(zip(sql.SPEC_COLUMNS, row, strict=True)) for row in found)
         columns = tuple(Column(name, facts.columns.get(name, "string")) for name in facts.partition_columns)
-        return Table(facts.name, in_lower_case(facts.spec), columns, tuple(map(partition_of, rows)))
+        return TableMetadata(facts.name, in_lower_case(facts.spec), columns, tuple(map(partition_of, rows)))
 
 
 @dataclass(frozen=True)
@@ -184,3 +259,205 @@ class Query:
         if node.scan is None or facts is None or facts.spec is None:
             return None
         return BucketedScan(node, node.scan, facts, facts.spec, self.settings)
+
+
+# What to explain: an Exchange that the operator requires, an Exchange below it, a Sort within partitions, a join
+# without keys, or nodes above all operators.
+EXCHANGE, EXCHANGE_BELOW, SORT, JOIN, END = "Exchange", "Exchange below", "Sort", "Join", "end"
+# Operators that redistribute rows, operators with unordered output, and joins that preserve the partitioning of their
+# left or right input.
+_SPREADING = (
+    "Union", "Expand", "Coalesce", "CartesianProduct", "GlobalLimit", "TakeOrderedAndProject", "CollectLimit",
+    "CollectTail", "InMemoryRelation", "InMemoryTableScan",
+)  # fmt: skip
+_DISORDERING = ("HashAggregate", "ObjectHashAggregate", "ShuffledHashJoin", "Exchange")
+_KEEPING_LEFT = ("Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti", "ExistenceJoin", "LeftSingle")
+_KEEPING_RIGHT = ("Inner", "Cross", "RightOuter")
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """The partitioning of rows by a hash of some of an operator's keys."""
+
+    kind: BucketHash  # hash of the keys
+    places: tuple[frozenset[int], ...]  # for each hashed column, the positions of the keys that are this column
+    number: int  # number of partitions
+    table: str | None = None  # the bucketed table; None if an Exchange partitioned the rows
+
+
+@dataclass(frozen=True, eq=False)
+class ExchangeOrSort:
+    """An Exchange or a Sort, and its position in the plan."""
+
+    query: Query  # the query
+    op: Operator  # the operator above it
+    place: int  # index of the operator's input
+    node: PlanNode  # the Exchange or Sort; for a join without keys, the join itself
+    about: str = EXCHANGE  # what to explain
+    explains: tuple[int, ...] = ()  # numbers of the nodes that this explanation covers
+
+    @property
+    def side(self) -> Side:
+        """Return the operator's input that contains this Exchange or Sort."""
+        return self.op.sides[self.place]
+
+    @property
+    def is_reused(self) -> bool:
+        """Return whether Spark runs the Exchange for another operator, and this operator only reuses its output."""
+        ways = (node.number for side in self.op.sides for node in side.way)
+        return self.node.number not in self.op.own and self.node.number in ways
+
+    @cached_property
+    def other(self) -> ExchangeOrSort | None:
+        """Return the corresponding Exchange or Sort on the other side of a join."""
+        return None if len(self.op.sides) < 2 else ExchangeOrSort(self.query, self.op, 1 - self.place, self.node)
+
+    @cached_property
+    def keys(self) -> tuple[Expression, ...]:
+        """Return the operator's keys, over the columns of this input."""
+        return self.side.keys or ()
+
+    @cached_property
+    def sources(self) -> tuple[Source | None, ...]:
+        """Return the origin of each key."""
+        return tuple(key.source for key in self.keys)
+
+    @cached_property
+    def columns(self) -> tuple[Source, ...]:
+        """Return the table columns that are keys themselves, or from which Spark computes keys."""
+        return tuple(source for key in self.keys for source in key.sources)
+
+    @cached_property
+    def table(self) -> BucketedScan | None:
+        """Return the bucketed table from which the keys come.
+
+        If no key comes from a bucketed table, return the first bucketed table below the operator.
+        """
+        scans = (*(source.scan for source in self.columns), *self.side.entry.scans)
+        found = [table for scan in scans if (table := self.query.bucketed(scan))]
+        matching = [table for table in found if set(table.columns) & self.names_of(table.node)]
+        return next(iter(matching or found), None)
+
+    @property
+    def read(self) -> BucketedScan | None:
+        """Return the table if Spark can read its buckets, or None otherwise."""
+        return self.table if self.table and self.table.readable else None
+
+    @cached_property
+    def partitionings(self) -> tuple[Partitioning, ...]:
+        """Return the partitionings of the input by hashes of the operator's keys, starting with the table's scan."""
+        scans = [self.table.node] if self.table else []
+        scans += [source.scan for source in self.sources if source]
+        found = (self._partitioning(scan) for scan in {scan.number: scan for scan in scans}.values())
+        return tuple(dict.fromkeys(one for one in found if one))
+
+    @property
+    def lost_at(self) -> PlanNode | None:
+        """Return the lowest node above the table's scan that does not preserve the buckets, or None if all nodes do."""
+        return self._first_above(("Exchange",))
+
+    @property
+    def disordered_at(self) -> PlanNode | None:
+        """Return the lowest node above the table's scan that does not preserve the order, or None if all nodes do."""
+        return self._first_above(_DISORDERING)
+
+    @cached_property
+    def closest(self) -> tuple[Partitioning, Partitioning] | None:
+        """Return a partitioning for each side, such that both are by the same join keys.
+
+        The two partitionings may have different hashes and different numbers of partitions.
+        """
+        if self.other is None:
+            return None
+        for here, there in itertools.product(self.partitionings, self.other.partitionings):
+            if len(here.places) == len(there.places) and all(map(frozenset.__and__, here.places, there.places)):
+                return here, there
+        return None
+
+    @property
+    def key_texts(self) -> tuple[str, ...]:
+        """Return the keys in the form that messages show."""
+        return tuple(key.readable for key in self.keys)
+
+    def order_columns(self) -> tuple[str, ...] | None:
+        """Return the sort columns that the operator requires, or None if files cannot have this order."""
+        if self.table is None or not all(order.is_of_files for order in self.op.order):
+            return None
+        found = [key.source for key in (*self.keys, *(order.value for order in self.op.order))]
+        scan = self.table.node.number
+        plain = [key.column.lower() for key in found if key and not key.wrapped and key.scan.number == scan]
+        return tuple(dict.fromkeys(plain)) if len(plain) == len(found) else None
+
+    def plain_columns(self) -> tuple[str, tuple[str, ...]] | None:
+        """Return the table and its key columns if every key is a column of the same table, not an expression."""
+        plain = [source for source in self.sources if source and not source.wrapped]
+        scans = {source.scan.number: source.scan.table for source in plain}
+        table = next(iter(scans.values()), None)
+        if len(plain) != len(self.sources) or len(scans) != 1 or table is None or table not in self.query.tables:
+            return None
+        return table, tuple(source.column.lower() for source in plain)
+
+    def names_of(self, scan: PlanNode) -> set[str]:
+        """Return the names of those columns of this scan from which Spark computes the keys."""
+        return {source.column.lower() for source in self.columns if source.scan.number == scan.number}
+
+    def _first_above(self, operators: tuple[str, ...]) -> PlanNode | None:
+        if self.table is None:
+            return None
+        above = self._upwards(self.table.node)
+        return next((node for below, node in above if node.operator in operators or not _keeps(node, below)), None)
+
+    def _partitioning(self, scan: PlanNode) -> Partitioning | None:
+        found = self._of_buckets(scan)
+        for below, node in self._upwards(scan):
+            if node.operator == "Exchange":
+                found = self._of_shuffle(node)
+            elif not _keeps(node, below):
+                found = None
+        return found
+
+    def _of_buckets(self, scan: PlanNode) -> Partitioning | None:
+        table = self.query.bucketed(scan)
+        if table is None or not table.readable:
+            return None
+        ids = {column.text.lower(): column.id for column in scan.output}
+        places = tuple(self._places(scan, ids.get(name)) for name in table.columns)
+        return Partitioning(table.spec.bucket_hash, places, table.spec.num_buckets, table.name) if all(places) else None
+
+    def _of_shuffle(self, exchange: PlanNode) -> Partitioning | None:
+        shuffle = exchange.shuffle
+        if shuffle is None or shuffle.bucket_hash is None or not shuffle.partitions:
+            return None
+        keys = [key.source for key in shuffle.keys]
+        places = tuple(self._places(key.scan, key.id) if key and not key.wrapped else () for key in keys)
+        if not places or not all(places):
+            return None
+        return Partitioning(shuffle.bucket_hash, tuple(map(frozenset, places)), shuffle.partitions)
+
+    def _places(self, scan: PlanNode, column: int | None) -> frozenset[int]:
+        """Return the positions of those operator keys that are this column of a scan."""
+        return frozenset(
+            place
+            for place, source in enumerate(self.sources)
+            if source and not source.wrapped and (source.scan.number, source.id) == (scan.number, column)
+        )
+
+    def _upwards(self, scan: PlanNode) -> Iterator[tuple[PlanNode, PlanNode]]:
+        """Yield the nodes from a scan up to the operator, without its required Exchange, each with the one below it."""
+        below = scan
+        for node in self.side.entry.way_from(scan):
+            if node is not self.side.needed:
+                yield below, node
+            below = node
+
+
+def _keeps(node: PlanNode, below: PlanNode) -> bool:
+    """Return whether a node preserves the partitioning of its input and the columns that define it."""
+    if node.operator in _SPREADING:
+        return False
+    if node.join is None or len(node.children) < 2:
+        return True
+    left = node.children[0] is below
+    if node.operator.startswith("Broadcast"):
+        return left is (node.join.build == "right")
+    return node.join_type.startswith(_KEEPING_LEFT if left else _KEEPING_RIGHT)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from spark_bucketing.checks.changes import Changes, set_to
-from spark_bucketing.checks.checked_query import Query
+from spark_bucketing.checks.checked_query import ALL_KEYS, ORDERING, Query, Settings
 from spark_bucketing.checks.results import (
     Change,
     Finding,
@@ -22,7 +22,6 @@ from spark_bucketing.checks.results import (
     Verdict,
     map_findings,
 )
-from spark_bucketing.checks.session_settings import ALL_KEYS, ORDERING, Settings
 from spark_bucketing.checks.sql_text import rewritten
 from spark_bucketing.checks.verdicts import RANKS, judge
 from spark_bucketing.errors import BucketingError

@@ -23,7 +23,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from spark_bucketing.checks.session_settings import ENABLED
+from spark_bucketing.checks.checked_query import ENABLED
 from spark_bucketing.checks.sql_text import one_statement, renamed
 from spark_bucketing.config.schema import BUCKETED
 from spark_bucketing.config.validation import validated, value_of

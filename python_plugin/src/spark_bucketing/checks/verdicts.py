@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from spark_bucketing.checks.checked_query import Query
-from spark_bucketing.checks.exchanges_and_sorts import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, ExchangeOrSort
+from spark_bucketing.checks.checked_query import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, ExchangeOrSort, Query
 from spark_bucketing.checks.reasons import reason_for
 from spark_bucketing.checks.results import Finding, OperatorResult, Verdict
 from spark_bucketing.plan.document import PlanNode, TableFacts

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from spark_bucketing.checks.project_check import in_folder
+from spark_bucketing.checks.project import in_folder
 from spark_bucketing.cli.options import SOME, integer_of, project_options
 from spark_bucketing.cli.progress import ProgressLine, progress_line
 from spark_bucketing.edits import FileEdit, apply, unified_diff

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from spark_bucketing.api import Result, Source, Table, Tables
+from spark_bucketing.api import Result, Table, Tables, WarehouseSource
 from spark_bucketing.cli.options import FORMAT, project_options, standard_output
 from spark_bucketing.cli.progress import ProgressLine, progress_line
 from spark_bucketing.errors import BucketingError
@@ -147,8 +147,8 @@ def stats(name: str, repair: bool, form: str, place: Place) -> None:
     write_file_statistics_report(name, files, form, standard_output(form))
 
 
-def _source(place: Place, line: ProgressLine) -> Source:
-    return Source(**vars(place), on_progress=line.show, on_tasks=line.on_tasks)
+def _source(place: Place, line: ProgressLine) -> WarehouseSource:
+    return WarehouseSource(**vars(place), on_progress=line.show, on_tasks=line.on_tasks)
 
 
 @contextmanager

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from pathlib import Path
-from typing import Literal, NamedTuple, TextIO
+from typing import NamedTuple, TextIO
 
 from rich.text import Text
 
-from spark_bucketing.errors import ProjectError, SparkError
+from spark_bucketing.errors import ProjectError, SparkError, State
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.output import STATE_STYLES, console_on, write_json
 from spark_bucketing.project.freshness import read_project
@@ -22,9 +22,6 @@ from spark_bucketing.tables.warehouse import BUILT, Warehouse
 
 _PACKAGE = "spark_bucketing"
 _OLDEST, _NEWEST = (3, 5), (4, 3)
-
-
-State = Literal["ok", "wrong", "unknown"]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from spark_bucketing.spec import (
 )
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.metadata import describe_table
-from spark_bucketing.tables.model import Table
+from spark_bucketing.tables.model import TableMetadata
 from spark_bucketing.tables.warehouse import Warehouse
 from spark_bucketing.units import count
 
@@ -107,7 +107,7 @@ class _Partitions(NamedTuple):
     first: str  # in the order of the partitions' names; empty for a table without partitions
 
 
-def _groups(warehouse: Warehouse, table: Table) -> Sequence[_Partitions]:
+def _groups(warehouse: Warehouse, table: TableMetadata) -> Sequence[_Partitions]:
     found = []
     for row in warehouse.rows(SPECS.format(sql.text(sql.table(table.name)))):
         described, sealed = (
@@ -118,7 +118,7 @@ def _groups(warehouse: Warehouse, table: Table) -> Sequence[_Partitions]:
     return sorted(found, key=lambda group: group.first)
 
 
-def _lost_by_hive(table: Table, groups: Sequence[_Partitions]) -> Iterator[Diagnosis]:
+def _lost_by_hive(table: TableMetadata, groups: Sequence[_Partitions]) -> Iterator[Diagnosis]:
     """Yield a diagnosis if partitions have another number of buckets than the table, unlike Hive assumes."""
     number = table.spec.num_buckets if table.spec else 0
     evolved = [group for group in groups if table.columns and group.described.number not in (0, number)]
@@ -132,7 +132,7 @@ def _lost_by_hive(table: Table, groups: Sequence[_Partitions]) -> Iterator[Diagn
         )
 
 
-def _misread(table: Table, groups: Sequence[_Partitions]) -> Iterator[Diagnosis]:
+def _misread(table: TableMetadata, groups: Sequence[_Partitions]) -> Iterator[Diagnosis]:
     """Yield one diagnosis if Trino refuses partitions of a table, or looks for their rows in the wrong buckets."""
     if table.spec is None:
         return
@@ -175,12 +175,12 @@ def _misread(table: Table, groups: Sequence[_Partitions]) -> Iterator[Diagnosis]
         yield Diagnosis("Trino", "; ".join(found), "wrong" if others else "ok", "; then ".join(commands))
 
 
-def _first(table: Table, groups: Sequence[_Partitions]) -> str:
+def _first(table: TableMetadata, groups: Sequence[_Partitions]) -> str:
     number = count(sum(group.number for group in groups), "partition")
     return f"{number} of {_names([table])}, such as {groups[0].first}"
 
 
-def _bucketed_tables(warehouse: Warehouse, schema: str) -> Iterator[Table]:
+def _bucketed_tables(warehouse: Warehouse, schema: str) -> Iterator[TableMetadata]:
     if not warehouse.rows(f"show schemas like {sql.text(schema)}"):
         return
     for row in warehouse.rows(f"show table extended in {sql.name(schema)} like '*'"):
@@ -191,7 +191,7 @@ def _bucketed_tables(warehouse: Warehouse, schema: str) -> Iterator[Table]:
                 yield table
 
 
-def _unhashed(table: Table) -> str:
+def _unhashed(table: TableMetadata) -> str:
     """Return the first bucket column that Trino does not hash, with its type; empty if Trino hashes all of them."""
     types = {column.name.lower(): column.type for column in table.all_columns}
     columns = table.spec.bucket_columns if table.spec else ()
@@ -199,7 +199,7 @@ def _unhashed(table: Table) -> str:
     return next((f"{name} {of_type}" for name, of_type in found if not _HASHED.fullmatch(of_type)), "")
 
 
-def _names(tables: Sequence[Table]) -> str:
+def _names(tables: Sequence[TableMetadata]) -> str:
     """List the names of up to three tables, without their schema."""
     names = sorted(sql.parts(table.name)[-1] for table in tables)
     return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")

@@ -38,7 +38,7 @@ def plan_edits(
     edits: dict[Path, FileEdit] = {}
     refusals = []
     for change in changes:
-        node = _Node(project_dir, manifest, change, edits)
+        node = _ChangedModel(project_dir, manifest, change, edits)
         try:
             node.refuse_foreign()
             texts, notes = node.edited()
@@ -54,7 +54,7 @@ def plan_edits(
     return [edit for _, edit in sorted(edits.items()) if edit.after != edit.before], refusals
 
 
-class _Node:
+class _ChangedModel:
     """A model, as described in the manifest, and a change of its config."""
 
     def __init__(

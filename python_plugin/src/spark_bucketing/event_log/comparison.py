@@ -10,7 +10,7 @@ from typing import Literal
 
 from spark_bucketing.event_log.measured import AD_HOC, NO_MODELS, Measured, Run
 
-Verdict = Literal["gained", "lost", "no difference", "too few runs"]
+Outcome = Literal["gained", "lost", "no difference", "too few runs"]
 LEAST_RUNS = 4
 LEAST_CHANGE = 0.05
 RULE = (
@@ -53,7 +53,7 @@ class Difference:
         return self.medians[0] - self.medians[1]
 
     @cached_property
-    def verdict(self) -> Verdict | None:
+    def verdict(self) -> Outcome | None:
         """Return whether the measure decreased or increased by more than the noise between runs."""
         if self.least is None:
             return None

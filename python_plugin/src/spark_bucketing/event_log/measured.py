@@ -17,8 +17,8 @@ from spark_bucketing.event_log.plan_costs import (
     UNATTRIBUTED,
     Accumulators,
     Cost,
-    Keys,
     Operators,
+    TableKeys,
     add_keys,
     add_operators,
     bucketed_tables,
@@ -269,7 +269,7 @@ class Measured:
                     add_operators(found.setdefault(node, {}), run.operators)
         return found
 
-    def costs(self, node: str | None = None) -> dict[Keys, Cost]:
+    def costs(self, node: str | None = None) -> dict[TableKeys, Cost]:
         """Return the costs by table and keys.
 
         With a node, the costs are those of its successful runs. Without a node, they are those of all statements
@@ -285,8 +285,8 @@ class Measured:
         return _sums(self.operators.values()).get(UNATTRIBUTED, Cost())
 
 
-def _sums(of_nodes: Iterable[Operators]) -> dict[Keys, Cost]:
-    found: dict[Keys, Cost] = {}
+def _sums(of_nodes: Iterable[Operators]) -> dict[TableKeys, Cost]:
+    found: dict[TableKeys, Cost] = {}
     for operators in of_nodes:
         for costs in operators.values():
             add_keys(found, costs)

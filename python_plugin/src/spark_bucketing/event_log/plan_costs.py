@@ -45,14 +45,14 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Keys:
+class TableKeys:
     """The columns of one table that an operator shuffles or sorts by."""
 
     table: str  # qualified name
     columns: tuple[str | None, ...]  # the column of each key; None if a key is not a column
 
 
-UNATTRIBUTED = Keys("", ())
+UNATTRIBUTED = TableKeys("", ())
 """Stands for Exchanges and Sorts by expressions, of rows without a table, or of rows that were shuffled before."""
 
 
@@ -61,10 +61,10 @@ class MeasuredOperator:
     """An operator for which Spark shuffles or sorts rows, and the tables from which these rows come."""
 
     kind: Kind
-    sides: tuple[Keys, ...]
+    sides: tuple[TableKeys, ...]
 
 
-Operators = dict[MeasuredOperator, dict[Keys, Cost]]
+Operators = dict[MeasuredOperator, dict[TableKeys, Cost]]
 """The costs of operators, by table and keys."""
 
 
@@ -118,7 +118,7 @@ def plan_costs(plan: PhysicalPlan, measured: Accumulators) -> Operators:
 @dataclass
 class _Consumer:
     kind: Kind
-    costs: dict[Keys, Cost] = field(default_factory=dict)
+    costs: dict[TableKeys, Cost] = field(default_factory=dict)
 
 
 def add_operators(into: Operators, operators: Operators) -> None:
@@ -127,7 +127,7 @@ def add_operators(into: Operators, operators: Operators) -> None:
         add_keys(into.setdefault(operator, {}), costs)
 
 
-def add_keys(into: dict[Keys, Cost], costs: Mapping[Keys, Cost]) -> None:
+def add_keys(into: dict[TableKeys, Cost], costs: Mapping[TableKeys, Cost]) -> None:
     """Add costs by table and keys."""
     for keys, cost in costs.items():
         into.setdefault(keys, Cost()).add(cost)
@@ -167,7 +167,7 @@ def _stage(nodes: Sequence[PlanNode]) -> Iterator[PlanNode]:
             yield from _stage(node.children)
 
 
-def _keys(node: PlanNode, measured: Accumulators) -> dict[Keys, float]:
+def _keys(node: PlanNode, measured: Accumulators) -> dict[TableKeys, float]:
     """Return the tables whose rows reach an Exchange or Sort without an earlier shuffle, and their shares of rows."""
     keys: _Columns = ()
     if node.sort:
@@ -182,7 +182,7 @@ def _keys(node: PlanNode, measured: Accumulators) -> dict[Keys, float]:
     return _tables(node.children, keys, measured)
 
 
-def _tables(nodes: Sequence[PlanNode], keys: _Columns, measured: Accumulators) -> dict[Keys, float]:
+def _tables(nodes: Sequence[PlanNode], keys: _Columns, measured: Accumulators) -> dict[TableKeys, float]:
     """Return the table that contains keys in the output of nodes; for a UNION, several tables with their shares."""
     scans: set[int] = set()
     unions: list[PlanNode] = []
@@ -203,8 +203,8 @@ def _tables(nodes: Sequence[PlanNode], keys: _Columns, measured: Accumulators) -
     tables = {column.table for column in columns if column and column.scan in scans}
     if len(tables) == 1:
         names = tuple(column.name if column and column.scan in scans else None for column in columns)
-        return {Keys(tables.pop(), names): 1.0}
-    found: dict[Keys, float] = {}
+        return {TableKeys(tables.pop(), names): 1.0}
+    found: dict[TableKeys, float] = {}
     for union in [] if tables else unions:
         rows = [_rows(branch, measured) for branch in union.children]
         total = sum(number or 0 for number in rows)

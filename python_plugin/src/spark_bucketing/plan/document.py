@@ -15,7 +15,7 @@ from spark_bucketing.errors import PlanError
 from spark_bucketing.spec import BucketHash, BucketSpec
 
 if TYPE_CHECKING:
-    from spark_bucketing.tables.model import Table
+    from spark_bucketing.tables.model import TableMetadata
 
 OperatorKind = Literal["join", "aggregate", "distinct", "window", "other"]
 VERSION = 1
@@ -252,7 +252,7 @@ class TableFacts:
     # The most files of one bucket in any partition, each sorted separately.
     files_per_bucket: int = 1
     is_empty: bool = False  # whether it is known to have no files
-    partitions: Table | None = None  # the specs of its partitions, if they may differ from the table's
+    partitions: TableMetadata | None = None  # the specs of its partitions, if they may differ from the table's
 
     def retyped(self, types: Mapping[str, str]) -> TableFacts:
         """Return a copy in which some columns have other types; the keys are column names in lower case."""

@@ -10,7 +10,7 @@ from typing import Any
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.document import PhysicalPlan, TableFacts, read_plan
 
-Run = Callable[[str], Sequence[tuple[Any, ...]]]
+RunStatement = Callable[[str], Sequence[tuple[Any, ...]]]
 """Runs a SQL statement, and returns its rows."""
 
 
@@ -20,7 +20,7 @@ class Planner:
     The methods raise a SparkError if Spark rejects a statement. Table names are qualified and quoted.
     """
 
-    def __init__(self, label: str, run: Run) -> None:
+    def __init__(self, label: str, run: RunStatement) -> None:
         self.label, self._run = label, run
 
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
@@ -58,7 +58,7 @@ STUB_SETTINGS = {"spark.bucketing.read.partitionBytes": "0"}
 class StubPlanner(Planner):
     """A planner for queries over stub tables and views that exist in no catalog."""
 
-    def __init__(self, label: str, run: Run, settings: Mapping[str, str] = STUB_SETTINGS) -> None:
+    def __init__(self, label: str, run: RunStatement, settings: Mapping[str, str] = STUB_SETTINGS) -> None:
         super().__init__(label, run)
         self._settings = settings
         self._tables: dict[str, TableFacts] = {}

@@ -21,7 +21,7 @@ _LOGGER = logging.getLogger("sqlfluff.rules")
 _DEFAULT = "target/manifest.json"
 
 
-class Project:
+class LintedProject:
     """A dbt project, as far as its files describe it."""
 
     def __init__(self, root: Path | None, manifest: Manifest | None) -> None:
@@ -78,7 +78,7 @@ class Project:
         return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file())
 
 
-def project_of(path: Path | None, manifest: str | None) -> Project:
+def project_of(path: Path | None, manifest: str | None) -> LintedProject:
     """Return the project to which a file belongs."""
     root = _root(path.resolve().parent if path else Path.cwd())
     if manifest is None:
@@ -94,14 +94,14 @@ def project_of(path: Path | None, manifest: str | None) -> Project:
 
 
 @lru_cache(maxsize=8)
-def _project(root: Path | None, file: Path | None = None, written: int = 0) -> Project:  # noqa: ARG001  (a cache key)
+def _project(root: Path | None, file: Path | None = None, written: int = 0) -> LintedProject:  # noqa: ARG001  (a cache key)
     manifest = None
     if file:
         try:
             manifest = read_manifest(file)
         except ProjectError as error:
             _warn_once(file, " ".join(str(error).split()))
-    return Project(root, manifest)
+    return LintedProject(root, manifest)
 
 
 @lru_cache(maxsize=512)

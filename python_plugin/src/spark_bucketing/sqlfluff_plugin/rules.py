@@ -17,7 +17,7 @@ from sqlfluff.core.rules.crawlers import BaseCrawler, RootOnlyCrawler
 
 from spark_bucketing.config.validation import Config, Violation, violations
 from spark_bucketing.edits.sql_config import ConfigCalls
-from spark_bucketing.sqlfluff_plugin.project_files import Project, project_of
+from spark_bucketing.sqlfluff_plugin.project_files import LintedProject, project_of
 
 if TYPE_CHECKING:
     from sqlfluff.core.templaters import TemplatedFile
@@ -34,7 +34,7 @@ class Model:
 
 # sqlfluff runs one rule after another on the same file.
 @lru_cache(maxsize=4)
-def _examine(project: Project, path: Path | None, source: str) -> Model:
+def _examine(project: LintedProject, path: Path | None, source: str) -> Model:
     config, calls = project.config(path, source)
     return Model(config, calls, tuple(violations(config, project.contract(path))))
 

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from spark_bucketing.errors import State
 from spark_bucketing.spec import VERSION_OF_HASH, BucketHash, BucketSpec
-from spark_bucketing.tables.model import Table, one_spelling
+from spark_bucketing.tables.model import TableMetadata, one_spelling
 from spark_bucketing.tables.partition_predicates import covering, rewrite_command
 from spark_bucketing.units import count
 
@@ -122,7 +123,7 @@ class BucketedFiles:
     partitioned: bool  # whether it has partition columns
     files: tuple[DataFile, ...] = ()  # of all partitions
     unreadable: str = ""  # why the files cannot be read
-    evolving: Table | None = None  # with its partitions; None if single partitions cannot be rewritten
+    evolving: TableMetadata | None = None  # with its partitions; None if single partitions cannot be rewritten
 
     @cached_property
     def by_spec(self) -> tuple[SpecFiles, ...]:
@@ -162,7 +163,7 @@ class BucketedFiles:
         return FileSizes.of([file.size for file in self.files])
 
     @property
-    def state(self) -> Literal["ok", "wrong", "unknown"]:
+    def state(self) -> State:
         """Return whether the files match the bucket spec. The state is `unknown` if the files cannot be read."""
         if self.unreadable:
             return "unknown"

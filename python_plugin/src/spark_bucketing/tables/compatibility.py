@@ -13,10 +13,10 @@ from itertools import groupby, takewhile
 from math import gcd
 
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.tables.model import Partition, Table
+from spark_bucketing.tables.model import Partition, TableMetadata
 
 # Adjacent partitions with the same status and bucket spec.
-Run = tuple[Partition, ...]
+PartitionRun = tuple[Partition, ...]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Read:
     why: str = ""  # reason for an ordinary scan
 
 
-def compatible_read(table: Table, partitions: Sequence[Partition], merging: Merging) -> Read:
+def compatible_read(table: TableMetadata, partitions: Sequence[Partition], merging: Merging) -> Read:
     """Determine how one query reads these partitions of a table. Partitions without files have no effect."""
     chosen = tuple(partitions)
     if table.spec is None:
@@ -97,7 +97,7 @@ def _kind(spec: BucketSpec, others: Iterable[BucketSpec]) -> str:
     return f"{spec.num_buckets} buckets"
 
 
-def runs(partitions: Iterable[Partition]) -> list[Run]:
+def runs(partitions: Iterable[Partition]) -> list[PartitionRun]:
     """Group adjacent partitions that have the same spec and the same status."""
     return [tuple(group) for _, group in groupby(partitions, lambda partition: (partition.status, partition.spec))]
 
@@ -108,7 +108,7 @@ def span(partitions: Sequence[Partition]) -> str:
     return first if first == last else f"{first} .. {last}"
 
 
-def readable_ranges(table: Table, merging: Merging) -> list[Read]:
+def readable_ranges(table: TableMetadata, merging: Merging) -> list[Read]:
     """Return the longest ranges of partitions that Spark can read together, and the partitions that are in no range.
 
     If Spark can read certain partitions together, it can also read any subset of them together. Therefore, as the start
@@ -132,7 +132,7 @@ def readable_ranges(table: Table, merging: Merging) -> list[Read]:
     return reads
 
 
-def smallest_rewrite(table: Table, selected: Sequence[Partition], merging: Merging) -> tuple[Partition, ...]:
+def smallest_rewrite(table: TableMetadata, selected: Sequence[Partition], merging: Merging) -> tuple[Partition, ...]:
     """Return the partitions to rewrite so that one query can read all selected partitions together.
 
     The rewritten partitions get the table's spec. Spark must be able to read all other partitions with a number of

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.metadata import existing_table
-from spark_bucketing.tables.model import Table
+from spark_bucketing.tables.model import TableMetadata
 from spark_bucketing.tables.warehouse import Warehouse
 
 _FOLDER = "_file_statistics"
@@ -21,12 +21,17 @@ _TRUTH = "spark_bucketing_file_statistics"
 _NAMES = re.compile(r"bucketing\.(range_by|implicit_partition_by)=(\[.*?\])(?=, |\]$)")
 
 
-class State:
+class FileState:
     """The states of a file, which tell whether valid statistics cover it."""
 
     COVERED = "covered"
     NOT_COVERED = "not-covered"  # another writer added or replaced the file; all queries read it
     WRONG = "wrong"  # the statistics differ from the rows
+
+    @classmethod
+    def of(cls, is_covered: bool, is_right: bool) -> str:
+        """Return the state of a file, whose statistics, if any, may be wrong."""
+        return cls.COVERED if is_covered and is_right else cls.WRONG if is_covered else cls.NOT_COVERED
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class FileStats:
 class Organized:
     """An organized table, as described by the metastore."""
 
-    table: Table
+    table: TableMetadata
     range_by: str | None
     implicit_partition_by: tuple[str, ...]
 
@@ -71,7 +76,7 @@ def organized_table(warehouse: Warehouse, name: str) -> Organized:
     return found
 
 
-def as_organized(table: Table) -> Organized | None:
+def as_organized(table: TableMetadata) -> Organized | None:
     """Parse the range column and the implicit partition columns from a table's properties.
 
     Return None if the table has no file statistics.
@@ -223,7 +228,7 @@ def _files(rows: list[dict[str, Any]]) -> list[FileStats]:
             name=unquote(row["file"]),
             size=int(row["bytes"]),
             rows=int(row["rows"]),
-            state=State.NOT_COVERED if not row["covered"] else State.COVERED if row.get("same", True) else State.WRONG,
+            state=FileState.of(row["covered"], row.get("same", True)),
             overlaps=bool(row.get("overlaps")),
             **{key: row.get(key) for key in ("implicit_partition", "lower", "upper", "nulls")},
         )

@@ -12,7 +12,7 @@ from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.spec import BucketSpec, Description, listed_properties
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.compatibility import Merging
-from spark_bucketing.tables.model import Column, Partition, Status, Table
+from spark_bucketing.tables.model import Column, Partition, Status, TableMetadata
 from spark_bucketing.tables.warehouse import Warehouse
 
 # Hive's directory name for the partition value NULL.
@@ -20,7 +20,7 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 
 
-def read_table(warehouse: Warehouse, name: str) -> Table:
+def read_table(warehouse: Warehouse, name: str) -> TableMetadata:
     """Read the bucket spec of a table, and the bucket specs of its partitions."""
     warehouse.require_extension(name)
     table = existing_table(warehouse, name)
@@ -36,7 +36,7 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
     return table
 
 
-def existing_table(warehouse: Warehouse, name: str) -> Table:
+def existing_table(warehouse: Warehouse, name: str) -> TableMetadata:
     """Describe a table that must exist."""
     table = describe_table(warehouse, name)
     if table is None:
@@ -48,7 +48,7 @@ def existing_table(warehouse: Warehouse, name: str) -> Table:
     return table
 
 
-def describe_table(warehouse: Warehouse, name: str) -> Table | None:
+def describe_table(warehouse: Warehouse, name: str) -> TableMetadata | None:
     """Describe a table or view without its partitions, or return None if it does not exist."""
     try:
         rows = warehouse.rows(f"describe table extended {sql.table(name)}")
@@ -57,7 +57,7 @@ def describe_table(warehouse: Warehouse, name: str) -> Table | None:
             return None
         raise
     found = Description.of((row["col_name"], row["data_type"]) for row in rows)
-    return Table(
+    return TableMetadata(
         name,
         in_lower_case(BucketSpec.from_description(found.details)),
         columns=tuple(Column(*column) for column in found.partition_columns.items()),
@@ -121,7 +121,7 @@ def in_lower_case(spec: BucketSpec | None) -> BucketSpec | None:
     return replace(spec, bucket_columns=columns, sort_columns=sorts)
 
 
-def _refuse_others(table: Table) -> None:
+def _refuse_others(table: TableMetadata) -> None:
     """Reject tables whose partitions cannot have separate bucket specs."""
     name, details = table.name, table.details
     if "VIEW" in details.get("Type", "").upper():

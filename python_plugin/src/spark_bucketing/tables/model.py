@@ -85,7 +85,7 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableMetadata:
     """A table, as described by DESCRIBE TABLE EXTENDED and bucket_specs()."""
 
     name: str  # qualified: db.t

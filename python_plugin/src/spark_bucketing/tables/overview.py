@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 from urllib.parse import unquote
 
-from spark_bucketing.errors import SparkError, TableError
+from spark_bucketing.errors import SparkError, State, TableError
 from spark_bucketing.spec import (
     HASH_OF_VERSION,
     STATED_VERSIONS,
@@ -22,15 +21,15 @@ from spark_bucketing.tables import sql
 from spark_bucketing.tables.bucketed_files import BucketedFiles, DataFile, FileSizes
 from spark_bucketing.tables.compatibility import Merging
 from spark_bucketing.tables.file_statistics import (
+    FileState,
     FileStats,
     Organized,
-    State,
     as_organized,
     read_file_statistics,
     verify_file_statistics,
 )
 from spark_bucketing.tables.metadata import existing_table, merging_of, read_partitions, seal_table
-from spark_bucketing.tables.model import Partition, Status, Table, one_spelling
+from spark_bucketing.tables.model import Partition, Status, TableMetadata, one_spelling
 from spark_bucketing.tables.warehouse import Warehouse
 from spark_bucketing.units import count
 
@@ -43,14 +42,14 @@ _LISTING = "spark_bucketing_listing"
 class Overview:
     """An overview of a bucketed or organized table. Attributes that the session cannot read are None."""
 
-    table: Table  # with its partitions if the session has the extension
+    table: TableMetadata  # with its partitions if the session has the extension
     files: BucketedFiles | None = None  # of a bucketed table
     merging: Merging | None = None  # settings for mixed specs; None without the extension
     organized: Organized | None = None
     statistics: tuple[FileStats, ...] | None = None  # of an organized table
 
     @property
-    def state(self) -> Literal["ok", "wrong", "unknown"]:
+    def state(self) -> State:
         """Return whether the files match the table's buckets by their names and by their seals."""
         names = self.files.state if self.files else "ok"
         return "wrong" if self.unsealed else names
@@ -158,7 +157,9 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
     )
 
 
-def _bucketed_files(warehouse: Warehouse, table: Table, spec: BucketSpec, has_partitions: bool) -> BucketedFiles:
+def _bucketed_files(
+    warehouse: Warehouse, table: TableMetadata, spec: BucketSpec, has_partitions: bool
+) -> BucketedFiles:
     evolving = table if has_partitions and table.columns and spec.in_hive_layout else None
     file_format = Description(details=table.details).file_format
     found = BucketedFiles(table.name, spec, file_format, bool(table.columns), evolving=evolving)
@@ -168,7 +169,7 @@ def _bucketed_files(warehouse: Warehouse, table: Table, spec: BucketSpec, has_pa
         return replace(found, unreadable=str(error))
 
 
-def _files(warehouse: Warehouse, table: Table, found: BucketedFiles) -> tuple[DataFile, ...]:
+def _files(warehouse: Warehouse, table: TableMetadata, found: BucketedFiles) -> tuple[DataFile, ...]:
     """Return all files of a table with their row counts, which Spark reads from the file footers."""
     if found.spec.in_hive_layout and found.file_format not in _READABLE_HIVE_FORMATS:
         raise SparkError(
@@ -194,7 +195,7 @@ def _files(warehouse: Warehouse, table: Table, found: BucketedFiles) -> tuple[Da
     return tuple(DataFile(path, rows.get(path, 0), sizes.get(path, 0)) for path in sorted({*rows, *sizes}))
 
 
-def _sizes(warehouse: Warehouse, table: Table) -> dict[str, int]:
+def _sizes(warehouse: Warehouse, table: TableMetadata) -> dict[str, int]:
     """Return the size in bytes of each file in a table and its partitions, including files without rows."""
     home = one_spelling(table.location)
     others = {one_spelling(part.location) for part in table.partitions}
@@ -221,7 +222,7 @@ class Verification:
     problem: str = ""  # why Spark could not read the rows
 
     @property
-    def state(self) -> Literal["ok", "wrong", "unknown"]:
+    def state(self) -> State:
         """Return the state of the table. Findings take precedence over checks that could not run."""
         if self.findings:
             return "wrong"
@@ -308,11 +309,11 @@ class Verification:
 
     def _statistics(self, name: str) -> Iterator[str]:
         repair = f"rewrite the statistics (spark-bucketing table stats {name} --repair)"
-        for found, what in (
-            ([file for file in self.statistics if file.state == State.NOT_COVERED], "not in the file statistics"),
-            ([file for file in self.statistics if file.state == State.WRONG], "whose statistics differ from the rows"),
+        for state, what in (
+            (FileState.NOT_COVERED, "not in the file statistics"),
+            (FileState.WRONG, "whose statistics differ from the rows"),
         ):
-            if found:
+            if found := [file for file in self.statistics if file.state == state]:
                 yield f"{count(len(found), 'file')} {what}, such as {found[0].name}: {repair}."
         overlapping = [file for file in self.statistics if file.overlaps]
         if overlapping:

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.tables import sql
-from spark_bucketing.tables.model import Column, Partition, Table
+from spark_bucketing.tables.model import Column, Partition, TableMetadata
 from spark_bucketing.tables.warehouse import Warehouse
 
 # Up to this number of values, a list is easier to read than a range.
@@ -19,7 +19,7 @@ _LIST = 2
 
 
 def select_partitions(
-    warehouse: Warehouse, table: Table, where: str | None
+    warehouse: Warehouse, table: TableMetadata, where: str | None
 ) -> tuple[tuple[Partition, ...], frozenset[str]]:
     """Return the partitions that a SQL predicate selects, or all partitions if there is no predicate.
 
@@ -70,13 +70,13 @@ def select_partitions(
     )
 
 
-def _example(table: Table) -> str:
+def _example(table: TableMetadata) -> str:
     column = table.columns[0]
     values = [partition.values[0] for partition in table.partitions if partition.values[0] is not None]
     return f"{column.name} < {sql.literal(values[-1], column)}" if values else f"{column.name} is not null"
 
 
-def covering(table: Table, chosen: Sequence[Partition]) -> str:
+def covering(table: TableMetadata, chosen: Sequence[Partition]) -> str:
     """Return a predicate on partition columns that selects exactly these partitions of the table."""
     names = {partition.name for partition in chosen}
     return _covering(table.columns, table.partitions, names) or "true" if names else "false"

@@ -14,9 +14,17 @@ from rich.text import Text
 
 from spark_bucketing.output import STATE_STYLES, console_on, fits, print_rows, spec_data, write_json
 from spark_bucketing.tables.bucketed_files import BucketedFiles, FileSizes, SpecFiles
-from spark_bucketing.tables.compatibility import Merging, Read, Run, compatible_read, readable_ranges, runs, span
-from spark_bucketing.tables.file_statistics import FileStats, State
-from spark_bucketing.tables.model import Partition, Status, Table, total_size, words
+from spark_bucketing.tables.compatibility import (
+    Merging,
+    PartitionRun,
+    Read,
+    compatible_read,
+    readable_ranges,
+    runs,
+    span,
+)
+from spark_bucketing.tables.file_statistics import FileState, FileStats
+from spark_bucketing.tables.model import Partition, Status, TableMetadata, total_size, words
 from spark_bucketing.tables.overview import Overview, Verification
 from spark_bucketing.tables.rewrite import RewritePlan
 from spark_bucketing.units import count, size
@@ -105,7 +113,7 @@ def _other_cells(overview: Overview) -> list[str]:
 def _metadata(overview: Overview) -> str:
     """Describe how many files of the table are sealed or have file statistics."""
     if overview.statistics is not None:
-        covered = sum(file.state == State.COVERED for file in overview.statistics)
+        covered = sum(file.state == FileState.COVERED for file in overview.statistics)
         return f"statistics of {covered:,} of {len(overview.statistics):,} files"
     if overview.merging is None:
         return "-"
@@ -213,7 +221,7 @@ def write_file_statistics_report(name: str, files: Sequence[FileStats], form: st
 def _print_statistics(name: str, files: Sequence[FileStats], console: Console) -> None:
     """Print the files of a table with their statistics. Files with findings come first."""
     console.print(Text(_statistics_headline(name, files)))
-    shown = sorted(files, key=lambda one: (one.state == State.COVERED and not one.overlaps, one.name))[:_MOST_FILES]
+    shown = sorted(files, key=lambda one: (one.state == FileState.COVERED and not one.overlaps, one.name))[:_MOST_FILES]
     _print_statistics_grid(console, shown)
     if len(files) > len(shown):
         console.print(Text(f"and {count(len(files) - len(shown), 'file')} more (--format json shows all)"))
@@ -223,8 +231,8 @@ def _statistics_headline(name: str, files: Sequence[FileStats]) -> str:
     states = Counter(one.state for one in files)
     rows = sum(one.rows for one in files)
     text = f"{name}: {count(len(files), 'file')}, {count(rows, 'row')}, {size(sum(one.size for one in files))}"
-    if states[State.NOT_COVERED]:
-        text += f"; {count(states[State.NOT_COVERED], 'file')} without statistics, which every query reads"
+    if states[FileState.NOT_COVERED]:
+        text += f"; {count(states[FileState.NOT_COVERED], 'file')} without statistics, which every query reads"
     return text
 
 
@@ -239,12 +247,12 @@ def _print_statistics_grid(console: Console, files: Sequence[FileStats]) -> None
         if has_order:
             is_null = one.nulls and one.nulls == one.rows
             cells += ["null", "null"] if is_null else [one.lower or "", one.upper or ""]
-        notes = [*([] if one.state == State.COVERED else [one.state]), *(["overlaps"] if one.overlaps else [])]
+        notes = [*([] if one.state == FileState.COVERED else [one.state]), *(["overlaps"] if one.overlaps else [])]
         rows.append([*cells, ", ".join(notes)])
     print_rows(console, titles, rows, ("rows", "size"))
 
 
-def specs_data(table: Table, merging: Merging) -> dict[str, Any]:
+def specs_data(table: TableMetadata, merging: Merging) -> dict[str, Any]:
     """Convert the bucket specs of partitions to JSON types.
 
     Also convert the ranges of partitions that Spark can read together.
@@ -257,7 +265,7 @@ def specs_data(table: Table, merging: Merging) -> dict[str, Any]:
     }
 
 
-def print_specs(table: Table, merging: Merging, console: Console) -> None:
+def print_specs(table: TableMetadata, merging: Merging, console: Console) -> None:
     """Print the bucket specs of partitions, and the ranges of partitions that Spark can read together."""
     found = runs(table.partitions)
     console.print(Text(f"{table.name}: {words(table.spec)}, {count(len(table.partitions), 'partition')}"))
@@ -271,7 +279,7 @@ def print_specs(table: Table, merging: Merging, console: Console) -> None:
         _print_ranges(console, ((read.partitions, _how(read)) for read in ranges))
 
 
-def _widest(run: Run) -> Partition:
+def _widest(run: PartitionRun) -> Partition:
     return max(run, key=lambda partition: partition.files_per_bucket or 0)
 
 
@@ -281,7 +289,7 @@ def _how(read: Read) -> str:
     return f"as {count(read.spec.num_buckets, 'bucket')} by ({', '.join(read.spec.bucket_columns)})"
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: PartitionRun) -> dict[str, Any]:
     return {
         **_range(run),
         "status": run[0].status,

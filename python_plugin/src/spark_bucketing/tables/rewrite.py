@@ -12,7 +12,7 @@ from spark_bucketing.errors import TableError
 from spark_bucketing.spec import HASH_OF_VERSION, STATED_VERSIONS, VERSION_PROPERTY, BucketSpec, stated_version
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.metadata import read_partitions
-from spark_bucketing.tables.model import Partition, Table, one_spelling, words
+from spark_bucketing.tables.model import Partition, TableMetadata, one_spelling, words
 from spark_bucketing.tables.partition_predicates import covering
 from spark_bucketing.tables.warehouse import Warehouse
 
@@ -29,7 +29,7 @@ _LENIENT = ("ignorecorruptfiles", "ignoremissingfiles")
 class RewritePlan:
     """The partitions that a rewrite replaces, and the partitions that it skips."""
 
-    table: Table  # with all its partitions
+    table: TableMetadata  # with all its partitions
     todo: tuple[Partition, ...]  # partitions to rewrite
     done: tuple[Partition, ...]  # partitions that have the table's spec or no files
     left: tuple[tuple[Partition, str], ...]  # partitions that cannot be overwritten, with the reason
@@ -48,7 +48,7 @@ class RewritePlan:
             yield tuple(batch)
 
 
-def target_of(table: Table) -> BucketSpec:
+def target_of(table: TableMetadata) -> BucketSpec:
     """Return the bucket spec that rewritten partitions get."""
     if table.spec is None:
         raise TableError(
@@ -78,7 +78,9 @@ def target_of(table: Table) -> BucketSpec:
     return table.spec
 
 
-def plan_rewrite(table: Table, chosen: Sequence[Partition], unclear: frozenset[str] = frozenset()) -> RewritePlan:
+def plan_rewrite(
+    table: TableMetadata, chosen: Sequence[Partition], unclear: frozenset[str] = frozenset()
+) -> RewritePlan:
     """Plan which partitions to rewrite and which to skip."""
     target = target_of(table)
     is_done = {part.name: not part.has_files or part.has(target) for part in chosen}
@@ -89,7 +91,7 @@ def plan_rewrite(table: Table, chosen: Sequence[Partition], unclear: frozenset[s
     return RewritePlan(table, todo, done, tuple((part, obstacle) for part, obstacle in others if obstacle))
 
 
-def _inside(table: Table) -> Mapping[str, Sequence[str]]:
+def _inside(table: TableMetadata) -> Mapping[str, Sequence[str]]:
     """Return the names of up to two partitions in or below each directory. The table itself counts as a partition."""
     found: dict[str, list[str]] = {}
     folders = [*((part.name, part.location) for part in table.partitions), ("the table", table.location)]
@@ -110,7 +112,9 @@ def _obstacle(part: Partition, unclear: frozenset[str], inside: Mapping[str, Seq
     return next((f"its directory also contains {name}" for name in others), "")
 
 
-def rewrite_batch(warehouse: Warehouse, table: Table, batch: Sequence[Partition], notify: Callable[[str], None]) -> int:
+def rewrite_batch(
+    warehouse: Warehouse, table: TableMetadata, batch: Sequence[Partition], notify: Callable[[str], None]
+) -> int:
     """Rewrite a batch of partitions with the table's spec, in one statement that changes no value."""
     name, target = sql.table(table.name), target_of(table)
     warehouse.change(f"refresh table {name}")

@@ -23,23 +23,32 @@ from spark_bucketing.checks.changes import (
     set_to,
     switch_extension_on,
 )
-from spark_bucketing.checks.checked_query import COLUMN_CODES, MIXED_CODES, SEAL_CODES, TASK_CODES, BucketedScan
-from spark_bucketing.checks.exchanges_and_sorts import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, ExchangeOrSort
-from spark_bucketing.checks.reasons.project import PROJECT_REASONS, ProjectFacts
-from spark_bucketing.checks.reasons.reason import Explanation, Reason, buckets, doing, purpose, reason, series
-from spark_bucketing.checks.results import Change, Finding, Fix
-from spark_bucketing.checks.session_settings import (
+from spark_bucketing.checks.checked_query import (
     ALIGNMENT,
     ALL_KEYS,
     BUCKETING,
     COALESCE,
     COALESCE_RATIO,
+    COLUMN_CODES,
     CONVERT_METASTORE,
+    END,
+    EXCHANGE,
+    EXCHANGE_BELOW,
+    JOIN,
     MERGE_FILES,
+    MIXED_CODES,
     ORDERING,
+    SEAL_CODES,
     SHUFFLE_PARTITIONS,
+    SORT,
+    TASK_CODES,
     UNION,
+    BucketedScan,
+    ExchangeOrSort,
 )
+from spark_bucketing.checks.reasons.project import PROJECT_REASONS, ProjectFacts
+from spark_bucketing.checks.reasons.reason import Explanation, Reason, buckets, doing, purpose, reason, series
+from spark_bucketing.checks.results import Change, Finding, Fix
 from spark_bucketing.checks.sql_text import with_plain_equality, without_casts
 from spark_bucketing.spec import are_compatible, hash_name
 

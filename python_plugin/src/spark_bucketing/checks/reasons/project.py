@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_bucketing.checks.changes import set_to, switch_extension_on
-from spark_bucketing.checks.reasons.reason import Explanation, Reason, reason
-from spark_bucketing.checks.session_settings import (
+from spark_bucketing.checks.checked_query import (
     BUCKETING,
     CONVERT_METASTORE,
     DISTRIBUTE,
     RECORDS_PER_FILE,
     Settings,
 )
+from spark_bucketing.checks.reasons.reason import Explanation, Reason, reason
 from spark_bucketing.spec import BucketSpec
 
 

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from spark_bucketing.checks.exchanges_and_sorts import EXCHANGE, ExchangeOrSort
+from spark_bucketing.checks.checked_query import EXCHANGE, ExchangeOrSort
 from spark_bucketing.checks.results import Change, Level
 from spark_bucketing.plan.document import PlanNode
 from spark_bucketing.plan.operators import Operator
