@@ -58,7 +58,11 @@ class BucketingError(Exception):
     @classmethod
     @contextmanager
     def replacing(
-        cls, *kinds: type[Exception], sentence: str, expected: object = None, instead: object = None
+        cls,
+        kinds: type[Exception] | tuple[type[Exception], ...],
+        sentence: str,
+        expected: object = None,
+        instead: object = None,
     ) -> Iterator[None]:
         """Raise this error in place of errors of these kinds in the block, and state the original error as `found`."""
         try:

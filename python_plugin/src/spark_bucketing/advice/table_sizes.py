@@ -39,17 +39,14 @@ class TableSize:
 
 def read_sizes(path: Path) -> Mapping[str, TableSize]:
     """Read table sizes. The keys are names of models, sources (source.table) or tables (schema.table)."""
-    data = _read(path)
-    try:
-        return _once((str(name).lower(), _facts(entry)) for name, entry in data.items())
-    except (AttributeError, TypeError, ValueError) as error:
-        raise ProjectError(
-            f"The file `{path}` contains invalid sizes.",
-            found=error,
-            expected="for each model or table, its bytes, or a mapping with bytes, partitions and columns",
-            instead='{"orders": "120GiB", "clicks": {"bytes": "2TiB", "partitions": 365, '
-            '"columns": {"user_id": {"distinct": 1000000, "largest": 0.001}}}}',
-        ) from error
+    with ProjectError.replacing(
+        (AttributeError, TypeError, ValueError),
+        f"The file `{path}` contains invalid sizes.",
+        "for each model or table, its bytes, or a mapping with bytes, partitions and columns",
+        '{"orders": "120GiB", "clicks": {"bytes": "2TiB", "partitions": 365, '
+        '"columns": {"user_id": {"distinct": 1000000, "largest": 0.001}}}}',
+    ):
+        return _once((str(name).lower(), _facts(entry)) for name, entry in _read(path).items())
 
 
 def read_runs(path: Path) -> Mapping[str, float]:
@@ -59,7 +56,12 @@ def read_runs(path: Path) -> Mapping[str, float]:
     """
     files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
     counted: Counter[str] = Counter()
-    try:
+    with ProjectError.replacing(
+        (AttributeError, KeyError, TypeError, ValueError),
+        f"The file `{path}` contains invalid numbers of runs.",
+        "dbt's `run_results.json`, a directory of such files, or a mapping of models to numbers",
+        '{"orders": 24, "daily_report": 1}',
+    ):
         for file in files:
             data = _read(file)
             if "results" in data:
@@ -69,26 +71,15 @@ def read_runs(path: Path) -> Mapping[str, float]:
                 counted.update({str(name): float(number) for name, number in data.items()})
         if not counted or any(not 0 <= number < inf for number in counted.values()):
             raise ValueError("a number of runs that is negative or not a number" if counted else "no run of any model")
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ProjectError(
-            f"The file `{path}` contains invalid numbers of runs.",
-            found=error,
-            expected="dbt's `run_results.json`, a directory of such files, or a mapping of models to numbers",
-            instead='{"orders": 24, "daily_report": 1}',
-        ) from error
     return {name.lower(): float(number) for name, number in counted.items()}
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        data = _parsed(path.read_text(encoding="utf-8"), path.suffix)
-    except (OSError, ValueError, YAMLError) as error:
-        raise ProjectError(
-            f"The file `{path}` cannot be read.",
-            found=error,
-            expected="a JSON or YAML file",
-            instead="check the path and the content of the file",
-        ) from error
+    kinds, instead = (OSError, ValueError, YAMLError), "check the path and the content of the file"
+    with ProjectError.replacing(kinds, f"The file `{path}` cannot be read.", "a JSON or YAML file", instead):
+        text = path.read_text(encoding="utf-8")
+        is_json = path.suffix == ".json"
+        data = json.loads(text, object_pairs_hook=_once) if is_json else YAML(typ="safe", pure=True).load(text)
     if not isinstance(data, dict):
         raise ProjectError(
             f"The file `{path}` does not contain a mapping.",
@@ -97,12 +88,6 @@ def _read(path: Path) -> dict[str, Any]:
             instead='write the values as in `{"orders": 24}`',
         )
     return data
-
-
-def _parsed(text: str, suffix: str) -> Any:
-    if suffix == ".json":
-        return json.loads(text, object_pairs_hook=_once)
-    return YAML(typ="safe", pure=True).load(text)
 
 
 def _once(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:

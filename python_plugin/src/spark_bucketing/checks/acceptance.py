@@ -71,11 +71,6 @@ def badness(operator: OperatorResult | None, finding: Finding) -> Badness:
     return -level, _BADNESS.get(operator.verdict, 0) if operator else 0
 
 
-def is_small(finding: Finding) -> bool:
-    """Return whether a finding is about an unbucketed input that is too small to be worth buckets."""
-    return finding.reason in _OF_SIZE and 0 < (finding.bytes_shuffled or 0) < SMALLEST
-
-
 def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Baseline) -> Report:
     """Mark accepted findings.
 
@@ -97,7 +92,8 @@ def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Bas
     def marked(model: str, operator: OperatorResult | None, finding: Finding) -> Finding:
         if finding.reason in allowed.get(model, ()):
             return replace(finding, accepted="allow")
-        return replace(finding, accepted=take(model, operator, finding) or ("small" if is_small(finding) else None))
+        is_small = finding.reason in _OF_SIZE and 0 < (finding.bytes_shuffled or 0) < SMALLEST
+        return replace(finding, accepted=take(model, operator, finding) or ("small" if is_small else None))
 
     models = []
     for model in report.models:
@@ -116,8 +112,7 @@ def read_baseline(path: Path) -> Baseline:
     """Read the severities of the findings that a baseline accepts, by fingerprint."""
     accepted: dict[str, list[Badness]] = {}
     for entry in _read(path):
-        level, verdict = entry["badness"]
-        accepted.setdefault(entry["fingerprint"], []).append((level, verdict))
+        accepted.setdefault(entry["fingerprint"], []).append(tuple(entry["badness"]))
     return accepted
 
 
@@ -143,15 +138,9 @@ def write_baseline(report: Report, path: Path, part: bool = False) -> int:
         ]
     entries.sort(key=lambda entry: (entry["model"], entry["reason"], entry["message"], entry["fingerprint"]))
     text = json.dumps({"version": BASELINE_VERSION, "findings": entries}, indent=2, ensure_ascii=False) + "\n"
-    try:
+    expected, instead = "a path that this user can write", "grant access to the path, or choose another path"
+    with ProjectError.replacing(OSError, f"The baseline `{path}` cannot be written.", expected, instead):
         path.write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise ProjectError(
-            f"The baseline `{path}` cannot be written.",
-            found=error.strerror,
-            expected="a path that this user can write",
-            instead="grant access to the path, or choose another path",
-        ) from error
     return len(entries)
 
 
@@ -182,34 +171,25 @@ def _entry(model: str, operator: OperatorResult | None, finding: Finding) -> dic
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+    expected, instead = "a file that `--write-baseline` wrote", "run with `--write-baseline` to create it"
+    with ProjectError.replacing(OSError, f"The baseline `{path}` cannot be read.", expected, instead):
+        text = path.read_bytes()
+    kinds, instead = (ValueError, LookupError, TypeError), "run with `--write-baseline` to write it again"
+    with ProjectError.replacing(kinds, f"The file `{path}` is not a baseline.", expected, instead):
+        data = json.loads(text)
         if data["version"] != BASELINE_VERSION:
             raise ProjectError(
                 f"The baseline `{path}` has the format of another version of spark-bucketing.",
                 found=f"version {data['version']}",
                 expected=f"version {BASELINE_VERSION}",
-                instead="run with `--write-baseline` to write it again",
+                instead=instead,
             )
-        return [_checked(entry) for entry in data["findings"]]
-    except OSError as error:
-        raise ProjectError(
-            f"The baseline `{path}` cannot be read.",
-            found=error.strerror,
-            expected="a file that `--write-baseline` wrote",
-            instead="run with `--write-baseline` to create it",
-        ) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise ProjectError(
-            f"The file `{path}` is not a baseline.",
-            found=repr(error),
-            expected="a file that `--write-baseline` wrote",
-            instead="run with `--write-baseline` to write it again",
-        ) from error
-
-
-def _checked(entry: dict[str, Any]) -> dict[str, Any]:
-    level, verdict = map(int, entry["badness"])
-    # The other fields are for people, and identify the entries that a partial run keeps.
-    texts = {name: str(entry.get(name, "")) for name in ("model", "reason", "message")}
-    return {"fingerprint": str(entry["fingerprint"]), "badness": [level, verdict], **texts}
+        # The texts are for people, and identify the entries that a partial run keeps.
+        return [
+            {
+                "fingerprint": str(entry["fingerprint"]),
+                "badness": [int(entry["badness"][0]), int(entry["badness"][1])],
+                **{name: str(entry.get(name, "")) for name in ("model", "reason", "message")},
+            }
+            for entry in data["findings"]
+        ]

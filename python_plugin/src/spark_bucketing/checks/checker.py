@@ -148,15 +148,23 @@ class Checker:
                 operators, query = self.limit.run(lambda is_late: self._judged(sql, is_late))
         except BucketingError as error:
             why = self.stub.why(str(error)) if self.stub else str(error)
-            return replace(result, error=_hinted(why, subject, live=self.stub is None))
+            if "UNRESOLVED_ROUTINE" in why:
+                why += f"\n{_FUNCTIONS}"
+            elif "TABLE_OR_VIEW_NOT_FOUND" in why and subject.unique_id and self.stub is None:
+                why += "\nBuild its parents first (dbt run), or check it with --offline."
+            return replace(result, error=why)
         # A query whose plan check cannot analyze must not prevent the check of other models.
         except Exception as error:
             bug = f"{type(error).__name__}: {error}"
             why = f"A bug in spark-bucketing prevented the analysis of the query's plan: {bug}"
             return replace(result, error=why)
-        result = map_findings(
-            replace(result, operators=operators), lambda _, found: _with_source(found, sql, subject.raw)
-        )
+
+        def with_source(_: OperatorResult, found: Finding) -> Finding:
+            """Return a copy of the finding whose line refers to the model's file instead of the compiled SQL."""
+            line = source_line(sql, found.line, subject.raw) if found.line else None
+            return replace(found, line=line, source=subject.raw.splitlines()[line - 1].strip() if line else "")
+
+        result = map_findings(replace(result, operators=operators), with_source)
         # Other queries are planned again later, without the functions.
         if not subject.functions:
             query.forget()
@@ -174,19 +182,6 @@ def planned_query(planner: Planner, facts: Facts, settings: Settings, sql: str) 
     """Plan a query, and collect the facts about its tables."""
     plan = planner.plan(sql)
     return Query(plan, facts.of(plan), settings, sql)
-
-
-def _with_source(found: Finding, sql: str, raw: str) -> Finding:
-    """Return a copy of the finding whose line refers to the model's file instead of the compiled SQL."""
-    line = source_line(sql, found.line, raw) if found.line else None
-    return replace(found, line=line, source=raw.splitlines()[line - 1].strip() if line else "")
-
-
-def _hinted(error: str, subject: Subject, live: bool) -> str:
-    if "UNRESOLVED_ROUTINE" in error:
-        return f"{error}\n{_FUNCTIONS}"
-    missing = "TABLE_OR_VIEW_NOT_FOUND" in error and subject.unique_id and live
-    return f"{error}\nBuild its parents first (dbt run), or check it with --offline." if missing else error
 
 
 _JINJA = re.compile(r"\{\{|\{%")
@@ -210,16 +205,9 @@ def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Su
     except (OSError, UnicodeDecodeError):
         raw = node.raw_sql
     sql = node.sql if node.language == "sql" else None
-    return Subject(
-        node.name,
-        node.path,
-        sql,
-        raw,
-        node.unique_id,
-        error,
-        table_name(node.relation) if node.relation else "",
-        temporary_functions(node.config),
-    )
+    table = table_name(node.relation) if node.relation else ""
+    functions = temporary_functions(node.config)
+    return Subject(node.name, node.path, sql, raw, node.unique_id, error, table, functions)
 
 
 def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapping[str, str]) -> Subject:
@@ -232,16 +220,10 @@ def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapp
     for node in manifest.nodes.values():
         if node.path == path and node.resource_type in ("model", "snapshot", "analysis"):
             return model_subject(node, project_dir, errors.get(node.unique_id))
-    try:
+    expected, instead = "a text file with a query", "check the path and the encoding of the file"
+    with ProjectError.replacing((OSError, UnicodeDecodeError), f"The file `{file}` cannot be read.", expected, instead):
         # The file may start with a byte order mark, which Spark would parse as part of a word.
         text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProjectError(
-            f"The file `{file}` cannot be read.",
-            found=error,
-            expected="a text file with a query",
-            instead="check the path and the encoding of the file",
-        ) from error
     if _JINJA.search(text):
         raise ProjectError(
             f"The file `{path}` contains Jinja that dbt does not compile.",

@@ -39,14 +39,6 @@ class PlannedQuery:
     operators: tuple[OperatorResult, ...]
     counts: PlanCounts
 
-    def like(self, other: Sequence[OperatorResult]) -> PlannedQuery | None:
-        """Return the plan with its operators in the same order as in another plan, or None if the operators differ."""
-        own: dict[str, list[OperatorResult]] = {}
-        for found in reversed(self.operators):
-            own.setdefault(found.kind, []).append(found)
-        ordered = tuple(own[operator.kind].pop() for operator in other if own.get(operator.kind))
-        return replace(self, operators=ordered) if len(ordered) == len(self.operators) == len(other) else None
-
 
 @dataclass
 class HypotheticalQuery:
@@ -62,7 +54,13 @@ class HypotheticalQuery:
     @classmethod
     def of(cls, planner: Planner, query: Query, judged: Sequence[OperatorResult]) -> HypotheticalQuery:
         """Return the hypothetical query of a planned query, and of its operators with their findings."""
-        tables = {name: _with_planned_size(facts, query) for name, facts in query.tables.items()}
+        tables = dict(query.tables)
+        for name, facts in query.tables.items():
+            if facts.partition_columns:
+                # Spark plans the query with the size of the selected partitions.
+                size = query.plan.table_bytes(name)
+                known = facts.size_bytes if size is None else size
+                tables[name] = replace(facts, size_bytes=known, knows_size=size is not None)
         found = cls(planner, query.sql, query.settings, tables, query.plan.counts)
         found._planned[()] = PlannedQuery(tuple(judged), query.plan.counts)
         return found
@@ -79,9 +77,17 @@ class HypotheticalQuery:
         return self._planned[key]
 
     def planned_like(self, judged: Sequence[OperatorResult], *changes: Change) -> PlannedQuery | None:
-        """Plan the query with these changes; None if Spark rejects it, or if its plan has different operators."""
+        """Plan the query with these changes, with its operators in the given order.
+
+        Return None if Spark rejects the query, or if its plan has different operators.
+        """
         planned = self.planned(changes)
-        return planned.like(judged) if planned else None
+        own: dict[str, list[OperatorResult]] = {}
+        for found in reversed(planned.operators if planned else ()):
+            own.setdefault(found.kind, []).append(found)
+        ordered = tuple(own[operator.kind].pop() for operator in judged if own.get(operator.kind))
+        is_same = planned and len(ordered) == len(planned.operators) == len(judged)
+        return replace(planned, operators=ordered) if planned and is_same else None
 
     def forget(self) -> None:
         """Discard the plans to save memory, but keep the numbers of Exchanges and Sorts."""
@@ -105,24 +111,10 @@ class HypotheticalQuery:
         return PlannedQuery(judge(query), plan.counts)
 
 
-def _with_planned_size(facts: TableFacts, query: Query) -> TableFacts:
-    """Return the facts with the size of the selected partitions, which is the size with which Spark plans the query."""
-    if not facts.partition_columns:
-        return facts
-    size = query.plan.table_bytes(facts.name)
-    return replace(facts, size_bytes=facts.size_bytes if size is None else size, knows_size=size is not None)
-
-
 def with_fixes(
     query: HypotheticalQuery, judged: Sequence[OperatorResult], is_late: Callable[[], bool] = lambda: False
 ) -> Iterator[OperatorResult]:
-    """Yield the operators of a query, with the fixes for their findings.
-
-    Args:
-        query: plans the query with the changes that its findings propose.
-        judged: the query's operators with their findings.
-        is_late: returns whether the time limit is exceeded, so that no more changes are tested.
-    """
+    """Yield the operators of a query with fixes for their findings, which are tested until the time limit is over."""
     base = PlannedQuery(tuple(judged), query.counts)
     for place, operator in enumerate(judged):
         tests = _Tests(query, judged, base, place)
@@ -146,7 +138,10 @@ class _Tests:
             if is_late():
                 break
             fix = self._fix(change)
-            if fix is None and self._saves(change):
+            after = None if fix else self.query.planned_like(self.judged, change)
+            here, there = self.base.operators[self.place], (after or self.base).operators[self.place]
+            # The change avoids a shuffle or a sort, but the verdict stays the same.
+            if (there.exchanges, there.sorts) < (here.exchanges, here.sorts):
                 part = part or change
                 fix = self._by_two(change)
             if fix and fix not in fixes:
@@ -197,14 +192,6 @@ class _Tests:
             if other.text != change.text and not self._fix(other) and (both := self._fix(change, other)):
                 return both
         return None
-
-    def _saves(self, change: Change) -> bool:
-        """Return whether a change avoids a shuffle or a sort, even if the verdict stays the same."""
-        after = self.query.planned_like(self.judged, change)
-        if after is None:
-            return False
-        here, there = self.base.operators[self.place], after.operators[self.place]
-        return (there.exchanges, there.sorts) < (here.exchanges, here.sorts)
 
 
 def _fix_of(change: Change, along: Mapping[str, str], verdict: Verdict, before: PlanCounts, after: PlanCounts) -> Fix:
@@ -263,23 +250,18 @@ class _Effects:
         if fix.kind not in ("bucket_spec", "column_type") or fix.table is None:
             return fix
         readers = [reader for reader in self._readers.get(fix.table, ()) if reader[0].key != result.key]
-        others = self._others(fix, readers[:MOST_READERS])
-        return replace(fix, others=tuple(other for other in others if other.after != other.before))
+        others = [self._other(fix, *reader) for reader in readers[:MOST_READERS]]
+        return replace(fix, others=tuple(other for other in others if other and other.after != other.before))
 
-    def _others(self, fix: Fix, readers: Queries) -> Iterator[OtherQuery]:
-        for reader, query in readers:
-            key = (fix.text, reader.key)
-            if key not in self._known:
-                if time.monotonic() > self._end:
-                    return
-                self._known[key] = self._planned(fix, reader.name, query)
-            yield self._known[key]
-
-    def _planned(self, fix: Fix, name: str, query: HypotheticalQuery) -> OtherQuery:
-        after = query.planned((fix, *fix.also))
-        other = OtherQuery(name, query.counts, after.counts if after else None)
-        query.forget()
-        return other
+    def _other(self, fix: Fix, reader: ModelResult, query: HypotheticalQuery) -> OtherQuery | None:
+        key = (fix.text, reader.key)
+        if key not in self._known:
+            if time.monotonic() > self._end:
+                return None
+            after = query.planned((fix, *fix.also))
+            self._known[key] = OtherQuery(reader.name, query.counts, after.counts if after else None)
+            query.forget()
+        return self._known[key]
 
 
 def worse_for(fix: Fix) -> tuple[str, ...]:

@@ -55,9 +55,7 @@ from spark_bucketing.project.profile import Place, Target, read_target
 from spark_bucketing.session import Statements, tuples_of
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.tables import sql
-
-# A subdirectory of the project's target directory, whose artifacts must not change because `dbt retry` reads them.
-_OWN_FOLDER = "spark-bucketing"
+from spark_bucketing.tables.metadata import in_lower_case
 
 
 @dataclass(frozen=True)
@@ -105,53 +103,47 @@ class Project:
     def artifacts(self) -> Artifacts:
         """Find or create the manifest. A live check of SQL files outside the project's directory needs no manifest."""
         request = self.request
-        errors: Mapping[str, str] = {}
+        own, theirs = self._folders
         elsewhere = request.files and not any(file.is_relative_to(self.target.project_dir) for file in request.files)
-        path = request.manifest
+        path, errors = request.manifest, dict[str, str]()
         if elsewhere and not (request.selection or request.offline or path):
             return Artifacts()
         if path is None and not request.compile_anyway:
-            existing = (folder / "manifest.json" for folder in (self._own_folder, self._target_folder))
+            existing = (folder / "manifest.json" for folder in (own, theirs))
             path = next((found for found in existing if self._is_fresh(found)), None)
         if path is None:
-            errors = self._compile()
-            path = self._own_folder / "manifest.json"
-        places = dict.fromkeys((path.parent, self._target_folder))
-        catalog = next((place / "catalog.json" for place in places if (place / "catalog.json").exists()), None)
+            errors, path = self._compile(), own / "manifest.json"
+        catalog = next((file for folder in (path.parent, theirs) if (file := folder / "catalog.json").exists()), None)
         return Artifacts(read_manifest(path), path, errors, read_catalog(catalog) if catalog else {})
 
     def select(self, manifest: Path) -> tuple[str, ...]:
         """Return the unique ids of the nodes in a manifest that dbt's selectors choose."""
         return self._dbt(self.target.profiles_dir).select(self.request.selection, manifest)
 
-    def _compile(self) -> Mapping[str, str]:
+    def _compile(self) -> dict[str, str]:
         if not self.request.offline:
             return self._dbt(self.target.profiles_dir).compile()
         with tempfile.TemporaryDirectory(prefix="spark-bucketing-") as name:
-            target = self.target
-            write_session_profile(Path(name), target.profile, target.name, target.schema)
+            write_session_profile(Path(name), self.target.profile, self.target.name, self.target.schema)
             return self._dbt(Path(name)).compile()
 
     def _is_fresh(self, manifest: Path) -> bool:
-        target, place, variables = self.target, self.request.place, self.request.variables
-        if not is_fresh(manifest, target.project_dir, target.profiles_dir, place.target, variables):
+        target, request = self.target, self.request
+        if not is_fresh(manifest, target.project_dir, target.profiles_dir, request.place.target, request.variables):
             return False
         nodes = read_manifest(manifest).nodes.values()
         return all(node.sql is not None for node in nodes if node.resource_type == "model" and node.language == "sql")
 
     @property
-    def _target_folder(self) -> Path:
-        settings = read_project(self.target.project_dir)
-        name = os.environ.get("DBT_TARGET_PATH") or settings.get("target-path") or "target"
-        return self.target.project_dir / str(name)
-
-    @property
-    def _own_folder(self) -> Path:
-        return self._target_folder / _OWN_FOLDER
+    def _folders(self) -> tuple[Path, Path]:
+        """Return the directories of this command's artifacts, and of dbt's, which `dbt retry` reads."""
+        name = os.environ.get("DBT_TARGET_PATH") or read_project(self.target.project_dir).get("target-path") or "target"
+        theirs = self.target.project_dir / str(name)
+        return theirs / "spark-bucketing", theirs
 
     def _dbt(self, profiles_dir: Path) -> Dbt:
         request = self.request
-        return Dbt(self.target.project_dir, profiles_dir, self._own_folder, request.place.target, request.variables)
+        return Dbt(self.target.project_dir, profiles_dir, self._folders[0], request.place.target, request.variables)
 
 
 OnProgress = Callable[[str, int, int], None]
@@ -215,14 +207,11 @@ def _checked(project: Project, planner: Planner, baseline: Baseline, on_progress
     specs = {name: spec for name, spec in {**configured, **built}.items() if spec}
     # In an offline check, some stub tables have different names.
     relation = stub.relation if stub else operator.attrgetter("relation")
+    undescribed = tuple(stub.undescribed.values()) if stub else ()
     report = replace(
         found,
         models=tuple(with_graph(results, manifest, relation, configured)),
-        project=project_findings(
-            ProjectFacts(
-                settings, version, specs, tuple(stub.undescribed.values()) if stub else (), bool(artifacts.catalog)
-            )
-        ),
+        project=project_findings(ProjectFacts(settings, version, specs, undescribed, bool(artifacts.catalog))),
         planner=f"{planner.label}, Spark {version}",
         about=about(project.target),
     )
@@ -307,29 +296,21 @@ def open_planner(project: Project) -> Iterator[Planner]:
     with opened(target, session=project.request.session) as statements:
         planner = Planner(f"live ({statements.kind})", partial(tuples_of, statements))
         before = str(planner.rows("select current_database()")[0][0])
-        _use(planner, project)
+        # Only SQL files depend on the current schema, because models use qualified names.
+        try:
+            planner.rows(f"use {sql.name(target.schema)}")
+        except BucketingError as error:
+            if project.request.files:
+                raise ProfileError(
+                    f"The schema `{target.schema}` of target `{target.name}` cannot be used.",
+                    found=error,
+                    expected=f"the schema of the tables that `{project.request.files[0].name}` reads",
+                    instead="run `dbt run` to create it, or choose another `--target`",
+                ) from error
         try:
             yield planner
         finally:
             planner.rows(f"use {sql.name(before)}")
-
-
-def _use(planner: Planner, project: Project) -> None:
-    """Make the target's schema the session's current schema, if it exists.
-
-    Only SQL files depend on this, because models use qualified names.
-    """
-    target = project.target
-    try:
-        planner.rows(f"use {sql.name(target.schema)}")
-    except BucketingError as error:
-        if project.request.files:
-            raise ProfileError(
-                f"The schema `{target.schema}` of target `{target.name}` cannot be used.",
-                found=error,
-                expected=f"the schema of the tables that `{project.request.files[0].name}` reads",
-                instead="run `dbt run` to create it, or choose another `--target`",
-            ) from error
 
 
 @contextmanager
@@ -358,21 +339,17 @@ def with_configured(
     """Add a note to the results for each table that has buckets in its config but was built without them."""
     plain = {facts.name for facts in known if facts.spec is None}
     unbuilt = {name: specs[table_name(name)] for name in plain if table_name(name) in specs}
-    return tuple(
-        replace(result, operators=tuple(_operator(operator, unbuilt) for operator in result.operators))
-        for result in results
-    )
 
+    def noted(operator: OperatorResult) -> OperatorResult:
+        texts = [f"{name} is configured with {buckets(unbuilt[name])}" for name in operator.tables if name in unbuilt]
+        note = f"{' and '.join(texts)}, not built yet"
+        if texts and operator.verdict is Verdict.NOT_BUCKETED:
+            return replace(operator, description=f"{operator.description} ({note})")
+        messages = [f"{found.message} ({note}.)" if texts else found.message for found in operator.findings]
+        pairs = zip(operator.findings, messages, strict=True)
+        return replace(operator, findings=tuple(replace(found, message=text) for found, text in pairs))
 
-def _operator(operator: OperatorResult, unbuilt: Mapping[str, BucketSpec]) -> OperatorResult:
-    texts = [f"{name} is configured with {buckets(unbuilt[name])}" for name in operator.tables if name in unbuilt]
-    if not texts:
-        return operator
-    note = f"{' and '.join(texts)}, not built yet"
-    if operator.verdict is Verdict.NOT_BUCKETED:
-        return replace(operator, description=f"{operator.description} ({note})")
-    findings = tuple(replace(found, message=f"{found.message} ({note}.)") for found in operator.findings)
-    return replace(operator, findings=findings)
+    return tuple(replace(result, operators=tuple(map(noted, result.operators))) for result in results)
 
 
 def with_graph(
@@ -393,7 +370,10 @@ def with_graph(
     owned = partial(_owned, kinds=kinds, configured=configured, models=models)
     for result in results:
         parents = manifest.nodes[result.unique_id].depends_on if result.unique_id else ()
-        inputs = tuple(Parent(parent, worst(_readers(result, tables.get(parent, frozenset())))) for parent in parents)
+        inputs = tuple(
+            Parent(parent, worst(one for one in result.operators if not behind.isdisjoint(_names(one.tables))))
+            for parent, behind in ((parent, tables.get(parent, frozenset())) for parent in parents)
+        )
         yield map_findings(
             replace(result, inputs=inputs), lambda _, found: replace(found, fixes=tuple(map(owned, found.fixes)))
         )
@@ -418,17 +398,10 @@ def _owned(fix: Fix, kinds: Mapping[str, str], configured: Mapping[str, BucketSp
 
 def _has(configured: BucketSpec | None, spec: BucketSpec) -> bool:
     """Return whether a configured bucket spec has the buckets of another spec, and at least its sort order."""
-    if configured is None:
+    here, there = in_lower_case(configured), in_lower_case(spec)
+    if here is None or there is None:
         return False
-    here, there = (
-        (one.num_buckets, one.bucket_hash, [name.lower() for name in one.bucket_columns]) for one in (configured, spec)
-    )
-    order, wanted = ([name.lower() for name in one.sort_columns] for one in (configured, spec))
-    return here == there and order[: len(wanted)] == wanted
-
-
-def _readers(result: ModelResult, tables: frozenset[str]) -> list[OperatorResult]:
-    return [operator for operator in result.operators if tables & set(_names(operator.tables))]
+    return replace(here, sort_columns=here.sort_columns[: len(there.sort_columns)]) == there
 
 
 def _names(tables: Iterable[str]) -> Iterator[str]:

@@ -22,7 +22,6 @@ from spark_bucketing import output
 from spark_bucketing.checks.acceptance import SMALLEST, UNKNOWN, UNPLANNED, fingerprint
 from spark_bucketing.checks.fixes import required_specs, worse_for
 from spark_bucketing.checks.reasons import EVERY_REASON
-from spark_bucketing.checks.reasons.reason import Reason
 from spark_bucketing.checks.results import (
     LEVELS,
     Acceptance,
@@ -105,7 +104,11 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
     console = console_on(file, plain)
     for found in alike_findings(open_findings(report)):
         _write_finding(console, found)
-    for models in _alike(unknown_models(report)):
+    # Models that have the same error.
+    groups: dict[str, list[ModelResult]] = {}
+    for model in unknown_models(report):
+        groups.setdefault(model.error or model.key, []).append(model)
+    for models in groups.values():
         _write_unknown(console, models)
     for table, specs in required_specs(report.models).items():
         console.print(Text.assemble((table, "bold"), "  queries require different bucket specs"))
@@ -139,14 +142,6 @@ def _write_finding(console: Console, found: Found) -> None:
     console.print()
 
 
-def _alike(models: Iterable[ModelResult]) -> Iterable[list[ModelResult]]:
-    """Group the models that have the same error."""
-    groups: dict[str, list[ModelResult]] = {}
-    for model in models:
-        groups.setdefault(model.error or model.key, []).append(model)
-    return groups.values()
-
-
 def _write_unknown(console: Console, models: Sequence[ModelResult]) -> None:
     model = models[0]
     named = (model.name, f"  {model.path}")
@@ -163,17 +158,14 @@ def _write_unknown(console: Console, models: Sequence[ModelResult]) -> None:
 
 def _write_operators(console: Console, report: Report) -> None:
     for model in report.models:
-        console.print(Text.assemble((model.name, "bold"), f"  {model.path}  ", *_counts(model)))
+        counts = [
+            (f"{number} {verdict.value}  ", _VERDICTS[verdict]) for verdict, number in verdict_counts(model.operators)
+        ]
+        console.print(Text.assemble((model.name, "bold"), f"  {model.path}  ", *counts))
         for operator in model.operators:
             verdict = (operator.verdict.value, _VERDICTS[operator.verdict])
             _indented(console, Text.assemble(verdict, f" {operator.kind}: {operator.description}"))
     console.print()
-
-
-def _counts(model: ModelResult) -> Iterator[tuple[str, str] | str]:
-    for verdict, number in verdict_counts(operators_of([model])):
-        yield f"{number} {verdict.value}", _VERDICTS[verdict]
-        yield "  "
 
 
 def _indented(console: Console, text: Text) -> None:
@@ -198,7 +190,10 @@ def _message(finding: Finding) -> str:
 def write_github(report: Report, file: TextIO) -> None:
     """Write one workflow command for each finding that is not accepted, and then the summary."""
     for found in alike_findings(open_findings(report)):
-        file.write(_annotation(report, found))
+        finding, model = found.finding, found.model
+        title = finding.reason + (f" ({size(finding.bytes_shuffled)})" if finding.bytes_shuffled else "")
+        path = from_root(report, model.path if model else "dbt_project.yml")
+        file.write(_command(_COMMANDS[finding.level], path, finding.line, title, _message(finding)))
     for model in unknown_models(report):
         why = why_unknown(model)
         file.write(_command("error", from_root(report, model.path), None, f"Could not check {model.name}", why))
@@ -207,30 +202,26 @@ def write_github(report: Report, file: TextIO) -> None:
     file.write(f"{one_line(summary(report))}\n")
 
 
-def _annotation(report: Report, found: Found) -> str:
-    finding, model = found.finding, found.model
-    title = finding.reason + (f" ({size(finding.bytes_shuffled)})" if finding.bytes_shuffled else "")
-    path = from_root(report, model.path if model else "dbt_project.yml")
-    return _command(_COMMANDS[finding.level], path, finding.line, title, _message(finding))
-
-
 def _command(command: str, path: str | None, line: int | None, title: str, message: str) -> str:
-    properties = {"file": path, "line": str(line) if line else None, "title": title}
-    given = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value)
-    return f"::{command} {given}::{_data(message)}\n"
+    def escaped(text: object, signs: str = "%\r\n") -> str:
+        return "".join(f"%{ord(sign):02X}" if sign in signs else sign for sign in str(text))
 
-
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+    properties = {"file": path, "line": line, "title": title}
+    given = ",".join(f"{key}={escaped(value, '%:,' + chr(13) + chr(10))}" for key, value in properties.items() if value)
+    return f"::{command} {given}::{escaped(message)}\n"
 
 
 def write_sarif(report: Report, file: TextIO) -> None:
     """Write the report as a SARIF log with one run."""
-    driver = {"name": "spark-bucketing", "version": version("spark-bucketing"), "rules": list(map(_rule, EVERY_REASON))}
+    rules = [
+        {
+            "id": reason.slug,
+            "shortDescription": {"text": reason.summary},
+            "help": {"text": reason.documentation, "markdown": reason.documentation},
+        }
+        for reason in EVERY_REASON
+    ]
+    driver = {"name": "spark-bucketing", "version": version("spark-bucketing"), "rules": rules}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -244,15 +235,6 @@ def write_sarif(report: Report, file: TextIO) -> None:
         "results": [_result(report, found) for found in all_findings(report)],
     }
     output.write_json({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, file)
-
-
-def _rule(reason: Reason) -> dict[str, Any]:
-    text = reason.documentation
-    return {
-        "id": reason.slug,
-        "shortDescription": {"text": reason.summary},
-        "help": {"text": text, "markdown": text},
-    }
 
 
 def _result(report: Report, found: Found) -> dict[str, Any]:
@@ -323,7 +305,17 @@ def write_json(report: Report, file: TextIO) -> None:
     data = {
         "schema_version": SCHEMA_VERSION,
         "planner": report.planner,
-        "models": [_model(model) for model in report.models],
+        "models": [
+            {
+                **vars(model),
+                "operators": [
+                    {**vars(one), "findings": [_finding(model.key, one, finding) for finding in one.findings]}
+                    for one in model.operators
+                ],
+                "inputs": list(map(vars, model.inputs)),
+            }
+            for model in report.models
+        ],
         "project": [_finding("", None, finding) for finding in report.project],
         "unfinished": list(report.unfinished),
         "about": dict(report.about),
@@ -333,16 +325,6 @@ def write_json(report: Report, file: TextIO) -> None:
         ],
     }
     output.write_json(data, file)
-
-
-def _model(model: ModelResult) -> dict[str, Any]:
-    operators = [_operator(model, operator) for operator in model.operators]
-    return {**vars(model), "operators": operators, "inputs": [vars(parent) for parent in model.inputs]}
-
-
-def _operator(model: ModelResult, operator: OperatorResult) -> dict[str, Any]:
-    findings = [_finding(model.key, operator, finding) for finding in operator.findings]
-    return {**vars(operator), "findings": findings}
 
 
 def _finding(model: str, operator: OperatorResult | None, finding: Finding) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal, NamedTuple
@@ -206,14 +206,13 @@ def alike_findings(found: Iterable[Found]) -> list[Found]:
         whose = id(each.operator) if each.operator else id(finding)
         key = (whose, finding.reason, finding.level, finding.accepted, fixes)
         groups.setdefault(key, []).append(each)
-    return list(map(_together, groups.values()))
-
-
-def _together(alike: Sequence[Found]) -> Found:
-    findings = [found.finding for found in alike]
-    messages = dict.fromkeys(finding.message for finding in findings)
-    size = sum(finding.bytes_shuffled or 0 for finding in findings)
-    return alike[0]._replace(finding=replace(findings[0], message="\n".join(messages), bytes_shuffled=size or None))
+    merged = []
+    for alike in groups.values():
+        messages = dict.fromkeys(each.finding.message for each in alike)
+        size = sum(each.finding.bytes_shuffled or 0 for each in alike)
+        first = replace(alike[0].finding, message="\n".join(messages), bytes_shuffled=size or None)
+        merged.append(alike[0]._replace(finding=first))
+    return merged
 
 
 def unknown_models(report: Report) -> list[ModelResult]:
@@ -228,11 +227,6 @@ def unknown_models(report: Report) -> list[ModelResult]:
     ]
 
 
-def failing_levels(fail_on: FailOn) -> tuple[str, ...]:
-    """Return the levels of findings that make the check fail."""
-    return LEVELS[: LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
-
-
 def exit_code(report: Report, fail_on: FailOn) -> int:
     """Return 0 for no findings, 1 for findings at this level or worse, 2 for an unknown result or an interruption.
 
@@ -240,7 +234,8 @@ def exit_code(report: Report, fail_on: FailOn) -> int:
     """
     if report.unfinished:
         return COULD_NOT_RUN
-    if any(found.finding.level in failing_levels(fail_on) for found in open_findings(report)):
+    failing = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
+    if any(found.finding.level in failing for found in open_findings(report)):
         return FINDINGS
     return COULD_NOT_RUN if unknown_models(report) else CLEAN
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from spark_bucketing.errors import PlanError
@@ -99,26 +99,15 @@ def source_line(compiled: str, line: int, raw: str) -> int | None:
 def _fit(raw: str, compiled: str) -> int:
     """Return how many characters of a compiled line are literal text in this line, or 0 if it cannot be the origin."""
     literal = _JINJA.split(raw)
+    first, *others, last = literal if len(literal) > 1 else [*literal, ""]
+    between, size = compiled.removeprefix(first).removesuffix(last), len("".join(literal))
     # A line with only Jinja could produce any text.
-    if not any(re.search(r"\w", part) for part in literal):
+    if not re.search(r"\w", "".join(literal)) or len(between) > len(compiled) - len(first + last):
         return 0
-    return len("".join(literal)) if _is_made_of(literal, compiled) else 0
-
-
-def _is_made_of(pieces: Sequence[str], text: str) -> bool:
-    """Return whether a text starts with the first piece, ends with the last piece, and contains the others in order."""
-    first, *others = pieces
-    last = others.pop() if others else None
-    if last is None:
-        return text == first
-    if not text.startswith(first) or not text.removeprefix(first).endswith(last):
-        return False
-    between = text.removeprefix(first).removesuffix(last)
     for piece in filter(None, others):
         _, found, between = between.partition(piece)
-        if not found:
-            return False
-    return True
+        size = size if found else 0
+    return size if len(literal) > 1 or not between else 0
 
 
 def _blank_lines_above(text: str) -> int:

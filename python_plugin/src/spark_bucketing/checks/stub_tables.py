@@ -15,7 +15,7 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -50,7 +50,8 @@ def temporary_functions(config: Mapping[str, Any]) -> tuple[str, ...]:
     The manifest contains hooks before rendering, so hooks with Jinja are left out.
     """
     hooks = config.get("pre-hook") or ()
-    texts = (str(hook.get("sql") if isinstance(hook, Mapping) else hook) for hook in _listed(hooks))
+    hooks = hooks if isinstance(hooks, (list, tuple)) else (hooks,)
+    texts = (str(hook.get("sql") if isinstance(hook, Mapping) else hook) for hook in hooks)
     return tuple(one_statement(text) for text in texts if _CREATE.match(text) and "{{" not in text and "{%" not in text)
 
 
@@ -68,10 +69,6 @@ def created(planner: Planner, statements: Sequence[str]) -> Iterator[None]:
     finally:
         for name in names:
             planner.rows(f"drop temporary function if exists {name}")
-
-
-def _listed(hooks: Any) -> Iterable[Any]:
-    return hooks if isinstance(hooks, (list, tuple)) else (hooks,)
 
 
 def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -> TableFacts:

@@ -35,7 +35,12 @@ def _judged(query: Query, op: Operator, end: ExchangeOrSort | None) -> OperatorR
     if op.understood and not undescribed(op, tables) and reads_buckets(op, tables):
         exchanges_and_sorts = [*_exchanges_and_sorts(query, op), *([end] if end else [])]
     found = verdict(op, tables)
-    unknown = f" ({cause_of_unknown(op, tables)})" if found is Verdict.UNKNOWN else ""
+    unknown = ""
+    if found is Verdict.UNKNOWN:
+        nodes = [op.node, *(node for side in op.sides for node in side.way)]
+        foreign = sorted({node.operator for node in nodes if not node.is_known})
+        cause = f"not a Spark operator: {', '.join(foreign)}"
+        unknown = f" ({cause if foreign else 'Spark cannot describe ' + ', '.join(undescribed(op, tables))})"
     return OperatorResult(
         kind=op.kind,
         description=_description(query, op) + unknown,
@@ -133,15 +138,6 @@ def undescribed(op: Operator, tables: Tables) -> list[str]:
 def reads_buckets(op: Operator, tables: Tables) -> bool:
     """Return whether any table below an operator is bucketed according to its metadata."""
     return any(name in tables and tables[name].spec is not None for name in op.tables)
-
-
-def cause_of_unknown(op: Operator, tables: Tables) -> str:
-    """Explain to the user why an operator's verdict is unknown."""
-    nodes = [op.node, *(node for side in op.sides for node in side.way)]
-    foreign = sorted({node.operator for node in nodes if not node.is_known})
-    if foreign:
-        return f"not a Spark operator: {', '.join(foreign)}"
-    return f"Spark cannot describe {', '.join(undescribed(op, tables))}"
 
 
 def verdict(op: Operator, tables: Tables) -> Verdict:

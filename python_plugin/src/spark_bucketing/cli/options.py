@@ -56,16 +56,12 @@ def report_file(output: Path | None, form: str) -> Iterator[TextIO]:
     if output is None:
         yield standard_output(form)
         return
-    try:
-        with output.open("w", encoding="utf-8", errors="replace") as file:
-            yield file
-    except OSError as error:
-        raise ProjectError(
-            f"The report cannot be written to `{output}`.",
-            found=error.strerror,
-            expected="a path that this user can write",
-            instead="choose another path",
-        ) from error
+    expected, sentence = "a path that this user can write", f"The report cannot be written to `{output}`."
+    with (
+        ProjectError.replacing(OSError, sentence, expected, "choose another path"),
+        output.open("w", encoding="utf-8", errors="replace") as file,
+    ):
+        yield file
 
 
 class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]

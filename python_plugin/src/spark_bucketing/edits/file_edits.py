@@ -62,15 +62,10 @@ def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
 
 
 def _refuse_changed(path: Path, edit: FileEdit) -> None:
-    try:
+    sentence = f"The file `{edit.path}` cannot be read. No config has been changed."
+    expected, instead = "a file that this user can read", "grant access to the file, and run the command again"
+    with ProjectError.replacing((OSError, UnicodeDecodeError), sentence, expected, instead):
         unchanged = (read(path) if edit.before or path.exists() else "") == edit.before
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProjectError(
-            f"The file `{edit.path}` cannot be read. No config has been changed.",
-            found=error,
-            expected="a file that this user can read",
-            instead="grant access to the file, and run the command again",
-        ) from error
     if not unchanged:
         raise ProjectError(
             f"The file `{edit.path}` has changed since the command read it. No config has been changed.",

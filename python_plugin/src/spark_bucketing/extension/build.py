@@ -56,7 +56,9 @@ def build_jar(cache: Path | None = None) -> Path:
     jar = folder / name
     # A power failure can leave an empty file behind.
     if not zipfile.is_zipfile(jar):
-        try:
+        sentence = f"The jar cannot be written to the directory `{folder}`."
+        instead = f"set `{CACHE_VARIABLE}` to another directory"
+        with ExtensionError.replacing(OSError, sentence, "a directory that this user can write", instead):
             folder.mkdir(parents=True, exist_ok=True)
             # A rename is atomic only within one file system. Readers see either no jar or a complete one, and
             # concurrent builds replace each other's identical jar.
@@ -65,30 +67,17 @@ def build_jar(cache: Path | None = None) -> Path:
                 versions.write_text(_BUILT.format(version=json.dumps(plugin), spark=json.dumps(spark.version)))
                 _compile(spark, [*sources, versions], built)
                 built.replace(jar)
-        except OSError as error:
-            raise ExtensionError(
-                f"The jar cannot be written to the directory `{folder}`.",
-                found=error,
-                expected="a directory that this user can write",
-                instead=f"set `{CACHE_VARIABLE}` to another directory",
-            ) from error
     return jar.absolute()
 
 
 def copy_jar(jar: Path, target: Path) -> Path:
     """Copy the jar to a path that stays the same for all versions."""
-    try:
+    expected, instead = "a path that this user can write", "choose another path with `--output`"
+    with ExtensionError.replacing(OSError, f"The jar cannot be copied to `{target}`.", expected, instead):
         target.parent.mkdir(parents=True, exist_ok=True)
         # Do not overwrite the jar in place, because a running Spark may have it open.
         with tempfile.TemporaryDirectory(prefix=".build-", dir=target.parent) as workshop:
             shutil.copyfile(jar, Path(workshop) / target.name).replace(target)
-    except OSError as error:
-        raise ExtensionError(
-            f"The jar cannot be copied to `{target}`.",
-            found=error,
-            expected="a path that this user can write",
-            instead="choose another path with `--output`",
-        ) from error
     return target.absolute()
 
 
@@ -143,15 +132,10 @@ def cache_folder() -> Path:
     if named:
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME")
-    try:
+    sentence = "The user's cache directory cannot be determined."
+    instead = f"set `{CACHE_VARIABLE}` to a directory for the jar"
+    with ExtensionError.replacing(RuntimeError, sentence, "a home directory", instead):
         return (Path(base) if base else Path.home() / ".cache") / "spark-bucketing"
-    except RuntimeError as error:
-        raise ExtensionError(
-            "The user's cache directory cannot be determined.",
-            found=error,
-            expected="a home directory",
-            instead=f"set `{CACHE_VARIABLE}` to a directory for the jar",
-        ) from error
 
 
 def _digest(spark: SparkHome, sources: list[Path]) -> str:
@@ -175,17 +159,11 @@ def _compile(spark: SparkHome, sources: list[Path], jar: Path) -> None:
     # The compiler runs once and briefly: without the JVM's optimizing compiler, it takes half the time.
     java = [find_java(), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", str(spark.jars / "*")]
     command = [*java, "scala.tools.nsc.Main", "-usejavacp", "-deprecation", "-d"]
-    try:
+    expected, instead = "a Java runtime for this machine", "install Java 17 or newer, or set `JAVA_HOME`"
+    with ExtensionError.replacing(OSError, "Java cannot be run.", expected, instead):
         result = subprocess.run(
             [*command, str(jar), *map(str, sources)], capture_output=True, text=True, errors="replace", check=False
         )
-    except OSError as error:
-        raise ExtensionError(
-            "Java cannot be run.",
-            found=error,
-            expected="a Java runtime for this machine",
-            instead="install Java 17 or newer, or set `JAVA_HOME`",
-        ) from error
     if result.returncode:
         output = (result.stdout + result.stderr).strip()
         raise ExtensionError(

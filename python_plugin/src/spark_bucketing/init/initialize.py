@@ -140,14 +140,11 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
     If a setting is a list, such as `spark.jars`, its value is appended to the list. A jar of another build of the
     extension, such as one for another Spark version, is replaced.
     """
-    try:
-        found = _parsed(text, file, ProfileError)[profile]["outputs"][target].get("server_side_parameters") or {}
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ProfileError(
-            f"The file `{file}` has no target `{target}` in profile `{profile}`.",
-            expected="the profile and target that dbt uses",
-            instead="choose another target with `--target`",
-        ) from error
+    sentence = f"The file `{file}` has no target `{target}` in profile `{profile}`."
+    expected, instead = "the profile and target that dbt uses", "choose another target with `--target`"
+    data = _parsed(text, file, ProfileError)
+    with ProfileError.replacing((KeyError, TypeError, AttributeError), sentence, expected, instead):
+        found = data[profile]["outputs"][target].get("server_side_parameters") or {}
     jars = _listed(found.get("spark.jars"))
     current = [entry for entry in jars if not is_other_build(entry, Path(settings["spark.jars"]))]
     if settings["spark.sql.extensions"] in _listed(found.get("spark.sql.extensions")) and current == jars:
@@ -227,12 +224,9 @@ def _listed(found: object) -> list[str]:
 
 
 def _parsed(text: str, file: str, error_type: type[ProjectError | ProfileError]) -> Any:
-    try:
+    instead = "correct the file, and run the command again"
+    with error_type.replacing(yaml.YAMLError, f"The file `{file}` is not valid YAML.", instead=instead):
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise error_type(
-            f"The file `{file}` is not valid YAML.", found=error, instead="correct the file, and run the command again"
-        ) from error
 
 
 def _edited(text: str, file: str, edit: Callable[[Any], None], lines: str) -> str:
@@ -260,17 +254,9 @@ def _without_aliases(data: Any) -> Any:
 
 
 def _text(path: Path) -> str:
-    try:
-        return read(path)
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProjectError(
-            f"The file `{path}` cannot be read.",
-            found=error,
-            expected="a text file that this user can read",
-            instead="grant access to the file, or save it as UTF-8",
-        ) from error
+    expected, instead = "a text file that this user can read", "grant access to the file, or save it as UTF-8"
+    with ProjectError.replacing((OSError, UnicodeDecodeError), f"The file `{path}` cannot be read.", expected, instead):
+        return read(path) if path.exists() else ""
 
 
 def _edit(path: Path, before: str, after: str) -> FileEdit | None:

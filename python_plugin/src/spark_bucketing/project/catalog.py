@@ -6,6 +6,7 @@ A dbt project's catalog contains the columns, types and sizes of tables at the t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,31 +26,20 @@ class CatalogTable:
 
 def read_catalog(path: Path) -> Mapping[str, CatalogTable]:
     """Read the tables in a catalog.json, by unique id."""
-    try:
+    kinds = (OSError, ValueError, AttributeError, KeyError, TypeError)
+    expected, instead = "a `catalog.json` that dbt wrote", "run `dbt docs generate` to write it again, or delete it"
+    with ProjectError.replacing(kinds, f"The catalog `{path}` cannot be read.", expected, instead):
         data = json.loads(path.read_text(encoding="utf-8"))
         entries = {**data.get("nodes", {}), **data.get("sources", {})}
         return {unique_id: _table(entry) for unique_id, entry in entries.items()}
-    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
-        raise ProjectError(
-            f"The catalog `{path}` cannot be read.",
-            found=error,
-            expected="a `catalog.json` that dbt wrote",
-            instead="run `dbt docs generate` to write it again, or delete it",
-        ) from error
 
 
 def _table(entry: Mapping[str, Any]) -> CatalogTable:
     columns = sorted(entry["columns"].values(), key=lambda column: column.get("index") or 0)
-    return CatalogTable({column["name"]: column["type"] for column in columns}, _bytes(entry.get("stats") or {}))
-
-
-def _bytes(stats: Mapping[str, Any]) -> int | None:
     # dbt-spark's name for this statistic is the unit that Spark prints.
-    value = (stats.get("bytes") or {}).get("value")
-    try:
-        return int(float(value)) if value is not None else None
-    except (TypeError, ValueError):
-        return None
+    value = ((entry.get("stats") or {}).get("bytes") or {}).get("value")
+    size = re.fullmatch(r"\d+(\.\d*)?", str(value))
+    return CatalogTable({column["name"]: column["type"] for column in columns}, int(float(size[0])) if size else None)
 
 
 def seed_columns(file: Path, config: Mapping[str, Any]) -> Mapping[str, str]:
@@ -58,15 +48,11 @@ def seed_columns(file: Path, config: Mapping[str, Any]) -> Mapping[str, str]:
     from dbt_common.clients.agate_helper import from_csv
 
     given = {name.lower(): kind for name, kind in (config.get("column_types") or {}).items()}
-    try:
+    # agate raises various exceptions for a file that is not valid CSV.
+    with ProjectError.replacing(Exception, f"The seed `{file}` cannot be read.", "a CSV file", "correct the file"):
         table = from_csv(
             file, text_columns=list(config.get("column_types") or ()), delimiter=config.get("delimiter", ",")
         )
-    # agate raises various exceptions for a file that is not valid CSV.
-    except Exception as error:
-        raise ProjectError(
-            f"The seed `{file}` cannot be read.", found=error, expected="a CSV file", instead="correct the file"
-        ) from error
     return {
         name: given.get(name.lower()) or str(SparkAdapter.convert_agate_type(table, index))
         for index, name in enumerate(table.column_names)

@@ -26,17 +26,14 @@ _FILES = ("dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.y
 def read_project(project_dir: Path) -> Mapping[str, Any]:
     """Read dbt_project.yml."""
     file = project_dir / "dbt_project.yml"
-    try:
+    kinds, instead = (OSError, UnicodeDecodeError, yaml.YAMLError), "correct the file, and run the command again"
+    with ProjectError.replacing(kinds, f"The file `{file}` cannot be read.", instead=instead):
         data = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ProjectError(
-            f"The file `{file}` cannot be read.", found=error, instead="correct the file, and run the command again"
-        ) from error
     if not isinstance(data, dict):
         raise ProjectError(
             f"The file `{file}` is not a mapping of settings.",
             expected="settings such as `name: my_project`",
-            instead="correct the file, and run the command again",
+            instead=instead,
         )
     return data
 
@@ -64,15 +61,9 @@ def is_fresh(
 
 
 def _variables(text: str) -> Any:
-    try:
+    sentence = "The value of `--vars` is not valid YAML."
+    with ProjectError.replacing(yaml.YAMLError, sentence, "a mapping, as for dbt", "--vars '{start: 2024-01-01}'"):
         return yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise ProjectError(
-            "The value of `--vars` is not valid YAML.",
-            found=error,
-            expected="a mapping, as for dbt",
-            instead="--vars '{start: 2024-01-01}'",
-        ) from error
 
 
 def _times(project_dir: Path, profiles_dir: Path) -> Iterator[float]:

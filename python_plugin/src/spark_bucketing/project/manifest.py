@@ -67,21 +67,16 @@ class Manifest:
 
 def read_manifest(path: Path) -> Manifest:
     """Read a manifest.json."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ProjectError(
-            f"The manifest `{path}` cannot be read.", found=error.strerror, instead="run `dbt compile` to write it"
-        ) from error
-    except ValueError as error:
-        raise ProjectError(
-            f"The manifest `{path}` is not valid JSON.", found=error, instead="run `dbt compile` to write it again"
-        ) from error
+    first, again = "run `dbt compile` to write it", "run `dbt compile` to write it again"
+    with ProjectError.replacing(OSError, f"The manifest `{path}` cannot be read.", instead=first):
+        text = path.read_bytes()
+    with ProjectError.replacing(ValueError, f"The manifest `{path}` is not valid JSON.", instead=again):
+        data = json.loads(text)
     metadata = data.get("metadata") if isinstance(data, dict) else None
     metadata = metadata if isinstance(metadata, dict) else {}
-    version = re.search(r"/manifest/v(\d+)\.json$", str(metadata.get("dbt_schema_version", "")))
+    found = metadata.get("dbt_schema_version", "no dbt_schema_version")
+    version = re.search(r"/manifest/v(\d+)\.json$", str(found))
     if version is None or int(version[1]) < _OLDEST_SCHEMA:
-        found = metadata.get("dbt_schema_version", "no dbt_schema_version")
         raise ProjectError(
             f"The file `{path}` is not a supported manifest.",
             found=found,
@@ -89,17 +84,12 @@ def read_manifest(path: Path) -> Manifest:
             instead="compile with dbt-core 1.10.8 or newer",
         )
     project = str(metadata.get("project_name") or "")
-    try:
+    kinds = (AttributeError, KeyError, TypeError, ValueError)
+    with ProjectError.replacing(
+        kinds, f"The manifest `{path}` has an invalid node.", "a manifest that dbt wrote", again
+    ):
         entries = [*data["nodes"].values(), *(data.get("sources") or {}).values()]
-        nodes = {str(entry["unique_id"]): _node(entry, project) for entry in entries}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ProjectError(
-            f"The manifest `{path}` has an invalid node.",
-            found=f"{type(error).__name__}: {error}",
-            expected="a manifest that dbt wrote",
-            instead="run `dbt compile` to write it again",
-        ) from error
-    return Manifest(nodes)
+        return Manifest({str(entry["unique_id"]): _node(entry, project) for entry in entries})
 
 
 def relation_parts(relation: str) -> tuple[str, ...] | None:

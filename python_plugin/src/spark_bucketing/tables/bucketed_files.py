@@ -187,7 +187,14 @@ class BucketedFiles:
                     f"{beyond[0].name}: a writer used more buckets than the table has; "
                     f"{self._rewrite(file.folder for file in beyond)}."
                 )
-        if crowded := self._crowded_buckets():
+        # The numbers of files by directory and bucket.
+        numbers: Counter[tuple[str, int]] = Counter()
+        for part in self.by_spec:
+            for file in part.files:
+                bucket_id = part.bucket(file)
+                if bucket_id is not None:
+                    numbers[file.folder if self.partitioned else "", bucket_id] += 1
+        if crowded := sorted((*place, number) for place, number in numbers.items() if number > 1):
             folder, bucket, number = crowded[0]
             values = "/".join(part for part in folder.split("/") if "=" in part)
             where = f" of {values}" if values else ""
@@ -207,16 +214,3 @@ class BucketedFiles:
         if not table or not chosen:
             return "rebuild the table (dbt run --full-refresh)"
         return f"rewrite these partitions ({rewrite_command(table.name, covering(table, chosen))})"
-
-    def _crowded_buckets(self) -> list[tuple[str, int, int]]:
-        """Return the buckets that have several files in the same partition.
-
-        For each, return its directory, its id and its number of files.
-        """
-        numbers: Counter[tuple[str, int]] = Counter()
-        for part in self.by_spec:
-            for file in part.files:
-                bucket = part.bucket(file)
-                if bucket is not None:
-                    numbers[file.folder if self.partitioned else "", bucket] += 1
-        return sorted((folder, bucket, number) for (folder, bucket), number in numbers.items() if number > 1)

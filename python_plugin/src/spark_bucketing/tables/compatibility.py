@@ -61,7 +61,11 @@ def compatible_read(table: TableMetadata, partitions: Sequence[Partition], mergi
         if partition.spec:
             first_of.setdefault(partition.spec, partition.name)
     common = common_spec(list(first_of) or [table.spec], merging)
-    return Read(chosen, common, "" if common else f"its bucket specs differ: {_kinds(first_of)}")
+    kinds: dict[str, str] = {}
+    for spec, name in first_of.items():
+        kinds.setdefault(_kind(spec, first_of), name)
+    differing = ", ".join(f"{kind} in {name}" for kind, name in kinds.items())
+    return Read(chosen, common, "" if common else f"its bucket specs differ: {differing}")
 
 
 def common_spec(specs: Sequence[BucketSpec], merging: Merging) -> BucketSpec | None:
@@ -79,13 +83,6 @@ def common_spec(specs: Sequence[BucketSpec], merging: Merging) -> BucketSpec | N
     levels = zip(*(spec.sort_columns for spec in specs), strict=False)
     order = tuple(names[0] for names in takewhile(lambda names: len(set(names)) == 1, levels))
     return BucketSpec(common, specs[0].bucket_columns, order, specs[0].bucket_hash)
-
-
-def _kinds(first_of: dict[BucketSpec, str]) -> str:
-    kinds: dict[str, str] = {}
-    for spec, name in first_of.items():
-        kinds.setdefault(_kind(spec, first_of), name)
-    return ", ".join(f"{kind} in {name}" for kind, name in kinds.items())
 
 
 def _kind(spec: BucketSpec, others: Iterable[BucketSpec]) -> str:
@@ -135,19 +132,8 @@ def readable_ranges(table: TableMetadata, merging: Merging) -> list[Read]:
 def smallest_rewrite(table: TableMetadata, selected: Sequence[Partition], merging: Merging) -> tuple[Partition, ...]:
     """Return the partitions to rewrite so that one query can read all selected partitions together.
 
-    The rewritten partitions get the table's spec. Spark must be able to read all other partitions with a number of
-    buckets that divides the table's number of buckets. The function tries each divisor with each maximum number of
-    buckets. The function chooses the pair with which the most partitions need no rewrite.
-
-    Args:
-        table: the bucketed table.
-        selected: the partitions that the query selects, in order.
-        merging: session settings that control how Spark reads different numbers of buckets together.
-
-    Returns:
-        The smallest set of such partitions, in order. The set is empty if Spark can already read all selected
-        partitions
-        together.
+    The rewritten partitions get the table's spec, so Spark must be able to read all others with a number of buckets
+    that divides the table's. Of all divisors and maximum numbers, the pair wins with which the most partitions stay.
     """
     if table.spec is None or compatible_read(table, selected, merging).spec:
         return ()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from json import loads
-from typing import Any
 from urllib.parse import unquote
 
 from spark_bucketing.errors import SparkError, TableError
@@ -93,15 +93,7 @@ def read_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]
         f"select {_tail(of)} as file, max(_metadata.file_size) as bytes, count(*) as rows,"  # noqa: S608
         f" max(_metadata.file_modification_time) as modified from {sql.table(of.table.name)} group by _metadata.file_path"  # noqa: E501
     )
-    if not _is_there(warehouse, of):
-        rows = warehouse.rows(f"select *, false as covered from ({listed})")  # noqa: S608
-    else:
-        rows = warehouse.rows(
-            "select actual.file, actual.bytes, actual.rows, saved.file is not null as covered,"  # noqa: S608
-            f" {', '.join(_texts(of, 'saved.'))} from ({listed}) as actual"
-            f" left join (select distinct * from {_stored(of)}) as saved on {_SAME_FILE}"
-        )
-    return _files(rows)
+    return _files(warehouse, of, listed, [], _texts(of, "saved."))
 
 
 def verify_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]:
@@ -109,25 +101,13 @@ def verify_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStat
 
     Spark reads all rows once.
     """
-    truth = _truth(of)
     compared = [
         *(["lower", "upper", "nulls"] if of.range_by else []),
         *(["implicit_partition"] if of.implicit_partition_by else []),
     ]
-    if not _is_there(warehouse, of):
-        rows = warehouse.rows(
-            f"select {', '.join(['file', 'bytes', 'rows', *_texts(of)])}, false as covered from ({truth})"  # noqa: S608
-        )
-    else:
-        same = " and ".join(f"actual.{name} <=> saved.{name}" for name in [*compared, "rows", "checksum"])
-        columns = ["actual.file", "actual.bytes", "actual.rows", "saved.file is not null as covered", f"{same} as same"]
-        columns += _texts(of, "actual.")
-        overlap = f"{_follows(of)} as overlaps" if of.range_by else "false as overlaps"
-        rows = warehouse.rows(
-            f"select {', '.join(columns)}, {overlap} from ({truth}) as actual"  # noqa: S608
-            f" left join (select distinct * from {_stored(of)}) as saved on {_SAME_FILE}"
-        )
-    return _files(rows)
+    same = " and ".join(f"actual.{name} <=> saved.{name}" for name in [*compared, "rows", "checksum"])
+    overlap = f"{_follows(of)} as overlaps" if of.range_by else "false as overlaps"
+    return _files(warehouse, of, _truth(of), _texts(of, "actual."), [f"{same} as same", overlap])
 
 
 def repair_file_statistics(warehouse: Warehouse, of: Organized) -> int:
@@ -145,23 +125,6 @@ def repair_file_statistics(warehouse: Warehouse, of: Organized) -> int:
         return int(warehouse.rows(f"select count(*) as files from {_TRUTH}")[0]["files"])  # noqa: S608
     finally:
         warehouse.rows(f"drop view if exists {_TRUTH}")
-
-
-def _is_there(warehouse: Warehouse, of: Organized) -> bool:
-    """Return whether the statistics directory has any entry.
-
-    An entry is a directory that a write created, or the file that a repair created.
-    """
-    try:
-        return bool(warehouse.rows(f"select 1 from binaryFile.{sql.name(f'{of.folder}/*')} limit 1"))  # noqa: S608
-    except SparkError as error:
-        if "PATH_NOT_FOUND" in str(error):
-            return False
-        raise
-
-
-def _stored(of: Organized) -> str:
-    return f"parquet.{sql.name(f'{of.folder}/*')}"
 
 
 def _tail(of: Organized) -> str:
@@ -222,7 +185,32 @@ def _texts(of: Organized, table: str = "") -> list[str]:
     return texts
 
 
-def _files(rows: list[dict[str, Any]]) -> list[FileStats]:
+def _files(
+    warehouse: Warehouse, of: Organized, actual: str, columns: Sequence[str], compared: Sequence[str]
+) -> list[FileStats]:
+    """Return the files that a query describes, with their stored statistics.
+
+    Args:
+        warehouse: a warehouse with an open session.
+        of: the table.
+        actual: the query.
+        columns: further columns of the query.
+        compared: further columns that use the stored statistics.
+    """
+    columns = ["actual.file", "actual.bytes", "actual.rows", *columns]
+    stored = f"{of.folder}/*"
+    try:
+        # An entry is a directory that a write created, or the file that a repair created.
+        is_there = bool(warehouse.rows(f"select 1 from binaryFile.{sql.name(stored)} limit 1"))  # noqa: S608
+    except SparkError as error:
+        if "PATH_NOT_FOUND" not in str(error):
+            raise
+        is_there = False
+    if is_there:
+        columns += ["saved.file is not null as covered", *compared]
+        actual = f"({actual}) as actual left join (select distinct * from parquet.{sql.name(stored)}) as saved on {_SAME_FILE}"  # noqa: E501, S608
+    else:
+        columns, actual = [*columns, "false as covered"], f"({actual}) as actual"
     files = [
         FileStats(
             name=unquote(row["file"]),
@@ -232,6 +220,6 @@ def _files(rows: list[dict[str, Any]]) -> list[FileStats]:
             overlaps=bool(row.get("overlaps")),
             **{key: row.get(key) for key in ("implicit_partition", "lower", "upper", "nulls")},
         )
-        for row in rows
+        for row in warehouse.rows(f"select {', '.join(columns)} from {actual}")  # noqa: S608
     ]
     return sorted(files, key=lambda file: file.name)

@@ -121,13 +121,17 @@ def in_lower_case(spec: BucketSpec | None) -> BucketSpec | None:
     return replace(spec, bucket_columns=columns, sort_columns=sorts)
 
 
+def refuse_view(table: TableMetadata) -> None:
+    """Reject a view."""
+    if "VIEW" in table.details.get("Type", "").upper():
+        instead = "name a table, such as a table that the view reads"
+        raise TableError(f"`{table.name}` is a view.", expected="a table", instead=instead)
+
+
 def _refuse_others(table: TableMetadata) -> None:
     """Reject tables whose partitions cannot have separate bucket specs."""
     name, details = table.name, table.details
-    if "VIEW" in details.get("Type", "").upper():
-        raise TableError(
-            f"`{name}` is a view.", expected="a table", instead="name a table, such as a table that the view reads"
-        )
+    refuse_view(table)
     hive = details.get("Provider", "").lower() == "hive"
     if not hive and table.spec:
         raise TableError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
@@ -44,11 +45,6 @@ class Column:
     def is_number(self) -> bool:
         """Return whether the column's values are sorted as numbers instead of as text."""
         return self.type.lower().split("(")[0] in _NUMBERS
-
-    @property
-    def is_ordered(self) -> bool:
-        """Return whether Python and Spark sort the column's values in the same order."""
-        return self.is_number or self.type.lower() in ("string", "date")
 
 
 @dataclass(frozen=True)
@@ -104,17 +100,14 @@ class TableMetadata:
         """Return the table's directory in the metastore."""
         return self.details.get("Location", "")
 
-    def _order(self, partition: Partition) -> tuple[tuple[int, Decimal, str], ...]:
-        return tuple(_rank(column, value) for column, value in zip(self.columns, partition.values, strict=True))
-
-
-def _rank(column: Column, value: str | None) -> tuple[int, Decimal, str]:
-    if value is None:
-        return 0, Decimal(0), ""
-    try:
-        return 1, Decimal(value if column.is_number else 0), value
-    except InvalidOperation:
-        return 1, Decimal(0), value
+    def _order(self, partition: Partition) -> list[tuple[int, Decimal, str]]:
+        ranks = []
+        for column, value in zip(self.columns, partition.values, strict=True):
+            number = Decimal(0)
+            with suppress(InvalidOperation):
+                number = Decimal(value if column.is_number and value is not None else 0)
+            ranks.append((int(value is not None), number, value or ""))
+        return ranks
 
 
 def total_size(partitions: Sequence[Partition]) -> int:

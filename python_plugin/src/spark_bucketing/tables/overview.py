@@ -28,7 +28,7 @@ from spark_bucketing.tables.file_statistics import (
     read_file_statistics,
     verify_file_statistics,
 )
-from spark_bucketing.tables.metadata import existing_table, merging_of, read_partitions, seal_table
+from spark_bucketing.tables.metadata import existing_table, merging_of, read_partitions, refuse_view, seal_table
 from spark_bucketing.tables.model import Partition, Status, TableMetadata, one_spelling
 from spark_bucketing.tables.warehouse import Warehouse
 from spark_bucketing.units import count
@@ -81,19 +81,14 @@ class Overview:
 
 def seal_findings(table: str, unsealed: Sequence[Partition]) -> Iterator[str]:
     """Return one message about partitions with missing files, and one about other partitions without a valid seal."""
-    missing = [part for part in unsealed if part.status == Status.FILES_MISSING]
-    loose = [part for part in unsealed if part.status != Status.FILES_MISSING]
     seal = f"spark-bucketing table seal {table}"
-    for parts, whole, several, effect in (
-        (
-            missing,
-            "files are missing",
-            "with missing files",
-            f"restore them from a backup, or accept the loss ({seal})",
-        ),
-        (loose, "no valid seal", "without a valid seal", f"queries use an ordinary scan; seal the files ({seal})"),
+    restore = f"restore them from a backup, or accept the loss ({seal})"
+    scan = f"queries use an ordinary scan; seal the files ({seal})"
+    for is_missing, whole, several, effect in (
+        (True, "files are missing", "with missing files", restore),
+        (False, "no valid seal", "without a valid seal", scan),
     ):
-        if parts:
+        if parts := [part for part in unsealed if (part.status == Status.FILES_MISSING) is is_missing]:
             found = f"[{parts[0].status}] {parts[0].problem}".rstrip()
             others = f"{count(len(parts), 'partition')} {several}, such as {parts[0].name}"
             yield f"{others if parts[0].name else whole} {found}: {effect}."
@@ -103,7 +98,10 @@ def read_overviews(
     warehouse: Warehouse, schema: str, names: Sequence[str] = (), on_progress: Callable[[str], None] = lambda _: None
 ) -> Iterator[Overview]:
     """Read the overviews of tables."""
-    chosen = [qualified(name, schema) for name in names] or _tables(warehouse, schema)
+    if not (chosen := [qualified(name, schema) for name in names]):
+        listed = warehouse.rows(f"show tables in {sql.name(schema)}")
+        tables = sorted(row["tableName"] for row in listed if not row["isTemporary"])
+        chosen = [qualified(sql.name(name), schema) for name in tables]
     merging = merging_of(warehouse) if warehouse.has_extension() else None
     for number, name in enumerate(chosen, 1):
         on_progress(f"listing files of {name}" + (f" ({number:,} of {len(chosen):,} tables)" if chosen[1:] else ""))
@@ -124,12 +122,6 @@ def qualified(name: str, schema: str) -> str:
     return ".".join(map(sql.readable_name, parts if len(parts) == 2 else (schema, *parts)))
 
 
-def _tables(warehouse: Warehouse, schema: str) -> list[str]:
-    rows = warehouse.rows(f"show tables in {sql.name(schema)}")
-    names = sorted(row["tableName"] for row in rows if not row["isTemporary"])
-    return [qualified(sql.name(name), schema) for name in names]
-
-
 def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named: bool) -> Overview | None:
     """Read the overview of a table; if it is neither bucketed nor organized, raise an error if it is named."""
     table = existing_table(warehouse, name)
@@ -140,14 +132,18 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
         return Overview(table, organized=organized, statistics=tuple(read_file_statistics(warehouse, organized)))
     if (is_view or not spec) and not is_named:
         return None
-    if is_view:
-        raise TableError(
-            f"`{name}` is a view.", expected="a table", instead="name a table, such as a table that the view reads"
-        )
+    refuse_view(table)
     if merging:
         table = replace(table, partitions=read_partitions(warehouse, table.name))
     if spec:
-        return Overview(table, _bucketed_files(warehouse, table, spec, bool(merging)), merging)
+        evolving = table if merging and table.columns and spec.in_hive_layout else None
+        file_format = Description(details=table.details).file_format
+        files = BucketedFiles(table.name, spec, file_format, bool(table.columns), evolving=evolving)
+        try:
+            files = replace(files, files=_files(warehouse, table, files))
+        except SparkError as error:
+            files = replace(files, unreadable=str(error))
+        return Overview(table, files, merging)
     if any(part.spec for part in table.partitions):
         return Overview(table, merging=merging)
     raise TableError(
@@ -155,18 +151,6 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
         expected="a bucketed table, or the table of a dbt model with `range_by` or `implicit_partition_by`",
         instead="name such a table, or omit the name to list all tables of the schema",
     )
-
-
-def _bucketed_files(
-    warehouse: Warehouse, table: TableMetadata, spec: BucketSpec, has_partitions: bool
-) -> BucketedFiles:
-    evolving = table if has_partitions and table.columns and spec.in_hive_layout else None
-    file_format = Description(details=table.details).file_format
-    found = BucketedFiles(table.name, spec, file_format, bool(table.columns), evolving=evolving)
-    try:
-        return replace(found, files=_files(warehouse, table, found))
-    except SparkError as error:
-        return replace(found, unreadable=str(error))
 
 
 def _files(warehouse: Warehouse, table: TableMetadata, found: BucketedFiles) -> tuple[DataFile, ...]:
@@ -246,17 +230,13 @@ class Verification:
     def _findings(self) -> Iterator[str]:
         name, files = self.overview.table.name, self.overview.files
         yield from files.findings if files else ()
-        yield from self._seals(name)
+        refused = {part.name: part for part in self.sealed if part.status == Status.REFUSED}
+        for part in refused.values():
+            rewrite = f"rewrite it (spark-bucketing table rewrite {name}, or dbt run)"
+            yield f"{part.name or 'the table'} has {part.problem}: {rewrite}."
+        yield from seal_findings(name, [part for part in self.overview.unsealed if part.name not in refused])
         yield from self._versions(name)
         yield from self._statistics(name)
-
-    def _seals(self, name: str) -> Iterator[str]:
-        for part in self.sealed:
-            if part.status == Status.REFUSED:
-                where = part.name or "the table"
-                yield f"{where} has {part.problem}: rewrite it (spark-bucketing table rewrite {name}, or dbt run)."
-        refused = {part.name for part in self.sealed if part.status == Status.REFUSED}
-        yield from seal_findings(name, [part for part in self.overview.unsealed if part.name not in refused])
 
     def _versions(self, name: str) -> Iterator[str]:
         """Compare the bucketing version that the table states with the version of its rows, as Hive and Trino do."""

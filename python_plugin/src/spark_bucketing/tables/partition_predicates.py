@@ -54,12 +54,15 @@ def select_partitions(
     except SparkError as error:
         # Spark suggests columns of this query, which mean nothing to the user.
         why = re.split(r" Did you mean| SQLSTATE", str(error))[0]
+        first = table.columns[0]
+        known = [part.values[0] for part in table.partitions if part.values[0] is not None]
+        example = f"{first.name} < {sql.literal(known[-1], first)}" if known else f"{first.name} is not null"
         raise TableError(
             f"The predicate of `--where` is invalid for table `{table.name}`.",
             found=why,
             expected="a condition on the partition columns only, which are "
             f"{', '.join(column.name for column in table.columns)}",
-            instead=f'--where "{_example(table)}"',
+            instead=f'--where "{example}"',
         ) from error
     partitions = [(part, found[at]["spelled"], found[at]["chosen"]) for at, part in enumerate(table.partitions)]
     alike = Counter(spelling for _, spelling, _ in partitions)
@@ -68,12 +71,6 @@ def select_partitions(
         for part, spelling, _ in partitions
         if tuple(json.loads(spelling)) != part.values or alike[spelling] > 1
     )
-
-
-def _example(table: TableMetadata) -> str:
-    column = table.columns[0]
-    values = [partition.values[0] for partition in table.partitions if partition.values[0] is not None]
-    return f"{column.name} < {sql.literal(values[-1], column)}" if values else f"{column.name} is not null"
 
 
 def covering(table: TableMetadata, chosen: Sequence[Partition]) -> str:
@@ -123,9 +120,11 @@ def _values(column: Column, values: Sequence[str | None], wanted: Sequence[str |
     known = [value for value in values if value is not None]
     name = sql.readable_name(column.name)
     terms, listed = [], []
+    # Python and Spark sort the values of these columns in the same order.
+    is_ordered = column.is_number or column.type.lower() in ("string", "date")
     for is_wanted, group in groupby(known, lambda value: value in wanted):
         run = list(group)
-        if is_wanted and len(run) > _LIST and column.is_ordered:
+        if is_wanted and len(run) > _LIST and is_ordered:
             bounds = [f"{name} >= {sql.literal(run[0], column)}"] if run[0] != known[0] else []
             bounds += [f"{name} <= {sql.literal(run[-1], column)}"] if run[-1] != known[-1] else []
             # The run has all values except NULL.

@@ -13,7 +13,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from spark_bucketing.output import STATE_STYLES, console_on, fits, print_rows, spec_data, write_json
-from spark_bucketing.tables.bucketed_files import BucketedFiles, FileSizes, SpecFiles
+from spark_bucketing.tables.bucketed_files import BucketedFiles, FileSizes
 from spark_bucketing.tables.compatibility import (
     Merging,
     PartitionRun,
@@ -41,7 +41,11 @@ def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file:
         write_json({"schema": schema, "tables": list(map(overview_data, overviews))}, file)
     elif overviews:
         console = console_on(file)
-        _print_grid(console, overviews)
+        print_rows(console, _TITLES, list(map(_cells, overviews)), _NUMBERS)
+        for overview in overviews:
+            unreadable = overview.files.unreadable if overview.files else ""
+            for message in (*overview.findings, *filter(None, [unreadable])):
+                console.print(Text.assemble((overview.table.name, STATE_STYLES[overview.state]), ": ", message))
         for overview in overviews if details else ():
             if overview.merging and overview.table.columns:
                 print_specs(overview.table, overview.merging, console_on(file))
@@ -49,18 +53,6 @@ def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file:
                 _print_statistics(overview.table.name, overview.statistics, console_on(file))
     else:
         file.write(f"Schema {schema} has no bucketed or organized tables.\n")
-
-
-def _print_grid(console: Console, overviews: Sequence[Overview]) -> None:
-    print_rows(console, _TITLES, list(map(_cells, overviews)), _NUMBERS)
-    for overview in overviews:
-        for message in _messages(overview):
-            console.print(Text.assemble((overview.table.name, STATE_STYLES[overview.state]), ": ", message))
-
-
-def _messages(overview: Overview) -> Sequence[str]:
-    unreadable = overview.files.unreadable if overview.files else ""
-    return (*overview.findings, unreadable) if unreadable else overview.findings
 
 
 def _cells(overview: Overview) -> list[Text]:
@@ -153,23 +145,20 @@ def overview_data(overview: Overview) -> dict[str, Any]:
         "format": overview.file_format,
         **numbers,
         "skew": files.skew if files else None,
-        "by_spec": [_spec_files(files, part) for part in files.by_spec]
-        if files and overview.state != "unknown"
-        else [],
+        "by_spec": [
+            {
+                "spec": spec_data(part.spec),
+                "partitions": len(part.folders) if files and files.partitioned else None,
+                "files": len(part.files),
+                "rows": part.rows,
+                "skew": part.skew,
+            }
+            for part in (files.by_spec if files and overview.state != "unknown" else ())
+        ],
         "findings": list(overview.findings),
         "unreadable": (files.unreadable if files else "") or None,
         "seals": specs_data(table, overview.merging) if overview.merging else None,
         "file_statistics": None if statistics is None else [asdict(file) for file in statistics],
-    }
-
-
-def _spec_files(files: BucketedFiles, part: SpecFiles) -> dict[str, Any]:
-    return {
-        "spec": spec_data(part.spec),
-        "partitions": len(part.folders) if files.partitioned else None,
-        "files": len(part.files),
-        "rows": part.rows,
-        "skew": part.skew,
     }
 
 
@@ -182,20 +171,16 @@ def write_verifications(
         return
     console = console_on(file)
     for verification in found:
-        _print_verification(verification, console, details)
+        name = verification.overview.table.name
+        messages = [*verification.findings, *([verification.unknown] if verification.unknown else [])]
+        for message in messages or ["ok"]:
+            console.print(Text.assemble((name, STATE_STYLES[verification.state]), ": ", message))
+        if details and verification.sealed:
+            print_sealed(name, verification.sealed, console)
+        elif details and verification.statistics:
+            _print_statistics(name, verification.statistics, console)
     if not found:
         file.write(f"Schema {schema} has no bucketed or organized tables.\n")
-
-
-def _print_verification(verification: Verification, console: Console, details: bool) -> None:
-    name = verification.overview.table.name
-    messages = [*verification.findings, *([verification.unknown] if verification.unknown else [])]
-    for message in messages or ["ok"]:
-        console.print(Text.assemble((name, STATE_STYLES[verification.state]), ": ", message))
-    if details and verification.sealed:
-        print_sealed(name, verification.sealed, console)
-    elif details and verification.statistics:
-        _print_statistics(name, verification.statistics, console)
 
 
 def _verification_data(verification: Verification) -> dict[str, Any]:
@@ -220,20 +205,15 @@ def write_file_statistics_report(name: str, files: Sequence[FileStats], form: st
 
 def _print_statistics(name: str, files: Sequence[FileStats], console: Console) -> None:
     """Print the files of a table with their statistics. Files with findings come first."""
-    console.print(Text(_statistics_headline(name, files)))
+    rows, total = sum(one.rows for one in files), size(sum(one.size for one in files))
+    text = f"{name}: {count(len(files), 'file')}, {count(rows, 'row')}, {total}"
+    if uncovered := sum(one.state == FileState.NOT_COVERED for one in files):
+        text += f"; {count(uncovered, 'file')} without statistics, which every query reads"
+    console.print(Text(text))
     shown = sorted(files, key=lambda one: (one.state == FileState.COVERED and not one.overlaps, one.name))[:_MOST_FILES]
     _print_statistics_grid(console, shown)
     if len(files) > len(shown):
         console.print(Text(f"and {count(len(files) - len(shown), 'file')} more (--format json shows all)"))
-
-
-def _statistics_headline(name: str, files: Sequence[FileStats]) -> str:
-    states = Counter(one.state for one in files)
-    rows = sum(one.rows for one in files)
-    text = f"{name}: {count(len(files), 'file')}, {count(rows, 'row')}, {size(sum(one.size for one in files))}"
-    if states[FileState.NOT_COVERED]:
-        text += f"; {count(states[FileState.NOT_COVERED], 'file')} without statistics, which every query reads"
-    return text
 
 
 def _print_statistics_grid(console: Console, files: Sequence[FileStats]) -> None:

@@ -86,9 +86,17 @@ def plan_rewrite(
     is_done = {part.name: not part.has_files or part.has(target) for part in chosen}
     done = tuple(part for part in chosen if is_done[part.name])
     inside = _inside(table)
-    others = [(part, _obstacle(part, unclear, inside)) for part in chosen if not is_done[part.name]]
-    todo = tuple(part for part, obstacle in others if not obstacle)
-    return RewritePlan(table, todo, done, tuple((part, obstacle) for part, obstacle in others if obstacle))
+
+    def obstacle(part: Partition) -> str:
+        """Return why a statement would not replace the files of exactly this partition, or an empty string."""
+        if part.name in unclear:
+            return "Spark formats its values differently, so the rewrite would write to another directory"
+        others = (name for name in inside.get(one_spelling(part.location), ()) if name != part.name)
+        return next((f"its directory also contains {name}" for name in others), "")
+
+    others = [(part, obstacle(part)) for part in chosen if not is_done[part.name]]
+    todo = tuple(part for part, why in others if not why)
+    return RewritePlan(table, todo, done, tuple((part, why) for part, why in others if why))
 
 
 def _inside(table: TableMetadata) -> Mapping[str, Sequence[str]]:
@@ -102,14 +110,6 @@ def _inside(table: TableMetadata) -> Mapping[str, Sequence[str]]:
             if len(names) < 2:
                 names.append(name)
     return found
-
-
-def _obstacle(part: Partition, unclear: frozenset[str], inside: Mapping[str, Sequence[str]]) -> str:
-    """Return why a statement would not replace the files of exactly this partition, or an empty string if it would."""
-    if part.name in unclear:
-        return "Spark formats its values differently, so the rewrite would write to another directory"
-    others = (name for name in inside.get(one_spelling(part.location), ()) if name != part.name)
-    return next((f"its directory also contains {name}" for name in others), "")
 
 
 def rewrite_batch(
