@@ -1,4 +1,7 @@
-"""Generate the page about the reasons that `spark-bucketing check` reports, from the docstrings of the reasons."""
+"""Generate the list of reasons on the page about the reasons that `spark-bucketing check` reports.
+
+The sections of the page are written by hand. `spark-bucketing explain` prints them.
+"""
 
 from __future__ import annotations
 

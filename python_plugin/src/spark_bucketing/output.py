@@ -84,11 +84,6 @@ def spec_data(spec: BucketSpec | None) -> dict[str, Any] | None:
     return {"num_buckets": spec.num_buckets, "bucket_columns": columns, "sort_columns": sorts, "hash": spec.bucket_hash}
 
 
-def some(names: Sequence[str]) -> str:
-    """List up to five names, and say how many more there are."""
-    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
-
-
 def one_line(text: str) -> str:
     """Return a text without its line breaks."""
     return re.sub(r"\s+", " ", text).strip()

@@ -91,7 +91,13 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
             if measured and not runs:
                 runs = measured_runs(measured, _by_table(artifacts.manifest))
             around = ProjectContext(request, artifacts.manifest, settings, sizes, runs, measured)
-            advice = _advised(around, planner, _sized(catalog, sizes), target.project_dir, on_progress)
+            # The planner uses the known and the given sizes.
+            unknown, of_unknown_size = CatalogTable({}), TableSize()
+            sized = {
+                name: CatalogTable(catalog.get(name, unknown).columns, sizes.get(name, of_unknown_size).size_bytes)
+                for name in {**catalog, **sizes}
+            }
+            advice = _advised(around, planner, sized, target.project_dir, on_progress)
         advice = replace(advice, left_out=(*advice.left_out, *gone))
         edited = _with_edits(advice, artifacts, target.project_dir, request)
     return replace(edited, about=about(target))
@@ -101,15 +107,6 @@ def _by_table(manifest: Manifest) -> dict[str, str]:
     # If a model and a source have the same table, the model builds it: sources come first.
     nodes = sorted(manifest.nodes.items(), reverse=True)
     return {table_name(node.relation): unique_id for unique_id, node in nodes if node.relation}
-
-
-def _sized(catalog: Mapping[str, CatalogTable], sizes: Mapping[str, TableSize]) -> dict[str, CatalogTable]:
-    """Return a copy of the catalog with the table sizes that the planner uses."""
-    unknown, of_unknown_size = CatalogTable({}), TableSize()
-    return {
-        name: CatalogTable(catalog.get(name, unknown).columns, sizes.get(name, of_unknown_size).size_bytes)
-        for name in {**catalog, **sizes}
-    }
 
 
 def _advised(

@@ -71,12 +71,11 @@ def ranked(measured: Measured) -> tuple[MeasuredKeys, ...]:
 
 def with_costs(changes: Iterable[ProposedSpec], found: Collection[MeasuredKeys]) -> tuple[ProposedSpec, ...]:
     """Add to each change the measured costs of all keys that contain all of its bucket columns."""
-    return tuple(replace(change, measured=_cost(change, found)) for change in changes)
-
-
-def _cost(change: ProposedSpec, found: Collection[MeasuredKeys]) -> Cost:
-    total = Cost()
-    for one in found:
-        if one.table == change.table and set(change.after.bucket_columns) <= set(one.columns):
-            total.add(one.cost)
-    return total
+    measured = []
+    for change in changes:
+        total = Cost()
+        for one in found:
+            if one.table == change.table and set(change.after.bucket_columns) <= set(one.columns):
+                total.add(one.cost)
+        measured.append(replace(change, measured=total))
+    return tuple(measured)

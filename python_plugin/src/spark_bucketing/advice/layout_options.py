@@ -101,8 +101,10 @@ class Compatibility:
     def gain(self, requirement: RequiredLayout, specs: Sequence[BucketSpec | None]) -> float:
         """Return how many bytes one operator saves over all runs if the tables on its sides have these specs."""
         served = [self.serves(spec, requirement, side) for spec, side in zip(specs, requirement.sides, strict=True)]
+        # The bytes of its sort count if the files have the required order.
         spared = [
-            _spared(spec, side) if ok else 0.0 for spec, side, ok in zip(specs, requirement.sides, served, strict=True)
+            side.shuffled + (side.sorted if spec and _in_order(spec, side) else 0.0) if ok else 0.0
+            for spec, side, ok in zip(specs, requirement.sides, served, strict=True)
         ]
         one, other = specs if len(specs) == 2 else (None, None)
         fit = one is not None and other is not None and all(served) and self.agree(one, other, requirement)
@@ -110,14 +112,6 @@ class Compatibility:
             return 0.0
         # Spark shuffles only one of the two sides.
         return (sum(spared) if fit or not all(served) else max(spared)) * requirement.runs
-
-
-def _spared(spec: BucketSpec | None, side: Requirement) -> float:
-    """Return the bytes that one side no longer shuffles.
-
-    The result includes the bytes of its sort if the files have the required order.
-    """
-    return side.shuffled + (side.sorted if spec and _in_order(spec, side) else 0.0)
 
 
 def _in_order(spec: BucketSpec, side: Requirement) -> bool:

@@ -99,18 +99,14 @@ class Plans:
         if before and tables:
             key = (node.unique_id, frozenset((table.name, table.spec) for table in tables if table.spec))
             if key not in self._known:
-                self._known[key] = self._planned(node, tables)
+                try:
+                    self._known[key] = planned(self._plan_of(node, tables))
+                except BucketingError as error:
+                    self._known[key] = str(error)
             after = self._known[key]
-        error = after if isinstance(after, str) else self.errors.get(node.unique_id, "")
+        why, found = (after, None) if isinstance(after, str) else (self.errors.get(node.unique_id, ""), after)
         parents = tuple(name for name in node.depends_on if name in self.manifest.nodes)
-        found = None if isinstance(after, str) else after
-        return QueryProof(node.name, node.unique_id, self.runs_of(node), before, found, error, parents)
-
-    def _planned(self, node: Node, tables: Sequence[TableFacts]) -> PlanSizes | str:
-        try:
-            return planned(self._plan_of(node, tables))
-        except BucketingError as error:
-            return str(error)
+        return QueryProof(node.name, node.unique_id, self.runs_of(node), before, found, why, parents)
 
     def _plan_of(self, node: Node, tables: Sequence[TableFacts]) -> PhysicalPlan:
         sql = self.stub.rewritten(node.sql or "")

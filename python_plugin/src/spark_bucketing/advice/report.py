@@ -12,9 +12,9 @@ from spark_bucketing.advice.requirements import PlanSizes
 from spark_bucketing.checks.report import short_name
 from spark_bucketing.edits import unified_diff
 from spark_bucketing.event_log.plan_costs import Cost
-from spark_bucketing.output import one_line, some, spec_data
+from spark_bucketing.output import one_line, spec_data
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.units import count, size
+from spark_bucketing.units import count, size, some
 
 _MOST_LINES = 20
 

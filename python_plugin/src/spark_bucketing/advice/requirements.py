@@ -175,7 +175,9 @@ def _requirements(op: Operator, side: Side, sizes: Mapping[int, float]) -> tuple
     """
     if side.needed is None or not side.keys:
         return ()
-    share = PARTIAL_SHARE if side.needed in _partial(op) else 1.0
+    # The Exchanges between the partial aggregate and the final aggregate are not below the input.
+    inside = {node.number for one in op.sides for node in one.entry.walk()}
+    share = PARTIAL_SHARE if op.kind in _GROUPING and side.needed.number not in inside else 1.0
     if side.needed.number not in side.own:
         # A reused Exchange shuffles its rows once, for the input for which Spark planned it.
         share = 0.0
@@ -245,14 +247,6 @@ def _columns(branch: _Branch) -> tuple[str | None, ...]:
         source.column.lower() if source and not source.wrapped and source.scan.table == table else None
         for source in sources
     )
-
-
-def _partial(op: Operator) -> tuple[PlanNode, ...]:
-    """Return the Exchanges between the partial aggregate and the final aggregate."""
-    if op.kind not in _GROUPING:
-        return ()
-    inside = {node.number for side in op.sides for node in side.entry.walk()}
-    return tuple(node for side in op.sides for node in side.exchanges if node.number not in inside)
 
 
 def _table(entry: PlanNode) -> str | None:

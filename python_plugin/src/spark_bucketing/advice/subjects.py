@@ -135,9 +135,11 @@ def column_facts(planner: Planner, subject: AdvisedTable, columns: Sequence[str]
     known = dict(subject.facts.columns)
     table = sql.table(subject.table.name)
     try:
-        rows = None if profile else _rows_of(planner, table)
+        described = Description.of(planner.rows(f"describe table extended {table}") if not profile else ())
     except SparkError:
         return subject.facts
+    analyzed = _ROWS.search(described.details.get("Statistics", ""))
+    rows = int(analyzed[1]) if analyzed else None
     for column in columns:
         if column in known:
             continue
@@ -162,7 +164,8 @@ def _analyzed(planner: Planner, table: str, column: str, rows: int | None) -> Co
     """Return the statistics that ANALYZE stored for a column, if any. A histogram reveals frequent values."""
     found = [(str(row[0]), str(row[1])) for row in planner.rows(f"describe table extended {table} {sql.name(column)}")]
     values = dict(found)
-    distinct, nulls = (_number(values.get(what, "")) for what in ("distinct_count", "num_nulls"))
+    texts = (values.get(what, "") for what in ("distinct_count", "num_nulls"))
+    distinct, nulls = (int(text) if text.isdecimal() else None for text in texts)
     shares = [nulls / rows] if nulls and rows else []
     # A bin of an equi-height histogram contains a single value if its bounds are equal.
     bins = [_BIN.match(text) for name, text in found if name.startswith("bin_")]
@@ -171,17 +174,6 @@ def _analyzed(planner: Planner, table: str, column: str, rows: int | None) -> Co
     shares += [number / len(bins) * present for number in Counter(ends).values()]
     known = shares or (bins and distinct)
     return ColumnStatistics(distinct, max(shares, default=0.0) if known else None)
-
-
-def _rows_of(planner: Planner, table: str) -> int | None:
-    """Return the number of rows that ANALYZE stored for a table."""
-    details = Description.of(planner.rows(f"describe table extended {table}")).details
-    found = _ROWS.search(details.get("Statistics", ""))
-    return int(found[1]) if found else None
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None
 
 
 OnProgress = Callable[[str], None]
@@ -264,7 +256,9 @@ def subjects_of(
         facts = around.sizes.get(unique_id, TableSize())
         given = table.spec.bucket_hash if table.spec else None
         evolves = is_incremental(node) and bool(table.partition_columns) and around.settings.extension
-        written = around.runs_of(node) * _written(node, facts)
+        # One run of an incremental model writes one partition.
+        by_partition = is_incremental(node) and node.config.get("partition_by")
+        written = around.runs_of(node) / (max(facts.partitions or 1, 1) if by_partition else 1)
         subject = AdvisedTable(table, facts, written, given or default, evolves)
         if why := _objection(node, subject, around.request.smallest, around.settings.extension):
             # A source that consists of files has a stub table with a made-up name.
@@ -285,14 +279,6 @@ def _default_hash(tables: Iterable[TableFacts], extension: bool) -> BucketHash:
     used = Counter(table.spec.bucket_hash for table in tables if table.spec and table.spec.in_hive_layout)
     default: BucketHash = "hive" if extension else "spark"
     return used.most_common(1)[0][0] if used and extension else default
-
-
-def _written(node: Node, facts: TableSize) -> float:
-    """Return the fraction of a table that one run writes.
-
-    For an incremental model, this is one partition, otherwise the whole table.
-    """
-    return 1 / max(facts.partitions or 1, 1) if is_incremental(node) and node.config.get("partition_by") else 1.0
 
 
 def _objection(node: Node, subject: AdvisedTable, smallest: int, extension: bool) -> str:

@@ -38,8 +38,8 @@ from spark_bucketing.checks.results import (
     open_findings,
     unknown_models,
 )
-from spark_bucketing.output import console_on, one_line, page_beside, some
-from spark_bucketing.units import count, size
+from spark_bucketing.output import console_on, one_line, page_beside
+from spark_bucketing.units import count, size, some
 
 
 def write_html(report: Report, file: TextIO) -> None:

@@ -16,7 +16,7 @@ from spark_bucketing import api
 from spark_bucketing.checks.acceptance import write_baseline
 from spark_bucketing.checks.reasons import EVERY_REASON
 from spark_bucketing.checks.report import FORMATS, write_report
-from spark_bucketing.checks.results import FailOn, Finding, ModelResult, OperatorResult, Report, exit_code, map_findings
+from spark_bucketing.checks.results import FailOn, Finding, OperatorResult, Report, exit_code, map_findings
 from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.config.validation import nearest_name
@@ -241,15 +241,14 @@ def explain(reason: str | None) -> None:
 
 def with_measured_costs(report: Report, measured: Measured) -> Report:
     """Return a copy of the report in which findings state their measured cost per run."""
-    return replace(report, models=tuple(_with_costs(model, measured) for model in report.models))
-
-
-def _with_costs(model: ModelResult, measured: Measured) -> ModelResult:
-    # The table identifies the model of a statement without a query comment.
-    names = [model.unique_id or "", f"table.{model.table}"]
-    # Failed runs with the comment also show that other writes to the table are not runs of the model.
-    node = next((name for name in names if name in measured.runs), None)
-    return map_findings(model, partial(_with_cost, measured, node)) if node else model
+    models = []
+    for model in report.models:
+        # The table identifies the model of a statement without a query comment. Failed runs with the comment also show
+        # that other writes to the table are not runs of the model.
+        names = [model.unique_id or "", f"table.{model.table}"]
+        node = next((name for name in names if name in measured.runs), None)
+        models.append(map_findings(model, partial(_with_cost, measured, node)) if node else model)
+    return replace(report, models=tuple(models))
 
 
 def _with_cost(measured: Measured, node: str, operator: OperatorResult, finding: Finding) -> Finding:
@@ -261,15 +260,11 @@ def _with_cost(measured: Measured, node: str, operator: OperatorResult, finding:
     # inner join of db.a with db.b on db.a.id = db.b.id
     described = (operator.description.partition(" on ")[2] or operator.description).lower()
     for keys, cost in measured.costs(node).items():
-        columns = [column for column in keys.columns if column]
-        if keys.table in finding.tables and all(_names(described, column) for column in columns):
+        columns = [re.escape(column) for column in keys.columns if column]
+        is_described = all(re.search(rf"(?<![\w-]){column}(?![\w-])", described) for column in columns)
+        if keys.table in finding.tables and is_described:
             total.add(cost)
     if total == Cost():
         return finding
     mean = Cost(total.shuffle_bytes // runs, total.spill_bytes // runs, total.task_ms / runs)
     return replace(finding, message=f"{finding.message}\nMean cost per run, measured in {count(runs, 'run')}: {mean}.")
-
-
-def _names(text: str, column: str) -> bool:
-    """Return whether a text contains the column's name as a whole word."""
-    return re.search(rf"(?<![\w-]){re.escape(column)}(?![\w-])", text) is not None

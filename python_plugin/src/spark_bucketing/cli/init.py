@@ -76,17 +76,13 @@ def init(
         click.echo("No file needs a change." if setup.notes else complete)
         return
     click.echo(unified_diff(setup.edits))
-    if not (yes or _is_confirmed()):
+    if not yes and not (sys.stdin.isatty() and click.confirm("Apply these changes?")):
         click.echo("No file was changed.")
         return
     apply(target.project_dir, setup.edits)
     click.echo(f"Changed {', '.join(str(edit.path) for edit in setup.edits)}. Next:\n  dbt deps")
     if first:
         click.echo(f"  dbt run --select {first.name}\n  spark-bucketing check --select {first.name}+")
-
-
-def _is_confirmed() -> bool:
-    return sys.stdin.isatty() and click.confirm("Apply these changes?")
 
 
 def _planned(target: Target, package: str | None, revision: str, first: FirstModel | None, line: ProgressLine) -> Setup:

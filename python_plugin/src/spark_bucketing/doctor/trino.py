@@ -20,7 +20,7 @@ from spark_bucketing.tables import sql
 from spark_bucketing.tables.metadata import describe_table
 from spark_bucketing.tables.model import TableMetadata
 from spark_bucketing.tables.warehouse import Warehouse
-from spark_bucketing.units import count
+from spark_bucketing.units import count, some
 
 # Each table in the Spark layout has this property. Trino ignores the buckets of such a table, because it cannot compute
 # Spark's hash (trinodb/trino#6848).
@@ -201,5 +201,4 @@ def _unhashed(table: TableMetadata) -> str:
 
 def _names(tables: Sequence[TableMetadata]) -> str:
     """List the names of up to three tables, without their schema."""
-    names = sorted(sql.parts(table.name)[-1] for table in tables)
-    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
+    return some(sorted(sql.parts(table.name)[-1] for table in tables), 3)

@@ -15,12 +15,11 @@ from spark_bucketing.tables.metadata import read_partitions
 from spark_bucketing.tables.model import Partition, TableMetadata, one_spelling, words
 from spark_bucketing.tables.partition_predicates import covering
 from spark_bucketing.tables.warehouse import Warehouse
+from spark_bucketing.units import some
 
 # Limits for one statement: until it commits, its files are stored twice, and it names all of its partitions.
 _BATCH_BYTES = 100 * 2**30
 _BATCH_PARTITIONS = 1000
-# Number of partitions that a message names.
-_NAMED = 3
 # Table options that make Spark skip rows without an error. They override the session's settings.
 _LENIENT = ("ignorecorruptfiles", "ignoremissingfiles")
 
@@ -128,19 +127,13 @@ def rewrite_batch(
         if not warehouse.rows(f"select 1 as found from {name} where {covering(table, [part])} limit 1")  # noqa: S608
     }
     if bad := [part for part in left if part.name not in empty]:
+        parts = "partition" if len(bad) == 1 else "partitions"
         raise TableError(
             f"Not all partitions of table `{table.name}` are sealed after the rewrite.",
-            found=f"{bad[0].summary} in {_named(bad)}",
+            found=f"{bad[0].summary} in {parts} {some([part.name for part in bad], 3)}",
             expected=f"sealed files with {words(target)}, one file per bucket",
             instead="run the command again; another job may have changed the table",
         )
     for skipped in sorted(empty):
         notify(f"{skipped} has files without rows and was skipped. Run `spark-bucketing table seal` to seal it.")
     return len(batch) - len(empty)
-
-
-def _named(partitions: Sequence[Partition]) -> str:
-    """Return the names of the first few partitions, and how many more there are."""
-    names = ", ".join(part.name for part in partitions[:_NAMED])
-    more = f" and {len(partitions) - _NAMED:,} more" if len(partitions) > _NAMED else ""
-    return f"{'partition' if len(partitions) == 1 else 'partitions'} {names}{more}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from spark_bucketing.checks.checked_query import (
 )
 from spark_bucketing.checks.reasons.reason import Explanation, Reason, reason
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.units import has_union_bug, some, version_numbers
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class ProjectFacts:
     @property
     def version(self) -> tuple[int, ...]:
         """Return the Spark version as a tuple of numbers."""
-        return tuple(map(int, re.findall(r"\d+", self.spark_version)[:3]))
+        return version_numbers(self.spark_version)
 
     @property
     def hive(self) -> tuple[str, ...]:
@@ -42,8 +42,7 @@ class ProjectFacts:
 @reason()
 def incorrect_results_bug(project: ProjectFacts) -> Iterator[Explanation]:
     """This Spark version returns wrong results for a grouped union of bucketed tables."""
-    version = project.version
-    if project.specs and ((4, 1) <= version < (4, 1, 4) or (4, 2) <= version < (4, 2, 1)):
+    if project.specs and has_union_bug(project.version):
         message = (
             f"Spark {project.spark_version} returns wrong rows for GROUP BY and DISTINCT over a UNION ALL of bucketed "
             "tables (SPARK-59141). Upgrade to 4.1.4, 4.2.1 or 4.3."
@@ -81,9 +80,8 @@ def extension_not_loaded(project: ProjectFacts) -> Iterator[Explanation]:
     names, settings = project.hive, project.settings
     if not names or settings.extension:
         return
-    shown = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
     message = (
-        f"Spark uses ordinary scans for {shown}, which are in the Hive layout, because the extension is not "
+        f"Spark uses ordinary scans for {some(names, 3)}, which are in the Hive layout, because the extension is not "
         f"{'enabled' if settings.loaded else 'loaded'}. Runs do not seal these tables."
     )
     yield Explanation(message, names, (switch_extension_on(settings),))
@@ -93,12 +91,10 @@ def extension_not_loaded(project: ProjectFacts) -> Iterator[Explanation]:
 def unknown_columns(project: ProjectFacts) -> Iterator[Explanation]:
     """An offline check does not know the columns of some sources, so it cannot plan queries that read them."""
     if project.undescribed:
-        names = ", ".join(project.undescribed[:3])
-        more = f" and {len(project.undescribed) - 3:,} more" if len(project.undescribed) > 3 else ""
         why = "catalog.json does not contain them" if project.has_catalog else "there is no catalog.json"
         yield Explanation(
-            f"The columns of {names}{more} are unknown, because {why}. Run `dbt docs generate`, or add the `data_type` "
-            "of each column to their YAML.",
+            f"The columns of {some(project.undescribed, 3)} are unknown, because {why}. Run `dbt docs generate`, or "
+            "add the `data_type` of each column to their YAML.",
             level="note",
         )
 

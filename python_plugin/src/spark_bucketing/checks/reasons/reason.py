@@ -28,13 +28,15 @@ class Reason:
 
     @property
     def documentation(self) -> str:
-        """Return its section of reasons.md: explanation, **Anti-pattern** and **Best practice**."""
+        """Return its section of the page: explanation, **Anti-pattern** and **Best practice**."""
         return _sections()[self.slug]
 
 
 @cache
 def _sections() -> Mapping[str, str]:
-    text = Path(__file__).with_name("reasons.md").read_text(encoding="utf-8")
+    # A wheel contains the page of the reference; in a checkout, it is in docs/.
+    copy, page = Path(__file__).with_name("reasons.md"), Path("docs", "reference", "reasons.md")
+    text = (copy if copy.exists() else Path(__file__).parents[5] / page).read_text(encoding="utf-8")
     return {slug: body.strip() for slug, body in re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", text, re.M | re.S)}
 
 
