@@ -22,14 +22,7 @@ def exit_code(states: set[str]) -> int:
 
 
 def error_message(sentence: str, found: object = None, expected: object = None, instead: object = None) -> str:
-    """Return the message of an error, in the form that CONTRIBUTING.md describes.
-
-    Args:
-        sentence: names the object and its problem.
-        found: the value or state that was found, if the sentence does not say it.
-        expected: the accepted values or states.
-        instead: the value to use, or the action to take.
-    """
+    """Return the message of an error, in the form that CONTRIBUTING.md describes."""
     labels = {"found:    ": found, "expected: ": expected, "instead:  ": instead}
     # The indentation of further lines shows that they belong to the same label.
     lines = {

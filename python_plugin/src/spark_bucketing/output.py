@@ -45,10 +45,7 @@ def fits(console: Console, table: Table) -> bool:
 def print_rows(
     console: Console, titles: Sequence[str], rows: Sequence[Sequence[str | Text]], right: Collection[str]
 ) -> None:
-    """Print a grid, or one line per cell if the grid is wider than the console.
-
-    In a grid that is too wide, rich would break words.
-    """
+    """Print a grid, or one line per cell if it is too wide, because rich would break words."""
     table = grid([Column(title, justify="right" if title in right else "left") for title in titles], rows)
     if fits(console, table):
         console.print(table)

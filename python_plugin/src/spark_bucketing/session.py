@@ -107,10 +107,7 @@ def is_open() -> bool:
 
 @contextmanager
 def quiet_errors() -> Iterator[None]:
-    """Prevent PySpark inside the block from printing the stack trace of an error, because it also raises the error.
-
-    PySpark versions before 4.0 do not print stack traces.
-    """
+    """Prevent PySpark 4 from printing the stack traces of errors that it also raises inside the block."""
     try:
         from pyspark.logger import PySparkLogger
     except ModuleNotFoundError:
@@ -128,10 +125,7 @@ def quiet_errors() -> Iterator[None]:
 
 
 class SessionStatements:
-    """Runs statements in a session of PySpark.
-
-    Ctrl-C cancels the running statement. A session of a Spark Connect server does not report progress.
-    """
+    """Runs statements in a session of PySpark. Ctrl-C cancels them. Spark Connect reports no progress."""
 
     def __init__(self, session: SparkSession, on_tasks: Callable[[int, int], None] | None = None) -> None:
         self.kind = "Spark Connect" if is_remote(session) else "session"
@@ -202,12 +196,7 @@ def noted_interrupts() -> Iterator[threading.Event]:
 
 @contextmanager
 def spark_call(failure: str) -> Iterator[None]:
-    """Convert errors that PySpark raises inside the block into a SparkError.
-
-    Args:
-        failure: a sentence that describes the failure, or an empty string. In the message, Spark's own error text
-            follows it.
-    """
+    """Convert PySpark's errors inside the block into a SparkError that starts with a sentence, if any."""
     try:
         yield
     except Exception as error:

@@ -93,10 +93,7 @@ class Description:
 
     @property
     def file_format(self) -> str:
-        """Return the file format of a table, as SealedFormats.scala does.
-
-        If the format is unknown, return the name of the class that reads the files.
-        """
+        """Return the file format like SealedFormats.scala, or the class that reads an unknown format."""
         provider = self.details.get("Provider", "").lower()
         if provider not in ("", "hive"):
             return provider

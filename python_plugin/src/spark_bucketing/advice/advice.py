@@ -63,10 +63,7 @@ class QueryProof:
 
     @property
     def is_worse(self) -> bool:
-        """Return whether the proposed specs make the query worse or impossible to plan.
-
-        A plan is worse if it shuffles and sorts more bytes, or the same bytes with more operators.
-        """
+        """Return whether the query cannot be planned, moves more bytes, or the same bytes with more operators."""
         if self.before is None:
             return False
         if self.after is None:

@@ -17,10 +17,7 @@ _KINDS = ("join", "aggregate", "window")
 
 
 def measured_runs(measured: Measured, nodes: Mapping[str, str]) -> dict[str, float]:
-    """Return how often each model ran, by unique id.
-
-    If the logs contain no run of any model, the numbers of runs are unknown, and the result is empty.
-    """
+    """Return how often each model ran, by unique id, or nothing if the logs contain no run of any model."""
     found: dict[str, float] = {}
     known, commented = ({node.lower() for node in some} for some in (nodes.values(), measured.runs))
     for node in measured.nodes():
@@ -55,10 +52,7 @@ def _requirement(keys: TableKeys, cost: Cost, kind: str) -> Requirement:
 
 
 def ranked(measured: Measured) -> tuple[MeasuredKeys, ...]:
-    """Return all tables and keys.
-
-    Keys with the most shuffle bytes come first. Ties are ordered by spilled bytes, and then by task time.
-    """
+    """Return all tables and keys, first those with the most shuffle bytes, then spilled bytes, then task time."""
     sums: dict[tuple[str, tuple[str, ...]], Cost] = {}
     for keys, cost in measured.costs().items():
         columns = tuple(dict.fromkeys(column for column in keys.columns if column))

@@ -122,12 +122,10 @@ def _in_order(spec: BucketSpec, side: Requirement) -> bool:
 
 
 def keys_of(required: Sequence[RequiredLayout], compatibility: Compatibility) -> dict[str, dict[tuple[str, ...], None]]:
-    """Return candidate bucket columns for each table: its join keys and grouping keys.
+    """Return candidate bucket columns for each table: its join keys, in either table's order, and grouping keys.
 
-    Join keys are candidates in the column order of either table.
-
-    If several operators have some keys in common, all of them can use buckets by these keys. A grouping can use any
-    subset of its keys. A join can use a subset of its keys if the session allows it.
+    A grouping can use any subset of its keys, and a join can if the session allows it, so keys that several operators
+    have in common are candidates, too.
     """
     found: dict[str, dict[tuple[str, ...], None]] = {}
     sets: dict[str, dict[tuple[str, ...], None]] = {}
@@ -188,16 +186,9 @@ def options_of(
     target_file_size: int,
     orders: Iterable[tuple[str, ...]] = (),
 ) -> Options:
-    """Return the candidate specs of a table.
+    """Return the candidate specs of a table, by these keys and with these or the table's own sort columns.
 
-    The bucket counts of the specs suit the table's own size, or the tables that queries join with it.
-
-    Args:
-        subject: the table.
-        keys: candidate bucket columns.
-        numbers: bucket counts that suit the tables that queries join with it.
-        target_file_size: target size of a bucket in one partition, in bytes.
-        orders: candidate sort columns besides the bucket columns.
+    The bucket counts suit the table's own size, or are numbers that suit the tables that queries join with it.
     """
     in_folders = {name.lower() for name in subject.table.partition_columns}
     orders = [order for order in orders if not in_folders.intersection(order)]
@@ -243,10 +234,7 @@ def _objection(subject: AdvisedTable, columns: tuple[str, ...], number: int) -> 
 def choices_of(
     options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility
 ) -> Choices:
-    """Return the value of each spec and of each pair of specs, in bytes.
-
-    The value is the bytes that a spec saves over all runs, minus its write cost.
-    """
+    """Return the bytes that each spec and each pair of specs saves over all runs, minus the write cost."""
     values = {name: [-one.write_cost(place) for place in range(len(one.specs))] for name, one in options.items()}
     order = {name: place for place, name in enumerate(options)}
     together: dict[tuple[str, str], list[list[float]]] = {}

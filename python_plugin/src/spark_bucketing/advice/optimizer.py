@@ -23,13 +23,7 @@ _PRECISION = 1e-12
 
 @dataclass(frozen=True)
 class Choices:
-    """The options for each table, and their values.
-
-    Attributes:
-        values: value of each option, by table. The first option keeps the current spec.
-        together: additional value of each pair of options, by pair of tables. The tables of a pair have the order of
-            `values`.
-    """
+    """The values of the options of tables, the current one first, and the further values of pairs of options."""
 
     values: Mapping[str, Sequence[float]]
     together: Mapping[Pair, Matrix]
@@ -59,17 +53,10 @@ class Choices:
 
 
 def choose(choices: Choices, weights: Mapping[str, Sequence[float]] | None = None, limit: float = inf) -> Chosen:
-    """Choose one option for each table.
+    """Choose one option for each table, whose weights, such as the bytes to rewrite, add up to no more than the limit.
 
-    Args:
-        choices: the options, with their values.
-        weights: weight of each option, by table, such as the bytes to rewrite. The first option of a table has no
-            weight.
-        limit: the maximum sum of weights.
-
-    Returns:
-        The index of the option chosen for each table. Within the limit, changing the options of one table, or of two
-        tables with a pair value, does not increase the total value.
+    Within the limit, changing the options of one table, or of two with a pair value, does not increase the total value.
+    The first option of a table has no weight.
     """
     weighed = weights or {name: [0.0] * len(values) for name, values in choices.values.items()}
     search, free = _Search(choices, weighed, limit), _Search(choices, weighed, inf)

@@ -41,17 +41,10 @@ class Proposal:
         readers: Mapping[str, Collection[str]],
         unplanned: Sequence[RequiredLayout] = (),
     ) -> list[str]:
-        """Return the tables whose new specs do not pay off, according to Spark's plans.
-
-        A spec does not pay off if the queries that read the table save no more bytes than the table's writes cost.
+        """Return the tables whose new specs cost more bytes in writes than they save in readers, by Spark's plans.
 
         Several tables can have the same readers, so their savings overlap. If every spec pays off by itself, but all
         specs together do not, the result is the table with the smallest net gain.
-
-        Args:
-            proof: the plans of all models.
-            readers: for each table, the unique ids of the models that read it.
-            unplanned: the requirements of queries from other tools, which also save bytes.
         """
         gains = {one.unique_id: one.gain for one in proof}
         costs, net, others = 0.0, {}, 0.0
@@ -158,10 +151,7 @@ def proposed(
 def suggested(
     options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility
 ) -> tuple[Suggestion, ...]:
-    """For each source table, return the spec that saves the most by itself, if any spec saves bytes.
-
-    dbt does not build source tables, so their specs are only suggestions.
-    """
+    """Return for each source table, which dbt does not build, the spec that saves the most by itself, if any."""
     choices = choices_of(options, required, compatibility)
     found = []
     for name, one in options.items():

@@ -36,10 +36,7 @@ class Plans:
     _known: dict[tuple[str, frozenset[tuple[str, BucketSpec]]], PlanSizes | str] = field(default_factory=dict)
 
     def plan_all(self, on_progress: Callable[[str], None]) -> None:
-        """Plan every query with the current specs.
-
-        The stub tables of a model's parents are created first, and also its own stub table if it reads its own table.
-        """
+        """Plan every query with the current specs, after the stub tables that it reads, which may include its own."""
         queries = selectable(self.manifest)
         names, done = set(queries), 0
         for name in self.manifest.order:
@@ -78,10 +75,7 @@ class Plans:
             self.errors[node.unique_id] = f"{type(error).__name__}: {error}; this is a bug in spark-bucketing"
 
     def proof(self, specs: Specs) -> tuple[QueryProof, ...]:
-        """Return the plans of every query with the current and with the proposed specs.
-
-        Only queries that read a table with a changed spec are planned again.
-        """
+        """Plan the queries again that read a table with a changed spec, and return the plans of all queries."""
         changed = {
             name: replace(table, spec=spec) for name, spec in specs.items() if (table := self.planner.table(name))
         }

@@ -117,10 +117,7 @@ def _first(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _left_out(found: Sequence[RejectedTable]) -> Iterator[str]:
-    """Return one line for each rejected combination of keys.
-
-    If whole tables were rejected, return one line for each reason.
-    """
+    """Return one line for each rejected combination of keys, and one for each reason to reject whole tables."""
     tables: dict[str, list[str]] = {}
     for left in found:
         if not left.keys:

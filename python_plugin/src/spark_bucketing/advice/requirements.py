@@ -94,9 +94,7 @@ def planned(plan: PhysicalPlan) -> PlanSizes:
 
 
 def _sizes(plan: PhysicalPlan) -> Mapping[int, float]:
-    """Estimate the output of each operator in bytes, by operator number.
-
-    The estimates use the sizes of scans, and account for aggregations and semi joins.
+    """Estimate the output of each operator in bytes, from the sizes of scans, aggregations and semi joins.
 
     Spark itself estimates the output of joins only if the columns have statistics.
     """
@@ -117,19 +115,13 @@ def _sizes(plan: PhysicalPlan) -> Mapping[int, float]:
 
 
 def required_layouts(query: str, plan: PhysicalPlan, runs: float = 1.0) -> tuple[RequiredLayout, ...]:
-    """Return the requirements of operators whose input rows come from a table without a shuffle in between.
-
-    Only such operators can use the table's buckets.
-    """
+    """Return what operators require of tables whose rows reach them without a shuffle in between."""
     sizes = _sizes(plan)
     return tuple(one for op in _shuffling(plan) for one in _of_operator(query, op, sizes, runs))
 
 
 def cast_keys(query: str, plan: PhysicalPlan) -> tuple[CastKey, ...]:
-    """Return keys of operators that are casts of table columns.
-
-    Buckets are computed from the values before the cast, so the operator cannot use them.
-    """
+    """Return keys that are casts of columns; buckets are computed from the values before the cast."""
     return tuple(
         CastKey(query, op.kind, source.scan.table, source.column.lower(), source.cast)
         for op in _shuffling(plan)
@@ -169,10 +161,7 @@ def _of_operator(query: str, op: Operator, sizes: Mapping[int, float], runs: flo
 
 
 def _requirements(op: Operator, side: Side, sizes: Mapping[int, float]) -> tuple[Requirement, ...]:
-    """Return the requirement for one table, or one for each input of a UNION ALL.
-
-    The result is empty if bucketing cannot help.
-    """
+    """Return the requirement for one table, or for each input of a UNION ALL, or nothing if buckets cannot help."""
     if side.needed is None or not side.keys:
         return ()
     # The Exchanges between the partial aggregate and the final aggregate are not below the input.
@@ -200,10 +189,7 @@ def _requirements(op: Operator, side: Side, sizes: Mapping[int, float]) -> tuple
 
 
 def _order(op: Operator, branch: _Branch) -> tuple[str, ...]:
-    """Return the table columns that the operator requires in ascending order.
-
-    The result is empty if the operator requires another order.
-    """
+    """Return the table columns that the operator requires in ascending order, or nothing for another order."""
     if op.kind not in ("join", "window"):
         return ()
     if not all(order.is_of_files for order in op.order):
@@ -219,10 +205,7 @@ class _Branch:
 
 
 def _branches(entry: PlanNode, keys: tuple[Expression, ...]) -> tuple[_Branch, ...]:
-    """Return the inputs of the UNION ALL that is between an operator and its tables.
-
-    Without a union, return the operator's own input.
-    """
+    """Return the inputs of the UNION ALL between an operator and its tables, or else the operator's own input."""
     node = entry
     while node.kind != "union":
         below = _passing(node)

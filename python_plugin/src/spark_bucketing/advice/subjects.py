@@ -86,10 +86,7 @@ def merged(
     given: Mapping[str, TableSize],
     assumed: int | None,
 ) -> dict[str, TableSize]:
-    """Return table sizes by unique id: the size that the user gives, else the known size, else the assumed size.
-
-    Known sizes come from the metastore or from the catalog.
-    """
+    """Return table sizes by unique id: given by the user, else known from metastore or catalog, else assumed."""
     found = {}
     for unique_id, node in manifest.nodes.items():
         if not node.relation:
@@ -220,10 +217,7 @@ class ProjectContext:
 
 
 def cast_columns(found: Sequence[CastKey], tables: Collection[str]) -> list[RejectedTable]:
-    """Return table columns that could be bucket columns if the queries did not cast them.
-
-    The result covers only the given tables.
-    """
+    """Return the columns of these tables that could be bucket columns if the queries did not cast them."""
     queries: dict[tuple[str, str, str], dict[str, None]] = {}
     for key in found:
         queries.setdefault((key.table, key.column, key.type), {})[f"{key.query} ({key.kind})"] = None
@@ -272,10 +266,7 @@ def subjects_of(
 
 
 def _default_hash(tables: Iterable[TableFacts], extension: bool) -> BucketHash:
-    """Return the default hash for tables that are not yet bucketed.
-
-    The default is the most frequent hash of the project's tables in the Hive layout.
-    """
+    """Return the most frequent hash of the project's tables in the Hive layout, for tables without buckets."""
     used = Counter(table.spec.bucket_hash for table in tables if table.spec and table.spec.in_hive_layout)
     default: BucketHash = "hive" if extension else "spark"
     return used.most_common(1)[0][0] if used and extension else default

@@ -50,10 +50,7 @@ def read_sizes(path: Path) -> Mapping[str, TableSize]:
 
 
 def read_runs(path: Path) -> Mapping[str, float]:
-    """Read how often each model ran in some period, from a mapping or from dbt's run_results.json.
-
-    If the path is a directory with the run_results.json files of several runs, the function counts each model's runs.
-    """
+    """Read how often each model ran, from a mapping, or from one or a directory of dbt's run_results.json."""
     files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
     counted: Counter[str] = Counter()
     with ProjectError.replacing(

@@ -72,12 +72,9 @@ def badness(operator: OperatorResult | None, finding: Finding) -> Badness:
 
 
 def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Baseline) -> Report:
-    """Mark accepted findings.
+    """Mark findings that a model's meta allows, that the baseline contains, or that are about small tables.
 
-    A model's meta takes precedence over the baseline. Findings about small unbucketed tables are accepted too.
-
-    The baseline stores how severe each finding was when the baseline was written. The baseline accepts a finding that
-    has not become worse. For example, it does not accept a shuffle if only a sort was accepted.
+    The baseline accepts a finding that is no worse than it was. For example, it accepts a sort, but no later shuffle.
     """
     left = {key: sorted(values) for key, values in baseline.items()}
 

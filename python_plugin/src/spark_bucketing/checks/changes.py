@@ -63,10 +63,7 @@ def merge_files(scan: BucketedScan) -> Change:
 
 
 def bucket(facts: TableFacts, spec: BucketSpec, types: Mapping[str, str] | None = None) -> Changes:
-    """Propose rewriting a table with this bucket spec and these column types.
-
-    The result is empty if Spark does not accept the columns as bucket columns.
-    """
+    """Propose rewriting a table with this spec and these types, or nothing if they cannot be bucket columns."""
     taken = {name.lower() for name in facts.partition_columns}
     if spec == facts.spec or taken & {name.lower() for name in (*spec.bucket_columns, *spec.sort_columns)}:
         return ()
@@ -89,10 +86,7 @@ def seal_files(facts: TableFacts) -> Change:
 
 
 def rewrite_files(scan: BucketedScan) -> Change:
-    """Propose rewriting a table with its configured layout.
-
-    For a partitioned table, propose the fewest partitions whose rewrite makes Spark use a bucketed scan.
-    """
+    """Propose rewriting a table, or the fewest partitions with which Spark uses a bucketed scan."""
     facts = scan.facts
     if facts.partitions is not None and facts.partitions.spec is not None:
         selected = selected_partitions(scan.scan, facts.partitions)
@@ -122,10 +116,7 @@ def leave_out_repartition() -> Change:
 
 
 def match_other(exchange_or_sort: ExchangeOrSort) -> Changes:
-    """Propose giving this side's table the other side's bucket spec.
-
-    The bucket columns are the corresponding join keys.
-    """
+    """Propose giving this side's table the other side's bucket spec, by the corresponding join keys."""
     places = _columns_by_place(exchange_or_sort)
     if exchange_or_sort.other is None or not places:
         return ()
@@ -156,10 +147,7 @@ def bucket_by_keys(exchange_or_sort: ExchangeOrSort) -> Changes:
 
 
 def _columns_by_place(exchange_or_sort: ExchangeOrSort) -> dict[int, Source]:
-    """Map positions of this side's keys to the table columns that are these keys.
-
-    All columns belong to the same table. A key may also be a cast of a column to the type of the other side's key.
-    """
+    """Map positions of keys to the columns of one table that they are, or of which they are a cast for the join."""
     times = Counter(source.id for source in exchange_or_sort.sources if source)
     found = {
         place: source

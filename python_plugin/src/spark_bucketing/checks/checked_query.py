@@ -170,10 +170,7 @@ class BucketedScan:
 
     @property
     def partitions_read(self) -> int:
-        """Return how many partitions the scan reads.
-
-        Without known partitions, for example in an offline check, this is 2 for a partitioned table.
-        """
+        """Return how many partitions the scan reads; 2 if a partitioned table's are unknown."""
         if not self.facts.partition_columns:
             return 1
         return 2 if self.scan.partitions is None else self.scan.partitions
@@ -329,10 +326,7 @@ class ExchangeOrSort:
 
     @cached_property
     def table(self) -> BucketedScan | None:
-        """Return the bucketed table from which the keys come.
-
-        If no key comes from a bucketed table, return the first bucketed table below the operator.
-        """
+        """Return the bucketed table from which the keys come, or else the first one below the operator."""
         scans = (*(source.scan for source in self.columns), *self.side.entry.scans)
         found = [table for scan in scans if (table := self.query.bucketed(scan))]
         matching = [table for table in found if set(table.columns) & self.names_of(table.node)]
@@ -363,10 +357,7 @@ class ExchangeOrSort:
 
     @cached_property
     def closest(self) -> tuple[Partitioning, Partitioning] | None:
-        """Return a partitioning for each side, such that both are by the same join keys.
-
-        The two partitionings may have different hashes and different numbers of partitions.
-        """
+        """Return partitionings of both sides by the same keys, even with other hashes and numbers."""
         if self.other is None:
             return None
         for here, there in itertools.product(self.partitionings, self.other.partitionings):

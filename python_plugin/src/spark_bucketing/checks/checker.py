@@ -26,12 +26,9 @@ Value = TypeVar("Value")
 
 
 class TimeLimit:
-    """Runs one task at a time with a time limit.
+    """Runs one task at a time with a time limit, after which the caller abandons the task.
 
-    If a task exceeds the limit, the caller abandons it.
-
-    An abandoned task continues in its thread until Spark responds. Until then, it uses the session's tables, settings
-    and connection. Therefore, no other task starts before it has ended.
+    An abandoned task continues in its thread, and uses the session, until Spark responds. No other starts before.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -41,12 +38,7 @@ class TimeLimit:
         self._patience = seconds
 
     def run(self, work: Callable[[Callable[[], bool]], Value]) -> Value:
-        """Run a task and return its result.
-
-        Args:
-            work: the task. The task's argument is a function that returns whether the time limit is exceeded, so that
-                no further step may start.
-        """
+        """Run a task, which gets a function that returns whether no further step may start; return its result."""
         if self._seconds is None:
             return work(lambda: False)
         if not self.is_free():
@@ -71,10 +63,7 @@ class TimeLimit:
         return outcome.result()
 
     def is_free(self) -> bool:
-        """Return whether no abandoned task is running.
-
-        The first call waits until the abandoned task ends, but no longer than the time limit.
-        """
+        """Return whether no abandoned task is running. The first call waits for it, up to the time limit."""
         if self._left and not wait([self._left], self._patience).done:
             self._patience = 0
             return False
@@ -211,10 +200,7 @@ def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Su
 
 
 def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapping[str, str]) -> Subject:
-    """Return the query to check for a SQL file.
-
-    The query is dbt's compiled SQL if the file belongs to the project, otherwise the file's own text.
-    """
+    """Return the query of a SQL file: dbt's compiled SQL if it belongs to the project, else the file's own text."""
     inside = file.is_relative_to(project_dir)
     path = file.relative_to(project_dir).as_posix() if inside else str(file)
     for node in manifest.nodes.values():
@@ -235,10 +221,7 @@ def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapp
 
 
 def offline_tasks(subjects: Sequence[Subject], manifest: Manifest) -> list[Task]:
-    """Return all queries, each after the stub tables that it may read.
-
-    A file outside the project may read any stub table, so it comes after all of them.
-    """
+    """Return all queries, each after the stub tables that it may read; a file outside the project may read all."""
     by_id: Mapping[str | None, Subject] = {subject.unique_id: subject for subject in subjects if subject.unique_id}
     files = [subject for subject in dict.fromkeys(subjects) if subject.unique_id not in by_id]
     wanted = set(manifest.nodes) if files else manifest.with_ancestors(str(name) for name in by_id)

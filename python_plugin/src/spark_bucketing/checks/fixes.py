@@ -77,10 +77,7 @@ class HypotheticalQuery:
         return self._planned[key]
 
     def planned_like(self, judged: Sequence[OperatorResult], *changes: Change) -> PlannedQuery | None:
-        """Plan the query with these changes, with its operators in the given order.
-
-        Return None if Spark rejects the query, or if its plan has different operators.
-        """
+        """Plan the query with changes, and its operators in this order; None if they differ."""
         planned = self.planned(changes)
         own: dict[str, list[OperatorResult]] = {}
         for found in reversed(planned.operators if planned else ()):
@@ -152,10 +149,7 @@ class _Tests:
         return replace(finding, message=finding.message + hint, changes=())
 
     def _fix(self, *changes: Change) -> Fix | None:
-        """Return a fix if the changes improve the operator and make no other operator worse.
-
-        The fix also contains settings that the changes require.
-        """
+        """Return a fix, with further settings if necessary, if it improves the operator and makes none worse."""
         for along in ({}, *_ALONG):
             if along and not self._may_go_along(along, changes):
                 continue
@@ -180,12 +174,7 @@ class _Tests:
         return ORDERING not in along or not (settings.extension or any(one.kind == "extension" for one in changes))
 
     def _by_two(self, change: Change) -> Fix | None:
-        """Combine a change with a second change that it makes possible.
-
-        The second change may avoid the sort on the other side of the join.
-
-        Combine the changes only if neither helps by itself. A change that helps by itself is a fix for another finding.
-        """
+        """Combine a change with one that it makes possible, if neither helps by itself."""
         left = self.query.planned_like(self.judged, change)
         due = [other for finding in left.operators[self.place].findings for other in finding.changes] if left else []
         for other in {other.text: other for other in reversed(due)}.values():
@@ -221,10 +210,7 @@ Queries = Sequence[tuple[ModelResult, HypotheticalQuery]]
 
 
 def with_effects(results: Iterable[ModelResult], queries: Queries) -> tuple[ModelResult, ...]:
-    """Add to each fix its effects on other queries.
-
-    Drop a fix for a grouping if the other queries lose more than this query gains.
-    """
+    """Add to fixes their effects on other queries, and drop those for groupings that cost others more."""
     effects = _Effects(queries)
     return tuple(map_findings(result, partial(effects.finding, result)) for result in results)
 
@@ -270,10 +256,7 @@ def worse_for(fix: Fix) -> tuple[str, ...]:
 
 
 def serves_all(fix: Fix) -> bool:
-    """Return whether a fix reduces the total number of Exchanges over all queries.
-
-    If this number stays the same, return whether the fix reduces the number of Sorts.
-    """
+    """Return whether a fix reduces the number of Exchanges, or else of Sorts, over all queries."""
     before, after = fix.before, fix.after
     for other in fix.others:
         before, after = before + other.before, after + (other.after or PlanCounts(other.before.exchanges + 1))
@@ -281,10 +264,7 @@ def serves_all(fix: Fix) -> bool:
 
 
 def required_specs(results: Iterable[ModelResult]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
-    """Return the tables for which different fixes require different specs.
-
-    For each table and config, the result lists the queries that benefit.
-    """
+    """Return the tables for which fixes require different specs, with the queries that benefit by config."""
     found: dict[str, dict[str, list[str]]] = {}
     for result in results:
         for operator in result.operators:

@@ -274,10 +274,7 @@ def _configured(manifest: Manifest, subjects: Sequence[Subject]) -> dict[str, Bu
 
 
 def planner_settings_of(project: Project, planner: Planner) -> tuple[Settings, str]:
-    """Return the session's settings for the reasons, and the version of Spark.
-
-    Offline, the extension counts as loaded only if the target loads it.
-    """
+    """Return the session's settings, offline with the target's extensions, and the version of Spark."""
     plan = planner.require_extension()
     settings = Settings(plan.settings)
     if project.request.offline and not project.wants_extension:

@@ -69,10 +69,7 @@ def kind(verdict: Verdict | None) -> str:
 
 
 def _reads(report: Report) -> Mapping[str, Sequence[tuple[ModelResult, Verdict | None]]]:
-    """Return the models that read each table or model.
-
-    For each model, also return the worst verdict of the operators that read the table.
-    """
+    """Return the models that read each table or model, with the worst verdict of their operators on the table."""
     reads = defaultdict[str, list[tuple[ModelResult, Verdict | None]]](list)
     for model in report.models:
         for parent in model.inputs:
@@ -343,10 +340,7 @@ def _fix(fix: Fix) -> dict[str, Any]:
 
 
 def place(found: Found) -> str:
-    """Return the file of a finding, and the line if it is known.
-
-    For a finding about the whole project, return `project`.
-    """
+    """Return the file of a finding, and its line if known, or `project` for the whole project."""
     if found.model is None:
         return "project"
     return f"{found.model.path}:{found.finding.line}" if found.finding.line else found.model.path

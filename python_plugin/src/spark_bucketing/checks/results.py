@@ -216,10 +216,7 @@ def alike_findings(found: Iterable[Found]) -> list[Found]:
 
 
 def unknown_models(report: Report) -> list[ModelResult]:
-    """Return models without a usable plan, unless they are accepted.
-
-    Spark could not plan them, or `check` did not recognize an operator of the plan.
-    """
+    """Return models that Spark cannot plan or that have an unrecognized operator, unless accepted."""
     return [
         model
         for model in report.models

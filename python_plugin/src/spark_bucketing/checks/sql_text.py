@@ -47,10 +47,7 @@ def without_repartitions(node: Any, exp: Any) -> Any:
 
 
 def without_casts(node: Any, exp: Any) -> Any:
-    """Replace each cast of a column with the column.
-
-    If two columns have the same type, comparing equal casts of them gives the same result as comparing the columns.
-    """
+    """Replace casts of columns with the columns, which compare equally if they have the same type."""
     return node.this if isinstance(node, exp.Cast) and isinstance(node.this, exp.Column) else node
 
 
@@ -74,14 +71,10 @@ _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}")
 
 
 def source_line(compiled: str, line: int, raw: str) -> int | None:
-    """Return the line of the model's file that produced a line of compiled SQL.
+    """Return the line, from 1, of the model's file that produced a line of compiled SQL, or None if it is uncertain.
 
-    Lines start at 1. The result is None if the origin is uncertain.
-
-    A line of the file is a candidate if its Jinja expressions can render to the compiled text. The origin is the
-    candidate with the most literal text. Several candidates can have equally much literal text. The number of such
-    candidates must then equal the number of identical lines in the compiled SQL. The candidates are matched with these
-    lines in order.
+    The origin is the line with the most literal text whose Jinja can render to the compiled text. If several lines have
+    equally much, they must be as many as the identical lines in the compiled SQL, with which they match in order.
     """
     lines = compiled.splitlines()
     if not 1 <= line <= len(lines) or not lines[line - 1].strip():

@@ -45,10 +45,7 @@ _CREATE = re.compile(
 
 
 def temporary_functions(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the pre-hooks of a model that create a temporary function.
-
-    The manifest contains hooks before rendering, so hooks with Jinja are left out.
-    """
+    """Return the pre-hooks, as far as they have no Jinja, that create a temporary function."""
     hooks = config.get("pre-hook") or ()
     hooks = hooks if isinstance(hooks, (list, tuple)) else (hooks,)
     texts = (str(hook.get("sql") if isinstance(hook, Mapping) else hook) for hook in hooks)
@@ -72,10 +69,7 @@ def created(planner: Planner, statements: Sequence[str]) -> Iterator[None]:
 
 
 def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -> TableFacts:
-    """Return a table with the layout that a model's config requests, but without columns.
-
-    The config can be for a materialization of this package or of dbt-spark.
-    """
+    """Return a table, without columns, with the layout in the config of this package or dbt-spark."""
     if materialized in BUCKETED:
         given = validated({**config, "materialized": materialized}, name)
     else:
@@ -154,10 +148,7 @@ class StubTables:
             self.missing[table_name(relation)] = f"{node.resource_type} `{node.name}`: {why}"
 
     def why(self, error: str) -> str:
-        """Return a planner error, extended by the reasons why stub tables are missing.
-
-        If the only cause is a node without known columns, return the same text for all queries that depend on it.
-        """
+        """Return a planner error with the reasons for missing stub tables; one text if columns are unknown."""
         names = self._missing_in(error)
         if names and all(map(self._is_undescribed, names)):
             return UNDESCRIBED

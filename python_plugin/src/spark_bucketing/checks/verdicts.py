@@ -67,10 +67,7 @@ def _finding(exchange_or_sort: ExchangeOrSort) -> Finding:
 
 
 def _bytes(query: Query, node: PlanNode) -> int | None:
-    """Return the number of bytes read from the tables below a node.
-
-    Spark does not know how many rows the filters and aggregations in between remove.
-    """
+    """Return the bytes read from the tables below a node, because Spark does not know what filters remove."""
     total = 0
     for scan in node.scans:
         facts = query.tables.get(scan.table or "")

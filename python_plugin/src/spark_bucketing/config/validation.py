@@ -181,13 +181,8 @@ def _found(value: Any) -> str:
 def nearest_name(word: str, names: Iterable[str], within: int = 2) -> str | None:
     """Return the name that a word probably misspells, or None if no name is similar.
 
-    Two names are similar if they are equal after removing a few letters from each: at most one letter for every three.
-    The macro nearest_name() uses the same rule. The ratio in Python's difflib would consider other words similar.
-
-    Args:
-        word: the possibly misspelled word.
-        names: the valid names.
-        within: the maximum number of letters to remove from each of the two names.
+    Two names are similar if they are equal without up to `within` letters of each, at most one of every three, as in
+    the macro nearest_name(). The ratio in Python's difflib would consider other words similar.
     """
     for letters in range(within + 1):
         shortened = _shortened(word, letters)
@@ -210,10 +205,7 @@ class Config:
     """The known part of a model's config, which may be incomplete."""
 
     def __init__(self, values: Mapping[str, Any], whole: Callable[[str], bool] = lambda _: True) -> None:
-        """Store the values by key.
-
-        The predicate `whole` returns true for a key that certainly has no value if it is missing from `values`.
-        """
+        """Store values; `whole` tells whether a key that is missing from them certainly has no value."""
         self.values, self._whole = values, whole
 
     def __getitem__(self, key: str) -> Any:
@@ -238,10 +230,7 @@ def value_of(key: str, value: Any, model: str) -> Any:
 
 
 def validate(config: Config) -> tuple[dict[str, Any], list[Violation]]:
-    """Return the values of all keys that the materialization accepts, and all violations.
-
-    An invalid value becomes UNKNOWN.
-    """
+    """Return the values of all accepted keys, UNKNOWN for invalid ones, and all violations."""
     materialized = config["materialized"]
     if materialized not in MATERIALIZATIONS:
         return {}, []
@@ -278,15 +267,7 @@ def _unknown_keys(config: Config, materialized: str) -> Iterator[Violation]:
 
 
 def meant_key(key: str, names: Iterable[str], missing: Iterable[str] = ()) -> str | None:
-    """Return the valid key that an unknown key resembles, or None if it resembles none of them.
-
-    Without a required key, the model is invalid in any case, so even a distant name is worth a suggestion.
-
-    Args:
-        key: the unknown key.
-        names: the valid keys.
-        missing: the required keys without a value.
-    """
+    """Return the valid key that an unknown key resembles, a distant one only if it is required but missing."""
     plain = key.lower().replace("-", "_")
     known = (name for name in names if plain in (name, *KEYS[name].misspellings))
     return next(known, None) or nearest_name(key, names, within=1) or nearest_name(key, missing)
@@ -356,14 +337,7 @@ _KNOWN_TYPES = (*SPARK_TYPES, *RANGE_TYPES, *_PARTITIONS)
 
 
 def violations(config: Config, columns: Mapping[str, str | None] | None = None) -> Iterator[Violation]:
-    """Find all violations in a config.
-
-    Models with other materializations have none.
-
-    Args:
-        config: the model's config.
-        columns: the types of the columns in the model's contract, by lowercase name; None without a contract.
-    """
+    """Find all violations in a config, whose contract may state column types by lowercase name."""
     values, found = validate(config)
     yield from found
     yield from _order(values)

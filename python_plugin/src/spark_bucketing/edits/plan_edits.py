@@ -20,20 +20,11 @@ _ADDED_UP = frozenset({"tags", "meta", "grants", "docs", "packages", "pre-hook",
 def plan_edits(
     project_dir: Path, manifest: Mapping[str, Any], changes: Sequence[ConfigChange]
 ) -> tuple[list[FileEdit], list[Refusal]]:
-    """Plan the file edits that implement config changes, without writing any file.
+    """Plan the file edits that implement config changes to models, and return them with the refused changes.
 
     A key is edited where it is already set: in the SQL's config() call, which takes precedence, or in the YAML
-    properties. A new key goes into an existing config() call. Otherwise, the new key goes into the config of the
-    properties, or into a new config() call at the top of the SQL. The plan never edits dbt_project.yml. Settings in
-    dbt_project.yml apply to several models, and a model's own files override them.
-
-    Args:
-        project_dir: directory of dbt_project.yml.
-        manifest: content of manifest.json.
-        changes: the requested changes. If a change is refused, the changes to other models are planned nevertheless.
-
-    Returns: the file edits, and the refused changes with reasons. The list of edits is empty if all keys already have
-    these values.
+    properties. A new key goes into an existing config() call, else into the config of the properties, else into a new
+    config() call. The plan never edits dbt_project.yml, whose settings a model's own files override.
     """
     edits: dict[Path, FileEdit] = {}
     refusals = []

@@ -209,10 +209,7 @@ class _JavaStream(io.RawIOBase):
 
 
 def read_lines(files: Sequence[LogFile], counts: ReadCounts) -> Iterator[bytes]:
-    """Yield the lines of one event log, and count files that end early or are missing.
-
-    Where lines are missing between other lines, the function yields GAP.
-    """
+    """Yield the lines of one event log, with GAP for missing ones, and count files that end early or are missing."""
     is_gap = False
     for file, missing in zip(files, _missing_before(files), strict=True):
         if missing or is_gap:

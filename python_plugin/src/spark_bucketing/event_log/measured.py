@@ -81,13 +81,10 @@ def _written(arguments: str) -> str:
 
 
 def writers_of(writes: Mapping[str, Mapping[str, bool]]) -> dict[str, str]:
-    """Return for each table the node to which it belongs.
+    """Return for each table the node to which it belongs, from the tables that nodes write, and whether they build.
 
     Hooks of a model also write other tables, with the model's query comment. The model's own table has the model's
-    name. A model with an alias owns the only table that its runs create from a query or write into buckets.
-
-    Args:
-        writes: for each node, the tables that it writes, and whether it creates them or writes them into buckets.
+    name. A model with an alias owns the only table that its runs build: create from a query or write into buckets.
     """
     found: dict[str, str] = {}
     # The names of models come before `table.`.
@@ -104,12 +101,10 @@ def writers_of(writes: Mapping[str, Mapping[str, bool]]) -> dict[str, str]:
 
 
 def query_comment(text: str) -> dict[str, Any]:
-    """Return the fields of dbt's query comment in a statement or in a job's description: node, invocation and target.
+    """Return the node, the invocation and the target in dbt's query comment, or nothing without such a comment.
 
-    The result is empty if the text contains no such comment.
-
-    The comment is at the start of a statement, or at its end if the project sets `append: true`. The statement itself
-    may contain similar text. A description may consist of the comment only.
+    The comment is at the start of a statement or a job's description, or at its end if the project sets `append: true`.
+    The statement itself may contain similar text.
     """
     first = text.lstrip().removeprefix("/*").partition("*/")[0]
     end = text.rstrip().removesuffix(";").rstrip()
@@ -270,11 +265,7 @@ class Measured:
         return found
 
     def costs(self, node: str | None = None) -> dict[TableKeys, Cost]:
-        """Return the costs by table and keys.
-
-        With a node, the costs are those of its successful runs. Without a node, they are those of all statements
-        outside failed runs.
-        """
+        """Return the costs by table and keys, of a node's successful runs or of all that did not fail."""
         found = _sums(self.operators.values() if node is None else (run.operators for run in self.runs_of(node)))
         found.pop(UNATTRIBUTED, None)
         return found
@@ -442,10 +433,7 @@ class _Application:
         found.ad_hoc += bool(statement.operators)
 
     def _add_to_run(self, runs: dict[tuple[str, str], Run], statement: Statement) -> None:
-        """Add a statement to its run.
-
-        A gap in the log may hide statements of the runs before and after it, so these runs do not count.
-        """
+        """Add a statement to its run. The runs next to a gap, which may hide statements, do not count."""
         invocation = statement.application, statement.invocation
         if invocation not in runs:
             self._close_runs(statement)
@@ -480,10 +468,7 @@ def _identity(data: Any) -> str:
 
 
 def _applications(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[_Application]:
-    """Yield the applications of a log, which usually contains one.
-
-    The function counts broken lines, and treats each as a gap in the log.
-    """
+    """Yield the applications of a log, usually one; a broken line counts as a gap in the log."""
     # If the start of the application is missing, the number of the log distinguishes its runs from those of other logs.
     application = _Application(f"log {counts.files}")
     for line in lines:
@@ -511,10 +496,7 @@ def _applications(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[_Appli
 def read_measured(
     paths: Sequence[str], on_progress: OnProgress = lambda _: None, target: str | None = None
 ) -> Measured:
-    """Read all event logs below these paths.
-
-    Of several logs of one application, the one with the most events counts.
-    """
+    """Read all event logs below these paths; of several logs of one application, the longest counts."""
     counts = ReadCounts()
     logs = find_logs(paths)
     kept: dict[str, _Application] = {}

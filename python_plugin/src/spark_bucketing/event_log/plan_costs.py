@@ -84,8 +84,8 @@ class Accumulators:
 def plan_costs(plan: PhysicalPlan, measured: Accumulators) -> Operators:
     """Return the operators for which Spark shuffled or sorted rows of tables, with their costs by table and keys.
 
-    Rows that another operator has already shuffled count for no table, because buckets cannot avoid a second shuffle.
-    The tables below a UNION share the cost by their rows.
+    Rows that were shuffled before count for no table, because buckets cannot avoid a second shuffle. The tables below
+    a UNION share the cost by their rows.
     """
     found: Operators = {}
     rest, seen = Cost(), set[int]()

@@ -84,10 +84,7 @@ def write_text(comparison: Comparison, file: TextIO) -> None:
 
 
 def rows(comparison: Comparison) -> Iterator[list[str]]:
-    """Yield the rows of the table for each node.
-
-    A row has a title, measures and verdicts. Measures that are zero for all nodes are left out.
-    """
+    """Yield the titles and the rows of the table, without measures that are zero for all nodes."""
     nodes = [*comparison.nodes, *filter(None, [comparison.total])]
     shown = [name for name in _TITLES if any(any(node.differences[name].medians) for node in nodes)]
     judged = [name for name in _JUDGED if name in ("seconds", *shown)]
@@ -131,10 +128,7 @@ def short(node: str) -> str:
 
 
 def lines(comparison: Comparison) -> Iterator[str]:
-    """Yield the lines below the table.
-
-    The lines name costly models, models that were not compared, warnings, and the rule for verdicts.
-    """
+    """Yield the lines below the table: costly models, models that were not compared, warnings, and the rule."""
     if not comparison.nodes:
         yield "No model ran successfully both before and after."
     for costly in comparison.costly:

@@ -42,10 +42,7 @@ object Built {{
 
 
 def build_jar(cache: Path | None = None) -> Path:
-    """Return the extension's jar for the installed Spark.
-
-    Compile it, unless this package or the cache already contains it.
-    """
+    """Return the extension's jar for the installed Spark, compiled unless this package or the cache has it."""
     spark = find_spark()
     sources = sources_for(spark)
     plugin = version("spark-bucketing")
@@ -101,12 +98,7 @@ def _checksums(jar: Path) -> dict[str, int]:
 
 
 def sources_for(spark: SparkHome) -> list[Path]:
-    """Return the Scala sources for a Spark version.
-
-    Some sources differ between Spark versions. Such sources are in directories named after the oldest release that they
-    support, such as `compat/4.0`. Of several files with the same name, the function returns the newest one that is not
-    newer than Spark.
-    """
+    """Return the Scala sources for a Spark version, including the newest compat/ sources that are not newer than it."""
     if spark.release not in KNOWN_RELEASES:
         raise ExtensionError(
             f"The session extension does not support Spark {spark.version}.",
@@ -124,10 +116,7 @@ def sources_for(spark: SparkHome) -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """Return the directory for compiled jars.
-
-    The directory is SPARK_BUCKETING_CACHE, or `spark-bucketing` in the user's cache directory.
-    """
+    """Return SPARK_BUCKETING_CACHE, or `spark-bucketing` in the user's cache directory."""
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named)
@@ -188,10 +177,7 @@ class SparkHome:
 
 
 def find_spark() -> SparkHome:
-    """Find the Spark that PySpark would start.
-
-    PySpark starts the Spark in SPARK_HOME if this variable is set, otherwise the Spark in its own package.
-    """
+    """Find the Spark that PySpark would start: in SPARK_HOME, or else in PySpark's own package."""
     named = os.environ.get("SPARK_HOME")
     if named:
         return _read_home(Path(named), "SPARK_HOME")
@@ -207,10 +193,7 @@ def find_spark() -> SparkHome:
 
 
 def find_java() -> str:
-    """Find the java command that Spark's scripts would run.
-
-    The scripts run the java command in JAVA_HOME if this variable is set, otherwise the first java command in PATH.
-    """
+    """Find the java command that Spark's scripts would run: in JAVA_HOME if it is set, or else in PATH."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if java is None:

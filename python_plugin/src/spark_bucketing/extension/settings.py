@@ -16,10 +16,9 @@ def extension_settings(jar: Path) -> dict[str, str]:
 
 
 def server_settings(jar: Path) -> dict[str, str]:
-    """Return the Spark settings that load the extension in any driver, including a Thrift Server.
+    """Return the settings that load the extension in any driver, including a Thrift Server.
 
-    When the first session of a Thrift Server ends, Hive closes the class loader for the jars in spark.jars. Afterwards,
-    Spark cannot load more classes from these jars. Spark can still load classes from the driver's own class path.
+    When the first session of a Thrift Server ends, Hive closes the class loader for spark.jars, but not the class path.
     """
     return {**extension_settings(jar), "spark.driver.extraClassPath": str(jar)}
 
@@ -39,10 +38,7 @@ def as_properties(settings: Mapping[str, str]) -> str:
 
 
 def as_options(settings: Mapping[str, str]) -> str:
-    """Return the settings as options for spark-submit, spark-sql, pyspark or start-thriftserver.sh.
-
-    The options are quoted for a shell.
-    """
+    """Return the settings as options, quoted for a shell, for spark-submit, spark-sql or start-thriftserver.sh."""
     return " ".join(f"--conf {shlex.quote(f'{key}={value}')}" for key, value in settings.items())
 
 

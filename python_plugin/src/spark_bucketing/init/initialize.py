@@ -63,14 +63,7 @@ def is_package(folder: Path) -> bool:
 
 
 def package_entry(source: str | None, revision: str, project_dir: Path, checkout: Path | None) -> Mapping[str, str]:
-    """Return the package's entry for packages.yml.
-
-    Args:
-        source: URL of a Git repository, or a directory with the dbt package, or None to use `checkout`.
-        revision: branch, tag or commit of a Git repository.
-        project_dir: directory of the user's dbt_project.yml.
-        checkout: directory from which spark-bucketing was installed, if it contains the dbt package.
-    """
+    """Return the package's entry for packages.yml; `checkout` is where this plugin comes from, if known."""
     if source is None and checkout is None:
         raise ProjectError(
             "The source of the dbt package is unknown.",
@@ -91,11 +84,7 @@ def package_entry(source: str | None, revision: str, project_dir: Path, checkout
 
 
 def package_edit(project_dir: Path, source: str | None, revision: str, checkout: Path | None) -> FileEdit | None:
-    """Add the package to the project's packages, or return None if the project already has it.
-
-    See package_entry() for the arguments and errors. If the project already has the package, an unknown source is no
-    error.
-    """
+    """Add the package to the project's packages, or return None if the project already has it."""
     # dbt accepts packages in only one of these two files.
     dependencies = Path("dependencies.yml")
     path = dependencies if "packages:" in _text(project_dir / dependencies) else Path("packages.yml")
@@ -137,8 +126,7 @@ def profile_edit(target: Target, settings: Mapping[str, str]) -> FileEdit | None
 def add_settings(text: str, profile: str, target: str, settings: Mapping[str, str], file: str = "profiles.yml") -> str:
     """Add Spark settings to the `server_side_parameters` of a target, unless it already loads the extension.
 
-    If a setting is a list, such as `spark.jars`, its value is appended to the list. A jar of another build of the
-    extension, such as one for another Spark version, is replaced.
+    Lists, such as `spark.jars`, keep their other entries, except for another build of the extension.
     """
     sentence = f"The file `{file}` has no target `{target}` in profile `{profile}`."
     expected, instead = "the profile and target that dbt uses", "choose another target with `--target`"

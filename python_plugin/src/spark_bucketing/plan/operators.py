@@ -142,10 +142,7 @@ def passes_rows(node: PlanNode) -> bool:
 
 
 def _side(keys: tuple[Expression, ...] | None, entry: PlanNode, before: tuple[PlanNode, ...] = ()) -> Side:
-    """Return an input of an operator.
-
-    For an aggregate, the path starts with `before`, the nodes between the partial and the final aggregate.
-    """
+    """Return an input, whose path starts with the nodes between the partial and the final aggregate."""
     way = (*before, *_way(entry))
     own = [node.number for node in takewhile(_is_run, before)]
     if len(own) == len(before):
@@ -195,10 +192,9 @@ def _chain(top: PlanNode) -> list[PlanNode]:
 
 
 def _is_part(below: Aggregate, above: Aggregate, ids: Mapping[int | None, int | None]) -> bool:
-    """Return whether the lower node is the partial aggregate of the upper node.
+    """Return whether the lower node is the partial aggregate of the upper node, with the same keys and functions.
 
-    A partial aggregate has the same keys as the final aggregate, and partial versions of its functions. `ids` maps
-    column ids at the upper node to the ids of the same columns at the lower node, if the two differ.
+    `ids` maps column ids at the upper node to the ids of the same columns at the lower node, if the two differ.
     """
     own = {key.id for key in below.keys}
     same_keys = len(below.keys) == len(above.keys) and own == {ids.get(key.id, key.id) for key in above.keys}

@@ -46,10 +46,7 @@ def require_cancellation(target: Target) -> None:
 
 
 class ServerStatements:
-    """Runs statements over a connection that dbt-spark opens, with the method thrift, http or odbc.
-
-    Ctrl-C cancels the running statement, except with the method odbc.
-    """
+    """Runs statements with the method thrift, http or odbc; Ctrl-C cancels them, except with odbc."""
 
     def __init__(self, target: Target) -> None:
         from dbt.adapters.spark.connections import SparkConnectionManager

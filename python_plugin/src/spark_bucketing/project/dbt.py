@@ -82,10 +82,7 @@ class Dbt:
         return manifest
 
     def select(self, selection: Selection, manifest: Path | None = None) -> tuple[str, ...]:
-        """Return the unique ids of the models and snapshots that dbt's selectors choose.
-
-        If a manifest.json is given, dbt selects from it.
-        """
+        """Return the unique ids of the models and snapshots that dbt's selectors choose, from a manifest if given."""
         arguments = [argument for kind in SELECTED for argument in ("--resource-type", kind)]
         if selection.select:
             arguments += ["--select", *selection.select]
@@ -138,10 +135,7 @@ def read_models(target: Target) -> dict[str, Any]:
 
 
 def write_session_profile(folder: Path, profile: str, target: str, schema: str) -> None:
-    """Write a profile with this name, target and schema.
-
-    With this profile, dbt uses the Spark in this process instead of a warehouse.
-    """
+    """Write a profile with which dbt uses the Spark in this process instead of a warehouse."""
     output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
     # JSON is valid YAML, and names that dbt has read contain no Jinja to render.
     text = json.dumps({profile: {"target": target, "outputs": {target: output}}})

@@ -43,9 +43,7 @@ def is_fresh(
 ) -> bool:
     """Return whether a manifest is newer than the project's files, and belongs to this target and these variables.
 
-    The comparison ignores environment variables. The function takes the arguments of the dbt run from run_results.json,
-    which dbt writes next to the manifest. Without a run_results.json from the same run, the manifest counts as
-    outdated.
+    The run_results.json of the same run, next to the manifest, has its arguments. Environment variables do not count.
     """
     try:
         written = manifest.stat().st_mtime
@@ -67,10 +65,7 @@ def _variables(text: str) -> Any:
 
 
 def _times(project_dir: Path, profiles_dir: Path) -> Iterator[float]:
-    """Yield the modification times of the project's files and directories.
-
-    The time of a directory reveals that a file in it was deleted.
-    """
+    """Yield the modification times of the project's files, and of directories, which reveal deleted files."""
     settings = read_project(project_dir)
     packages = project_dir / str(settings.get("packages-install-path") or "dbt_packages")
     for path in (profiles_dir / "profiles.yml", *(project_dir / name for name in _FILES), packages):

@@ -25,10 +25,7 @@ class LintedProject:
     """A dbt project, as far as its files describe it."""
 
     def __init__(self, root: Path | None, manifest: Manifest | None) -> None:
-        """Create a project.
-
-        The argument `root` is the directory of dbt_project.yml, or None outside a project. The manifest is optional.
-        """
+        """Create a project; `root` has dbt_project.yml, and is None outside a project."""
         self.root, self._manifest = root, manifest
 
     def config(self, path: Path | None, source: str) -> tuple[Config, ConfigCalls]:
@@ -66,10 +63,7 @@ class LintedProject:
 
     @cached_property
     def _yaml(self) -> str:
-        """Return the text of all YAML files that might configure a model.
-
-        The text helps with models that the manifest does not contain.
-        """
+        """Return the text of all YAML files that might configure a model outside the manifest."""
         if self.root is None:
             return ""
         folders = (folder for folder in self.root.iterdir() if folder.is_dir() and not folder.name.startswith("."))

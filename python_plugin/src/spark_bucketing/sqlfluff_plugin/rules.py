@@ -40,10 +40,7 @@ def _examine(project: LintedProject, path: Path | None, source: str) -> Model:
 
 
 class BucketRule:
-    """A mixin for all rules.
-
-    The mixin does not extend BaseRule, because sqlfluff treats every subclass of BaseRule as a rule.
-    """
+    """A mixin for all rules, because sqlfluff treats every subclass of BaseRule as a rule."""
 
     name: str
     aliases: tuple[str, ...]
@@ -100,10 +97,7 @@ def _at_source(place: slice, root: BaseSegment, file: TemplatedFile) -> RawSegme
 
 
 def _config_fixes(model: Model, keys: list[tuple[str, str]], root: BaseSegment) -> list[LintFix]:
-    """Return fixes for misspelled keys in this file.
-
-    A key is not fixed if the file also sets the correctly spelled key.
-    """
+    """Return fixes for misspelled keys, unless this file also sets the correctly spelled key."""
     settings = model.calls.settings
     renamed = [(settings[key].key, meant) for key, meant in keys if key in settings and model.config[meant] is None]
     wanted = {meant for _, meant in keys}

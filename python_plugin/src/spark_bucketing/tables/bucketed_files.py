@@ -25,10 +25,7 @@ _SPARK = re.compile(r"part-.*_(\d{1,9})(?:\..*)?")
 
 
 def bucket_of(file_name: str, bucket_hash: BucketHash) -> int | None:
-    """Return the bucket id in a file's name, or None if the name has no bucket id.
-
-    The name does not include the directory. The format of a file's name depends on the bucket hash.
-    """
+    """Return the bucket id in a file's name, whose form depends on the hash, or None without an id."""
     match = (_HIVE if bucket_hash in VERSION_OF_HASH else _SPARK).fullmatch(file_name)
     return int(match[1]) if match else None
 
@@ -85,11 +82,7 @@ class SpecFiles:
 
     @property
     def skew(self) -> float | None:
-        """Return the row count of the largest bucket, divided by the mean of all buckets, including empty ones.
-
-        The row count of a bucket is its sum over all partitions. The skew is 1.0 if all buckets have the same number of
-        rows. The skew is None if there are no rows, or if a file has no valid bucket id.
-        """
+        """Return the rows of the largest bucket over all partitions, divided by the mean, or None if unknown."""
         if not self.rows or self.without_bucket() or self.beyond():
             return None
         rows: Counter[int | None] = Counter()
@@ -112,10 +105,7 @@ class SpecFiles:
 
 @dataclass(frozen=True)
 class BucketedFiles:
-    """A bucketed table and all its files.
-
-    If the files cannot be read, `unreadable` contains the error message, and `files` is empty.
-    """
+    """A bucketed table and all its files, or, if they cannot be read, an error message."""
 
     name: str  # qualified: db.t
     spec: BucketSpec  # of the table
@@ -147,13 +137,7 @@ class BucketedFiles:
 
     @property
     def skew(self) -> float | None:
-        """Return the largest skew among the table's bucket specs.
-
-        Return None if the skew of any spec is unknown.
-
-        The skew is computed separately for each spec. Otherwise, rows of partitions with 8 buckets would make the first
-        8 of 16 buckets look larger.
-        """
+        """Return the largest skew, each of one spec, because different numbers of buckets have different means."""
         skews = [part.skew for part in self.by_spec if part.rows]
         return max((skew for skew in skews if skew is not None), default=None) if None not in skews else None
 
@@ -205,10 +189,7 @@ class BucketedFiles:
             )
 
     def _rewrite(self, folders: Iterable[str]) -> str:
-        """Suggest a fix for the files in these directories.
-
-        If possible, rewrite only the partitions that contain them.
-        """
+        """Suggest a fix for the files in these directories, if possible only for their partitions."""
         table, wanted = self.evolving, set(folders)
         chosen = [part for part in table.partitions if one_spelling(part.location) in wanted] if table else []
         if not table or not chosen:

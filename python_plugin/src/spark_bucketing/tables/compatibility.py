@@ -69,11 +69,7 @@ def compatible_read(table: TableMetadata, partitions: Sequence[Partition], mergi
 
 
 def common_spec(specs: Sequence[BucketSpec], merging: Merging) -> BucketSpec | None:
-    """Return the spec with which a single scan can read files with any of these specs, or None if there is none.
-
-    The number of buckets in this spec is the greatest common divisor of all numbers of buckets. The sort columns in
-    this spec are the common prefix of all lists of sort columns.
-    """
+    """Return the spec with which one scan can read files with any of these specs, or None if there is none."""
     if len({(spec.bucket_columns, spec.bucket_hash) for spec in specs}) != 1:
         return None
     counts = [spec.num_buckets for spec in specs]

@@ -77,10 +77,7 @@ def organized_table(warehouse: Warehouse, name: str) -> Organized:
 
 
 def as_organized(table: TableMetadata) -> Organized | None:
-    """Parse the range column and the implicit partition columns from a table's properties.
-
-    Return None if the table has no file statistics.
-    """
+    """Parse the columns from a table's properties, or return None without file statistics."""
     found = {key: loads(names) for key, names in _NAMES.findall(table.details.get("Table Properties", ""))}
     if not found:
         return None
@@ -97,10 +94,7 @@ def read_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]
 
 
 def verify_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]:
-    """Compute statistics from the rows of the table's files, and compare them with the stored statistics.
-
-    Spark reads all rows once.
-    """
+    """Compare the stored statistics with those of the rows, all of which Spark reads once."""
     compared = [
         *(["lower", "upper", "nulls"] if of.range_by else []),
         *(["implicit_partition"] if of.implicit_partition_by else []),
@@ -111,10 +105,9 @@ def verify_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStat
 
 
 def repair_file_statistics(warehouse: Warehouse, of: Organized) -> int:
-    """Replace all statistics with new ones computed from the rows; return the number of files that they cover.
+    """Replace all statistics with one file, computed from all rows; return the number of files that it covers.
 
-    After Spark has read all rows, a single statistics file replaces all earlier ones. If the replacement is
-    interrupted, the table has no statistics, and queries read all files.
+    After an interruption, the table may have no statistics, and queries read all files.
     """
     warehouse.rows(f"cache table {_TRUTH} as {_truth(of)}")
     try:
@@ -188,15 +181,7 @@ def _texts(of: Organized, table: str = "") -> list[str]:
 def _files(
     warehouse: Warehouse, of: Organized, actual: str, columns: Sequence[str], compared: Sequence[str]
 ) -> list[FileStats]:
-    """Return the files that a query describes, with their stored statistics.
-
-    Args:
-        warehouse: a warehouse with an open session.
-        of: the table.
-        actual: the query.
-        columns: further columns of the query.
-        compared: further columns that use the stored statistics.
-    """
+    """Return the files that a query describes, with columns from the query and from the stored statistics."""
     columns = ["actual.file", "actual.bytes", "actual.rows", *columns]
     stored = f"{of.folder}/*"
     try:

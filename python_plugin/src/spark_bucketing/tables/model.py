@@ -18,10 +18,7 @@ _ROOT = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?:///|/(?!/))")
 
 
 class Status:
-    """The states of files that bucket_specs() and SEAL BUCKETS return, as in docs/reference/sql.md.
-
-    Any other state is an ordinary-scan code.
-    """
+    """The states in bucket_specs() and SEAL BUCKETS, see docs/reference/sql.md; others are ordinary-scan codes."""
 
     SEALED = "sealed"
     EMPTY = "empty"
@@ -116,10 +113,7 @@ def total_size(partitions: Sequence[Partition]) -> int:
 
 
 def one_spelling(location: str) -> str:
-    """Normalize a location.
-
-    For the same directory, the metastore, Hadoop and Spark may write either file:/x or file:///x.
-    """
+    """Normalize a location, because the metastore, Hadoop and Spark may write file:/x or file:///x."""
     return _ROOT.sub(r"\1:///", location).rstrip("/")
 
 

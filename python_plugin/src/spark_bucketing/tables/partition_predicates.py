@@ -21,14 +21,10 @@ _LIST = 2
 def select_partitions(
     warehouse: Warehouse, table: TableMetadata, where: str | None
 ) -> tuple[tuple[Partition, ...], frozenset[str]]:
-    """Return the partitions that a SQL predicate selects, or all partitions if there is no predicate.
+    """Return the partitions that a predicate on partition columns selects, and the names that INSERT cannot address.
 
-    Spark evaluates the predicate, so it may use any Spark function. The predicate may use only partition columns.
-
-    Returns:
-        The selected partitions, and the names of the partitions that an INSERT cannot address. The directory names of
-        such partitions have values in a form that Spark would not write. Examples are 0.10 in a double column, and
-        month=01 in an int column. Other engines write such names.
+    Other engines write such names, whose values Spark would spell in another way: 0.10 in a double column, or month=01
+    in an int column.
     """
     # The row of NULLs validates the predicate if the table has no partitions.
     rows = [(None,) * len(table.columns), *(part.values for part in table.partitions)]
@@ -113,10 +109,7 @@ def _either(terms: Sequence[str]) -> str:
 
 
 def _values(column: Column, values: Sequence[str | None], wanted: Sequence[str | None]) -> list[str]:
-    """Return terms that select the wanted values of a column.
-
-    Long runs of adjacent values become ranges. The other values become a list.
-    """
+    """Return terms that select values: ranges for long runs of adjacent values, and a list of the others."""
     known = [value for value in values if value is not None]
     name = sql.readable_name(column.name)
     terms, listed = [], []

@@ -233,10 +233,7 @@ def _print_statistics_grid(console: Console, files: Sequence[FileStats]) -> None
 
 
 def specs_data(table: TableMetadata, merging: Merging) -> dict[str, Any]:
-    """Convert the bucket specs of partitions to JSON types.
-
-    Also convert the ranges of partitions that Spark can read together.
-    """
+    """Convert the partitions' bucket specs, and the ranges that Spark can read together, to JSON types."""
     found = runs(table.partitions)
     return {
         "ranges": list(map(_run, found)),

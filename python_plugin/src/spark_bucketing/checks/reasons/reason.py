@@ -51,11 +51,9 @@ class Explanation:
 
 
 def reason(*about: str, of: str = "") -> Callable[[Callable[..., Any]], Reason]:
-    """Turn a function into a Reason, whose summary is its docstring.
+    """Turn a function into a Reason, by default for Exchanges that operators require. Its docstring is the summary.
 
-    By default, the reason explains Exchanges that operators require. With `of`, the function gets the table below the
-    Exchange or Sort as a second argument. With `table`, it can be any table. With `read`, it is a table whose buckets
-    Spark can read.
+    With `of`, the function also gets the table below the Exchange or Sort: `read` is one whose buckets Spark can read.
     """
 
     def made(function: Callable[..., Any]) -> Reason:
