@@ -24,8 +24,7 @@ from spark_bucketing.checks.stub_tables import StubTables
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import StubPlanner
-from spark_bucketing.project.catalog import CatalogTable
-from spark_bucketing.project.manifest import Manifest, Node
+from spark_bucketing.project.manifest import CatalogTable, Manifest, Node
 from spark_bucketing.session import rows_of
 from spark_bucketing.spec import BucketSpec
 

@@ -33,8 +33,7 @@ from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.plan_costs import Cost
 from spark_bucketing.plan.document import PlanCounts, TableFacts
-from spark_bucketing.project.catalog import CatalogTable
-from spark_bucketing.project.manifest import Manifest, Node
+from spark_bucketing.project.manifest import CatalogTable, Manifest, Node
 from spark_bucketing.spec import BucketSpec, number_of_buckets
 from spark_bucketing.units import parse_size
 

@@ -19,8 +19,7 @@ from spark_bucketing.checks.stub_tables import UNDESCRIBED, StubTables, configur
 from spark_bucketing.errors import ProjectError, SparkError
 from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
-from spark_bucketing.project.catalog import CatalogTable
-from spark_bucketing.project.manifest import Manifest, Node
+from spark_bucketing.project.manifest import CatalogTable, Manifest, Node
 from spark_bucketing.spec import BucketSpec
 
 HIVE = {"clustered_by": ["K"], "buckets": 8, "partition_by": "ds"}

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from spark_bucketing.edits.config_changes import CannotEditError
+from spark_bucketing.edits.file_edits import CannotEditError
 from spark_bucketing.edits.properties import edit_properties
 
 FILE = """\

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from spark_bucketing.edits.config_changes import CannotEditError, in_jinja, in_yaml
+from spark_bucketing.edits.file_edits import CannotEditError, in_jinja, in_yaml
 from spark_bucketing.edits.properties import edit_properties
 from spark_bucketing.edits.sql_config import edit_sql
 

@@ -45,8 +45,7 @@ from spark_bucketing.edits import ConfigChange, apply, plan_edits
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.plan.planner import Planner, StubPlanner
-from spark_bucketing.project.catalog import CatalogTable
-from spark_bucketing.project.manifest import Manifest, Node, table_name
+from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, table_name
 from spark_bucketing.project.profile import read_target
 
 # Maximum number of new choices after Spark's plans contradict an estimate.

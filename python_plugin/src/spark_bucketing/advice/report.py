@@ -7,7 +7,7 @@ from dataclasses import is_dataclass
 from typing import Any, TextIO
 
 from spark_bucketing import output
-from spark_bucketing.advice.advice import Advice, Candidates, ProposedSpec, QueryProof, RejectedTable
+from spark_bucketing.advice.advice import Advice, Candidates, QueryProof, RejectedTable
 from spark_bucketing.advice.requirements import PlanSizes
 from spark_bucketing.checks.report import short_name
 from spark_bucketing.edits import unified_diff
@@ -64,25 +64,23 @@ def _lines(advice: Advice) -> Iterator[str]:
     if not advice.changes:
         yield "No change saves more than it costs."
     for change in advice.changes:
-        yield from _change(change)
+        yield f"{change.model}: {spec_text(change.before)} -> {spec_text(change.after)}"
+        yield f"  estimate: saves {bytes_text(change.gain)}, writing costs {bytes_text(change.write_cost)} more"
+        yield f"  rewrites {size(change.rewritten_bytes)} of {size(change.size_bytes)}; {change.how}"
+        yield from [f"  measured: {change.measured}"] if change.measured else []
+        yield from (f"  the new buckets no longer help {lost}" for lost in change.lost)
     if advice.changes:
         yield ""
     yield from _totals(advice)
-    yield from _models(advice)
+    if better := [one for one in advice.proof if one.gain > 0 and not one.is_worse]:
+        yield "\nBetter:"
+        yield from (f"  {proof_text(one)}" for one in sorted(better, key=lambda one: (-one.gain, one.model)))
+    if unknown := [one for one in advice.proof if one.error]:
+        yield "\nSpark could not plan these models, so the advice does not cover them:"
+        yield from (f"  {one.model}: {one_line(one.error)[:300]}" for one in unknown)
     yield from _measured(advice)
     yield from _not_touched(advice)
     yield from _edits(advice)
-
-
-def _models(advice: Advice) -> Iterator[str]:
-    better = [one for one in advice.proof if one.gain > 0 and not one.is_worse]
-    if better:
-        yield "\nBetter:"
-        yield from (f"  {proof_text(one)}" for one in sorted(better, key=lambda one: (-one.gain, one.model)))
-    unknown = [one for one in advice.proof if one.error]
-    if unknown:
-        yield "\nSpark could not plan these models, so the advice does not cover them:"
-        yield from (f"  {one.model}: {one_line(one.error)[:300]}" for one in unknown)
 
 
 def _measured(advice: Advice) -> Iterator[str]:
@@ -132,16 +130,6 @@ def _edits(advice: Advice) -> Iterator[str]:
     if advice.edits:
         done = f"Edited {count(len(advice.edits), 'file')}:" if advice.applied else "Pass --apply to make these edits:"
         yield f"\n{done}\n{unified_diff(advice.edits)}"
-
-
-def _change(change: ProposedSpec) -> Iterator[str]:
-    yield f"{change.model}: {spec_text(change.before)} -> {spec_text(change.after)}"
-    yield f"  estimate: saves {bytes_text(change.gain)}, writing costs {bytes_text(change.write_cost)} more"
-    yield f"  rewrites {size(change.rewritten_bytes)} of {size(change.size_bytes)}; {change.how}"
-    if change.measured:
-        yield f"  measured: {change.measured}"
-    for lost in change.lost:
-        yield f"  the new buckets no longer help {lost}"
 
 
 def _totals(advice: Advice) -> Iterator[str]:

@@ -24,8 +24,7 @@ from spark_bucketing.errors import ProjectError, SparkError
 from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.plan.document import PhysicalPlan, TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
-from spark_bucketing.project.catalog import CatalogTable
-from spark_bucketing.project.manifest import Manifest, Node, table_name
+from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, table_name
 from spark_bucketing.spec import BucketHash, Description
 from spark_bucketing.tables import sql
 

@@ -46,11 +46,10 @@ from spark_bucketing.checks.stub_tables import StubTables, configured_layout, em
 from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
 from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
-from spark_bucketing.project.catalog import CatalogTable, read_catalog
 from spark_bucketing.project.connection import opened
 from spark_bucketing.project.dbt import Dbt, Selection, write_session_profile
 from spark_bucketing.project.freshness import is_fresh, read_project
-from spark_bucketing.project.manifest import Manifest, Node, read_manifest, table_name
+from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, read_catalog, read_manifest, table_name
 from spark_bucketing.project.profile import Place, Target, read_target
 from spark_bucketing.session import Statements, tuples_of
 from spark_bucketing.spec import BucketSpec

@@ -32,8 +32,7 @@ from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
 from spark_bucketing.plan.document import PLANNED_FORMATS, TableFacts
 from spark_bucketing.plan.planner import STUB_SETTINGS, Planner, StubPlanner
-from spark_bucketing.project.catalog import CatalogTable, seed_columns
-from spark_bucketing.project.manifest import Manifest, Node, relation_parts, table_name
+from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, relation_parts, seed_columns, table_name
 from spark_bucketing.session import is_open, open_session, quiet_errors, rows_of
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.tables import sql

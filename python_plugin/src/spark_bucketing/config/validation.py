@@ -154,23 +154,16 @@ def _text(key: str, spec: Key, value: Any) -> str:
     return value.strip()
 
 
-def _date(key: str, spec: Key, value: Any) -> str:
-    return _text(key, spec, str(value))
-
-
 def _boolean(key: str, spec: Key, value: Any) -> bool:
     if not isinstance(value, bool):
         raise _Invalid(key, spec, value)
     return value
 
 
-def _any(_: str, __: Key, value: Any) -> Any:
-    return value
-
-
 _PARSERS: Mapping[str, Callable[[str, Key, Any], Any]] = {
     "columns": _columns, "integer": _integer, "number": _number, "size": _size, "choice": _choice,
-    "mapping": _mapping, "text": _text, "date": _date, "boolean": _boolean, "any": _any,
+    "mapping": _mapping, "text": _text, "date": lambda key, spec, value: _text(key, spec, str(value)),
+    "boolean": _boolean, "any": lambda _, __, value: value,
 }  # fmt: skip
 
 
@@ -241,8 +234,13 @@ def validate(config: Config) -> tuple[dict[str, Any], list[Violation]]:
         if materialized in spec.taken_by:
             unused = spec.of_dbt and str(config["incremental_strategy"]).lower() not in spec.strategies
             values[key] = value if unused else parse_value(key, spec, value, found)
-        elif value not in (None, UNKNOWN) and not _may_have(spec, materialized):
-            found.append(_of_another_family(key, spec, value))
+        # Keys of incremental models, and of other models of the family, may be set for all models in a folder.
+        elif value not in (None, UNKNOWN) and not (
+            set(spec.taken_by) <= set(INCREMENTAL) or _family(materialized) in map(_family, spec.taken_by)
+        ):
+            expected = f"no `{key}`, which is a key of {' and '.join(spec.taken_by)}"
+            instead = f"materialized='{spec.taken_by[0]}', or remove `{key}`"
+            found.append(Violation(key, str(value), expected, instead))
     for meant in {violation.meant for violation in found if violation.meant and not violation.warns}:
         values[meant] = UNKNOWN
     if values.get("sorted_by", ()) is None:
@@ -250,7 +248,12 @@ def validate(config: Config) -> tuple[dict[str, Any], list[Violation]]:
     if values.get("incremental_strategy") == "merge" and values["unique_key"] in ([], UNKNOWN):
         # As in dbt, a merge without a key matches no row.
         values["incremental_strategy"] = UNKNOWN if values["unique_key"] else "append"
-    return values, [*found, *_overlaps(values), *_combinations(values)]
+    found += _overlaps(values)
+    for rule in RULES:
+        if all(_holds(condition, _value(condition.key, values)) for condition in rule.when):
+            what, expected, instead = (text.format_map(values) for text in (rule.found, rule.expected, rule.instead))
+            found.append(Violation(rule.key, what, expected, instead, rule.name))
+    return values, found
 
 
 def _unknown_keys(config: Config, materialized: str) -> Iterator[Violation]:
@@ -277,20 +280,6 @@ def _family(materialized: str) -> str:
     return materialized.partition("_")[0]
 
 
-def _may_have(spec: Key, materialized: str) -> bool:
-    """Return whether a materialization ignores a key instead of rejecting it.
-
-    A key is ignored if it may be set for all models in a folder.
-    """
-    of_incremental = all(name in INCREMENTAL for name in spec.taken_by)
-    return of_incremental or _family(materialized) in map(_family, spec.taken_by)
-
-
-def _of_another_family(key: str, spec: Key, value: Any) -> Violation:
-    expected = f"no `{key}`, which is a key of {' and '.join(spec.taken_by)}"
-    return Violation(key, str(value), expected, f"materialized='{spec.taken_by[0]}', or remove `{key}`")
-
-
 def _overlaps(values: Mapping[str, Any]) -> Iterator[Violation]:
     for rule in DISJOINT:
         names, others = values.get(rule.key), values.get(rule.other)
@@ -301,13 +290,6 @@ def _overlaps(values: Mapping[str, Any]) -> Iterator[Violation]:
                 expected = f"columns that are not in `{rule.other}`{why}"
                 instead = f"remove `{name}` from `{rule.key}` or from `{rule.other}`"
                 yield Violation(rule.key, name, expected, instead, rule.name)
-
-
-def _combinations(values: Mapping[str, Any]) -> Iterator[Violation]:
-    for rule in RULES:
-        if all(_holds(condition, _value(condition.key, values)) for condition in rule.when):
-            found, expected, instead = (text.format_map(values) for text in (rule.found, rule.expected, rule.instead))
-            yield Violation(rule.key, found, expected, instead, rule.name)
 
 
 def _value(key: str, values: Mapping[str, Any]) -> Any:

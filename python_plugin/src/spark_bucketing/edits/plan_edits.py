@@ -8,8 +8,7 @@ from typing import Any
 
 import yaml
 
-from spark_bucketing.edits.config_changes import CannotEditError, ConfigChange, FileEdit, Refusal, in_yaml
-from spark_bucketing.edits.file_edits import read
+from spark_bucketing.edits.file_edits import CannotEditError, ConfigChange, FileEdit, Refusal, in_yaml, read
 from spark_bucketing.edits.properties import edit_properties, read_properties
 from spark_bucketing.edits.sql_config import config_block, config_calls, edit_sql
 

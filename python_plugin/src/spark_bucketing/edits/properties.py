@@ -12,7 +12,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString, SingleQuotedScalarString
 
-from spark_bucketing.edits.config_changes import CannotEditError, in_yaml, same
+from spark_bucketing.edits.file_edits import CannotEditError, in_yaml, same
 from spark_bucketing.edits.yaml_files import edited_yaml
 
 _COMMENT = re.compile(r"(?:^|\s)(#.*)", re.MULTILINE)

@@ -14,7 +14,7 @@ from jinja2 import Environment, TemplateError
 from jinja2.nodes import Expr, Output
 
 from spark_bucketing.config.validation import UNKNOWN
-from spark_bucketing.edits.config_changes import CannotEditError, in_jinja, line_end, same
+from spark_bucketing.edits.file_edits import CannotEditError, in_jinja, line_end, same
 
 _BLOCKS = ("if", "for", "macro", "call", "filter", "test", "snapshot", "materialization", "raw", "block")
 _BOM = "\ufeff"

@@ -12,7 +12,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.util import load_yaml_guess_indent
 
-from spark_bucketing.edits.config_changes import line_end
+from spark_bucketing.edits.file_edits import line_end
 
 _BOM = "\ufeff"
 # The indentation of a key, which may be the first key of an item.

@@ -24,12 +24,8 @@ def server_settings(jar: Path) -> dict[str, str]:
 
 
 def event_log_settings(folder: str) -> dict[str, str]:
-    """Return the Spark settings that make Spark write event logs for `spark-bucketing report`."""
-    return {
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": folder,
-        "spark.eventLog.compress": "true",
-    }
+    """Return the settings that make Spark write event logs for `spark-bucketing report` into an existing directory."""
+    return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder, "spark.eventLog.compress": "true"}
 
 
 def as_properties(settings: Mapping[str, str]) -> str:

@@ -47,7 +47,8 @@ class Planner:
 
     def _planned(self, sql: str, assumed: Mapping[str, Any]) -> PhysicalPlan:
         given = {name: value for name, value in assumed.items() if value}
-        assuming = f" assuming {_literal(json.dumps(given))}" if given else ""
+        text = json.dumps(given).replace("\\", "\\\\").replace("'", "\\'")
+        assuming = f" assuming '{text}'" if given else ""
         return read_plan(str(self.rows(f"explain buckets format json{assuming} {sql}")[0][0]))
 
 
@@ -88,42 +89,22 @@ class StubPlanner(Planner):
         return self._planned(sql, self._assumed(sql, tables) | {"settings": {**self._settings, **(settings or {})}})
 
     def _assumed(self, sql: str, changed: Iterable[TableFacts] = ()) -> dict[str, Any]:
-        """Return the tables and views that a query may read."""
+        """Return the tables and views that a query may read, directly or through views."""
         tables = self._tables | {table.name.lower(): table for table in changed}
-        names = _Names({**dict.fromkeys(tables, ""), **self._views})
-        read = names.read_by(sql)
+        # The last word of a name with other characters occurs in any text that contains the quoted name.
+        by_word: dict[str, list[str]] = {}
+        for name in {**tables, **self._views}:
+            by_word.setdefault(_words(name)[-1], []).append(name)
+        read, waiting = set[str](), [sql]
+        while waiting:
+            new = {name for word in set(_words(waiting.pop())) for name in by_word.get(word, ())} - read
+            read |= new
+            waiting += (self._views[name] for name in new if name in self._views)
         return {
             "tables": [table.as_data() for name, table in tables.items() if name in read],
             "views": [{"name": name, "sql": text} for name, text in self._views.items() if name in read],
         }
 
 
-class _Names:
-    """The qualified names of tables and views, found by the words of a text."""
-
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self._texts = texts
-        self._by_word: dict[str, list[str]] = {}
-        for name in texts:
-            # The last word of a name with other characters occurs in any text that contains the quoted name.
-            self._by_word.setdefault(_words(name)[-1], []).append(name)
-
-    def read_by(self, sql: str) -> set[str]:
-        """Return the names that a query may contain, directly or through views."""
-        found: set[str] = set()
-        waiting = [sql]
-        while waiting:
-            for word in set(_words(waiting.pop())):
-                new = [name for name in self._by_word.get(word, ()) if name not in found]
-                found.update(new)
-                waiting += (self._texts[name] for name in new if self._texts[name])
-        return found
-
-
 def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower()) or [""]
-
-
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
