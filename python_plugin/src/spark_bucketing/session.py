@@ -143,24 +143,19 @@ class SessionStatements:
             while not wait([done], timeout=0.1).done:
                 if interrupted.is_set():
                     # Cancel again, because the statement may have started another job.
-                    self._cancel()
+                    (
+                        self._session.interruptAll
+                        if is_remote(self._session)
+                        else self._session.sparkContext.cancelAllJobs
+                    )()
                 elif self._on_tasks:
-                    self._on_tasks(*self._tasks())
+                    tracker = self._session.sparkContext.statusTracker()
+                    stages = [one for number in tracker.getActiveStageIds() if (one := tracker.getStageInfo(number))]
+                    self._on_tasks(sum(one.numCompletedTasks for one in stages), sum(one.numTasks for one in stages))
             return done.result()
 
     def _collected(self, statement: str) -> list[dict[str, Any]]:
         return [row.asDict() for row in self._session.sql(statement).collect()]
-
-    def _cancel(self) -> None:
-        if is_remote(self._session):
-            self._session.interruptAll()
-        else:
-            self._session.sparkContext.cancelAllJobs()
-
-    def _tasks(self) -> tuple[int, int]:
-        tracker = self._session.sparkContext.statusTracker()
-        stages = [stage for number in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(number))]
-        return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
 
     def close(self) -> None:
         """Keep the session open, because other code in the process may share it."""

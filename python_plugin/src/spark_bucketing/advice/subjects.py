@@ -22,7 +22,7 @@ from spark_bucketing.checks.project import CheckRequest
 from spark_bucketing.checks.stub_tables import StubTables
 from spark_bucketing.errors import ProjectError, SparkError
 from spark_bucketing.event_log.measured import Measured
-from spark_bucketing.plan.document import PhysicalPlan, TableFacts
+from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
 from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, table_name
 from spark_bucketing.spec import BucketHash, Description
@@ -49,22 +49,17 @@ def live_catalog(planner: Planner, manifest: Manifest) -> Mapping[str, CatalogTa
             table = next(iter(plan.described.values()), None)
             if table is None:
                 continue
-            size = table.size_bytes if table.size_bytes is not None else _planned_size(planner, quoted, plan)
+            size = table.size_bytes
+            if size is None and table.partition_columns:
+                # Spark lists only the files of selected partitions, so select all of them.
+                condition = f"{sql.name(table.partition_columns[0])} is not null"
+                plan = planner.plan(f"select * from {quoted} where {condition}")  # noqa: S608 quoted
+            size = plan.table_bytes(table.name) if size is None else size
             partitions = len(planner.rows(f"show partitions {quoted}")) if table.partition_columns else None
         except SparkError:
             continue
         found[node.unique_id] = CatalogTable(table.columns, size, partitions)
     return found
-
-
-def _planned_size(planner: Planner, quoted: str, plan: PhysicalPlan) -> int | None:
-    """Return how many bytes Spark expects a full scan to read. Planning the scan makes Spark list the table's files."""
-    (name, table), *_ = plan.described.items()
-    if table.partition_columns:
-        # Spark lists only the files of selected partitions, so select all of them.
-        condition = f"{sql.name(table.partition_columns[0])} is not null"
-        plan = planner.plan(f"select * from {quoted} where {condition}")  # noqa: S608 quoted
-    return plan.table_bytes(name)
 
 
 def joined_catalogs(

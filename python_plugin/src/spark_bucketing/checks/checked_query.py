@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -127,11 +128,6 @@ class BucketedScan:
         return tuple(name.lower() for name in self.spec.bucket_columns)
 
     @property
-    def by_hive_reader(self) -> bool:
-        """Return whether Spark does not use its own file readers, but the reader of Hive, which ignores buckets."""
-        return self.scan.format == "hive"
-
-    @property
     def by_extension(self) -> bool:
         """Return whether the extension, not stock Spark, reads the table or would read it."""
         return self.settings.extension and (self.scan.by_extension or not self.scan.bucketed)
@@ -221,17 +217,14 @@ class Facts:
     def _partitions_of(self, facts: TableFacts) -> TableMetadata | None:
         """Return the bucket specs of a table's partitions, for which Spark lists their files."""
         if facts.partition_columns and facts.name not in self._partitions:
-            self._partitions[facts.name] = self._read_partitions(facts)
+            self._partitions[facts.name] = None
+            columns = tuple(Column(name, facts.columns.get(name, "string")) for name in facts.partition_columns)
+            with suppress(SparkError):
+                found = self._planner.rows(sql.bucket_specs(facts.name))
+                rows = (dict(zip(sql.SPEC_COLUMNS, row, strict=True)) for row in found)
+                table = TableMetadata(facts.name, in_lower_case(facts.spec), columns, tuple(map(partition_of, rows)))
+                self._partitions[facts.name] = table
         return self._partitions.get(facts.name)
-
-    def _read_partitions(self, facts: TableFacts) -> TableMetadata | None:
-        try:
-            found = self._planner.rows(sql.bucket_specs(facts.name))
-        except SparkError:
-            return None
-        rows = (dict(zip(sql.SPEC_COLUMNS, row, strict=True)) for row in found)
-        columns = tuple(Column(name, facts.columns.get(name, "string")) for name in facts.partition_columns)
-        return TableMetadata(facts.name, in_lower_case(facts.spec), columns, tuple(map(partition_of, rows)))
 
 
 @dataclass(frozen=True)

@@ -255,24 +255,21 @@ def _result(report: Report, found: Found) -> dict[str, Any]:
 def _notifications(report: Report) -> Iterator[dict[str, Any]]:
     """Yield a notification for each model that could not be planned, and for each operator that was not recognized."""
     for model in report.models:
+        found: list[tuple[str, OperatorResult | None, str, str]] = []
         if model.error:
             level = "none" if model.accepted else "error"
-            yield _notification(report, model, UNPLANNED, None, level, f"could not be checked: {model.error}")
+            found.append((UNPLANNED, None, level, f"could not be checked: {model.error}"))
         for operator in filter(is_unclear, model.operators):
             why = f"has an operator that was not recognized: {operator.description}"
-            yield _notification(report, model, UNKNOWN, operator, "error", why)
-
-
-def _notification(
-    report: Report, model: ModelResult, kind: str, operator: OperatorResult | None, level: str, text: str
-) -> dict[str, Any]:
-    return {
-        "descriptor": {"id": kind},
-        "level": level,
-        "message": {"text": f"{model.name} {text}"},
-        "locations": [_location(report, model.path, None)],
-        "properties": {"fingerprint": fingerprint(model.key, operator, Finding(kind, ""))},
-    }
+            found.append((UNKNOWN, operator, "error", why))
+        for kind, about, level, text in found:
+            yield {
+                "descriptor": {"id": kind},
+                "level": level,
+                "message": {"text": f"{model.name} {text}"},
+                "locations": [_location(report, model.path, None)],
+                "properties": {"fingerprint": fingerprint(model.key, about, Finding(kind, ""))},
+            }
 
 
 def _location(report: Report, path: str, line: int | None) -> dict[str, Any]:

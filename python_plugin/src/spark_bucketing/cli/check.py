@@ -44,7 +44,9 @@ class _ManyValues(click.Command):
         # The current option, and the number of its values so far.
         option, values = "", 0
         for place, argument in enumerate(args):
-            if option and not argument.startswith("-") and (not values or _is_selector(argument)):
+            # One letter before a colon is a Windows drive.
+            is_selector = not argument.endswith(".sql") or re.match(r"[@+\d]*[a-z_.]{2,}:", argument)
+            if option and not argument.startswith("-") and (not values or is_selector):
                 spread += [option, argument]
                 values += 1
                 continue
@@ -65,11 +67,6 @@ class _ManyValues(click.Command):
     def _check_values(option: str, values: int, ctx: click.Context) -> None:
         if option and not values:
             raise click.BadOptionUsage(option, f"Option '{option}' requires an argument.", ctx)
-
-
-def _is_selector(word: str) -> bool:
-    # One letter before a colon is a Windows drive.
-    return not word.endswith(".sql") or re.match(r"[@+\d]*[a-z_.]{2,}:", word) is not None
 
 
 class _ReportTo(click.Choice[str]):

@@ -41,7 +41,12 @@ from bucket_specs({}) group by all
 
 def examine_tables(warehouse: Warehouse, schema: str) -> Iterator[Diagnosis]:
     """Check the bucketed tables of a schema. Yield nothing if the schema does not exist or has no bucketed tables."""
-    tables = list(_bucketed_tables(warehouse, schema))
+    exists = warehouse.rows(f"show schemas like {sql.text(schema)}")
+    listed = warehouse.rows(f"show table extended in {sql.name(schema)} like '*'") if exists else []
+    # A comment follows the lines about buckets, and may contain anything.
+    bucketed = [row for row in listed if _BUCKETS.search(str(row["information"]).partition("\nComment: ")[0])]
+    names = [f"{sql.name(schema)}.{sql.name(str(row['tableName']))}" for row in bucketed]
+    tables = [table for name in names if (table := describe_table(warehouse, name))]
     if not tables:
         return
     of_spark = [table for table in tables if table.spec and not table.spec.in_hive_layout]
@@ -178,17 +183,6 @@ def _misread(table: TableMetadata, groups: Sequence[_Partitions]) -> Iterator[Di
 def _first(table: TableMetadata, groups: Sequence[_Partitions]) -> str:
     number = count(sum(group.number for group in groups), "partition")
     return f"{number} of {_names([table])}, such as {groups[0].first}"
-
-
-def _bucketed_tables(warehouse: Warehouse, schema: str) -> Iterator[TableMetadata]:
-    if not warehouse.rows(f"show schemas like {sql.text(schema)}"):
-        return
-    for row in warehouse.rows(f"show table extended in {sql.name(schema)} like '*'"):
-        # A comment follows the lines about buckets, and may contain anything.
-        if _BUCKETS.search(str(row["information"]).partition("\nComment: ")[0]):
-            table = describe_table(warehouse, f"{sql.name(schema)}.{sql.name(str(row['tableName']))}")
-            if table:
-                yield table
 
 
 def _unhashed(table: TableMetadata) -> str:

@@ -71,13 +71,9 @@ def write_of(line: bytes, start: Mapping[str, Any]) -> Write:
     if matched is None:
         return Write(_WRITER.search(line) is not None)
     command, arguments = matched.groups()
-    return Write(True, _written(arguments), "AsSelect" in command, _BUCKETED_WRITE in arguments)
-
-
-def _written(arguments: str) -> str:
-    matched = _TARGET.search(arguments)
-    name = ".".join(part for part in matched.groups() if part) if matched else ""
-    return _INTERMEDIATE.sub("", name.lower())
+    target = _TARGET.search(arguments)
+    name = ".".join(part for part in target.groups() if part) if target else ""
+    return Write(True, _INTERMEDIATE.sub("", name.lower()), "AsSelect" in command, _BUCKETED_WRITE in arguments)
 
 
 def writers_of(writes: Mapping[str, Mapping[str, bool]]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from spark_bucketing.plan.document import Expression, PhysicalPlan, PlanNode
+from spark_bucketing.plan.document import Expression, PhysicalPlan, PlanNode, Source
 from spark_bucketing.units import size
 
 Kind = Literal["join", "aggregate", "window", "other"]
@@ -186,7 +186,7 @@ def _tables(nodes: Sequence[PlanNode], keys: _Columns, measured: Accumulators) -
     """Return the table that contains keys in the output of nodes; for a UNION, several tables with their shares."""
     scans: set[int] = set()
     unions: list[PlanNode] = []
-    same: dict[_Column, _Column] = {}
+    same: dict[Source, Source] = {}
     waiting = list(nodes)
     while waiting:
         one = waiting.pop()
@@ -200,9 +200,9 @@ def _tables(nodes: Sequence[PlanNode], keys: _Columns, measured: Accumulators) -
         same |= _broadcast_columns(one)
         waiting += one.children
     columns = [_origin(key, same, scans) for key in keys]
-    tables = {column.table for column in columns if column and column.scan in scans}
+    tables = {(column.scan.table or "").lower() for column in columns if column and column.scan.number in scans}
     if len(tables) == 1:
-        names = tuple(column.name if column and column.scan in scans else None for column in columns)
+        names = tuple(one.column.lower() if one and one.scan.number in scans else None for one in columns)
         return {TableKeys(tables.pop(), names): 1.0}
     found: dict[TableKeys, float] = {}
     for union in [] if tables else unions:
@@ -218,35 +218,23 @@ def _tables(nodes: Sequence[PlanNode], keys: _Columns, measured: Accumulators) -
     return found
 
 
-@dataclass(frozen=True)
-class _Column:
-    """A column of a scan."""
-
-    scan: int
-    table: str
-    id: int
-    name: str
-
-
-def _column(value: Expression | None) -> _Column | None:
+def _column(value: Expression | None) -> Source | None:
     """Return the column that a value consists of, or None for an expression, which buckets cannot serve."""
     source = value.source if value else None
-    if source is None or source.wrapped or source.scan.scan is None:
-        return None
-    return _Column(source.scan.number, source.scan.scan.table.lower(), source.id, source.column.lower())
+    return source if source and not source.wrapped and source.scan.scan else None
 
 
-def _origin(value: Expression | None, same: Mapping[_Column, _Column], scans: Collection[int]) -> _Column | None:
+def _origin(value: Expression | None, same: Mapping[Source, Source], scans: Collection[int]) -> Source | None:
     """Return the column of a value, or the equal column of a scan that the rows come from."""
     column = _column(value)
     for _ in same:
-        if column is None or column.scan in scans or column not in same:
+        if column is None or column.scan.number in scans or column not in same:
             break
         column = same[column]
     return column
 
 
-def _broadcast_columns(node: PlanNode) -> dict[_Column, _Column]:
+def _broadcast_columns(node: PlanNode) -> dict[Source, Source]:
     """Return for each key of the broadcast side of an inner join the equal key of the other side."""
     join = node.join
     if join is None or join.type != "Inner" or not join.build:

@@ -13,7 +13,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from spark_bucketing.output import STATE_STYLES, console_on, fits, print_rows, spec_data, write_json
-from spark_bucketing.tables.bucketed_files import BucketedFiles, FileSizes
+from spark_bucketing.tables.bucketed_files import FileSizes
 from spark_bucketing.tables.compatibility import (
     Merging,
     PartitionRun,
@@ -56,50 +56,26 @@ def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file:
 
 
 def _cells(overview: Overview) -> list[Text]:
-    files = overview.files
-    texts = _bucketed_cells(files) if files else _other_cells(overview)
-    return [
-        *map(Text, (overview.table.name, *texts, _metadata(overview))),
-        Text(overview.state, STATE_STYLES[overview.state]),
+    files, organized, data = overview.files, overview.organized, overview_data(overview)
+    spec, partitions = files.spec if files else None, data["partitions"]
+    if organized and overview.table.columns:
+        partitions = len({file.name.rpartition("/")[0] for file in overview.statistics or ()})
+    specs = [part.spec for part in (files.by_spec if files else overview.table.partitions) if part.spec]
+    sizes = (data["bytes"] or dict.fromkeys(FileSizes._fields)).values()
+    texts = [
+        overview.table.name,
+        spec.bucket_hash if spec else "organized" if organized else "not clustered",
+        overview.file_format if spec or organized else None,
+        ", ".join(spec.bucket_columns) if spec else None,
+        ", ".join(spec.sort_columns) if spec else organized and organized.range_by,
+        ", ".join(f"{number:,}" for number in sorted({one.num_buckets for one in specs})),
+        *(number if number is None else f"{number:,}" for number in (partitions, data["files"])),
+        *(number if number is None else size(number) for number in sizes),
+        data["rows"] if data["rows"] is None else f"{data['rows']:,}",
+        data["skew"] if data["skew"] is None else f"{data['skew']:.2f}",
+        _metadata(overview),
     ]
-
-
-def _bucketed_cells(files: BucketedFiles) -> list[str]:
-    spec, sizes = files.spec, files.sizes
-    known = files.state != "unknown"
-    numbers = sorted({part.spec.num_buckets for part in files.by_spec})
-    return [
-        spec.bucket_hash,
-        files.file_format,
-        ", ".join(spec.bucket_columns),
-        ", ".join(spec.sort_columns) or "-",
-        ", ".join(f"{number:,}" for number in numbers),
-        f"{files.partitions:,}" if files.partitioned and known else "-",
-        f"{len(files.files):,}" if known else "-",
-        *(map(size, sizes) if sizes else "----"),
-        f"{files.rows:,}" if known else "-",
-        "-" if files.skew is None else f"{files.skew:.2f}",
-    ]
-
-
-def _other_cells(overview: Overview) -> list[str]:
-    """Return the cells for an organized table, or for a NOT CLUSTERED table that has sealed partitions."""
-    organized, partitions = overview.organized, overview.table.partitions
-    if organized is None:
-        total = size(sum(part.size for part in partitions))
-        numbers = sorted({part.spec.num_buckets for part in partitions if part.spec})
-        return [
-            *("not clustered", "-", "-", "-", ", ".join(f"{number:,}" for number in numbers), f"{len(partitions):,}"),
-            *(f"{sum(part.files for part in partitions):,}", "-", "-", "-", total, "-", "-"),
-        ]
-    sizes, rows = overview.sizes, sum(file.rows for file in overview.statistics or ())
-    folders = {file.name.rpartition("/")[0] for file in overview.statistics or ()}
-    return [
-        *("organized", overview.file_format, "-", organized.range_by or "-", "-"),
-        *(f"{len(folders):,}" if overview.table.columns else "-", f"{len(overview.statistics or ()):,}"),
-        *(map(size, sizes) if sizes else "----"),
-        *(f"{rows:,}", "-"),
-    ]
+    return [*(Text(text or "-") for text in texts), Text(overview.state, STATE_STYLES[overview.state])]
 
 
 def _metadata(overview: Overview) -> str:
@@ -119,23 +95,17 @@ def _metadata(overview: Overview) -> str:
 def overview_data(overview: Overview) -> dict[str, Any]:
     """Convert an overview to JSON types."""
     files, table, statistics = overview.files, overview.table, overview.statistics
+    numbers: dict[str, Any] = dict.fromkeys(("partitions", "files", "bytes", "rows"))
     if files is None and statistics is None:
         # A NOT CLUSTERED table with sealed partitions.
-        total = sum(part.size for part in table.partitions)
-        numbers: dict[str, Any] = {
-            "partitions": len(table.partitions),
-            "files": sum(part.files for part in table.partitions),
-            "bytes": dict.fromkeys(FileSizes._fields) | {"total": total},
-            "rows": None,
-        }
-    else:
-        known = overview.state != "unknown"
-        numbers = {
-            "partitions": files.partitions if files and files.partitioned and known else None,
-            "files": len(files.files if files else statistics or ()) if known else None,
-            "bytes": overview.sizes._asdict() if overview.sizes else None,
-            "rows": (files.rows if files else sum(file.rows for file in statistics or ())) if known else None,
-        }
+        numbers |= {"partitions": len(table.partitions), "files": sum(part.files for part in table.partitions)}
+        numbers["bytes"] = dict.fromkeys(FileSizes._fields) | {"total": total_size(table.partitions)}
+    elif overview.state != "unknown":
+        numbers["partitions"] = files.partitions if files and files.partitioned else None
+        numbers |= {"files": len(files.files if files else statistics or ())}
+        numbers["rows"] = files.rows if files else sum(file.rows for file in statistics or ())
+    if overview.sizes:
+        numbers["bytes"] = overview.sizes._asdict()
     return {
         "table": table.name,
         "state": overview.state,

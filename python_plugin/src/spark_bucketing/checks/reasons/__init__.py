@@ -145,7 +145,8 @@ def mixed_bucket_specs(_: ExchangeOrSort, table: BucketedScan) -> Explanation | 
 @reason(of="table")
 def unsupported_bucket_column(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """Spark cannot use the buckets because of a bucket column's type or the file reader."""
-    if table.by_hive_reader:
+    # Spark does not use its own file readers, but the reader of Hive, which ignores buckets.
+    if table.scan.format == "hive":
         names = " or ".join(f"{name}=false" for name in CONVERT_METASTORE if not table.settings.on(name))
         why = f", because of {names}" if names else ""
         return Explanation(f"{table.name} cannot be read as bucketed: Hive's own reader reads it{why}.")
