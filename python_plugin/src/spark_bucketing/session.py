@@ -143,11 +143,10 @@ class SessionStatements:
             while not wait([done], timeout=0.1).done:
                 if interrupted.is_set():
                     # Cancel again, because the statement may have started another job.
-                    (
-                        self._session.interruptAll
-                        if is_remote(self._session)
-                        else self._session.sparkContext.cancelAllJobs
-                    )()
+                    if is_remote(self._session):
+                        self._session.interruptAll()
+                    else:
+                        self._session.sparkContext.cancelAllJobs()
                 elif self._on_tasks:
                     tracker = self._session.sparkContext.statusTracker()
                     stages = [one for number in tracker.getActiveStageIds() if (one := tracker.getStageInfo(number))]

@@ -115,44 +115,44 @@ def leave_out_repartition() -> Change:
     return Change("sql", text, rewrite=without_repartitions)
 
 
-def match_other(exchange_or_sort: ExchangeOrSort) -> Changes:
+def match_other(step: ExchangeOrSort) -> Changes:
     """Propose giving this side's table the other side's bucket spec, by the corresponding join keys."""
-    places = _columns_by_place(exchange_or_sort)
-    if exchange_or_sort.other is None or not places:
+    places = _columns_by_place(step)
+    if step.other is None or not places:
         return ()
-    for there in exchange_or_sort.other.partitionings:
+    for there in step.other.partitionings:
         if all(min(at) in places for at in there.places):
             columns = [places[min(at)] for at in there.places]
             by = tuple(source.column.lower() for source in columns)
             types = {source.column.lower(): source.cast for source in columns if source.wrapped}
-            table = exchange_or_sort.query.tables[columns[0].scan.table or ""]
+            table = step.query.tables[columns[0].scan.table or ""]
             return bucket(table, BucketSpec(there.number, by, by, there.kind), types)
     return ()
 
 
-def match_either(exchange_or_sort: ExchangeOrSort) -> Changes:
+def match_either(step: ExchangeOrSort) -> Changes:
     """Propose giving one side's table the other side's bucket spec, first the smaller table."""
-    sides = [exchange_or_sort, *([exchange_or_sort.other] if exchange_or_sort.other else [])]
+    sides = [step, *([step.other] if step.other else [])]
     sides.sort(key=lambda side: (side.table.facts.size_bytes if side.table else None) or 0)
     return tuple(change for side in sides for change in match_other(side))
 
 
-def bucket_by_keys(exchange_or_sort: ExchangeOrSort) -> Changes:
+def bucket_by_keys(step: ExchangeOrSort) -> Changes:
     """Propose bucketing this side's table by the operator's keys, with its current bucket count and hash."""
-    columns, table = exchange_or_sort.plain_columns(), exchange_or_sort.table
+    columns, table = step.plain_columns(), step.table
     if columns is None or table is None or columns[0] != table.name:
         return ()
     by = tuple(dict.fromkeys(columns[1]))
     return bucket(table.facts, replace(table.spec, bucket_columns=by, sort_columns=by))
 
 
-def _columns_by_place(exchange_or_sort: ExchangeOrSort) -> dict[int, Source]:
+def _columns_by_place(step: ExchangeOrSort) -> dict[int, Source]:
     """Map positions of keys to the columns of one table that they are, or of which they are a cast for the join."""
-    times = Counter(source.id for source in exchange_or_sort.sources if source)
+    times = Counter(source.id for source in step.sources if source)
     found = {
         place: source
-        for place, source in enumerate(exchange_or_sort.sources)
-        if source and source.scan.table in exchange_or_sort.query.tables
+        for place, source in enumerate(step.sources)
+        if source and source.scan.table in step.query.tables
         # A column that is also a key with another type must keep its type.
         if not source.wrapped or (source.cast and times[source.id] == 1)
     }

@@ -30,10 +30,10 @@ def judge(query: Query) -> tuple[OperatorResult, ...]:
 
 def _judged(query: Query, op: Operator, end: ExchangeOrSort | None) -> OperatorResult:
     tables = query.tables
-    exchanges_and_sorts: list[ExchangeOrSort] = []
+    steps: list[ExchangeOrSort] = []
     # Reasons are unreliable if an operator is not recognized or a table is unknown.
     if op.understood and not undescribed(op, tables) and reads_buckets(op, tables):
-        exchanges_and_sorts = [*_exchanges_and_sorts(query, op), *([end] if end else [])]
+        steps = [*_steps(query, op), *([end] if end else [])]
     found = verdict(op, tables)
     unknown = ""
     if found is Verdict.UNKNOWN:
@@ -48,21 +48,21 @@ def _judged(query: Query, op: Operator, end: ExchangeOrSort | None) -> OperatorR
         tables=op.tables,
         exchanges=len({node.number for side in op.sides for node in side.exchanges} & op.own),
         sorts=len({node.number for side in op.sides for node in side.sorts} & op.own),
-        findings=tuple(map(_finding, exchanges_and_sorts)),
+        findings=tuple(map(_finding, steps)),
     )
 
 
-def _finding(exchange_or_sort: ExchangeOrSort) -> Finding:
-    slug, explanation = reason_for(exchange_or_sort)
+def _finding(step: ExchangeOrSort) -> Finding:
+    slug, explanation = reason_for(step)
     return Finding(
         reason=slug,
         message=explanation.message,
         tables=tuple(table for table in explanation.tables if table),
         level="note",
-        line=exchange_or_sort.op.line,
-        bytes_shuffled=0 if exchange_or_sort.is_reused else _bytes(exchange_or_sort.query, exchange_or_sort.node),
+        line=step.op.line,
+        bytes_shuffled=0 if step.is_reused else _bytes(step.query, step.node),
         changes=explanation.changes,
-        explains=exchange_or_sort.explains,
+        explains=step.explains,
     )
 
 
@@ -94,7 +94,7 @@ def _ends(query: Query) -> Iterator[tuple[int, ExchangeOrSort]]:
             yield node.number, ExchangeOrSort(query, op, 0, shown, END, tuple(part.number for part in top))
 
 
-def _exchanges_and_sorts(query: Query, op: Operator) -> Iterator[ExchangeOrSort]:
+def _steps(query: Query, op: Operator) -> Iterator[ExchangeOrSort]:
     """Yield what needs a reason: each Exchange with its Sorts, and each Sort without an Exchange."""
     if op.kind == "join" and op.keyless and not op.broadcast:
         yield ExchangeOrSort(query, op, 0, op.node, JOIN)

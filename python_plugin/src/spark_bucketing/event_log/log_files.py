@@ -12,6 +12,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -133,15 +134,15 @@ def _local_files(path: str) -> list[LogFile]:
             f"The event log `{path}` does not exist.",
             expected="the path of an event log or of a directory of event logs",
         )
+
+    def opened(file: Path) -> IO[bytes]:
+        if _COMPRESSED.search(file.name):
+            return _hadoop_files(file.absolute().as_uri())[0].open()
+        stream = file.open("rb")
+        return gzip.GzipFile(fileobj=stream) if stream.peek(2)[:2] == b"\x1f\x8b" else stream  # type: ignore[return-value]
+
     files = sorted(one for one in root.rglob("*") if one.is_file()) if root.is_dir() else [root]
-    return [LogFile(str(one), one.stat().st_size, partial(_open_local, one)) for one in files]
-
-
-def _open_local(file: Path) -> IO[bytes]:
-    if _COMPRESSED.search(file.name):
-        return _hadoop_files(file.absolute().as_uri())[0].open()
-    stream = file.open("rb")
-    return gzip.GzipFile(fileobj=stream) if stream.peek(2)[:2] == b"\x1f\x8b" else stream  # type: ignore[return-value]
+    return [LogFile(str(one), one.stat().st_size, partial(opened, one)) for one in files]
 
 
 def _hadoop_files(path: str) -> list[LogFile]:
@@ -223,9 +224,13 @@ def read_lines(files: Sequence[LogFile], counts: ReadCounts) -> Iterator[bytes]:
         try:
             with file.open() as stream:
                 for line in stream:
-                    if not line.endswith(b"\n") and not _is_event(line):
+                    if not line.endswith(b"\n"):
+                        # The last line of a file may not be a complete event.
                         is_gap = True
-                        break
+                        with suppress(ValueError, RecursionError):
+                            is_gap = not (line.startswith(EVENT) and json.loads(line))
+                        if is_gap:
+                            break
                     has_events = has_events or line.startswith(EVENT)
                     counts.lines += 1
                     yield line
@@ -247,11 +252,3 @@ def _missing_before(files: Sequence[LogFile]) -> list[int]:
     is_first = numbers[0] == 0 or files[0].path.endswith(_COMPACTED)
     before = [numbers[0] - 1 if is_first else 0, *numbers[:-1]]
     return [number - previous - 1 for previous, number in zip(before, numbers, strict=True)]
-
-
-def _is_event(line: bytes) -> bool:
-    """Return whether the last line of a file is a complete event."""
-    try:
-        return line.startswith(EVENT) and bool(json.loads(line))
-    except (ValueError, RecursionError):
-        return False

@@ -32,10 +32,12 @@ _STYLES = {"gained": "green", "lost": "red"}
 
 def write_json(comparison: Comparison, file: TextIO) -> None:
     """Write the comparison as JSON."""
+    measured = {"before": comparison.before, "after": comparison.after}
+    logs = {when: {"target": one.target or None, **vars(one.counts)} for when, one in measured.items()}
     data = {
         "schema_version": SCHEMA_VERSION,
         "rule": RULE,
-        "logs": {"before": _logs(comparison.before), "after": _logs(comparison.after)},
+        "logs": logs,
         "total": _node(comparison.total) if comparison.total else None,
         "models": [_node(node) for node in comparison.nodes],
         "costly": [vars(one) for one in comparison.costly],
@@ -43,10 +45,6 @@ def write_json(comparison: Comparison, file: TextIO) -> None:
         "only_after": list(comparison.only_after),
     }
     output.write_json(data, file)
-
-
-def _logs(measured: Measured) -> dict[str, Any]:
-    return {"target": measured.target or None, **vars(measured.counts)}
 
 
 def _node(node: ComparedNode) -> dict[str, Any]:
@@ -96,11 +94,6 @@ def rows(comparison: Comparison) -> Iterator[list[str]]:
         yield [short(node.node), f"{len(time.before)} -> {len(time.after)}", *medians, *verdicts]
 
 
-def shows_write_time(comparison: Comparison) -> bool:
-    """Return whether the table has a column for the time of writing stages."""
-    return _TITLES["write_seconds"] in next(rows(comparison))
-
-
 def medians_text(measure: str, difference: Difference) -> str:
     """Return the medians of a measure before and after bucketing."""
     texts = (size(round(value)) if measure.endswith("bytes") else f"{value:,.1f}" for value in difference.medians)
@@ -114,11 +107,8 @@ def verdict_text(difference: Difference) -> str:
         return verdict
     change = abs(difference.saved) / before
     # A gain of 100% leaves nothing.
-    return (
-        f"{verdict} {floor(change * 1000) / 10}%"
-        if difference.saved > 0 and 0.99 <= change < 1
-        else f"{verdict} {change:.0%}"
-    )
+    is_nearly_all = difference.saved > 0 and 0.99 <= change < 1
+    return f"{verdict} {floor(change * 1000) / 10}%" if is_nearly_all else f"{verdict} {change:.0%}"
 
 
 def short(node: str) -> str:
@@ -138,7 +128,7 @@ def lines(comparison: Comparison) -> Iterator[str]:
             yield f"Not compared, because they ran only {when}: {', '.join(map(short, names))}"
     for when, measured in (("Before", comparison.before), ("After", comparison.after)):
         yield f"{when}: {logs_text(measured)}"
-    if shows_write_time(comparison):
+    if _TITLES["write_seconds"] in next(rows(comparison)):
         yield WRITE_TIME
     yield RULE
 
@@ -157,23 +147,18 @@ def costly_text(one: CostlyTable) -> str:
 def logs_text(measured: Measured) -> str:
     """Summarize which logs were read, and which data is missing in them."""
     counts = measured.counts
-    text = (
-        f"{count(counts.files, 'file')}, {size(counts.size_bytes)}, {count(measured.number_of_runs, 'run')} of models"
-    )
-    text += f" in the target {measured.target}." if measured.target else "."
-    return " ".join([text, *counts.warnings])
+    files = f"{count(counts.files, 'file')}, {size(counts.size_bytes)}"
+    target = f" in the target {measured.target}" if measured.target else ""
+    return " ".join([f"{files}, {count(measured.number_of_runs, 'run')} of models{target}.", *counts.warnings])
 
 
 def write_html(comparison: Comparison, file: TextIO) -> None:
     """Write the comparison as an HTML page."""
     template = page_beside(__file__, costly_text, logs_text, short)
-    plots = [
-        (title, _plot(comparison, measure))
-        for measure, title in (("seconds", "Seconds"), ("shuffle_bytes", "Bytes shuffled"))
-    ]
+    plots = [("Seconds", _plot(comparison, "seconds")), ("Bytes shuffled", _plot(comparison, "shuffle_bytes"))]
     titles, *found = rows(comparison)
     longest = max((len(short(node.node)) for node in comparison.nodes), default=0)
-    notes = [*([WRITE_TIME] if shows_write_time(comparison) else []), RULE]
+    notes = [*([WRITE_TIME] if _TITLES["write_seconds"] in titles else []), RULE]
     texts = {"medians": _MEDIANS, "notes": [note.replace("`", "") for note in notes]}
     sizes = {"width": _WIDTH, "row": _ROW, "names": round(longest * _LETTER) + 6}
     file.write(template.render(comparison=comparison, titles=titles, rows=found, plots=plots, **sizes, **texts) + "\n")

@@ -99,9 +99,16 @@ class Dbt:
 
     def _invoke(self, command: str, *arguments: str, manifest: Path | None = None) -> Any:
         from dbt.cli.main import dbtRunner
+        from dbt.contracts.graph.manifest import Manifest, WritableManifest
+        from dbt_common.exceptions import DbtBaseException
 
         self._errors.clear()
-        runner: Any = dbtRunner(manifest=_load(manifest) if manifest else None, callbacks=[self._listen])
+        loaded = None
+        if manifest:
+            sentence, instead = f"dbt cannot read the manifest `{manifest}`.", "run `dbt compile` to write it again"
+            with ProjectError.replacing(DbtBaseException, sentence, instead=instead):
+                loaded = Manifest.from_writable_manifest(WritableManifest.read_and_check_versions(str(manifest)))
+        runner: Any = dbtRunner(manifest=loaded, callbacks=[self._listen])
         runner = _CompileRunner(self._listen) if command == "compile" else runner
         # dbt prints to standard output, which the report uses.
         with redirect_stdout(io.StringIO()):
@@ -140,18 +147,6 @@ def write_session_profile(folder: Path, profile: str, target: str, schema: str) 
     # JSON is valid YAML, and names that dbt has read contain no Jinja to render.
     text = json.dumps({profile: {"target": target, "outputs": {target: output}}})
     (folder / "profiles.yml").write_text(text, encoding="utf-8")
-
-
-def _load(path: Path) -> Any:
-    from dbt.contracts.graph.manifest import Manifest, WritableManifest
-    from dbt_common.exceptions import DbtBaseException
-
-    try:
-        return Manifest.from_writable_manifest(WritableManifest.read_and_check_versions(str(path)))
-    except DbtBaseException as error:
-        raise ProjectError(
-            f"dbt cannot read the manifest `{path}`.", found=error, instead="run `dbt compile` to write it again"
-        ) from error
 
 
 class _CompileRunner:

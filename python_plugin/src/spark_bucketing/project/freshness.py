@@ -53,15 +53,12 @@ def is_fresh(
         same_run = results["metadata"]["invocation_id"] == run
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    if not same_run or arguments.get("target") != target or (arguments.get("vars") or {}) != _variables(variables):
-        return False
-    return all(time < written for time in _times(project_dir, profiles_dir))
-
-
-def _variables(text: str) -> Any:
     sentence = "The value of `--vars` is not valid YAML."
     with ProjectError.replacing(yaml.YAMLError, sentence, "a mapping, as for dbt", "--vars '{start: 2024-01-01}'"):
-        return yaml.safe_load(text) or {}
+        given = yaml.safe_load(variables) or {}
+    if not same_run or arguments.get("target") != target or (arguments.get("vars") or {}) != given:
+        return False
+    return all(time < written for time in _times(project_dir, profiles_dir))
 
 
 def _times(project_dir: Path, profiles_dir: Path) -> Iterator[float]:

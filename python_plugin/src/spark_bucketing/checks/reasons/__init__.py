@@ -54,19 +54,19 @@ from spark_bucketing.spec import are_compatible, hash_name
 
 
 @reason(EXCHANGE, SORT)
-def no_grouping_keys(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
+def no_grouping_keys(step: ExchangeOrSort) -> Explanation | None:
     """All rows go to one partition, because there is no grouping key."""
-    if exchange_or_sort.op.kind == "join" or exchange_or_sort.side.keys != ():
+    if step.op.kind == "join" or step.side.keys != ():
         return None
-    if exchange_or_sort.op.kind == "window":
+    if step.op.kind == "window":
         return Explanation("A window without PARTITION BY collects all rows in one task. Buckets cannot prevent this.")
     return Explanation("An aggregate without GROUP BY sends only one row per task, so it needs no improvement.")
 
 
 @reason(JOIN)
-def no_equi_join(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
+def no_equi_join(step: ExchangeOrSort) -> Explanation | None:
     """The join condition has no equality between the two sides, and buckets help only with equalities."""
-    tables = exchange_or_sort.op.tables
+    tables = step.op.tables
     return Explanation(
         f"{series(tables)} {'are' if len(tables) > 1 else 'is'} joined without an equality between the sides, so "
         "Spark compares every pair of rows. Only an equality of columns can use buckets. If there is one, add it to "
@@ -76,39 +76,37 @@ def no_equi_join(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
 
 @reason(EXCHANGE_BELOW)
-def repartition(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
+def repartition(step: ExchangeOrSort) -> Explanation | None:
     """A hint or clause in the query requests a shuffle."""
-    shuffle = exchange_or_sort.node.shuffle
+    shuffle = step.node.shuffle
     if shuffle is None or not shuffle.requested:
         return None
     message = f"The query requests a shuffle ({shuffle.text}) of its input."
-    return Explanation(message, exchange_or_sort.node.tables, (leave_out_repartition(),))
+    return Explanation(message, step.node.tables, (leave_out_repartition(),))
 
 
 @reason(END)
-def global_sort(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
+def global_sort(step: ExchangeOrSort) -> Explanation | None:
     """The final result is sorted, limited or redistributed, which buckets cannot prevent."""
-    return Explanation(
-        f"At the end of the query, {doing(exchange_or_sort.node, exchange_or_sort)}. Buckets cannot prevent this."
-    )
+    return Explanation(f"At the end of the query, {doing(step.node, step)}. Buckets cannot prevent this.")
 
 
 @reason()
-def side_not_bucketed(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
+def side_not_bucketed(step: ExchangeOrSort) -> Explanation | None:
     """One side of the join is bucketed, but this side is not."""
-    if exchange_or_sort.other is None or not exchange_or_sort.keys:
+    if step.other is None or not step.keys:
         return None
-    columns = exchange_or_sort.plain_columns()
-    plain = columns[0] if columns and exchange_or_sort.query.tables[columns[0]].spec is None else None
-    if exchange_or_sort.table and not plain:
+    columns = step.plain_columns()
+    plain = columns[0] if columns and step.query.tables[columns[0]].spec is None else None
+    if step.table and not plain:
         return None
-    tables, other = exchange_or_sort.side.entry.tables, exchange_or_sort.other.table
+    tables, other = step.side.entry.tables, step.other.table
     named = (plain,) if plain else tables
     here = f"{series(named)} {'are' if len(named) > 1 else 'is'} not bucketed"
     if not named:
         here = "This side of the join does not read a table"
     there = f"; {other.name} has {buckets(other.spec)}" if other else ""
-    return Explanation(f"{here}, and is {purpose(exchange_or_sort)}{there}.", tables, match_other(exchange_or_sort))
+    return Explanation(f"{here}, and is {purpose(step)}{there}.", tables, match_other(step))
 
 
 @reason(of="table")
@@ -121,14 +119,14 @@ def bucketing_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanation | 
 
 
 @reason(of="table")
-def hive_layout_without_extension(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+def hive_layout_without_extension(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """Stock Spark does not read the Hive layout as bucketed, but the session extension does."""
     if not table.spec.in_hive_layout or table.settings.extension:
         return None
     return Explanation(
         f"{table.name} has {buckets(table.spec)} in the Hive layout, but this session does not use the extension that "
         "reads them, so Spark uses an ordinary scan.",
-        changes=(switch_extension_on(table.settings), *match_other(exchange_or_sort)),
+        changes=(switch_extension_on(table.settings), *match_other(step)),
     )
 
 
@@ -179,12 +177,10 @@ def too_few_buckets(_: ExchangeOrSort, table: BucketedScan) -> Explanation | Non
 
 
 @reason()
-def key_types_differ(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
+def key_types_differ(step: ExchangeOrSort) -> Explanation | None:
     """The join keys have different types, so Spark casts one of them and cannot use its buckets."""
-    tables = exchange_or_sort.query.tables
-    for source, theirs in zip(
-        exchange_or_sort.sources, exchange_or_sort.other.sources if exchange_or_sort.other else (), strict=False
-    ):
+    tables = step.query.tables
+    for source, theirs in zip(step.sources, step.other.sources if step.other else (), strict=False):
         if not source or not theirs or not source.cast or not source.scan.table or source.scan.table not in tables:
             continue
         here, there = tables[source.scan.table], tables.get(theirs.scan.table or "")
@@ -196,55 +192,52 @@ def key_types_differ(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
             f"{here.name}.{source.column} ({own}) is compared with {theirs.scan.table}.{theirs.column} "
             f"({theirs.cast or stored}). Spark casts the former to {source.cast}, which changes its hash.",
             tuple(dict.fromkeys((here.name, theirs.scan.table or ""))),
-            (retype(here, {source.column.lower(): source.cast}), *match_other(exchange_or_sort)),
+            (retype(here, {source.column.lower(): source.cast}), *match_other(step)),
         )
     return None
 
 
 @reason(of="table")
-def expression_over_key(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+def expression_over_key(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """A key is an expression or cast over a bucket column, so Spark cannot use the buckets."""
-    own = [
-        s for s in exchange_or_sort.columns if s.scan.number == table.node.number and s.column.lower() in table.columns
-    ]
+    own = [s for s in step.columns if s.scan.number == table.node.number and s.column.lower() in table.columns]
     wrapped = [source.column for source in own if source.wrapped]
-    plain = {source.column.lower() for source in exchange_or_sort.sources if source in own and not source.wrapped}
+    plain = {source.column.lower() for source in step.sources if source in own and not source.wrapped}
     if not wrapped or plain.issuperset(table.columns):
         return None
     return Explanation(
-        f"{table.name} is bucketed by {series(table.spec.bucket_columns)} but {purpose(exchange_or_sort)}. "
+        f"{table.name} is bucketed by {series(table.spec.bucket_columns)} but {purpose(step)}. "
         f"Because of the expression over {series(list(dict.fromkeys(wrapped)))}, Spark cannot use the buckets.",
-        changes=_without_expressions(exchange_or_sort),
+        changes=_without_expressions(step),
     )
 
 
 @reason(of="table")
-def keys_miss_bucket_column(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+def keys_miss_bucket_column(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """A bucket column is missing from the keys."""
-    names = exchange_or_sort.names_of(table.node)
+    names = step.names_of(table.node)
     missing = [name for name in table.columns if name not in names]
     if not missing:
         return None
-    lost = exchange_or_sort.lost_at if table.readable else None
+    lost = step.lost_at if table.readable else None
     if lost is not None and lost.operator == "Expand":
         return None
     return Explanation(
-        f"{table.name} has {buckets(table.spec)} but is {purpose(exchange_or_sort)}; the keys do not include "
-        f"{series(missing)}.",
-        changes=(*match_other(exchange_or_sort), *bucket_by_keys(exchange_or_sort)),
+        f"{table.name} has {buckets(table.spec)} but is {purpose(step)}; the keys do not include {series(missing)}.",
+        changes=(*match_other(step), *bucket_by_keys(step)),
     )
 
 
 @reason(of="read")
-def union(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+def union(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """A UNION loses the buckets of its inputs."""
-    node = exchange_or_sort.lost_at
+    node = step.lost_at
     if node is None or node.operator not in ("Union", "BucketUnion"):
         return None
-    scans = [exchange_or_sort.query.bucketed(scan) for scan in node.scans]
+    scans = [step.query.bucketed(scan) for scan in node.scans]
     alike = None not in scans and len({(s.spec.num_buckets, s.spec.bucket_hash) for s in scans if s}) == 1
     return Explanation(
-        f"The UNION of {series(node.tables)} is {purpose(exchange_or_sort)} but loses the buckets of its "
+        f"The UNION of {series(node.tables)} is {purpose(step)} but loses the buckets of its "
         f"inputs.{'' if alike else ' The inputs have different bucket specs.'}",
         node.tables,
         (set_to({UNION: "true"}),) if table.by_extension else let_extension_read(table),
@@ -252,31 +245,31 @@ def union(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation 
 
 
 @reason(EXCHANGE, EXCHANGE_BELOW)
-def repartitioned_below(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
+def repartitioned_below(step: ExchangeOrSort) -> Explanation | None:
     """Another operator redistributes the rows: LIMIT, ORDER BY, another join or grouping."""
-    if exchange_or_sort.about == EXCHANGE_BELOW:
-        limit = exchange_or_sort.node.kind == "gather"
-        path = (node for node in exchange_or_sort.side.way if node.kind != "reused" and not limit)
-        above = next((node for node in path if exchange_or_sort.node in node.inputs), exchange_or_sort.node)
-        message = f"Below this operator, {doing(above, exchange_or_sort)}. The query itself requires this."
-        return Explanation(message, exchange_or_sort.node.tables)
-    table, node = exchange_or_sort.read, exchange_or_sort.lost_at
+    if step.about == EXCHANGE_BELOW:
+        limit = step.node.kind == "gather"
+        path = (node for node in step.side.way if node.kind != "reused" and not limit)
+        above = next((node for node in path if step.node in node.inputs), step.node)
+        message = f"Below this operator, {doing(above, step)}. The query itself requires this."
+        return Explanation(message, step.node.tables)
+    table, node = step.read, step.lost_at
     if table is None or node is None:
         return None
-    found = f"{table.name} has {buckets(table.spec)} and is {purpose(exchange_or_sort)}"
-    message = f"{found}, but {doing(node, exchange_or_sort)}."
+    found = f"{table.name} has {buckets(table.spec)} and is {purpose(step)}"
+    message = f"{found}, but {doing(node, step)}."
     asked = node.shuffle is not None and node.shuffle.requested
     return Explanation(message, (table.name,), (leave_out_repartition(),) if asked else ())
 
 
-def _without_expressions(exchange_or_sort: ExchangeOrSort) -> Changes:
-    other = exchange_or_sort.other
+def _without_expressions(step: ExchangeOrSort) -> Changes:
+    other = step.other
     if other is None:
         return ()
-    if any(key.text.startswith("isnull(") for key in exchange_or_sort.keys):
+    if any(key.text.startswith("isnull(") for key in step.keys):
         text = "If the keys are never NULL, use = instead of <=>, INTERSECT or EXCEPT."
         return (Change("sql", text, rewrite=with_plain_equality),)
-    pairs = zip(exchange_or_sort.sources, other.sources, strict=False)
+    pairs = zip(step.sources, other.sources, strict=False)
     if all(here and here.cast and there and there.cast for here, there in pairs):
         text = "Join on the columns themselves, because both sides have the same cast."
         return (Change("sql", text, rewrite=without_casts),)
@@ -284,60 +277,60 @@ def _without_expressions(exchange_or_sort: ExchangeOrSort) -> Changes:
 
 
 @reason(of="table")
-def superset_keys(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+def superset_keys(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """The join has more keys than bucket columns, and a setting requires buckets by all keys."""
-    found = exchange_or_sort.partitionings
-    if exchange_or_sort.other is None or not found or not table.settings.on(ALL_KEYS):
+    found = step.partitionings
+    if step.other is None or not found or not table.settings.on(ALL_KEYS):
         return None
-    every = set(range(len(exchange_or_sort.keys)))
+    every = set(range(len(step.keys)))
     if any(one.kind != "spark" or set().union(*one.places) == every for one in found):
         return None
     return Explanation(
-        f"{table.name} has {buckets(table.spec)} but is {purpose(exchange_or_sort)}, which includes more keys; "
+        f"{table.name} has {buckets(table.spec)} but is {purpose(step)}, which includes more keys; "
         f"{ALL_KEYS}=true requires buckets by all of them.",
-        changes=(set_to({ALL_KEYS: "false"}), *match_either(exchange_or_sort)),
+        changes=(set_to({ALL_KEYS: "false"}), *match_either(step)),
     )
 
 
 @reason()
-def hash_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
+def hash_mismatch(step: ExchangeOrSort) -> Explanation | None:
     """The tables are bucketed with different hash functions."""
-    here, there = exchange_or_sort.closest or (None, None)
-    if not here or not there or here.kind == there.kind or here.table is None or there.table is None:
+    here, there = step.closest or (None, None)
+    if not here or not there or here.kind == there.kind or not (here.table and there.table):
         return None
     return Explanation(
         f"{here.table} is bucketed by {hash_name(here.kind)} and {there.table} by {hash_name(there.kind)}, so equal "
         "keys are in different buckets.",
         (here.table, there.table),
-        match_either(exchange_or_sort),
+        match_either(step),
     )
 
 
 @reason(of="table")
-def bucket_coalescing_disabled(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+def bucket_coalescing_disabled(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """One bucket count is a multiple of the other, but the settings do not allow Spark to combine buckets."""
-    here, there = exchange_or_sort.closest or (None, None)
+    here, there = step.closest or (None, None)
     if not here or not there or here.kind != there.kind or here.table is None or there.table is None:
         return None
     few, many = sorted((here.number, there.number))
     if few == many or not are_compatible(few, many):
         return None
-    ratio, limit = many // few, exchange_or_sort.query.settings.number(COALESCE_RATIO)
+    ratio, limit = many // few, step.query.settings.number(COALESCE_RATIO)
     over = f", and {ratio} is above {COALESCE_RATIO}={limit}" if ratio > limit else ""
     setting = ALIGNMENT if table.by_extension else COALESCE
     return Explanation(
         f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}. "
-        f"{setting}={exchange_or_sort.query.settings.get(setting)} does not allow Spark to combine "
+        f"{setting}={step.query.settings.get(setting)} does not allow Spark to combine "
         f"{ratio} buckets into one{over}.",
         (here.table, there.table),
-        (*_merging(table, ratio, limit), *match_either(exchange_or_sort)),
+        (*_merging(table, ratio, limit), *match_either(step)),
     )
 
 
 @reason()
-def bucket_count_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
+def bucket_count_mismatch(step: ExchangeOrSort) -> Explanation | None:
     """The bucket counts differ, and neither is a multiple of the other."""
-    here, there = exchange_or_sort.closest or (None, None)
+    here, there = step.closest or (None, None)
     if not here or not there or here.kind != there.kind or here.number == there.number:
         return None
     tables = tuple(side.table for side in (here, there) if side.table)
@@ -347,21 +340,21 @@ def bucket_count_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | Non
         f"{names[0]} has {here.number:,} {'buckets' if here.table else 'partitions'} but {names[1]} has "
         f"{there.number:,}, so Spark cannot join them bucket by bucket.",
         tables,
-        (*((partitions,) if len(tables) < 2 else ()), *match_either(exchange_or_sort)),
+        (*((partitions,) if len(tables) < 2 else ()), *match_either(step)),
     )
 
 
 @reason(of="table")
-def bucket_columns_differ(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+def bucket_columns_differ(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """The two sides are bucketed by different join keys."""
-    other = exchange_or_sort.other
-    if not exchange_or_sort.partitionings or not other or not other.partitionings or other.table is None:
+    other = step.other
+    if not step.partitionings or not other or not other.partitionings or other.table is None:
         return None
     return Explanation(
         f"{table.name} has {buckets(table.spec)} and {other.table.name} has {buckets(other.table.spec)}, which are "
         "different keys of the join.",
         (table.name, other.table.name),
-        match_either(exchange_or_sort),
+        match_either(step),
     )
 
 
@@ -373,31 +366,31 @@ def _merging(table: BucketedScan, ratio: int, limit: int) -> Changes:
 
 
 @reason(SORT, of="table")
-def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+def coalesced_buckets_unsorted(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """Spark combines several buckets, which loses their sort order."""
-    here, there = exchange_or_sort.closest or (None, None)
+    here, there = step.closest or (None, None)
     if not here or not there or here.table is None or there.table is None:
         return None
-    if here.number <= there.number or any(side.exchanges for side in exchange_or_sort.op.sides):
+    if here.number <= there.number or any(side.exchanges for side in step.op.sides):
         return None
     merging = (set_to({MERGE_FILES: "64"}),) if table.by_extension else let_extension_read(table)
     return Explanation(
         f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}. Spark reads "
         f"{here.number // there.number} sorted files one after another and sorts their rows again.",
         (here.table, there.table),
-        (*match_either(exchange_or_sort), *merging),
+        (*match_either(step), *merging),
     )
 
 
 @reason(SORT, of="read")
-def sort_columns_mismatch(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+def sort_columns_mismatch(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """The files have a different sort order than the operator requires."""
-    wanted = exchange_or_sort.order_columns()
-    if wanted is not None and _serves(exchange_or_sort, table, wanted):
+    wanted = step.order_columns()
+    if wanted is not None and _serves(step, table, wanted):
         return None
     have = table.spec.sort_columns
     order = f"sorted by {series([name.lower() for name in have])}" if have else "not sorted"
-    words = ", ".join(map(str, exchange_or_sort.node.sort.order)) if exchange_or_sort.node.sort else ""
+    words = ", ".join(map(str, step.node.sort.order)) if step.node.sort else ""
     message = f"The files of {table.name} are {order}, but the operator requires the order {words}."
     return Explanation(message, changes=_in_order(table, wanted or ()))
 
@@ -436,9 +429,9 @@ def scan_ordering_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanatio
 
 
 @reason(SORT, of="table")
-def ordering_not_preserved(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+def ordering_not_preserved(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """An operator between the table and this operator does not preserve the sort order."""
-    node = exchange_or_sort.disordered_at
+    node = step.disordered_at
     if node is None or not (table.ordered or (table.readable and table.scan.by_extension)):
         return None
     message = f"The files of {table.name} are sorted, but {node.operator} does not preserve this order."
@@ -446,18 +439,18 @@ def ordering_not_preserved(exchange_or_sort: ExchangeOrSort, table: BucketedScan
 
 
 @reason(SORT)
-def unordered_input(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
+def unordered_input(step: ExchangeOrSort) -> Explanation | None:
     """An operator below shuffled the rows, so they are no longer sorted."""
-    if exchange_or_sort.read and any(found.table for found in exchange_or_sort.partitionings):
+    if step.read and any(found.table for found in step.partitionings):
         return None
-    message = f"The rows that are {purpose(exchange_or_sort)} come from operators with unsorted output."
-    return Explanation(message, exchange_or_sort.side.entry.tables)
+    message = f"The rows that are {purpose(step)} come from operators with unsorted output."
+    return Explanation(message, step.side.entry.tables)
 
 
-def _serves(exchange_or_sort: ExchangeOrSort, table: BucketedScan, wanted: tuple[str, ...]) -> bool:
+def _serves(step: ExchangeOrSort, table: BucketedScan, wanted: tuple[str, ...]) -> bool:
     have = tuple(name.lower() for name in table.spec.sort_columns)[: len(wanted)]
     # A join compares its keys in the order of the bucket columns.
-    if exchange_or_sort.op.kind == "join" and sorted(wanted) == sorted(table.columns):
+    if step.op.kind == "join" and sorted(wanted) == sorted(table.columns):
         return sorted(have) == sorted(wanted)
     return have == wanted
 
@@ -470,21 +463,21 @@ def _in_order(table: BucketedScan, wanted: tuple[str, ...]) -> Changes:
 
 
 @reason(EXCHANGE, EXCHANGE_BELOW, SORT, JOIN)
-def unexplained(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
+def unexplained(step: ExchangeOrSort) -> Explanation | None:
     """Check does not know the reason, which is a gap in check itself."""
-    article = "an" if exchange_or_sort.about.startswith(EXCHANGE) else "a"
-    message = f"Spark adds {article} {exchange_or_sort.about} here, but check does not know the reason."
-    return Explanation(message, exchange_or_sort.side.entry.tables)
+    article = "an" if step.about.startswith(EXCHANGE) else "a"
+    message = f"Spark adds {article} {step.about} here, but check does not know the reason."
+    return Explanation(message, step.side.entry.tables)
 
 
 REASONS = tuple(found for found in list(globals().values()) if isinstance(found, Reason))
 EVERY_REASON = (*REASONS, *PROJECT_REASONS)
 
 
-def reason_for(exchange_or_sort: ExchangeOrSort) -> tuple[str, Explanation]:
+def reason_for(step: ExchangeOrSort) -> tuple[str, Explanation]:
     """Return the slug of the first reason that applies, and its explanation."""
-    asked = (found for found in REASONS if exchange_or_sort.about in found.about)
-    return next((found.slug, explained) for found in asked if (explained := found.find(exchange_or_sort)))
+    asked = (found for found in REASONS if step.about in found.about)
+    return next((found.slug, explained) for found in asked if (explained := found.find(step)))
 
 
 def project_findings(project: ProjectFacts) -> tuple[Finding, ...]:

@@ -60,9 +60,9 @@ def reason(*about: str, of: str = "") -> Callable[[Callable[..., Any]], Reason]:
         slug, summary = function.__name__.replace("_", "-"), str(function.__doc__).removesuffix(".")
         summary = summary if summary.startswith("Spark") else summary[0].lower() + summary[1:]
 
-        def find(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-            table = getattr(exchange_or_sort, of)
-            found: Explanation | None = function(exchange_or_sort, table) if table else None
+        def find(step: ExchangeOrSort) -> Explanation | None:
+            table = getattr(step, of)
+            found: Explanation | None = function(step, table) if table else None
             return replace(found, tables=found.tables or (table.name,)) if found else None
 
         return Reason(slug, summary, about or (EXCHANGE,), find if of else function)
@@ -80,11 +80,11 @@ def buckets(spec: BucketSpec) -> str:
     return f"{spec.num_buckets:,} bucket{'' if spec.num_buckets == 1 else 's'} by {series(spec.bucket_columns)}"
 
 
-def purpose(exchange_or_sort: ExchangeOrSort) -> str:
+def purpose(step: ExchangeOrSort) -> str:
     """Describe an operator and its keys, such as `joined on d.t.k`."""
     done = {"join": "joined on", "aggregate": "grouped by", "distinct": "deduplicated by", "window": "partitioned by"}
-    by = done[exchange_or_sort.op.kind]
-    return f"{by} {series(exchange_or_sort.key_texts)}" if exchange_or_sort.key_texts else by.rpartition(" ")[0]
+    by = done[step.op.kind]
+    return f"{by} {series(step.key_texts)}" if step.key_texts else by.rpartition(" ")[0]
 
 
 _DOINGS = {
@@ -103,25 +103,25 @@ _DOINGS = {
 }
 
 
-def doing(node: PlanNode, exchange_or_sort: ExchangeOrSort) -> str:
+def doing(node: PlanNode, step: ExchangeOrSort) -> str:
     """Describe what an operator does to the partitioning of bucketed rows."""
     if node.operator == "Exchange" and node.shuffle and node.shuffle.requested:
         return "a REPARTITION, DISTRIBUTE BY, CLUSTER BY or REBALANCE in the query shuffles the rows"
     if node.is_global_sort or (node.shuffle and node.shuffle.kind == "range"):
         return "a global ORDER BY shuffles the rows"
-    operators = exchange_or_sort.query.operators
+    operators = step.query.operators
     op = operators.get(node.number)
     if node.operator == "Exchange":
         op = next((op for op in operators.values() if any(node in side.exchanges for side in op.sides)), None)
-    if op is not None and op is not exchange_or_sort.op:
-        return _operator_doing(op, exchange_or_sort)
+    if op is not None and op is not step.op:
+        return _operator_doing(op, step)
     return _DOINGS.get(node.operator, f"the operator {node.operator} does not preserve the buckets")
 
 
-def _operator_doing(op: Operator, exchange_or_sort: ExchangeOrSort) -> str:
+def _operator_doing(op: Operator, step: ExchangeOrSort) -> str:
     if op.foreign:
         return f"the operator {op.node.operator} does not preserve the buckets"
-    sides = [ExchangeOrSort(exchange_or_sort.query, op, place, op.node) for place in range(len(op.sides))]
+    sides = [ExchangeOrSort(step.query, op, place, op.node) for place in range(len(op.sides))]
     if any(side.needed for side in op.sides):
         keys = next((side.key_texts for side in sides if side.key_texts), ())
         return f"the {op.kind} by {series(keys)} below shuffles the rows"
