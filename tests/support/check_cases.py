@@ -16,9 +16,8 @@ from pyspark.sql import SparkSession
 
 from spark_bucketing.checks.checked_query import SPARK_LAYOUT, Facts, Query, Settings, objection
 from spark_bucketing.checks.checker import planned_query
-from spark_bucketing.checks.fixes import HypotheticalQuery, with_fixes
 from spark_bucketing.checks.results import Finding, Fix, OperatorResult
-from spark_bucketing.checks.verdicts import judge
+from spark_bucketing.checks.verdicts import HypotheticalQuery, judge, with_fixes
 from spark_bucketing.plan.document import PlanCounts, TableFacts
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.session import SessionStatements, rows_of, setting

@@ -26,7 +26,7 @@ from spark_bucketing.advice.proposal import proposed
 from spark_bucketing.advice.report import advice_data, write_html, write_text
 from spark_bucketing.advice.requirements import PlanSizes, RequiredLayout, Requirement
 from spark_bucketing.advice.subjects import AdviseRequest, ProjectContext, joined_catalogs, refuse_unknown
-from spark_bucketing.advice.table_sizes import ColumnStatistics, TableSize, read_runs, read_sizes
+from spark_bucketing.advice.workload import ColumnStatistics, TableSize, read_runs, read_sizes
 from spark_bucketing.checks.checked_query import Settings
 from spark_bucketing.checks.project import CheckRequest
 from spark_bucketing.cli import main

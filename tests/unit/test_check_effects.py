@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from spark_bucketing.checks.checker import TimeLimit
-from spark_bucketing.checks.fixes import required_specs, serves_all, with_effects, worse_for
 from spark_bucketing.checks.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Verdict
+from spark_bucketing.checks.verdicts import required_specs, serves_all, with_effects, worse_for
 from spark_bucketing.errors import PlanError
 from spark_bucketing.plan.document import PlanCounts, TableFacts
 from spark_bucketing.spec import BucketSpec

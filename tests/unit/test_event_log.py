@@ -20,8 +20,8 @@ from report_pages import written
 
 from conftest import REPOSITORY
 from spark_bucketing.advice.advice import Advice, ProposedSpec
-from spark_bucketing.advice.event_logs import measured_runs, ranked, unplanned_layouts, with_costs
 from spark_bucketing.advice.report import write_html, write_json, write_text
+from spark_bucketing.advice.workload import measured_runs, ranked, unplanned_layouts, with_costs
 from spark_bucketing.checks.results import Finding, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.cli import main
 from spark_bucketing.cli.check import with_measured_costs

@@ -10,7 +10,6 @@ from math import inf
 from pathlib import Path
 
 from spark_bucketing.advice.advice import Advice, Candidates, RejectedTable
-from spark_bucketing.advice.event_logs import measured_runs, ranked, unplanned_layouts, with_costs
 from spark_bucketing.advice.layout_options import (
     AdvisedTable,
     Compatibility,
@@ -36,7 +35,15 @@ from spark_bucketing.advice.subjects import (
     subjects_of,
     unknown_names,
 )
-from spark_bucketing.advice.table_sizes import TableSize, read_runs, read_sizes
+from spark_bucketing.advice.workload import (
+    TableSize,
+    measured_runs,
+    ranked,
+    read_runs,
+    read_sizes,
+    unplanned_layouts,
+    with_costs,
+)
 from spark_bucketing.checks.checked_query import ALL_KEYS
 from spark_bucketing.checks.checker import TimeLimit
 from spark_bucketing.checks.project import Artifacts, Project, about, in_folder, open_planner, planner_settings_of

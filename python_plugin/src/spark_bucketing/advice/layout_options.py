@@ -9,7 +9,7 @@ from itertools import product
 
 from spark_bucketing.advice.optimizer import Choices
 from spark_bucketing.advice.requirements import RequiredLayout, Requirement
-from spark_bucketing.advice.table_sizes import TableSize
+from spark_bucketing.advice.workload import TableSize
 from spark_bucketing.config.schema import HIVE_TYPES, SPARK_TYPES, base_type
 from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.spec import BucketHash, BucketSpec, are_compatible, number_of_buckets

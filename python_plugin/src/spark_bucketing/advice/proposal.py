@@ -74,6 +74,9 @@ class Proposal:
             subject, node, place = self.options[name].subject, nodes[name], self.chosen[name]
             given = self.choices.given(name, self.chosen)
             cost, evolves = self.options[name].write_cost(place), subject.evolves_to(spec)
+            how = "the next run rewrites all rows" if is_incremental(node) else "every run rewrites the table anyway"
+            if evolves:
+                how = "old partitions keep their layout until you run `spark-bucketing table rewrite`"
             lost = dict.fromkeys(
                 f"{requirement.query} ({requirement.kind} by {', '.join(side.columns)})"
                 for requirement, side, is_served in self._sides(name, spec, self.required)
@@ -89,7 +92,7 @@ class Proposal:
                     config=_config(node, spec, evolves),
                     size_bytes=subject.bytes,
                     rewritten_bytes=subject.rewritten(spec),
-                    how=_how(node, evolves),
+                    how=how,
                     gain=given[place] - given[0] + cost,
                     write_cost=cost,
                     lost=tuple(lost),
@@ -122,13 +125,6 @@ class Proposal:
             found.append(Candidate(spec, *net, verdict, tuple(serves)))
         found.sort(key=lambda candidate: (candidate.verdict != "proposed", -candidate.beside))
         return Candidates(table, tuple(found), tuple(mine))
-
-
-def _how(node: Node, evolves: bool) -> str:
-    """Describe how the next dbt run changes the table's layout."""
-    if evolves:
-        return "old partitions keep their layout until you run `spark-bucketing table rewrite`"
-    return "the next run rewrites all rows" if is_incremental(node) else "every run rewrites the table anyway"
 
 
 def is_incremental(node: Node) -> bool:

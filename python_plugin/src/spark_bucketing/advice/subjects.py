@@ -16,7 +16,7 @@ from spark_bucketing.advice.advice import RejectedTable
 from spark_bucketing.advice.layout_options import AdvisedTable
 from spark_bucketing.advice.proposal import is_incremental
 from spark_bucketing.advice.requirements import CastKey
-from spark_bucketing.advice.table_sizes import ColumnStatistics, TableSize
+from spark_bucketing.advice.workload import ColumnStatistics, TableSize
 from spark_bucketing.checks.checked_query import Settings
 from spark_bucketing.checks.project import CheckRequest
 from spark_bucketing.checks.stub_tables import StubTables

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spark_bucketing.checks.checked_query import Facts, Query, Settings
-from spark_bucketing.checks.fixes import HypotheticalQuery, with_fixes
 from spark_bucketing.checks.results import Finding, ModelResult, OperatorResult, Report, map_findings
 from spark_bucketing.checks.sql_text import one_statement, source_line
 from spark_bucketing.checks.stub_tables import StubTables, created, temporary_functions
-from spark_bucketing.checks.verdicts import judge
+from spark_bucketing.checks.verdicts import HypotheticalQuery, judge, with_fixes
 from spark_bucketing.errors import BucketingError, PlanError, ProjectError
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.dbt import SELECTED

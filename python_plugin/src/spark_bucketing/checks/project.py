@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -27,7 +27,6 @@ from spark_bucketing.checks.checker import (
     offline_tasks,
     selectable,
 )
-from spark_bucketing.checks.fixes import with_effects
 from spark_bucketing.checks.reasons import REASONS, project_findings
 from spark_bucketing.checks.reasons.project import ProjectFacts
 from spark_bucketing.checks.reasons.reason import buckets
@@ -43,6 +42,7 @@ from spark_bucketing.checks.results import (
 )
 from spark_bucketing.checks.sql_text import one_statement
 from spark_bucketing.checks.stub_tables import StubTables, configured_layout, embedded_planner
+from spark_bucketing.checks.verdicts import with_effects
 from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
 from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
@@ -228,17 +228,6 @@ def about(target: Target) -> Mapping[str, str]:
     return {key: value for key, value in found.items() if value}
 
 
-def _folder_from(start: Path, project_dir: Path) -> str:
-    """Return the project directory's path relative to the starting directory, or an empty path if they are the same."""
-    if project_dir == start:
-        return ""
-    try:
-        return Path(os.path.relpath(project_dir, start)).as_posix()
-    except ValueError:
-        # Another Windows drive.
-        return project_dir.as_posix()
-
-
 def _subjects(project: Project, artifacts: Artifacts) -> Sequence[Subject]:
     request, folder = project.request, project.target.project_dir
     manifest, errors = artifacts.manifest, artifacts.errors
@@ -257,6 +246,15 @@ def _subjects(project: Project, artifacts: Artifacts) -> Sequence[Subject]:
                 instead="use other selectors; `dbt ls` lists the nodes that they select",
             )
     return [*(model_subject(manifest.nodes[name], folder, errors.get(name)) for name in names), *files]
+
+
+def _folder_from(start: Path, project_dir: Path) -> str:
+    """Return the project directory's path relative to the starting directory, or an empty path if they are the same."""
+    folder = project_dir.as_posix()
+    # The directory may be on another Windows drive.
+    with suppress(ValueError):
+        folder = Path(os.path.relpath(project_dir, start)).as_posix()
+    return "" if project_dir == start else folder
 
 
 def _configured(manifest: Manifest, subjects: Sequence[Subject]) -> dict[str, BucketSpec]:

@@ -20,7 +20,6 @@ from rich.text import Text
 
 from spark_bucketing import output
 from spark_bucketing.checks.acceptance import SMALLEST, UNKNOWN, UNPLANNED, fingerprint
-from spark_bucketing.checks.fixes import required_specs, worse_for
 from spark_bucketing.checks.reasons import EVERY_REASON
 from spark_bucketing.checks.results import (
     LEVELS,
@@ -38,6 +37,7 @@ from spark_bucketing.checks.results import (
     open_findings,
     unknown_models,
 )
+from spark_bucketing.checks.verdicts import required_specs, worse_for
 from spark_bucketing.output import console_on, one_line, page_beside
 from spark_bucketing.units import count, size, some
 

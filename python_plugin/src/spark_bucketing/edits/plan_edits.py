@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from spark_bucketing.edits.file_edits import CannotEditError, ConfigChange, FileEdit, Refusal, in_yaml, read
-from spark_bucketing.edits.properties import edit_properties, read_properties
 from spark_bucketing.edits.sql_config import config_block, config_calls, edit_sql
+from spark_bucketing.edits.yaml_files import edit_properties, read_properties
 
 # dbt merges the values of these keys from all places, so a single edit does not determine the result.
 _ADDED_UP = frozenset({"tags", "meta", "grants", "docs", "packages", "pre-hook", "post-hook", "pre_hook", "post_hook"})

@@ -61,16 +61,13 @@ class Difference:
             return "too few runs"
         if abs(self.saved) <= max(self.least, LEAST_CHANGE * self.medians[0]):
             return "no difference"
-        before, after = _usual(self.before), _usual(self.after)
+        # The runs in order, without the lowest and the highest tenth.
+        before, after = (
+            sorted(runs)[len(runs) // 10 : len(runs) - len(runs) // 10] for runs in (self.before, self.after)
+        )
         if after[-1] < before[0]:
             return "gained"
         return "lost" if after[0] > before[-1] else "no difference"
-
-
-def _usual(values: Sequence[float]) -> list[float]:
-    """Return the values in order, without the lowest and the highest tenth."""
-    tenth = len(values) // 10
-    return sorted(values)[tenth : len(values) - tenth]
 
 
 @dataclass(frozen=True)
