@@ -73,7 +73,7 @@ def test_offline_uses_the_target_s_number_of_cores() -> None:
 
 
 def test_session_without_the_extension_is_refused_in_one_line() -> None:
-    def refuse(sql: str) -> list[tuple[Any, ...]]:
+    def refuse(sql: str) -> list[dict[str, Any]]:
         raise SparkError(f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{sql[:7]}'.")
 
     with pytest.raises(SparkError, match=r"needs the session extension.*`spark-bucketing extension conf`") as error:
@@ -87,10 +87,10 @@ class Session:
     def __init__(self) -> None:
         self.sent: list[str] = []
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str) -> list[dict[str, Any]]:
         self.sent.append(sql)
         empty = {"version": 1, "spark": "4.3.0", "settings": {}, "output": [], "roots": [], "nodes": [], "tables": {}}
-        return [(json.dumps(empty),)]
+        return [{"plan": json.dumps(empty)}]
 
     @property
     def assumed(self) -> dict[str, Any]:

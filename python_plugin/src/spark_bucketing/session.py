@@ -37,15 +37,10 @@ class Statements(Protocol):
         """Close the connection."""
 
 
-def tuples_of(statements: Statements, statement: str) -> list[tuple[Any, ...]]:
-    """Run a statement, and return its rows as tuples."""
-    return [tuple(row.values()) for row in statements.rows(statement)]
-
-
-def rows_of(session: SparkSession, statement: str) -> list[tuple[Any, ...]]:
-    """Run a statement that does not need to be cancelled in a session of PySpark, and return its rows as tuples."""
+def rows_of(session: SparkSession, statement: str) -> list[dict[str, Any]]:
+    """Run a statement that does not need to be cancelled in a session of PySpark, and return its rows."""
     with spark_call(""):
-        return [tuple(row) for row in session.sql(statement).collect()]
+        return [row.asDict() for row in session.sql(statement).collect()]
 
 
 def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession:
@@ -222,11 +217,11 @@ def settings_kept(session: SparkSession | None = None) -> Iterator[None]:
     if session is None:
         yield
         return
-    before = dict(rows_of(session, "set"))
+    before = {row["key"]: row["value"] for row in rows_of(session, "set")}
     try:
         yield
     finally:
-        for key, value in dict(rows_of(session, "set")).items():
+        for key, value in ((row["key"], row["value"]) for row in rows_of(session, "set")):
             if key not in before:
                 session.conf.unset(key)
             elif value != before[key]:

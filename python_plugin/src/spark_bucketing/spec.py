@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -78,11 +78,11 @@ class Description:
     details: Mapping[str, str] = field(default_factory=dict)  # detailed table information by name
 
     @classmethod
-    def of(cls, rows: Iterable[Sequence[object]]) -> Description:
+    def of(cls, rows: Iterable[Mapping[str, object]]) -> Description:
         """Parse rows that have the columns col_name and data_type."""
         sections: dict[str, dict[str, str]] = {}
         title = ""
-        for name, value in ((str(row[0] or ""), str(row[1] or "")) for row in rows):
+        for name, value in ((str(row["col_name"] or ""), str(row["data_type"] or "")) for row in rows):
             # A column may have the same name as a section title, but only a column has a type.
             if not name or (name.startswith("# ") and not value):
                 title = name or "# "

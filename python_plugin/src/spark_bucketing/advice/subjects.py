@@ -147,13 +147,16 @@ def _sampled(planner: Planner, subject: AdvisedTable, column: str) -> ColumnStat
     table = sql.table(subject.table.name)
     sample = "" if percent == 100 else f" tablesample ({percent:.4f} percent) repeatable (1)"
     inner = f"select count(*) as n from {table}{sample} group by {sql.name(column)}"  # noqa: S608 quoted
-    distinct, largest, rows = planner.rows(f"select count(*), max(n), sum(n) from ({inner})")[0]  # noqa: S608
-    return ColumnStatistics(int(distinct), float(largest) / float(rows)) if rows else ColumnStatistics()
+    (row,) = planner.rows(f"select count(*) as different, max(n) as most, sum(n) as total from ({inner})")  # noqa: S608
+    if not row["total"]:
+        return ColumnStatistics()
+    return ColumnStatistics(int(row["different"]), float(row["most"]) / float(row["total"]))
 
 
 def _analyzed(planner: Planner, table: str, column: str, rows: int | None) -> ColumnStatistics:
     """Return the statistics that ANALYZE stored for a column, if any. A histogram reveals frequent values."""
-    found = [(str(row[0]), str(row[1])) for row in planner.rows(f"describe table extended {table} {sql.name(column)}")]
+    rows_of_column = planner.rows(f"describe table extended {table} {sql.name(column)}")
+    found = [(str(row["info_name"]), str(row["info_value"])) for row in rows_of_column]
     values = dict(found)
     texts = (values.get(what, "") for what in ("distinct_count", "num_nulls"))
     distinct, nulls = (int(text) if text.isdecimal() else None for text in texts)

@@ -220,9 +220,8 @@ class Facts:
             self._partitions[facts.name] = None
             columns = tuple(Column(name, facts.columns.get(name, "string")) for name in facts.partition_columns)
             with suppress(SparkError):
-                found = self._planner.rows(sql.bucket_specs(facts.name))
-                rows = (dict(zip(sql.SPEC_COLUMNS, row, strict=True)) for row in found)
-                table = TableMetadata(facts.name, in_lower_case(facts.spec), columns, tuple(map(partition_of, rows)))
+                found = tuple(map(partition_of, self._planner.rows(sql.bucket_specs(facts.name))))
+                table = TableMetadata(facts.name, in_lower_case(facts.spec), columns, found)
                 self._partitions[facts.name] = table
         return self._partitions.get(facts.name)
 

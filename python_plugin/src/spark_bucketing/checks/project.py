@@ -51,7 +51,7 @@ from spark_bucketing.project.dbt import Dbt, Selection, write_session_profile
 from spark_bucketing.project.freshness import is_fresh, read_project
 from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, read_catalog, read_manifest, table_name
 from spark_bucketing.project.profile import Place, Target, read_target
-from spark_bucketing.session import Statements, tuples_of
+from spark_bucketing.session import Statements
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.metadata import in_lower_case
@@ -166,7 +166,7 @@ def check_project(request: CheckRequest, on_progress: OnProgress = lambda *_: No
 
 def check_queries(statements: Statements, queries: Mapping[str, str], time_limit: float | None = None) -> Report:
     """Check queries without a project, by name."""
-    planner = Planner(f"live ({statements.kind})", partial(tuples_of, statements))
+    planner = Planner(f"live ({statements.kind})", statements.rows)
     plan, facts = planner.require_extension(), Facts(planner)
     settings = Settings(plan.settings)
     checker = Checker(planner, settings, facts, limit=TimeLimit(time_limit))
@@ -288,8 +288,8 @@ def open_planner(project: Project) -> Iterator[Planner]:
             yield offline
         return
     with opened(target, session=project.request.session) as statements:
-        planner = Planner(f"live ({statements.kind})", partial(tuples_of, statements))
-        before = str(planner.rows("select current_database()")[0][0])
+        planner = Planner(f"live ({statements.kind})", statements.rows)
+        before = str(planner.rows("select current_database() as name")[0]["name"])
         # Only SQL files depend on the current schema, because models use qualified names.
         try:
             planner.rows(f"use {sql.name(target.schema)}")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.document import PhysicalPlan, TableFacts, read_plan
 
-RunStatement = Callable[[str], Sequence[tuple[Any, ...]]]
-"""Runs a SQL statement, and returns its rows."""
+Rows = Callable[[str], list[dict[str, Any]]]
+"""Runs a SQL statement, and returns its rows as dictionaries by column name."""
 
 
 class Planner:
@@ -20,12 +20,8 @@ class Planner:
     The methods raise a SparkError if Spark rejects a statement. Table names are qualified and quoted.
     """
 
-    def __init__(self, label: str, run: RunStatement) -> None:
-        self.label, self._run = label, run
-
-    def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Run a statement, and return its rows."""
-        return tuple(self._run(sql))
+    def __init__(self, label: str, rows: Rows) -> None:
+        self.label, self.rows = label, rows
 
     def plan(
         self, sql: str, tables: Iterable[TableFacts] = (), settings: Mapping[str, str] | None = None
@@ -49,7 +45,8 @@ class Planner:
         given = {name: value for name, value in assumed.items() if value}
         text = json.dumps(given).replace("\\", "\\\\").replace("'", "\\'")
         assuming = f" assuming '{text}'" if given else ""
-        return read_plan(str(self.rows(f"explain buckets format json{assuming} {sql}")[0][0]))
+        (row,) = self.rows(f"explain buckets format json{assuming} {sql}")
+        return read_plan(str(next(iter(row.values()))))
 
 
 # Stub tables must not be read with fewer tasks because of sizes that nobody has measured.
@@ -59,8 +56,8 @@ STUB_SETTINGS = {"spark.bucketing.read.partitionBytes": "0"}
 class StubPlanner(Planner):
     """A planner for queries over stub tables and views that exist in no catalog."""
 
-    def __init__(self, label: str, run: RunStatement, settings: Mapping[str, str] = STUB_SETTINGS) -> None:
-        super().__init__(label, run)
+    def __init__(self, label: str, rows: Rows, settings: Mapping[str, str] = STUB_SETTINGS) -> None:
+        super().__init__(label, rows)
         self._settings = settings
         self._tables: dict[str, TableFacts] = {}
         self._views: dict[str, str] = {}

@@ -56,7 +56,7 @@ def describe_table(warehouse: Warehouse, name: str) -> TableMetadata | None:
         if "TABLE_OR_VIEW_NOT_FOUND" in str(error) or "SCHEMA_NOT_FOUND" in str(error):
             return None
         raise
-    found = Description.of((row["col_name"], row["data_type"]) for row in rows)
+    found = Description.of(rows)
     return TableMetadata(
         name,
         in_lower_case(BucketSpec.from_description(found.details)),
