@@ -46,7 +46,7 @@ from spark_bucketing.advice.workload import (
 )
 from spark_bucketing.checks.checked_query import ALL_KEYS
 from spark_bucketing.checks.checker import TimeLimit
-from spark_bucketing.checks.project import Artifacts, Project, about, in_folder, open_planner, planner_settings_of
+from spark_bucketing.checks.project import Project, about, in_folder, open_planner, planner_settings_of
 from spark_bucketing.checks.stub_tables import StubTables
 from spark_bucketing.edits import ConfigChange, apply, plan_edits
 from spark_bucketing.errors import ProjectError
@@ -105,8 +105,18 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
             }
             advice = _advised(around, planner, sized, target.project_dir, on_progress)
         advice = replace(advice, left_out=(*advice.left_out, *gone))
-        edited = _with_edits(advice, artifacts, target.project_dir, request)
-    return replace(edited, about=about(target))
+        advice = _with_edits(advice, artifacts.path, target.project_dir, request.apply)
+    return replace(advice, about=about(target))
+
+
+def _with_edits(advice: Advice, manifest: Path, project_dir: Path, applied: bool) -> Advice:
+    if not advice.changes:
+        return advice
+    changes = [ConfigChange(change.unique_id, change.config) for change in advice.changes]
+    edits, refusals = plan_edits(project_dir, json.loads(manifest.read_text(encoding="utf-8")), changes)
+    if applied:
+        apply(project_dir, edits)
+    return replace(advice, edits=tuple(edits), refusals=tuple(refusals), applied=applied)
 
 
 def _by_table(manifest: Manifest) -> dict[str, str]:
@@ -203,14 +213,3 @@ def _explained(
             instead=f"--explain {near[0]}",
         )
     return proposal.explained(names[0], left_out)
-
-
-def _with_edits(advice: Advice, artifacts: Artifacts, project_dir: Path, request: AdviseRequest) -> Advice:
-    if not advice.changes:
-        return advice
-    changes = [ConfigChange(change.unique_id, change.config) for change in advice.changes]
-    raw = json.loads(artifacts.path.read_text(encoding="utf-8"))
-    edits, refusals = plan_edits(project_dir, raw, changes)
-    if request.apply:
-        apply(project_dir, edits)
-    return replace(advice, edits=tuple(edits), refusals=tuple(refusals), applied=request.apply)

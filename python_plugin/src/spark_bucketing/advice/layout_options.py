@@ -38,11 +38,6 @@ class AdvisedTable:
         """Return whether old partitions keep their bucket specs if the table gets this spec."""
         return self.evolves and spec is not None and spec.in_hive_layout
 
-    def hash_of(self, columns: Iterable[str]) -> BucketHash:
-        """Return the bucket hash for these bucket columns."""
-        types = {name.lower(): base_type(kind) for name, kind in self.table.columns.items()}
-        return self.bucket_hash if all(types.get(column) in HIVE_TYPES for column in columns) else "spark"
-
     @property
     def bytes(self) -> int:
         """Return the total size of the files in bytes."""
@@ -204,7 +199,9 @@ def options_of(
         if why := _objection(subject, columns, own):
             left_out[columns] = why
             continue
-        layout = subject.hash_of(columns)
+        types = {name.lower(): base_type(kind) for name, kind in subject.table.columns.items()}
+        is_hive = all(types.get(column) in HIVE_TYPES for column in columns)
+        layout: BucketHash = subject.bucket_hash if is_hive else "spark"
         sorts = [columns, *(order for order in orders if set(columns) <= set(order) and order != columns)]
         for number in sorted(fitting, key=lambda n: (abs(math.log2(n / own)), n)):
             wide = (BucketSpec(number, columns, order, layout) for order in sorts)

@@ -340,12 +340,14 @@ class ExchangeOrSort:
     @property
     def lost_at(self) -> PlanNode | None:
         """Return the lowest node above the table's scan that does not preserve the buckets, or None if all nodes do."""
-        return self._first_above(("Exchange",))
+        return self.first_above(("Exchange",))
 
-    @property
-    def disordered_at(self) -> PlanNode | None:
-        """Return the lowest node above the table's scan that does not preserve the order, or None if all nodes do."""
-        return self._first_above(_DISORDERING)
+    def first_above(self, operators: tuple[str, ...] = _DISORDERING) -> PlanNode | None:
+        """Return the lowest of these operators, by default those that lose the order, above the table's scan."""
+        if self.table is None:
+            return None
+        above = self._upwards(self.table.node)
+        return next((node for below, node in above if node.operator in operators or not _keeps(node, below)), None)
 
     @cached_property
     def closest(self) -> tuple[Partitioning, Partitioning] | None:
@@ -383,12 +385,6 @@ class ExchangeOrSort:
     def names_of(self, scan: PlanNode) -> set[str]:
         """Return the names of those columns of this scan from which Spark computes the keys."""
         return {source.column.lower() for source in self.columns if source.scan.number == scan.number}
-
-    def _first_above(self, operators: tuple[str, ...]) -> PlanNode | None:
-        if self.table is None:
-            return None
-        above = self._upwards(self.table.node)
-        return next((node for below, node in above if node.operator in operators or not _keeps(node, below)), None)
 
     def _partitioning(self, scan: PlanNode) -> Partitioning | None:
         found = self._of_buckets(scan)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import PurePath, PurePosixPath
@@ -48,6 +48,11 @@ def write_html(report: Report, file: TextIO) -> None:
         __file__, count, effect, kind, place, size, verdict_counts, why_unknown, worse_for, short_name, zip
     )
     found = open_findings(report)
+    # The models that read each table or model, with the worst verdict of their operators on the table.
+    reads = defaultdict[str, list[tuple[ModelResult, Verdict | None]]](list)
+    for model in report.models:
+        for parent in model.inputs:
+            reads[parent.unique_id].append((model, parent.verdict))
     parts = page.generate(
         report=report,
         operators=operators_of(report.models),
@@ -56,7 +61,7 @@ def write_html(report: Report, file: TextIO) -> None:
         moved=sum(each.finding.bytes_shuffled or 0 for each in found),
         unknown=unknown_models(report),
         wanted=required_specs(report.models),
-        reads=_reads(report),
+        reads=dict(sorted(reads.items(), key=lambda one: short_name(one[0]))),
         levels=LEVELS,
         Verdict=Verdict,
     )
@@ -66,15 +71,6 @@ def write_html(report: Report, file: TextIO) -> None:
 def kind(verdict: Verdict | None) -> str:
     """Return the CSS class that gives a verdict its color."""
     return verdict.value.replace(" ", "-") if verdict else "none"
-
-
-def _reads(report: Report) -> Mapping[str, Sequence[tuple[ModelResult, Verdict | None]]]:
-    """Return the models that read each table or model, with the worst verdict of their operators on the table."""
-    reads = defaultdict[str, list[tuple[ModelResult, Verdict | None]]](list)
-    for model in report.models:
-        for parent in model.inputs:
-            reads[parent.unique_id].append((model, parent.verdict))
-    return dict(sorted(reads.items(), key=lambda one: short_name(one[0])))
 
 
 def short_name(unique_id: str) -> str:
@@ -112,8 +108,15 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
         for text, names in specs.items():
             _indented(console, Text(f"{text}: for {', '.join(names)}"))
         console.print()
+    for model in report.models if verbose else ():
+        verdicts = verdict_counts(model.operators)
+        counts = [(f"{number} {verdict.value}  ", _VERDICTS[verdict]) for verdict, number in verdicts]
+        console.print(Text.assemble((model.name, "bold"), f"  {model.path}  ", *counts))
+        for operator in model.operators:
+            shown = (operator.verdict.value, _VERDICTS[operator.verdict])
+            _indented(console, Text.assemble(shown, f" {operator.kind}: {operator.description}"))
     if verbose:
-        _write_operators(console, report)
+        console.print()
     if report.unfinished:
         console.print(Text.assemble(("interrupted", "bold red"), f"  not checked: {', '.join(report.unfinished)}\n"))
     console.print(Text(summary(report)))
@@ -150,18 +153,6 @@ def _write_unknown(console: Console, models: Sequence[ModelResult]) -> None:
     for operator in model.operators:
         if is_unclear(operator):
             _indented(console, Text(f"{operator.kind}: {operator.description}"))
-    console.print()
-
-
-def _write_operators(console: Console, report: Report) -> None:
-    for model in report.models:
-        counts = [
-            (f"{number} {verdict.value}  ", _VERDICTS[verdict]) for verdict, number in verdict_counts(model.operators)
-        ]
-        console.print(Text.assemble((model.name, "bold"), f"  {model.path}  ", *counts))
-        for operator in model.operators:
-            verdict = (operator.verdict.value, _VERDICTS[operator.verdict])
-            _indented(console, Text.assemble(verdict, f" {operator.kind}: {operator.description}"))
     console.print()
 
 

@@ -318,9 +318,16 @@ class _Application:
         if event == "SQLExecutionEnd":
             self._end(data)
         elif event == "SQLExecutionStart":
-            self._start(data, line)
+            comment = query_comment(str(data.get("description") or ""))
+            fields = {**self._numbered(comment), "by_dbt": bool(comment), "write": write_of(line, data)}
+            number, root = int(data["executionId"]), data.get("rootExecutionId")
+            statement = Statement(self.id, int(data["time"]), **fields)
+            self.executions[number] = _Execution(number, number if root is None else int(root), statement)
         elif event == "JobStart":
-            self._job(data)
+            execution = (data.get("Properties") or {}).get("spark.sql.execution.id")
+            # A later job also lists the stages whose shuffle files it reuses.
+            if execution is not None:
+                self.stages = {int(stage): int(execution) for stage in data["Stage IDs"]} | self.stages
         elif event == "StageCompleted":
             self._stage(data["Stage Info"])
         else:
@@ -363,20 +370,6 @@ class _Application:
         # The target keeps the runs of several targets apart.
         number = f"{self.invocation} {comment.get('target', '')}".strip()
         return {**comment, "invocation": comment.get("invocation") or number}
-
-    def _start(self, data: Any, line: bytes) -> None:
-        comment = query_comment(str(data.get("description") or ""))
-        fields = {**self._numbered(comment), "by_dbt": bool(comment), "write": write_of(line, data)}
-        number, root = int(data["executionId"]), data.get("rootExecutionId")
-        statement = Statement(self.id, int(data["time"]), **fields)
-        self.executions[number] = _Execution(number, number if root is None else int(root), statement)
-
-    def _job(self, data: Any) -> None:
-        execution = (data.get("Properties") or {}).get("spark.sql.execution.id")
-        if execution is not None:
-            for stage in data["Stage IDs"]:
-                # A later job also lists the stages whose shuffle files it reuses.
-                self.stages.setdefault(int(stage), int(execution))
 
     def _stage(self, data: Any) -> None:
         execution = self.executions.get(self.stages.get(int(data["Stage ID"]), -1))
@@ -457,12 +450,6 @@ def _number(value: object) -> int:
         return 0
 
 
-def _identity(data: Any) -> str:
-    # An application can have several attempts. Only copies of its log have the same start.
-    parts = (data.get("App ID") or data.get("App Name"), data.get("App Attempt ID"), data.get("Timestamp"))
-    return " ".join(str(part) for part in parts if part is not None)
-
-
 def _applications(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[_Application]:
     """Yield the applications of a log, usually one; a broken line counts as a gap in the log."""
     # If the start of the application is missing, the number of the log distinguishes its runs from those of other logs.
@@ -471,7 +458,10 @@ def _applications(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[_Appli
         matched = _EVENT.match(line)
         try:
             if matched and matched[1] == b"ApplicationStart":
-                identity = _identity(json.loads(line))
+                data = json.loads(line)
+                # An application can have several attempts. Only copies of its log have the same start.
+                parts = (data.get("App ID") or data.get("App Name"), data.get("App Attempt ID"), data.get("Timestamp"))
+                identity = " ".join(str(part) for part in parts if part is not None)
                 if application.events:
                     yield application.close()
                     application = _Application(identity)

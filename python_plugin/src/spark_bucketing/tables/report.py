@@ -137,7 +137,19 @@ def write_verifications(
 ) -> None:
     """Write the findings about tables. With `details`, text reports also list partitions and files."""
     if form == "json":
-        write_json({"schema": schema, "tables": list(map(_verification_data, found))}, file)
+        tables = [
+            {
+                "table": one.overview.table.name,
+                "state": one.state,
+                "deep": one.is_deep,
+                "findings": list(one.findings),
+                "unknown": one.unknown or None,
+                "partitions": list(map(sealed_data, one.sealed)),
+                "file_statistics": list(map(asdict, one.statistics)),
+            }
+            for one in found
+        ]
+        write_json({"schema": schema, "tables": tables}, file)
         return
     console = console_on(file)
     for verification in found:
@@ -151,18 +163,6 @@ def write_verifications(
             _print_statistics(name, verification.statistics, console)
     if not found:
         file.write(f"Schema {schema} has no bucketed or organized tables.\n")
-
-
-def _verification_data(verification: Verification) -> dict[str, Any]:
-    return {
-        "table": verification.overview.table.name,
-        "state": verification.state,
-        "deep": verification.is_deep,
-        "findings": list(verification.findings),
-        "unknown": verification.unknown or None,
-        "partitions": list(map(sealed_data, verification.sealed)),
-        "file_statistics": [asdict(file) for file in verification.statistics],
-    }
 
 
 def write_file_statistics_report(name: str, files: Sequence[FileStats], form: str, file: TextIO) -> None:

@@ -318,12 +318,16 @@ def bucket_coalescing_disabled(step: ExchangeOrSort, table: BucketedScan) -> Exp
     ratio, limit = many // few, step.query.settings.number(COALESCE_RATIO)
     over = f", and {ratio} is above {COALESCE_RATIO}={limit}" if ratio > limit else ""
     setting = ALIGNMENT if table.by_extension else COALESCE
+    allow = {COALESCE: "true", **({COALESCE_RATIO: str(ratio)} if ratio > limit else {})}
+    merging = (set_to(allow), *let_extension_read(table))
+    if table.by_extension:
+        merging = (set_to({ALIGNMENT: "coalesce" if ratio > limit else "auto"}),)
     return Explanation(
         f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}. "
         f"{setting}={step.query.settings.get(setting)} does not allow Spark to combine "
         f"{ratio} buckets into one{over}.",
         (here.table, there.table),
-        (*_merging(table, ratio, limit), *match_either(step)),
+        (*merging, *match_either(step)),
     )
 
 
@@ -356,13 +360,6 @@ def bucket_columns_differ(step: ExchangeOrSort, table: BucketedScan) -> Explanat
         (table.name, other.table.name),
         match_either(step),
     )
-
-
-def _merging(table: BucketedScan, ratio: int, limit: int) -> Changes:
-    if table.by_extension:
-        return (set_to({ALIGNMENT: "coalesce" if ratio > limit else "auto"}),)
-    over = {COALESCE_RATIO: str(ratio)} if ratio > limit else {}
-    return (set_to({COALESCE: "true", **over}), *let_extension_read(table))
 
 
 @reason(SORT, of="table")
@@ -431,7 +428,7 @@ def scan_ordering_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanatio
 @reason(SORT, of="table")
 def ordering_not_preserved(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """An operator between the table and this operator does not preserve the sort order."""
-    node = step.disordered_at
+    node = step.first_above()
     if node is None or not (table.ordered or (table.readable and table.scan.by_extension)):
         return None
     message = f"The files of {table.name} are sorted, but {node.operator} does not preserve this order."
