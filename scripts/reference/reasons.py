@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_bucketing.checks.reasons import PROJECT_REASONS, REASONS
+from spark_bucketing.checks.reasons import REASONS
+from spark_bucketing.checks.reasons.project import PROJECT_REASONS
 from spark_bucketing.checks.reasons.reason import Reason
 
 HEAD = """# Reasons
