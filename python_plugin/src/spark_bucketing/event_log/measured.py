@@ -50,30 +50,16 @@ _BUCKETED_WRITE = " buckets, bucket columns: ["
 NO_MODELS = ("test.", "unit_test.", "operation.")
 
 
-@dataclass(frozen=True)
-class Write:
-    """Describe the write of a statement."""
-
-    writes: bool = False  # whether it writes a table, even if the table is unknown
-    table: str = ""
-    creates: bool = False  # whether it creates the table from a query
-    has_buckets: bool = False
-
-    def joined(self, other: Write) -> Write:
-        """Return the write of a statement that consists of two parts; the first table that they write counts."""
-        first = self if self.table else other
-        return Write(self.writes or other.writes, first.table, first.creates, self.has_buckets or other.has_buckets)
-
-
-def write_of(line: bytes, start: Mapping[str, Any]) -> Write:
-    """Return what a statement writes, from the event of its start."""
+def write_of(line: bytes, start: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a statement about what it writes, from the event of its start."""
     matched = _WRITE.search(str(start.get("physicalPlanDescription") or ""))
     if matched is None:
-        return Write(_WRITER.search(line) is not None)
+        return {"writes": _WRITER.search(line) is not None}
     command, arguments = matched.groups()
     target = _TARGET.search(arguments)
     name = ".".join(part for part in target.groups() if part) if target else ""
-    return Write(True, _INTERMEDIATE.sub("", name.lower()), "AsSelect" in command, _BUCKETED_WRITE in arguments)
+    table, has_buckets = _INTERMEDIATE.sub("", name.lower()), _BUCKETED_WRITE in arguments
+    return {"writes": True, "table": table, "creates": "AsSelect" in command, "has_buckets": has_buckets}
 
 
 def writers_of(writes: Mapping[str, Mapping[str, bool]]) -> dict[str, str]:
@@ -152,17 +138,28 @@ class Statement:
     invocation: str = ""  # dbt's invocation id, or a number if the query comment does not contain the id
     target: str = ""  # dbt's target, if the query comment contains it
     by_dbt: bool = False
-    write: Write = field(default_factory=Write)
+    writes: bool = False  # whether it writes a table, even if the table is unknown
+    table: str = ""  # the table that it writes, if known
+    creates: bool = False  # whether it creates the table from a query
+    has_buckets: bool = False  # whether it writes into buckets
     failed: bool = False
     work: Work = field(default_factory=Work)
     operators: Operators = field(default_factory=dict)
     bucketed: set[str] = field(default_factory=set)  # tables that it reads as bucketed
     gaps: int = 0  # gaps in the log before the end of the statement
+    number: int = 0  # of its execution
+    root: int = 0  # number of the execution that started it, or its own
+    values: dict[int, int] = field(default_factory=dict)  # accumulators
+    run_ms: dict[int, int] = field(default_factory=dict)  # task time of the stages that update them
 
     def add(self, part: Statement) -> None:
         """Add another execution that the statement started."""
         self.work.add(part.work)
-        self.write = self.write.joined(part.write)
+        # The first table that the parts write counts.
+        if not self.table:
+            self.table, self.creates = part.table, part.creates
+        self.writes |= part.writes
+        self.has_buckets |= part.has_buckets
         add_operators(self.operators, part.operators)
         self.bucketed |= part.bucketed
 
@@ -193,7 +190,7 @@ class Run:
         """Add a statement to the run."""
         self.started, self.ended = min(self.started, statement.started), max(self.ended, statement.ended)
         self.failed |= statement.failed or statement.gaps != self.gaps
-        self.writes |= statement.write.writes
+        self.writes |= statement.writes
         self.work.add(statement.work)
         add_operators(self.operators, statement.operators)
 
@@ -281,15 +278,6 @@ def _sums(of_nodes: Iterable[Operators]) -> dict[TableKeys, Cost]:
 
 
 @dataclass
-class _Execution:
-    number: int
-    root: int
-    statement: Statement
-    values: dict[int, int] = field(default_factory=dict)  # accumulators
-    run_ms: dict[int, int] = field(default_factory=dict)  # task time of the stages that update them
-
-
-@dataclass
 class _Application:
     """A Spark application in a log: the statements that have ended, by dbt target, and those that have not."""
 
@@ -297,8 +285,8 @@ class _Application:
     of_targets: dict[str, Measured] = field(default_factory=dict)
     events: int = 0
     is_complete: bool = False  # whether the application itself has ended
-    executions: dict[int, _Execution] = field(default_factory=dict)  # without an end
-    ended: _Execution | None = None  # the execution that ended last, whose plan may follow
+    running: dict[int, Statement] = field(default_factory=dict)  # by execution, without an end
+    ended: Statement | None = None  # the statement that ended last, whose plan may follow
     stages: dict[int, int] = field(default_factory=dict)  # execution of each stage that has not completed
     gaps: int = 0
     # The number of the current dbt invocation, and whether it has run nodes.
@@ -319,10 +307,10 @@ class _Application:
             self._end(data)
         elif event == "SQLExecutionStart":
             comment = query_comment(str(data.get("description") or ""))
-            fields = {**self._numbered(comment), "by_dbt": bool(comment), "write": write_of(line, data)}
+            fields = {**self._numbered(comment), "by_dbt": bool(comment), **write_of(line, data)}
             number, root = int(data["executionId"]), data.get("rootExecutionId")
-            statement = Statement(self.id, int(data["time"]), **fields)
-            self.executions[number] = _Execution(number, number if root is None else int(root), statement)
+            fields |= {"number": number, "root": number if root is None else int(root)}
+            self.running[number] = Statement(self.id, int(data["time"]), **fields)
         elif event == "JobStart":
             execution = (data.get("Properties") or {}).get("spark.sql.execution.id")
             # A later job also lists the stages whose shuffle files it reuses.
@@ -337,14 +325,14 @@ class _Application:
         """Mark all running statements as failed, because some of their events are missing."""
         self._flush()
         self.gaps += 1
-        for execution in self.executions.values():
-            execution.statement.failed = True
+        for statement in self.running.values():
+            statement.failed = True
 
     def close(self) -> _Application:
         """Add the statements without an end as failed. Runs of an incomplete application may lack statements."""
         self._flush()
-        for execution in self.executions.values():
-            self._add(replace(execution.statement, ended=execution.statement.started, failed=True))
+        for statement in self.running.values():
+            self._add(replace(statement, ended=statement.started, failed=True))
         for run in () if self.is_complete else self.open.values():
             run.failed = True
         return self
@@ -352,11 +340,11 @@ class _Application:
     def _flush(self) -> None:
         """Add the statement that ended last to its run, or to the statement that started it."""
         ended, self.ended = self.ended, None
-        parent = self.executions.get(ended.root) if ended and ended.root != ended.number else None
+        parent = self.running.get(ended.root) if ended and ended.root != ended.number else None
         if ended and parent:
-            parent.statement.add(ended.statement)
+            parent.add(ended)
         elif ended:
-            self._add(ended.statement)
+            self._add(ended)
 
     def _numbered(self, comment: dict[str, Any]) -> dict[str, Any]:
         """Return the fields of a query comment with a number in place of a missing invocation id.
@@ -372,45 +360,43 @@ class _Application:
         return {**comment, "invocation": comment.get("invocation") or number}
 
     def _stage(self, data: Any) -> None:
-        execution = self.executions.get(self.stages.get(int(data["Stage ID"]), -1))
-        if execution is None:
+        statement = self.running.get(self.stages.get(int(data["Stage ID"]), -1))
+        if statement is None:
             return
         values = data["Accumulables"]
         named = {one["Name"]: _number(one.get("Value")) for one in values if "Name" in one}
         shuffled, spilled, time = (named.get(name, 0) for name in (_SHUFFLED, _SPILLED, _RUN_TIME))
-        execution.statement.work.add(Work(shuffled, spilled, time, time if named.get(_OUTPUT) else 0))
+        statement.work.add(Work(shuffled, spilled, time, time if named.get(_OUTPUT) else 0))
         # The value of a plan's metric includes earlier stages.
         metrics = {int(one["ID"]): _number(one.get("Value")) for one in values if one.get("Metadata") == "sql"}
-        execution.values |= metrics
-        execution.run_ms |= {number: execution.run_ms.get(number, 0) + time for number in metrics}
+        statement.values |= metrics
+        statement.run_ms |= {number: statement.run_ms.get(number, 0) + time for number in metrics}
 
     def _plan(self, data: Any) -> None:
-        execution = self.executions.get(int(data["executionId"]), self.ended)
-        if execution is None or execution.number != int(data["executionId"]):
+        statement = self.running.get(int(data["executionId"]), self.ended)
+        if statement is None or statement.number != int(data["executionId"]):
             return
         plan = read_plan(data["document"])
-        execution.statement.operators = plan_costs(plan, Accumulators(execution.values, execution.run_ms))
-        execution.statement.bucketed |= bucketed_tables(plan)
+        statement.operators = plan_costs(plan, Accumulators(statement.values, statement.run_ms))
+        statement.bucketed |= bucketed_tables(plan)
 
     def _end(self, data: Any) -> None:
         number, ended = int(data["executionId"]), int(data["time"])
-        execution = self.executions.pop(number, None)
-        if execution is None:
+        statement = self.running.pop(number, None)
+        if statement is None:
             return
-        statement = execution.statement
         statement.ended, statement.gaps = ended, self.gaps
         statement.failed |= bool(data.get("errorMessage"))
         self.stages = {stage: one for stage, one in self.stages.items() if one != number}
-        self.ended = execution
+        self.ended = statement
 
     def _add(self, statement: Statement) -> None:
-        write = statement.write
-        node = statement.node or (f"table.{write.table}" if write.table else AD_HOC)
+        node = statement.node or (f"table.{statement.table}" if statement.table else AD_HOC)
         found = self.of_targets.setdefault(statement.target if statement.node else "", Measured())
-        if write.table:
-            found.add_write(node, write.table, write.creates or write.has_buckets)
-            if write.has_buckets:
-                found.bucketed.setdefault(write.table, set())
+        if statement.table:
+            found.add_write(node, statement.table, statement.creates or statement.has_buckets)
+            if statement.has_buckets:
+                found.bucketed.setdefault(statement.table, set())
         for table in statement.bucketed:
             found.bucketed.setdefault(table, set()).add(node)
         if node:
@@ -426,9 +412,7 @@ class _Application:
         invocation = statement.application, statement.invocation
         if invocation not in runs:
             self._close_runs(statement)
-            runs[invocation] = Run(
-                statement.started, statement.ended, writes=statement.write.writes, gaps=statement.gaps
-            )
+            runs[invocation] = Run(statement.started, statement.ended, writes=statement.writes, gaps=statement.gaps)
         run = runs[invocation]
         run.add(statement)
         self.open[id(run)] = run
@@ -499,7 +483,7 @@ def read_measured(
             found=f"{count(counts.files, 'file')} without events",
             expected="event logs of Spark, such as the files in spark.eventLog.dir",
         )
-    counts.applications, counts.unfinished = len(kept), sum(len(one.executions) for one in kept.values())
+    counts.applications, counts.unfinished = len(kept), sum(len(one.running) for one in kept.values())
     return _of_target((one.of_targets for one in kept.values()), counts, target)
 
 
