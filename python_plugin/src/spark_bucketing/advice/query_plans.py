@@ -32,7 +32,7 @@ class Plans:
     errors: dict[str, str] = field(default_factory=dict)
     readers: dict[str, list[str]] = field(default_factory=dict)  # unique ids of the readers of each table
     required: list[RequiredLayout] = field(default_factory=list)  # of all queries, parents first
-    cast_keys: list[CastKey] = field(default_factory=list)
+    cast_keys: dict[CastKey, dict[str, None]] = field(default_factory=dict)  # with the operators that cast them
     _known: dict[tuple[str, frozenset[tuple[str, BucketSpec]]], PlanSizes | str] = field(default_factory=dict)
 
     def plan_all(self, on_progress: Callable[[str], None]) -> None:
@@ -67,7 +67,8 @@ class Plans:
             if any(table.spec for table in tables):
                 plan = self._plan_of(node, [replace(table, spec=None) for table in tables])
             self.required += required_layouts(node.name, plan, self.runs_of(node))
-            self.cast_keys += cast_keys(node.name, plan)
+            for key, operator in cast_keys(node.name, plan):
+                self.cast_keys.setdefault(key, {})[operator] = None
         except BucketingError as error:
             self.errors[node.unique_id] = self.stub.why(str(error))
         # A query whose plan cannot be analyzed must not affect the others.

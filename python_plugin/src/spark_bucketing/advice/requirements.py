@@ -59,15 +59,8 @@ class RequiredLayout:
         return self.kind == "join"
 
 
-@dataclass(frozen=True)
-class CastKey:
-    """A column that could be a bucket column if an operator did not cast it."""
-
-    query: str  # the query's name
-    kind: str  # the kind of the operator
-    table: str  # schema and name
-    column: str
-    type: str  # the target type of the cast
+CastKey = tuple[str, str, str]
+"""A table, its column that an operator casts, and the target type of the cast."""
 
 
 @dataclass(frozen=True)
@@ -120,17 +113,14 @@ def required_layouts(query: str, plan: PhysicalPlan, runs: float = 1.0) -> tuple
     return tuple(one for op in _shuffling(plan) for one in _of_operator(query, op, sizes, runs))
 
 
-def cast_keys(query: str, plan: PhysicalPlan) -> tuple[CastKey, ...]:
-    """Return keys that are casts of columns; buckets are computed from the values before the cast."""
-    return tuple(
-        CastKey(query, op.kind, source.scan.table, source.column.lower(), source.cast)
-        for op in _shuffling(plan)
-        for side in op.sides
-        if side.needed
-        for branch in _branches(side.entry, side.keys or ())
-        for source in (key.source for key in branch.keys)
-        if source and source.cast and source.scan.table and source.scan.table == _table(branch.entry)
-    )
+def cast_keys(query: str, plan: PhysicalPlan) -> Iterator[tuple[CastKey, str]]:
+    """Yield keys that are casts of columns, with the query and operator; buckets are of the values before the cast."""
+    for op in _shuffling(plan):
+        for side in (side for side in op.sides if side.needed):
+            for branch in _branches(side.entry, side.keys or ()):
+                for source in (key.source for key in branch.keys):
+                    if source and source.cast and source.scan.table and source.scan.table == _table(branch.entry):
+                        yield (source.scan.table, source.column.lower(), source.cast), f"{query} ({op.kind})"
 
 
 def _shuffling(plan: PhysicalPlan) -> Iterator[Operator]:

@@ -213,11 +213,8 @@ class ProjectContext:
         return next((self.runs[name] for name in names_of(node) if name in self.runs), 0.0)
 
 
-def cast_columns(found: Sequence[CastKey], tables: Collection[str]) -> list[RejectedTable]:
+def cast_columns(queries: Mapping[CastKey, Iterable[str]], tables: Collection[str]) -> list[RejectedTable]:
     """Return the columns of these tables that could be bucket columns if the queries did not cast them."""
-    queries: dict[tuple[str, str, str], dict[str, None]] = {}
-    for key in found:
-        queries.setdefault((key.table, key.column, key.type), {})[f"{key.query} ({key.kind})"] = None
     return [
         RejectedTable(
             table,

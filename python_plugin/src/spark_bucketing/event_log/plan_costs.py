@@ -89,36 +89,30 @@ def plan_costs(plan: PhysicalPlan, measured: Accumulators) -> Operators:
     """
     found: Operators = {}
     rest, seen = Cost(), set[int]()
-    waiting: list[tuple[PlanNode, _Consumer | None]] = [(root, None) for root in plan.roots]
-    consumers: list[_Consumer] = []
+    waiting: list[tuple[PlanNode, dict[TableKeys, Cost] | None]] = [(root, None) for root in plan.roots]
+    consumers: list[tuple[Kind, dict[TableKeys, Cost]]] = []
     while waiting:
-        node, consumer = waiting.pop()
+        node, costs = waiting.pop()
         if node.number in seen:
             continue
         seen.add(node.number)
         kind = _kind(node)
         if kind:
-            consumer = _Consumer(kind)
-            consumers.append(consumer)
+            costs = {}
+            consumers.append((kind, costs))
         if node.shuffle or node.sort:
             # Without an operator, such as for the shuffle of a write, nothing would use the buckets.
-            cost, shares = _cost(node, measured), _keys(node, measured) if consumer else {}
+            cost, shares = _cost(node, measured), _keys(node, measured) if costs is not None else {}
             for keys, part in shares.items():
-                consumer.costs.setdefault(keys, Cost()).add(cost.share(part))  # type: ignore[union-attr]
+                costs.setdefault(keys, Cost()).add(cost.share(part))  # type: ignore[union-attr]
             rest.add(cost.share(max(1 - sum(shares.values()), 0)))
-        waiting += ((child, consumer) for child in reversed(node.children))
-    for consumer in consumers:
-        if consumer.costs:
-            add_operators(found, {MeasuredOperator(consumer.kind, tuple(consumer.costs)): consumer.costs})
+        waiting += ((child, costs) for child in reversed(node.children))
+    for operator, by_keys in consumers:
+        if by_keys:
+            add_operators(found, {MeasuredOperator(operator, tuple(by_keys)): by_keys})
     if rest != Cost():
         found[MeasuredOperator("other", ())] = {UNATTRIBUTED: rest}
     return found
-
-
-@dataclass
-class _Consumer:
-    kind: Kind
-    costs: dict[TableKeys, Cost] = field(default_factory=dict)
 
 
 def add_operators(into: Operators, operators: Operators) -> None:
