@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,24 +32,6 @@ _BUCKETED = {
     "bucketed_table": "bucketed_table",
     "bucketed_incremental": "bucketed_incremental",
 }
-
-
-@dataclass(frozen=True)
-class FirstModel:
-    """The first model to bucket."""
-
-    name: str  # as in ref()
-    columns: tuple[str, ...]  # the bucket columns
-    size_bytes: int | None = None  # of its table; None to query the warehouse
-    buckets: int | None = None  # None to derive the number from the size
-
-
-@dataclass(frozen=True)
-class Setup:
-    """Edits of the project's files, and notes about the steps that the user has to take."""
-
-    edits: tuple[FileEdit, ...]
-    notes: tuple[str, ...]
 
 
 def is_package(folder: Path) -> bool:
@@ -149,43 +130,48 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
 
 
 def model_edits(
-    project_dir: Path, manifest: Mapping[str, Any], model: FirstModel, size_of: Callable[[str], int | None]
-) -> Setup:
-    """Edit the config of the first model to bucket."""
+    project_dir: Path,
+    manifest: Mapping[str, Any],
+    name: str,
+    columns: Sequence[str],
+    size: int | None,
+    buckets: int | None,
+    size_of: Callable[[str], int | None],
+) -> tuple[list[FileEdit], list[str]]:
+    """Edit the config of the first model to bucket, and return notes, too; `size_of` returns the size of a relation."""
     models = [node for node in manifest["nodes"].values() if node["resource_type"] == "model"]
-    node = next((node for node in models if model.name in (node["name"], node["unique_id"])), None)
+    node = next((node for node in models if name in (node["name"], node["unique_id"])), None)
     if node is None:
         raise ProjectError(
-            f"The project has no model `{model.name}`.",
+            f"The project has no model `{name}`.",
             expected="the name of a model",
             instead="run `dbt ls --resource-type model` to list the models",
         )
     materialized = str((node.get("config") or {}).get("materialized"))
     if materialized not in _BUCKETED:
         raise ProjectError(
-            f"Model `{model.name}` cannot be bucketed.",
+            f"Model `{name}` cannot be bucketed.",
             found=f"materialized={materialized!r}",
             expected=f"one of {', '.join(_BUCKETED)}",
             instead="choose another model, or change its `materialized`",
         )
-    size = model.size_bytes if model.size_bytes is not None or model.buckets else size_of(str(node["relation_name"]))
-    if size is None and model.buckets is None:
+    size = size if size is not None or buckets else size_of(str(node["relation_name"]))
+    if size is None and buckets is None:
         raise ProjectError(
-            f"The size of model `{model.name}` is unknown.",
+            f"The size of model `{name}` is unknown.",
             found=f"no table {node['relation_name']}",
             expected="a table to measure, or a number",
             instead="--size 50GiB, or --buckets 64",
         )
-    buckets = model.buckets or number_of_buckets(size or 0, _BUCKET_BYTES)
-    change = {"materialized": _BUCKETED[materialized], "clustered_by": list(model.columns), "buckets": buckets}
+    buckets = buckets or number_of_buckets(size or 0, _BUCKET_BYTES)
+    change = {"materialized": _BUCKETED[materialized], "clustered_by": list(columns), "buckets": buckets}
     edits, refusals = plan_edits(project_dir, manifest, [ConfigChange(node["unique_id"], change)])
     notes = [f"{one.reason} Write this config by hand:\n{one.instead}" for one in refusals]
     if size is not None and size < _BUCKET_BYTES:
         notes.append(
-            f"The table of model `{model.name}` is smaller than 256 MiB. Buckets do not help tables that Spark can "
-            "broadcast."
+            f"The table of model `{name}` is smaller than 256 MiB. Buckets do not help tables that Spark can broadcast."
         )
-    return Setup(tuple(edits), tuple(notes))
+    return edits, notes
 
 
 def _packages(data: Any, file: str) -> list[dict[str, Any]]:
