@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from spark_bucketing.checks.checked_query import (
     ENABLED,
@@ -13,21 +12,18 @@ from spark_bucketing.checks.checked_query import (
     MERGE_FILES,
     SPARK_LAYOUT,
     BucketedScan,
+    ExchangeOrSort,
     Settings,
     selected_partitions,
 )
 from spark_bucketing.checks.results import Change
 from spark_bucketing.checks.sql_text import without_repartitions
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.plan.document import TableFacts
+from spark_bucketing.plan.document import Source, TableFacts
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.tables.compatibility import Merging, smallest_rewrite
 from spark_bucketing.tables.model import Partition, TableMetadata, words
 from spark_bucketing.tables.partition_predicates import covering, rewrite_command
-
-if TYPE_CHECKING:
-    from spark_bucketing.checks.checked_query import ExchangeOrSort
-    from spark_bucketing.plan.document import Source
 
 Changes = tuple[Change, ...]
 
