@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_bucketing.session import SessionStatements
-from spark_bucketing.table.file_statistics import organized_table, repair_file_statistics
-from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.tables.file_statistics import organized_table, repair_file_statistics
+from spark_bucketing.tables.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

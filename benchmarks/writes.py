@@ -15,10 +15,10 @@ from rich.table import Table
 from tables import BUCKETS, TABLES
 
 from spark_bucketing.session import SessionStatements
-from spark_bucketing.table.metadata import read_table
-from spark_bucketing.table.model import total_size
-from spark_bucketing.table.rewrite import plan_rewrite, rewrite_batch
-from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.tables.metadata import read_table
+from spark_bucketing.tables.model import total_size
+from spark_bucketing.tables.rewrite import plan_rewrite, rewrite_batch
+from spark_bucketing.tables.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,14 +21,14 @@ from steps import KEYS, Step, month_name
 from spark_bucketing.errors import ProjectError, TableError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
-from spark_bucketing.plan import PhysicalPlan, PlanNode
+from spark_bucketing.output import console_on
+from spark_bucketing.plan.document import PhysicalPlan, PlanNode
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.profile import Place, read_target
-from spark_bucketing.report.output import console_on
-from spark_bucketing.report.table_specs import print_specs
 from spark_bucketing.session import SessionStatements, open_session, rows_of, setting, spark_call
-from spark_bucketing.table.metadata import merging_of, read_table
-from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.tables.metadata import merging_of, read_table
+from spark_bucketing.tables.report import print_specs
+from spark_bucketing.tables.warehouse import Warehouse
 from spark_bucketing.units import count
 
 if TYPE_CHECKING:

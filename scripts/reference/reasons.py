@@ -1,11 +1,15 @@
-"""Generate the page about the reasons that `spark-bucketing check` reports, from the docstrings of the reasons."""
+"""Generate the list of reasons on the page about the reasons that `spark-bucketing check` reports.
+
+The sections of the page are written by hand. `spark-bucketing explain` prints them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS
-from spark_bucketing.check.reasons.reason import Reason
+from spark_bucketing.checks.reasons import REASONS
+from spark_bucketing.checks.reasons.project import PROJECT_REASONS
+from spark_bucketing.checks.reasons.reason import Reason
 
 HEAD = """# Reasons
 

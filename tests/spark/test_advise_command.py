@@ -15,10 +15,10 @@ from commands import COMMAND, command, environment
 from dbt_projects import dbt_project
 
 from conftest import REPOSITORY, Project
-from spark_bucketing.advise.layout_options import Subject
-from spark_bucketing.advise.subjects import column_facts
-from spark_bucketing.advise.table_sizes import ColumnStatistics, TableSize
-from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.advice.layout_options import AdvisedTable
+from spark_bucketing.advice.subjects import column_facts
+from spark_bucketing.advice.workload import ColumnStatistics, TableSize
+from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.session import rows_of, setting
 
@@ -135,7 +135,7 @@ def test_column_statistics_from_analyze_are_used(spark: SparkSession, tmp_path: 
     spark.sql(f"create or replace temporary view rows_of_analyzed as select {columns} from range(10000)")
     spark.sql("drop table if exists analyzed.t")
     spark.sql("create table analyzed.t using parquet as select * from rows_of_analyzed")
-    one = Subject(HypotheticalTable("analyzed.t", {}), TableSize(10**6))
+    one = AdvisedTable(TableFacts("analyzed.t", {}), TableSize(10**6))
     names = ("k", "gaps", "lopsided", "few", "nowhere")
     assert column_facts(planner, one, names, profile=False).columns["k"] == ColumnStatistics()
     with setting(spark, "spark.sql.statistics.histogram.enabled", "true"):

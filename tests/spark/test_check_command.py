@@ -18,10 +18,9 @@ from pyspark.sql import SparkSession
 from spark_features import SPARK
 
 from conftest import Project
-from spark_bucketing.check.checked_query import Facts
-from spark_bucketing.check.checker import Checker, Subject
-from spark_bucketing.check.results import Report
-from spark_bucketing.check.session_settings import Settings
+from spark_bucketing.checks.checked_query import Facts, Settings
+from spark_bucketing.checks.checker import Checker, Subject
+from spark_bucketing.checks.results import Report
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.session import rows_of, setting

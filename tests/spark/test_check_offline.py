@@ -19,13 +19,12 @@ from dbt_projects import dbt_project
 from pyspark.sql import SparkSession
 
 from conftest import REPOSITORY
-from spark_bucketing.check.checked_query import Facts
-from spark_bucketing.check.stub_tables import StubTables
+from spark_bucketing.checks.checked_query import Facts
+from spark_bucketing.checks.stub_tables import StubTables
 from spark_bucketing.errors import SparkError
-from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import StubPlanner
-from spark_bucketing.project.catalog import CatalogTable
-from spark_bucketing.project.manifest import Manifest, Node
+from spark_bucketing.project.manifest import CatalogTable, Manifest, Node
 from spark_bucketing.session import rows_of
 from spark_bucketing.spec import BucketSpec
 
@@ -72,7 +71,7 @@ def test_only_small_tables_are_broadcast_although_all_stubs_are_empty(planner: S
     for kind, spec in specs.items():
         for by in ((), ("ds",)):
             for name, size in (("a", None), ("b", None), ("small", 1000)):
-                planner.define(HypotheticalTable(f"s.{name}", {"k": "bigint", "ds": "string"}, spec, by, size))
+                planner.define(TableFacts(f"s.{name}", {"k": "bigint", "ds": "string"}, spec, by, size))
             join = "select * from s.a x join s.{} y on x.k = y.k where y.ds = 'd' and x.ds = 'd'"
             for name in ("b", "small"):
                 joins = [
@@ -94,12 +93,12 @@ JOIN = "select * from s.a join s.b on a.k = b.k"
 
 def test_query_has_its_own_tables_and_settings(planner: StubPlanner, spark: SparkSession) -> None:
     by = BucketSpec(8, ("k",), ("k",), "hive")
-    tables = [HypotheticalTable(f"s.{name}", {"k": "bigint", "v": "string"}, by) for name in "ab"]
+    tables = [TableFacts(f"s.{name}", {"k": "bigint", "v": "string"}, by) for name in "ab"]
     for table in tables:
         planner.define(table)
     other = replace(tables[1], spec=replace(by, num_buckets=12))
 
-    def exchanges(*changed: HypotheticalTable, **settings: str) -> int:
+    def exchanges(*changed: TableFacts, **settings: str) -> int:
         return planner.plan(JOIN, changed, {**ON, **settings}).counts.exchanges
 
     assert [exchanges(), exchanges(other), exchanges(replace(other, spec=None)), exchanges()] == [0, 1, 1, 0]
@@ -112,7 +111,7 @@ def test_several_files_per_bucket_are_sorted_unless_merging_is_enabled(planner: 
     for hash_ in ("hive", "spark"):
         by = BucketSpec(8, ("k",), ("k",), hash_)
         for name, files in (("a", 3), ("b", 1)):
-            planner.define(HypotheticalTable(f"s.{name}", {"k": "bigint"}, by, size_bytes=9000, files_per_bucket=files))
+            planner.define(TableFacts(f"s.{name}", {"k": "bigint"}, by, size_bytes=9000, files_per_bucket=files))
         assert planner.plan(JOIN, settings=ON).counts.sorts == 0
         assert planner.plan(JOIN, settings={**ON, "spark.bucketing.read.mergeFiles": "2"}).counts.sorts == 1
     stock = {"spark.bucketing.enabled": "false", "spark.sql.legacy.bucketedTableScan.outputOrdering": "true"}

@@ -13,7 +13,7 @@ import yaml
 from check_cases import Applied, Checked, apply_fixes, made
 from pyspark.sql import SparkSession
 
-from spark_bucketing.check.verdicts import reads_buckets
+from spark_bucketing.checks.verdicts import reads_buckets
 
 FOLDER = Path(__file__).parents[1] / "cases" / "tpch"
 QUERIES = {path.stem: path.read_text() for path in sorted(FOLDER.glob("q*.sql"))}

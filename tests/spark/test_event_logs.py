@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from commands import command
 
 from conftest import Project, all_long_but
-from spark_bucketing.check import acceptance
+from spark_bucketing.checks import acceptance
 from spark_bucketing.cli import main
 from spark_bucketing.event_log.measured import Measured, read_measured
-from spark_bucketing.event_log.plan_costs import Keys
+from spark_bucketing.event_log.plan_costs import TableKeys
 from spark_bucketing.session import setting
 from spark_bucketing.units import size
 
@@ -117,8 +117,8 @@ def test_tables_of_a_union_share_the_cost_of_its_exchange(clicks: Project, spark
     costs = {keys: cost.shuffle_bytes / run.work.shuffle_bytes for keys, cost in found.costs("model.t.grouped").items()}
     schema = clicks.schema
     assert costs == {
-        Keys(f"{schema}.clicks", ("user_id",)): pytest.approx(5000 / 5500, abs=0.001),
-        Keys(f"{schema}.buyers", ("buyer",)): pytest.approx(500 / 5500, abs=0.001),
+        TableKeys(f"{schema}.clicks", ("user_id",)): pytest.approx(5000 / 5500, abs=0.001),
+        TableKeys(f"{schema}.buyers", ("buyer",)): pytest.approx(500 / 5500, abs=0.001),
     }
     time = sum(cost.task_ms for cost in found.costs("model.t.grouped").values())
     assert 0 < time < run.work.task_ms
@@ -149,13 +149,13 @@ def test_first_branch_of_a_union_can_be_a_broadcast_join_or_an_aggregate(
     costs = found.costs("model.t.joined_first")
     # The users with even numbers bought something.
     assert {keys: cost.shuffle_bytes / run.work.shuffle_bytes for keys, cost in costs.items()} == {
-        Keys(f"{schema}.clicks", ("user_id",)): pytest.approx(2500 / 4500, abs=0.001),
-        Keys(f"{schema}.visits", ("visitor",)): pytest.approx(2000 / 4500, abs=0.001),
+        TableKeys(f"{schema}.clicks", ("user_id",)): pytest.approx(2500 / 4500, abs=0.001),
+        TableKeys(f"{schema}.visits", ("visitor",)): pytest.approx(2000 / 4500, abs=0.001),
     }
     (run,) = found.runs_of("model.t.grouped_first")
     costs = found.costs("model.t.grouped_first")
     grouping, rest = (
-        Keys(f"{schema}.{table}", (key,)) for table, key in (("clicks", "user_id"), ("groups", "visitor"))
+        TableKeys(f"{schema}.{table}", (key,)) for table, key in (("clicks", "user_id"), ("groups", "visitor"))
     )
     assert set(costs) == {grouping, rest}
     shuffled_by_window = run.work.shuffle_bytes - costs[grouping].shuffle_bytes

@@ -14,7 +14,7 @@ from partition_specs import metastore
 from spec_evolution import DB, HARD, SpecEvolution, evolving_tables, literal, sealed  # noqa: F401
 
 from conftest import Project
-from spark_bucketing.table import rewrite
+from spark_bucketing.tables import rewrite
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 

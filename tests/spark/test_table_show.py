@@ -18,9 +18,9 @@ from spark_bucketing.cli import main
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.session import SessionStatements, setting
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.table.bucketed_files import BucketedFiles
-from spark_bucketing.table.overview import read_overviews
-from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.tables.bucketed_files import BucketedFiles
+from spark_bucketing.tables.overview import read_overviews
+from spark_bucketing.tables.warehouse import Warehouse
 
 ROWS = "insert into {t} select /*+ repartition(4, k) */ * from (select id as k, 'x y' as region from range(1000))"
 

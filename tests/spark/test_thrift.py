@@ -16,7 +16,7 @@ from spark_subprocess import CREATE, interrupted
 
 from conftest import Project
 from spark_bucketing.event_log.measured import read_measured
-from spark_bucketing.event_log.plan_costs import Keys
+from spark_bucketing.event_log.plan_costs import TableKeys
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def test_event_logs_attribute_statements_by_the_comment_over_thrift(
     (run,) = found.runs_of(f"model.t.{name}")
     assert found.writers[f"{schema}.{name}"] == f"model.t.{name}" and "model.t.other" not in found.runs
     ((keys, cost),) = found.costs(f"model.t.{name}").items()
-    assert keys == Keys(f"{schema}.pages", ("k",)) and cost.shuffle_bytes == run.work.shuffle_bytes > 0
+    assert keys == TableKeys(f"{schema}.pages", ("k",)) and cost.shuffle_bytes == run.work.shuffle_bytes > 0
 
 
 @pytest.mark.long

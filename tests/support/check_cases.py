@@ -14,20 +14,18 @@ from typing import Any
 from bucketed_tables import Tables, settled
 from pyspark.sql import SparkSession
 
-from spark_bucketing.check.checked_query import Facts, Query, TableFacts, objection
-from spark_bucketing.check.checker import planned_query
-from spark_bucketing.check.fixes import HypotheticalQuery, with_fixes
-from spark_bucketing.check.results import Finding, Fix, OperatorResult
-from spark_bucketing.check.session_settings import SPARK_LAYOUT, Settings
-from spark_bucketing.check.verdicts import judge
-from spark_bucketing.plan import PlanCounts
+from spark_bucketing.checks.checked_query import SPARK_LAYOUT, Facts, Query, Settings, objection
+from spark_bucketing.checks.checker import planned_query
+from spark_bucketing.checks.results import Finding, Fix, OperatorResult
+from spark_bucketing.checks.verdicts import HypotheticalQuery, judge, with_fixes
+from spark_bucketing.plan.document import PlanCounts, TableFacts
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.session import SessionStatements, rows_of, setting
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.table.metadata import read_table
-from spark_bucketing.table.partition_predicates import select_partitions
-from spark_bucketing.table.rewrite import plan_rewrite, rewrite_batch
-from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.tables.metadata import read_table
+from spark_bucketing.tables.partition_predicates import select_partitions
+from spark_bucketing.tables.rewrite import plan_rewrite, rewrite_batch
+from spark_bucketing.tables.warehouse import Warehouse
 
 PLANNING = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
 

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from spark_features import has_scripts
 
 from conftest import Project
-from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.tables.warehouse import Warehouse
 
 # Matches statements without effects outside the session.
 READS = re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Parent, Report, Verdict
+from spark_bucketing.checks.results import Finding, Fix, ModelResult, OperatorResult, Parent, Report, Verdict
 from spark_bucketing.spec import BucketSpec
 
 MISMATCH = Finding(

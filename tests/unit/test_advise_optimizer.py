@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 
-from spark_bucketing.advise.optimizer import Choices, choose
+from spark_bucketing.advice.optimizer import Choices, choose
 
 Weights = dict[str, list[int]]
 

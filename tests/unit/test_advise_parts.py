@@ -13,39 +13,36 @@ from jsonschema import Draft202012Validator
 from report_pages import Page, written
 
 from conftest import REPOSITORY
-from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof, RejectedTable, Suggestion
-from spark_bucketing.advise.layout_options import (
+from spark_bucketing.advice.advice import Advice, Candidates, ProposedSpec, QueryProof, RejectedTable, Suggestion
+from spark_bucketing.advice.layout_options import (
+    AdvisedTable,
     Compatibility,
     Options,
-    Subject,
     keys_of,
-    number_of_buckets,
     options_of,
     orders_of,
 )
-from spark_bucketing.advise.proposal import proposed
-from spark_bucketing.advise.requirements import Planned, RequiredLayout, Requirement
-from spark_bucketing.advise.subjects import AdviseRequest, ProjectContext, joined_catalogs, refuse_unknown
-from spark_bucketing.advise.table_sizes import ColumnStatistics, TableSize, read_runs, read_sizes
-from spark_bucketing.check.artifacts import CheckRequest
-from spark_bucketing.check.session_settings import Settings
+from spark_bucketing.advice.proposal import proposed
+from spark_bucketing.advice.report import advice_data, write_html, write_text
+from spark_bucketing.advice.requirements import PlanSizes, RequiredLayout, Requirement
+from spark_bucketing.advice.subjects import AdviseRequest, ProjectContext, joined_catalogs, refuse_unknown
+from spark_bucketing.advice.workload import ColumnStatistics, TableSize, read_runs, read_sizes
+from spark_bucketing.checks.checked_query import Settings
+from spark_bucketing.checks.project import CheckRequest
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.plan_costs import Cost
-from spark_bucketing.plan import PlanCounts
-from spark_bucketing.plan.hypothetical_table import HypotheticalTable
-from spark_bucketing.project.catalog import CatalogTable
-from spark_bucketing.project.manifest import Manifest, Node
-from spark_bucketing.report.advise import advice_data, write_html, write_text
-from spark_bucketing.spec import BucketSpec
+from spark_bucketing.plan.document import PlanCounts, TableFacts
+from spark_bucketing.project.manifest import CatalogTable, Manifest, Node
+from spark_bucketing.spec import BucketSpec, number_of_buckets
 from spark_bucketing.units import parse_size
 
 MIB, GIB = 2**20, 2**30
 COLUMNS = {"k": "bigint", "j": "bigint", "x": "double", "ds": "date"}
 
 
-def subject(name: str, size: int = 4 * GIB, spec: BucketSpec | None = None, **facts: ColumnStatistics) -> Subject:
-    return Subject(HypotheticalTable(name, COLUMNS, spec), TableSize(size, None, facts))
+def subject(name: str, size: int = 4 * GIB, spec: BucketSpec | None = None, **facts: ColumnStatistics) -> AdvisedTable:
+    return AdvisedTable(TableFacts(name, COLUMNS, spec), TableSize(size, None, facts))
 
 
 def join(query: str, a: str, b: str, *keys: str, moved: float = 40.0 * GIB) -> RequiredLayout:
@@ -206,8 +203,8 @@ def test_unsuitable_keys_are_excluded_with_a_reason() -> None:
 
 
 def test_bucket_count_depends_on_the_size_of_one_partition() -> None:
-    table = HypotheticalTable("t", COLUMNS, None, ("ds",))
-    one = Subject(table, TableSize(100 * GIB, 100))
+    table = TableFacts("t", COLUMNS, None, ("ds",))
+    one = AdvisedTable(table, TableSize(100 * GIB, 100))
     found = options_of(one, [("k",), ("ds",)], [], 256 * MIB)
     assert [spec.num_buckets for spec in found.specs if spec] == [4]
     assert "partition column" in found.left_out["ds",]
@@ -266,7 +263,7 @@ def test_files_are_also_sorted_by_window_order() -> None:
     options = {"t": options_of(subject("t"), keys_of([requirement], Compatibility(True))["t"], [], 256 * MIB, orders)}
     (spec,) = proposed(options, [requirement], Compatibility(True)).specs.values()
     assert (spec.bucket_columns, spec.sort_columns) == (("k",), ("k", "j"))
-    in_folders = replace(subject("t"), table=HypotheticalTable("t", COLUMNS, None, ("j",)), facts=TableSize(GIB, 2))
+    in_folders = replace(subject("t"), table=TableFacts("t", COLUMNS, None, ("j",)), facts=TableSize(GIB, 2))
     assert {spec.sort_columns for spec in options_of(in_folders, [("k",)], [], MIB, orders).specs if spec} == {("k",)}
 
 
@@ -298,7 +295,7 @@ def test_number_of_runs_decides_between_competing_models() -> None:
 
 def test_keys_without_a_hive_hash_get_the_spark_layout_without_evolution() -> None:
     columns = {"k": "bigint", "at": "timestamp", "d": "decimal(10,2)", "i": "interval day"}
-    one = Subject(HypotheticalTable("t", columns, None, ("ds",)), TableSize(GIB, 4), evolves=True)
+    one = AdvisedTable(TableFacts("t", columns, None, ("ds",)), TableSize(GIB, 4), evolves=True)
     found = options_of(one, [("k",), ("k", "at"), ("d",), ("i",)], [], GIB)
     hashes = {spec.bucket_columns: spec.bucket_hash for spec in found.specs if spec}
     assert hashes == {("k",): "hive", ("k", "at"): "spark", ("d",): "hive"} and set(found.left_out) == {("i",)}
@@ -349,7 +346,7 @@ def test_unknown_names_are_rejected_with_the_nearest_name() -> None:
 def test_tables_that_do_not_improve_any_plan_are_excluded() -> None:
     options = options_by_k("t")
     proposal = proposed(options, [grouping("a", "t", "k")], Compatibility(True))
-    same, less = Planned(PlanCounts(1), 40.0 * GIB, 0), Planned(PlanCounts(), 0, 0)
+    same, less = PlanSizes(PlanCounts(1), 40.0 * GIB, 0), PlanSizes(PlanCounts(), 0, 0)
     for after, dropped in ((same, ["t"]), (less, [])):
         proof = [QueryProof("a", "model.p.a", 1.0, same, after)]
         assert proposal.not_borne_out(proof, {"t": ["model.p.a"]}) == dropped
@@ -357,17 +354,17 @@ def test_tables_that_do_not_improve_any_plan_are_excluded() -> None:
     together = proposed(
         options_by_k("t", "u"), [join(f"q{number}", "t", "u", "k") for number in range(2)], Compatibility(True)
     )
-    proof = [QueryProof("a", "model.p.a", 1.0, Planned(PlanCounts(1), 12.0 * GIB, 0), less)]
+    proof = [QueryProof("a", "model.p.a", 1.0, PlanSizes(PlanCounts(1), 12.0 * GIB, 0), less)]
     readers = {"t": ["model.p.a"], "u": ["model.p.a"]}
     assert set(together.specs) == {"t", "u"} and together.not_borne_out(proof, readers) == ["t"]
 
 
 SPEC = BucketSpec(8, ("k",), ("k",), "hive")
 ADVICE = Advice(
-    changes=(Change("model.p.t", "t", "s.t", None, SPEC, {"buckets": 8}, GIB, GIB, "each run", 9e9, 2e9, ("q by j",)),),
+    changes=(ProposedSpec("model.p.t", "t", "s.t", None, SPEC, {"buckets": 8}, GIB, GIB, "each run", 9e9, 2e9, ("q by j",)),),
     proof=(
-        QueryProof("better", "model.p.better", 2.0, Planned(PlanCounts(2, 2), 8e9, 8e9), Planned(PlanCounts(), 0, 0), parents=("model.p.worse",)),
-        QueryProof("worse", "model.p.worse", 1.0, Planned(PlanCounts(), 0, 0), Planned(PlanCounts(1, 1), 1e6, 0)),
+        QueryProof("better", "model.p.better", 2.0, PlanSizes(PlanCounts(2, 2), 8e9, 8e9), PlanSizes(PlanCounts(), 0, 0), parents=("model.p.worse",)),
+        QueryProof("worse", "model.p.worse", 1.0, PlanSizes(PlanCounts(), 0, 0), PlanSizes(PlanCounts(1, 1), 1e6, 0)),
         QueryProof("lost", "model.p.lost", 1.0, None, None, "Spark says <no>"),
     ),
     left_out=(RejectedTable("s.u", "it is small"), RejectedTable("s.t", "too few values", ("j",))),
@@ -420,7 +417,7 @@ def test_json_report_follows_its_schema() -> None:
     data = advice_data(ADVICE)
     assert list(Draft202012Validator(schema).iter_errors(data)) == []
     assert set(data) == set(schema["required"]) == set(schema["properties"])
-    explanation = Explanation("s.t", (), (RejectedTable("s.t", "it is small"),))
+    explanation = Candidates("s.t", (), (RejectedTable("s.t", "it is small"),))
     assert list(Draft202012Validator(schema).iter_errors(advice_data(Advice(explained=explanation)))) == []
     assert list(Draft202012Validator(schema).iter_errors({**data, "worse": [1]}))
 

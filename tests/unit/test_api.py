@@ -14,7 +14,7 @@ from sample_report import REPORT
 import spark_bucketing
 from conftest import REPOSITORY
 from spark_bucketing import BucketingError, ProjectError, Result, SparkError
-from spark_bucketing.report.check_report import write_report
+from spark_bucketing.checks.report import write_report
 
 PAGE = (REPOSITORY / "docs" / "reference" / "python-api.md").read_text()
 HEAVY = {"dbt", "pyspark", "sqlglot", "rich", "jinja2", "yaml", "click", "sqlfluff"}
@@ -30,8 +30,8 @@ def test_import_is_quick_and_needs_neither_dbt_nor_spark() -> None:
 
 def test_functions_are_not_replaced_by_the_packages_of_their_names() -> None:
     code = """
-from spark_bucketing.check.checker import Checker
-import spark_bucketing.advise.advisor, spark_bucketing.table.overview
+from spark_bucketing.checks.checker import Checker
+import spark_bucketing.advice.advisor as advisor, spark_bucketing.tables.overview as overview
 import spark_bucketing
 print(*(type(getattr(spark_bucketing, name)).__name__ for name in ("check", "advise", "table")))"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

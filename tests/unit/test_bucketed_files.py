@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile, bucket_of
-from spark_bucketing.table.model import Column, Partition, Table
+from spark_bucketing.tables.bucketed_files import BucketedFiles, DataFile, bucket_of
+from spark_bucketing.tables.model import Column, Partition, TableMetadata
 
 SPEC = BucketSpec(4, ("k",), ("k",), "hive")
 EIGHT = replace(SPEC, num_buckets=8)
@@ -81,10 +81,10 @@ def mixed(four: list[int], eight: list[int]) -> BucketedFiles:
     return replace(table(*files, partitioned=True), evolving=evolving({"d=1": None, "d=2": EIGHT}))
 
 
-def evolving(specs: dict[str, BucketSpec | None]) -> Table:
+def evolving(specs: dict[str, BucketSpec | None]) -> TableMetadata:
     """Return a table partitioned by d, whose partitions are sealed with these specs."""
     parts = [Partition(name, (name[2:],), f"file:/wh/t/{name}", "", spec) for name, spec in specs.items()]
-    return Table("db.t", SPEC, (Column("d", "int"),), tuple(parts))
+    return TableMetadata("db.t", SPEC, (Column("d", "int"),), tuple(parts))
 
 
 @pytest.mark.parametrize(

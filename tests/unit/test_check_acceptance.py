@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sample_report import BROKEN, CAST, CLEAN, JOINED, MISMATCH, REPORT, TOO_OLD, WIDE, joined
 
-from spark_bucketing.check.acceptance import accept, allowed_reasons, fingerprint, read_baseline, write_baseline
-from spark_bucketing.check.results import (
+from spark_bucketing.checks.acceptance import accept, allowed_reasons, fingerprint, read_baseline, write_baseline
+from spark_bucketing.checks.results import (
     FailOn,
     Finding,
     Fix,

@@ -16,13 +16,12 @@ from click.testing import CliRunner, Result
 from dbt_projects import dbt_project
 from sample_report import CLEAN, JOINED, REPORT
 
-from spark_bucketing.check import project_check
-from spark_bucketing.check.artifacts import CheckRequest
-from spark_bucketing.check.project_check import OnProgress
-from spark_bucketing.check.reasons import EVERY_REASON
-from spark_bucketing.check.results import Report
+from spark_bucketing.checks import project
+from spark_bucketing.checks.project import CheckRequest, OnProgress
+from spark_bucketing.checks.reasons import EVERY_REASON
+from spark_bucketing.checks.report import FORMATS
+from spark_bucketing.checks.results import Report
 from spark_bucketing.cli import main
-from spark_bucketing.report.check_report import FORMATS
 
 DONE = replace(REPORT, unfinished=())
 Asked = Callable[[Report], list[CheckRequest]]
@@ -45,7 +44,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Asked:
             on_progress("m", 0, 1)
             return report
 
-        monkeypatch.setattr(project_check, "check_project", check_project)
+        monkeypatch.setattr(project, "check_project", check_project)
         return requests
 
     return answer
@@ -107,7 +106,7 @@ def test_error_during_the_check_never_passes(error: BaseException, said: str, mo
     def broken(*_: Any) -> Report:
         raise error
 
-    monkeypatch.setattr(project_check, "check_project", broken)
+    monkeypatch.setattr(project, "check_project", broken)
     result = run()
     assert result.exit_code == 2 and said in result.output and "Traceback" not in result.output
 

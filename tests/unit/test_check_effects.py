@@ -10,16 +10,15 @@ from typing import Any
 
 import pytest
 
-from spark_bucketing.check.checker import TimeLimit
-from spark_bucketing.check.fixes import required_specs, serves_all, with_effects, worse_for
-from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Verdict
+from spark_bucketing.checks.checker import TimeLimit
+from spark_bucketing.checks.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Verdict
+from spark_bucketing.checks.verdicts import required_specs, serves_all, with_effects, worse_for
 from spark_bucketing.errors import PlanError
-from spark_bucketing.plan import PlanCounts
-from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.document import PlanCounts, TableFacts
 from spark_bucketing.spec import BucketSpec
 
 BY_K, BY_J = (BucketSpec(8, (name,), (name,), "hive") for name in "kj")
-TABLE = HypotheticalTable("s.t", {"k": "int", "j": "int"}, BY_K)
+TABLE = TableFacts("s.t", {"k": "int", "j": "int"}, BY_K)
 FIX = Fix("bucket_spec", "Bucket s.t by j.", table="s.t", spec=BY_J, before=PlanCounts(1, 1))
 
 
@@ -29,7 +28,7 @@ class Query:
 
     counts: PlanCounts
     changed: PlanCounts
-    tables: dict[str, HypotheticalTable] = field(default_factory=lambda: {"s.t": TABLE})
+    tables: dict[str, TableFacts] = field(default_factory=lambda: {"s.t": TABLE})
 
     def planned(self, changes: Any) -> Query:
         assert [(change.table, change.spec) for change in changes] == [("s.t", BY_J)]

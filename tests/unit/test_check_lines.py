@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from spark_bucketing.check.sql_text import source_line
+from spark_bucketing.checks.sql_text import source_line
 
 RAW = """
 {{ config(materialized='table') }}

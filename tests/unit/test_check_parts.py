@@ -11,25 +11,22 @@ from unittest.mock import Mock
 
 import pytest
 
-from spark_bucketing.check import stub_tables
-from spark_bucketing.check.checked_query import TableFacts
-from spark_bucketing.check.project_check import _folder_from
-from spark_bucketing.check.project_graph import with_configured, with_graph
-from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Parent, Verdict
-from spark_bucketing.check.sql_text import one_statement, renamed
-from spark_bucketing.check.stub_tables import UNDESCRIBED, StubTables, configured_layout, parallelism, planner_settings
+from spark_bucketing.checks import stub_tables
+from spark_bucketing.checks.project import _folder_from, with_configured, with_graph
+from spark_bucketing.checks.results import Finding, Fix, ModelResult, OperatorResult, Parent, Verdict
+from spark_bucketing.checks.sql_text import one_statement, renamed
+from spark_bucketing.checks.stub_tables import UNDESCRIBED, StubTables, configured_layout, parallelism, planner_settings
 from spark_bucketing.errors import ProjectError, SparkError
-from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
-from spark_bucketing.project.catalog import CatalogTable
-from spark_bucketing.project.manifest import Manifest, Node
+from spark_bucketing.project.manifest import CatalogTable, Manifest, Node
 from spark_bucketing.spec import BucketSpec
 
 HIVE = {"clustered_by": ["K"], "buckets": 8, "partition_by": "ds"}
 
 
-def stored(spec: BucketSpec | None = None, *partition_by: str, file_format: str = "parquet") -> HypotheticalTable:
-    return HypotheticalTable("m", {}, spec, partition_by, file_format=file_format)
+def stored(spec: BucketSpec | None = None, *partition_by: str, file_format: str = "parquet") -> TableFacts:
+    return TableFacts("m", {}, spec, partition_by, file_format=file_format)
 
 
 @pytest.mark.parametrize(
@@ -45,9 +42,7 @@ def stored(spec: BucketSpec | None = None, *partition_by: str, file_format: str 
         ({"file_format": "orc"}, "table", stored(file_format="orc")),
     ],
 )
-def test_stub_table_is_stored_as_configured(
-    config: dict[str, Any], materialized: str, layout: HypotheticalTable
-) -> None:
+def test_stub_table_is_stored_as_configured(config: dict[str, Any], materialized: str, layout: TableFacts) -> None:
     assert configured_layout(config, materialized, "m") == layout
 
 
@@ -78,7 +73,7 @@ def test_offline_uses_the_target_s_number_of_cores() -> None:
 
 
 def test_session_without_the_extension_is_refused_in_one_line() -> None:
-    def refuse(sql: str) -> list[tuple[Any, ...]]:
+    def refuse(sql: str) -> list[dict[str, Any]]:
         raise SparkError(f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{sql[:7]}'.")
 
     with pytest.raises(SparkError, match=r"needs the session extension.*`spark-bucketing extension conf`") as error:
@@ -92,10 +87,10 @@ class Session:
     def __init__(self) -> None:
         self.sent: list[str] = []
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str) -> list[dict[str, Any]]:
         self.sent.append(sql)
         empty = {"version": 1, "spark": "4.3.0", "settings": {}, "output": [], "roots": [], "nodes": [], "tables": {}}
-        return [(json.dumps(empty),)]
+        return [{"plan": json.dumps(empty)}]
 
     @property
     def assumed(self) -> dict[str, Any]:
@@ -110,7 +105,7 @@ def test_planner_assumes_tables_and_settings_for_one_statement() -> None:
     planner = Planner("", session.rows)
     planner.plan("select 1")
     assert session.sent == ["explain buckets format json select 1"]
-    table = HypotheticalTable("s.t", {"it's \\": "int", "ds": "string"}, BucketSpec(8, ("k",), (), "hive"), ("ds",), 9)
+    table = TableFacts("s.t", {"it's \\": "int", "ds": "string"}, BucketSpec(8, ("k",), (), "hive"), ("ds",), 9)
     planner.plan("select 1", [table], {"spark.bucketing.enabled": "false"})
     assert session.assumed == {
         "settings": {"spark.bucketing.enabled": "false"},
@@ -126,9 +121,9 @@ def test_stub_planner_assumes_what_a_query_reads_directly_or_through_views() -> 
     session = Session()
     planner = StubPlanner("", session.rows)
     for name in ("s.a", "s.b", "s.c"):
-        planner.define(HypotheticalTable(name, {"k": "int"}))
+        planner.define(TableFacts(name, {"k": "int"}))
     planner.define_view("s.v", "select * from `s`.`B`")
-    planner.plan("select * from s.v join s.a using (k)", [HypotheticalTable("s.a", {"k": "bigint"})])
+    planner.plan("select * from s.v join s.a using (k)", [TableFacts("s.a", {"k": "bigint"})])
     assert [(table["name"], table["columns"][0]["type"]) for table in session.assumed["tables"]] == [
         ("s.a", "bigint"), ("s.b", "int"),
     ]  # fmt: skip

@@ -8,12 +8,20 @@ from pathlib import Path
 import pytest
 from dbt_projects import VERSION, compiled, dbt_project, later
 
-from spark_bucketing.check.checker import Subject, file_subject, model_subject, offline_tasks, selectable
+from spark_bucketing.checks.checker import Subject, file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.errors import ProfileError, ProjectError
-from spark_bucketing.project.catalog import CatalogTable, read_catalog, seed_columns
 from spark_bucketing.project.dbt import Dbt, Selection
 from spark_bucketing.project.freshness import is_fresh, read_project
-from spark_bucketing.project.manifest import Manifest, Node, read_manifest, relation_parts, table_name
+from spark_bucketing.project.manifest import (
+    CatalogTable,
+    Manifest,
+    Node,
+    read_catalog,
+    read_manifest,
+    relation_parts,
+    seed_columns,
+    table_name,
+)
 from spark_bucketing.project.profile import Place, read_target
 
 

@@ -8,17 +8,15 @@ import shlex
 import pytest
 
 from conftest import REPOSITORY
-from spark_bucketing.check.changes import bucket, rewrite_files, rewrite_partitions
-from spark_bucketing.check.checked_query import BucketedScan, TableFacts
-from spark_bucketing.check.reasons import EVERY_REASON, REASONS, project_findings
-from spark_bucketing.check.reasons.session_and_versions import ProjectFacts
-from spark_bucketing.check.session_settings import Settings
+from spark_bucketing.checks.changes import bucket, rewrite_files, rewrite_partitions
+from spark_bucketing.checks.checked_query import BucketedScan, Settings
+from spark_bucketing.checks.reasons import EVERY_REASON, REASONS, project_findings
+from spark_bucketing.checks.reasons.project import ProjectFacts
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.plan import PlanNode
-from spark_bucketing.plan.document import Scan
+from spark_bucketing.plan.document import PlanNode, Scan, TableFacts
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.table.model import Column, Partition, Status, Table
-from spark_bucketing.table.partition_predicates import rewrite_command
+from spark_bucketing.tables.model import Column, Partition, Status, TableMetadata
+from spark_bucketing.tables.partition_predicates import rewrite_command
 
 
 def test_slugs_are_unique_and_every_slug_has_cases() -> None:
@@ -78,7 +76,7 @@ def test_sources_without_columns_are_one_finding() -> None:
 
 def table(column: str, *values: str) -> TableFacts:
     parts = tuple(Partition(f"{column}={value}", (value,), f"file:/t/{value}", Status.NOT_SEALED) for value in values)
-    partitions = Table("db.t", HIVE["orders"], (Column(column, "string"),), parts)
+    partitions = TableMetadata("db.t", HIVE["orders"], (Column(column, "string"),), parts)
     return TableFacts("db.t", {}, HIVE["orders"], (column,), partitions=partitions)
 
 

@@ -16,8 +16,10 @@ from rich.console import Console
 from sample_report import BROKEN, CAST, CLEAN, JOINED, LATER, MISMATCH, ODD, REPORT, WIDE, joined
 
 from conftest import REPOSITORY
-from spark_bucketing.check.acceptance import accept
-from spark_bucketing.check.results import (
+from spark_bucketing import output
+from spark_bucketing.checks.acceptance import accept
+from spark_bucketing.checks.report import FORMATS, write_report
+from spark_bucketing.checks.results import (
     Finding,
     Fix,
     ModelResult,
@@ -29,9 +31,7 @@ from spark_bucketing.check.results import (
     exit_code,
     unknown_models,
 )
-from spark_bucketing.plan import PlanCounts
-from spark_bucketing.report import output
-from spark_bucketing.report.check_report import FORMATS, write_report
+from spark_bucketing.plan.document import PlanCounts
 
 
 def written(form: str, report: Report = REPORT, verbose: bool = False) -> str:

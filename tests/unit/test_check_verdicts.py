@@ -23,12 +23,11 @@ from plan_trees import (
     union,
 )
 
-from spark_bucketing.advise.requirements import required_layouts
-from spark_bucketing.check.checked_query import Query, TableFacts
-from spark_bucketing.check.results import OperatorResult, Verdict
-from spark_bucketing.check.session_settings import Settings
-from spark_bucketing.check.verdicts import judge
-from spark_bucketing.plan import PhysicalPlan, PlanNode
+from spark_bucketing.advice.requirements import required_layouts
+from spark_bucketing.checks.checked_query import Query, Settings
+from spark_bucketing.checks.results import OperatorResult, Verdict
+from spark_bucketing.checks.verdicts import judge
+from spark_bucketing.plan.document import PhysicalPlan, PlanNode, TableFacts
 from spark_bucketing.spec import BucketSpec
 
 COLUMNS = {"k": "int", "v": "bigint", "t": "string", "w": "bigint", "u": "bigint"}

@@ -12,7 +12,7 @@ from macros import CompilerError, Macros
 from sqlfluff_models import model, slugs
 
 from conftest import REPOSITORY
-from spark_bucketing.check.stub_tables import configured_layout
+from spark_bucketing.checks.stub_tables import configured_layout
 from spark_bucketing.config.rules import RULES
 from spark_bucketing.config.schema import BUCKET_TYPES, KEYS, MATERIALIZATIONS, base_type
 from spark_bucketing.config.validation import UNKNOWN, Config, nearest_name, validate, validated

@@ -13,7 +13,7 @@ from spark_bucketing.doctor.server import PROBE, SETTINGS, Diagnosis, examine_in
 from spark_bucketing.doctor.trino import SPECS, examine_tables
 from spark_bucketing.errors import SparkError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.table.warehouse import NOT_LOADED, Warehouse
+from spark_bucketing.tables.warehouse import NOT_LOADED, Warehouse
 
 FACTORY = "spark.hadoop.mapreduce.outputcommitter.factory.scheme"
 NAMED = {"spark.sql.extensions": f"other.Extension, {EXTENSION_CLASS}"}

@@ -4,8 +4,8 @@ import textwrap
 
 import pytest
 
-from spark_bucketing.edits.config_changes import CannotEditError
-from spark_bucketing.edits.properties import edit_properties
+from spark_bucketing.edits.file_edits import CannotEditError
+from spark_bucketing.edits.yaml_files import edit_properties
 
 FILE = """\
 # All of them.

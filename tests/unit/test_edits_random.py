@@ -7,9 +7,9 @@ import yaml
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from spark_bucketing.edits.config_changes import CannotEditError, in_jinja, in_yaml
-from spark_bucketing.edits.properties import edit_properties
+from spark_bucketing.edits.file_edits import CannotEditError, in_jinja, in_yaml
 from spark_bucketing.edits.sql_config import edit_sql
+from spark_bucketing.edits.yaml_files import edit_properties
 
 KEYS = st.sampled_from(["materialized", "buckets", "clustered_by", "sorted_by", "tags", "enabled", "Ünïcode"])
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], include_characters="\n\t"), max_size=8)

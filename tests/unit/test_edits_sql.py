@@ -3,7 +3,7 @@
 import pytest
 
 from spark_bucketing.edits import sql_config
-from spark_bucketing.edits.config_changes import CannotEditError
+from spark_bucketing.edits.file_edits import CannotEditError
 from spark_bucketing.edits.sql_config import edit_sql
 
 BUCKETED = {"materialized": "bucketed_table", "clustered_by": ["user_id"], "buckets": 16}

@@ -19,29 +19,28 @@ from plan_trees import broadcast, exchange, grouping, join, op, plan, scan, sort
 from report_pages import written
 
 from conftest import REPOSITORY
-from spark_bucketing.advise.advice import Advice, Change
-from spark_bucketing.advise.event_logs import measured_runs, ranked, unplanned_layouts, with_costs
-from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.advice.advice import Advice, ProposedSpec
+from spark_bucketing.advice.report import write_html, write_json, write_text
+from spark_bucketing.advice.workload import measured_runs, ranked, unplanned_layouts, with_costs
+from spark_bucketing.checks.results import Finding, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.cli import main
+from spark_bucketing.cli.check import with_measured_costs
 from spark_bucketing.cli.options import event_log
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log import log_files
 from spark_bucketing.event_log.log_files import LogFile
-from spark_bucketing.event_log.measured import Measured, Run, read_measured
+from spark_bucketing.event_log.measured import Measured, Run, query_comment, read_measured
 from spark_bucketing.event_log.plan_costs import (
     UNATTRIBUTED,
     Accumulators,
     Cost,
-    Keys,
     MeasuredOperator,
     Operators,
+    TableKeys,
     plan_costs,
 )
-from spark_bucketing.event_log.statements import query_comment
 from spark_bucketing.extension.settings import as_profile, event_log_settings
 from spark_bucketing.plan.document import Expression, Join, PlanNode, Shuffle, Source
-from spark_bucketing.report.advise import write_html, write_json, write_text
-from spark_bucketing.report.check_report import with_measured_costs
 from spark_bucketing.spec import BucketSpec
 
 CASE = Path(__file__).parents[1] / "cases" / "event_logs" / "tpch_plain.gz"
@@ -108,7 +107,7 @@ def test_costs_are_attributed_to_columns(version: str) -> None:
     assert [len(found.runs_of(model)) for model in SHOP_MODELS] == [4, 4, 4]
     assert found.writers == {model.removeprefix("model."): model for model in SHOP_MODELS}
     revenue = found.costs("model.shop.revenue")
-    assert set(revenue) == {Keys(f"shop.{table}", ("customer_id",)) for table in ("customers", "orders")}
+    assert set(revenue) == {TableKeys(f"shop.{table}", ("customer_id",)) for table in ("customers", "orders")}
     # The costs of the two Exchanges equal the costs of the stages.
     total = sum(run.work.shuffle_bytes for run in found.runs_of("model.shop.revenue"))
     assert sum(cost.shuffle_bytes for cost in revenue.values()) == total > 0
@@ -249,7 +248,7 @@ def test_costs_do_not_include_failed_runs(tmp_path: Path) -> None:
     lines[ends[-1]] = lines[ends[-1]].replace(b'"errorMessage":""', b'"errorMessage":"No."')
     whole, found = read_measured([str(SHOP)]), _read(tmp_path, b"".join(lines))
     assert len(found.runs_of("model.shop.revenue")) == 3
-    keys = Keys("shop.orders", ("customer_id",))
+    keys = TableKeys("shop.orders", ("customer_id",))
     for node in ("model.shop.revenue", None):
         assert found.costs(node)[keys].shuffle_bytes * 4 == whole.costs(node)[keys].shuffle_bytes * 3
 
@@ -372,7 +371,7 @@ def test_advice_counts_ad_hoc_queries_and_measured_costs() -> None:
     first = ranked(found)[0]
     assert (first.table, first.columns) == ("shop.orders", ("customer_id",))
     spec = BucketSpec(4, ("customer_id",), ("customer_id",), "hive")
-    change = Change("model.shop.orders", "orders", "shop.orders", None, spec, {}, 1, 1, "", 1.0, 1.0)
+    change = ProposedSpec("model.shop.orders", "orders", "shop.orders", None, spec, {}, 1, 1, "", 1.0, 1.0)
     (with_cost,) = with_costs([change], ranked(found))
     assert with_cost.measured == first.cost
 
@@ -407,7 +406,7 @@ def test_findings_state_their_measured_costs() -> None:
     assert messages[1] == "No." and view.operators == (operator,)
 
 
-COSTLY = Run(0, 1, operators={MeasuredOperator("join", ()): {Keys("s.t", ("id",)): Cost(shuffle_bytes=1024)}})
+COSTLY = Run(0, 1, operators={MeasuredOperator("join", ()): {TableKeys("s.t", ("id",)): Cost(shuffle_bytes=1024)}})
 FAILED = Run(0, 1, failed=True)
 
 
@@ -449,7 +448,7 @@ def operator_costs(root: PlanNode, accumulators: Accumulators) -> Operators:
     return {operator: costs for operator, costs in found.items() if UNATTRIBUTED not in costs}
 
 
-def shuffled(root: PlanNode, values: dict[int, int]) -> dict[Keys, int]:
+def shuffled(root: PlanNode, values: dict[int, int]) -> dict[TableKeys, int]:
     """Return the shuffled bytes of tables and keys."""
     found = operator_costs(root, Accumulators(values))
     return {keys: cost.shuffle_bytes for costs in found.values() for keys, cost in costs.items()}
@@ -474,7 +473,7 @@ def test_keys_are_columns_and_not_expressions(sorts: bool, expression: bool) -> 
     key = Expression("k", "bigint", 9, (Source(table, "k", 1, wrapped=expression),))
     below = moved("k", op("Project", table, kind="project", output=(key,)))
     top = join("k", "k", sort("k", below) if sorts else below, scan("b", 5))
-    assert shuffled(top, {1: 5}) == ({} if expression else {Keys("d.a", ("k",)): 5})
+    assert shuffled(top, {1: 5}) == ({} if expression else {TableKeys("d.a", ("k",)): 5})
 
 
 @pytest.mark.parametrize(
@@ -494,7 +493,7 @@ def test_tables_below_a_union_share_the_cost_by_their_rows(
     top = moved("v", branches())
     if sorts:
         top = measured(sort("v", top), sortTime=4)
-    expected = {Keys(f"d.{name}", ("v",)): part for name, part in shares.items()}
+    expected = {TableKeys(f"d.{name}", ("v",)): part for name, part in shares.items()}
     accumulators = Accumulators({1: 1000, 2: 500, 3: 60, 4: 40, **rows}, {1: 900})
     ((operator, costs),) = operator_costs(grouping("v", "Final", top), accumulators).items()
     assert operator == MeasuredOperator("aggregate", tuple(expected))
@@ -543,14 +542,14 @@ def test_key_of_a_broadcast_table_is_the_equal_key_of_the_other_table(
     joined = measured(op("Project", joined, kind="project", output=[one for one in joined.output if one.id == key]))
     below = union(joined, branch("b", 10, 12)) if key == 1 else joined
     assert set(shuffled(grouping("k", "Final", moved("k", below)), {1: 1000, 11: 1, 12: 1})) == {
-        Keys(f"d.{table}", (column,)) for table, column in tables.items()
+        TableKeys(f"d.{table}", (column,)) for table, column in tables.items()
     }
 
 
 def test_operators_in_the_first_branch_of_a_union_leave_the_other_tables_their_share() -> None:
     first = measured(grouping("k", "Final", exchange("k", scan("a", 1))), numOutputRows=11)
     found = shuffled(grouping("k", "Final", moved("k", union(first, branch("b", 10, 12)))), {1: 1000, 11: 100, 12: 300})
-    assert found[Keys("d.b", ("k",))] == 750 and sum(found.values()) == 750
+    assert found[TableKeys("d.b", ("k",))] == 750 and sum(found.values()) == 750
 
 
 def test_nested_unions_of_one_table_are_followed() -> None:
@@ -566,13 +565,13 @@ def test_columns_of_a_union_with_the_same_source_are_told_apart_by_their_ids() -
     names = op("Project", first, kind="project", output=(replace(k, text="x"), replace(k, text="y", id=3)))
     below = union(names, branch("b", 10, 12))
     assert set(shuffled(grouping("y", "Final", moved("y", below)), {1: 9, 11: 1, 12: 1})) == {
-        Keys("d.a", ("k",)),
-        Keys("d.b", ("v",)),
+        TableKeys("d.a", ("k",)),
+        TableKeys("d.b", ("v",)),
     }
 
 
 def test_measured_requirements_of_a_union_are_united() -> None:
-    keys = [Keys("s.a", ("k",)), Keys("s.b", ("k",))]
+    keys = [TableKeys("s.a", ("k",)), TableKeys("s.b", ("k",))]
     for kind in ("aggregate", "join"):
         operators = {MeasuredOperator(kind, tuple(keys)): {one: Cost(8) for one in keys}}
         (found,) = unplanned_layouts(Measured(ad_hoc_operators=operators), set())

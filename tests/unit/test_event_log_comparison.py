@@ -16,9 +16,8 @@ from report_pages import written
 from conftest import REPOSITORY
 from spark_bucketing.cli import main, options
 from spark_bucketing.event_log.comparison import Difference, compare
-from spark_bucketing.event_log.measured import AD_HOC, Measured, Run, read_measured
-from spark_bucketing.event_log.statements import Work
-from spark_bucketing.report.event_log import rows, write_html, write_json, write_text
+from spark_bucketing.event_log.measured import AD_HOC, Measured, Run, Work, read_measured
+from spark_bucketing.event_log.report import rows, write_html, write_json, write_text
 
 CASE = REPOSITORY / "tests" / "cases" / "event_logs" / "tpch_plain.gz"
 SHOP = ("customers", "orders", "revenue")

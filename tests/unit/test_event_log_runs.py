@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from log_events import CREATE, END, INSERT, application, comment, statement, without_end, write_log
 
-from spark_bucketing.advise.event_logs import measured_runs
+from spark_bucketing.advice.workload import measured_runs
 from spark_bucketing.cli import main
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.comparison import Comparison, compare

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from spark_bucketing.check.checked_query import COLUMN_CODES, MIXED_CODES, SEAL_CODES, TASK_CODES
+from spark_bucketing.checks.checked_query import COLUMN_CODES, MIXED_CODES, SEAL_CODES, TASK_CODES
 from spark_bucketing.cli import main
 from spark_bucketing.extension import build as builder
 from spark_bucketing.extension.build import find_spark

@@ -44,7 +44,7 @@ def test_wheel_is_complete_and_builds_the_extension(tmp_path: Path) -> None:
     )
     (wheel,) = tmp_path.glob("*.whl")
     written = {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*") if path.is_file() and path.suffix != ".pyc"}
-    assert written <= set(zipfile.ZipFile(wheel).namelist())
+    assert {*written, "spark_bucketing/checks/reasons/reasons.md"} <= set(zipfile.ZipFile(wheel).namelist())
     subprocess.run([*pip, "install", "--no-deps", "--target", str(tmp_path / "installed"), str(wheel)], check=True)
     code = "import spark_bucketing, sys; from spark_bucketing.cli import main; print(spark_bucketing.__file__, file=sys.stderr); main()"
     built = subprocess.run(

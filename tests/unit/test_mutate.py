@@ -47,4 +47,4 @@ def test_only_tests_run_that_can_notice_a_change() -> None:
     of_macros = relevant(REPOSITORY, ["tests/unit"], Mutant("macros/bucketing/write/bucket_id.sql", 1, ""))
     assert "tests/unit/test_config.py" in of_macros and "tests/unit/test_edits_sql.py" not in of_macros
     # Also through a helper in tests/support.
-    assert "spark_bucketing.check.fixes" in imported("from check_cases import made\n")
+    assert "spark_bucketing.checks.verdicts" in imported("from check_cases import made\n")

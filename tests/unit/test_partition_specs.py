@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_bucketing.check.checked_query import selected_partitions
+from spark_bucketing.checks.checked_query import selected_partitions
+from spark_bucketing.output import console_on
 from spark_bucketing.plan.document import Scan
-from spark_bucketing.report.output import console_on
-from spark_bucketing.report.table_specs import print_specs, specs_data
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.table import sql
-from spark_bucketing.table.compatibility import (
+from spark_bucketing.tables import sql
+from spark_bucketing.tables.compatibility import (
     Merging,
     compatible_read,
     readable_ranges,
@@ -26,10 +25,11 @@ from spark_bucketing.table.compatibility import (
     smallest_rewrite,
     span,
 )
-from spark_bucketing.table.metadata import partition_of
-from spark_bucketing.table.model import Column, Partition, Status, Table, words
-from spark_bucketing.table.partition_predicates import covering
-from spark_bucketing.table.rewrite import RewritePlan, plan_rewrite
+from spark_bucketing.tables.metadata import partition_of
+from spark_bucketing.tables.model import Column, Partition, Status, TableMetadata, words
+from spark_bucketing.tables.partition_predicates import covering
+from spark_bucketing.tables.report import print_specs, specs_data
+from spark_bucketing.tables.rewrite import RewritePlan, plan_rewrite
 
 MERGING = Merging("auto", 2, 4)
 DS = (Column("ds", "string"),)
@@ -51,8 +51,8 @@ def part(name: str, found: BucketSpec | str | None, **more: object) -> Partition
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def table(*partitions: Partition, own: BucketSpec | None = None, columns: tuple[Column, ...] = DS) -> Table:
-    return Table("db.t", spec(8) if own is None else own, columns, partitions)
+def table(*partitions: Partition, own: BucketSpec | None = None, columns: tuple[Column, ...] = DS) -> TableMetadata:
+    return TableMetadata("db.t", spec(8) if own is None else own, columns, partitions)
 
 
 def test_adjacent_partitions_with_the_same_spec_form_a_range() -> None:
@@ -270,7 +270,7 @@ def test_statement_does_not_exceed_the_limits() -> None:
     assert [len(batch) for batch in many.batches()] == [1000, 1000, 1]
 
 
-def shown(seen: Table) -> str:
+def shown(seen: TableMetadata) -> str:
     file = io.StringIO()
     print_specs(seen, MERGING, console_on(file))
     return file.getvalue()

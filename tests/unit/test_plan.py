@@ -11,8 +11,7 @@ from plan_trees import exchange, grouping, plan, reused, scan, sort, union
 
 from conftest import REPOSITORY
 from spark_bucketing.errors import PlanError
-from spark_bucketing.plan import PhysicalPlan, PlanCounts, PlanNode
-from spark_bucketing.plan.document import read_plan
+from spark_bucketing.plan.document import PhysicalPlan, PlanCounts, PlanNode, read_plan
 from spark_bucketing.plan.operators import Operator, find_operators
 from spark_bucketing.spec import BucketSpec
 

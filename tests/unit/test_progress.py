@@ -26,9 +26,9 @@ print("the end")
 """
 
 CHECKED = """
-from spark_bucketing.check import project_check as command
+from spark_bucketing.checks import project as command
 from spark_bucketing.cli import main
-from spark_bucketing.check.results import Report
+from spark_bucketing.checks.results import Report
 
 def check_project(request, on_progress):
     on_progress("the_model", 3, 12)

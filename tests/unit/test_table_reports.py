@@ -11,17 +11,16 @@ import pytest
 from rich.console import Console
 
 from conftest import REPOSITORY
-from spark_bucketing.doctor.server import Diagnosis
+from spark_bucketing import output
+from spark_bucketing.doctor.server import Diagnosis, write_diagnoses
 from spark_bucketing.errors import exit_code
-from spark_bucketing.report import output
-from spark_bucketing.report.doctor import write_diagnoses
-from spark_bucketing.report.formatting import size
-from spark_bucketing.report.tables import write_file_statistics_report, write_overviews
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile
-from spark_bucketing.table.file_statistics import FileStats, State
-from spark_bucketing.table.model import Column, Partition, Table
-from spark_bucketing.table.overview import Overview
+from spark_bucketing.tables.bucketed_files import BucketedFiles, DataFile
+from spark_bucketing.tables.file_statistics import FileState, FileStats
+from spark_bucketing.tables.model import Column, Partition, TableMetadata
+from spark_bucketing.tables.overview import Overview
+from spark_bucketing.tables.report import write_file_statistics_report, write_overviews
+from spark_bucketing.units import size
 
 OK = BucketedFiles(
     "flights",
@@ -31,14 +30,14 @@ OK = BucketedFiles(
     (DataFile("/d=1/00000_0", 3000, 4096), DataFile("/d=1/00001_0", 1000, 1536), DataFile("/d=2/00000_0", 0, 100)),
 )
 SIXTEEN = Partition("d=2", ("2",), "/d=2", "sealed", replace(OK.spec, num_buckets=16))
-MIXED = replace(OK, evolving=Table("db.flights", OK.spec, (Column("d", "int"),), (SIXTEEN,)))
+MIXED = replace(OK, evolving=TableMetadata("db.flights", OK.spec, (Column("d", "int"),), (SIXTEEN,)))
 WRONG = BucketedFiles("planes", BucketSpec(2, ("tailnum",), (), "spark"), "orc", False, (DataFile("/x.orc", 1, 7),))
 UNKNOWN = BucketedFiles("notes", BucketSpec(2, ("k",), (), "hive"), "TextInputFormat", False, unreadable="It is text.")
 
 
 def written(*layouts: BucketedFiles, form: str = "text") -> str:
     file = io.StringIO()
-    write_overviews("s", [Overview(Table(one.name, one.spec, ()), one) for one in layouts], form, file)
+    write_overviews("s", [Overview(TableMetadata(one.name, one.spec, ()), one) for one in layouts], form, file)
     return file.getvalue()
 
 
@@ -92,7 +91,7 @@ def test_json_contains_bytes_and_partition_specs() -> None:
 
 def test_table_that_is_not_clustered_has_the_same_numbers_in_text_and_json() -> None:
     parts = tuple(replace(SIXTEEN, name=f"d={d}", files=4, size=512) for d in (1, 2))
-    overview = Overview(Table("db.flights", None, (Column("d", "int"),), parts))
+    overview = Overview(TableMetadata("db.flights", None, (Column("d", "int"),), parts))
     text, data = io.StringIO(), io.StringIO()
     write_overviews("s", [overview], "text", text)
     write_overviews("s", [overview], "json", data)
@@ -148,12 +147,12 @@ def test_exit_code_distinguishes_findings_from_unknowns(layouts: list[BucketedFi
 @pytest.mark.parametrize("width", [44, 60, 100])
 def test_narrow_terminals_break_no_words(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [
-        FileStats(f"part-{number}.parquet", 1000, 10, State.COVERED, "a=1", "2024-01-01", "2024-02-01", 0)
+        FileStats(f"part-{number}.parquet", 1000, 10, FileState.COVERED, "a=1", "2024-01-01", "2024-02-01", 0)
         for number in (1, 2)
     ]
     writers: list[Callable[[TextIO], None]] = [
         lambda file: write_overviews(
-            "s", [Overview(Table(one.name, one.spec, ()), one) for one in (OK, UNKNOWN)], "text", file
+            "s", [Overview(TableMetadata(one.name, one.spec, ()), one) for one in (OK, UNKNOWN)], "text", file
         ),
         lambda file: write_file_statistics_report("db.flights", files, "text", file),
         lambda file: write_diagnoses(

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from spark_bucketing.spec import BucketHash, BucketSpec
-from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile
-from spark_bucketing.table.compatibility import Merging
-from spark_bucketing.table.file_statistics import FileStats, State
-from spark_bucketing.table.model import Column, Partition, Status, Table
-from spark_bucketing.table.overview import Overview, Verification
+from spark_bucketing.tables.bucketed_files import BucketedFiles, DataFile
+from spark_bucketing.tables.compatibility import Merging
+from spark_bucketing.tables.file_statistics import FileState, FileStats
+from spark_bucketing.tables.model import Column, Partition, Status, TableMetadata
+from spark_bucketing.tables.overview import Overview, Verification
 
 SPEC = BucketSpec(4, ("k",), ("k",), "hive")
 FILES = BucketedFiles("db.t", SPEC, "parquet", True, (DataFile("/t/ds=a/00000_0", 1, 1),))
@@ -25,12 +25,12 @@ def part(ds: str, status: str, problem: str = "") -> Partition:
 
 def bucketed(*parts: Partition, merging: Merging | None = MERGING) -> Overview:
     columns = (Column("ds", "string"),) if any(part.values for part in parts) else ()
-    return Overview(Table("db.t", SPEC, columns, parts), FILES, merging)
+    return Overview(TableMetadata("db.t", SPEC, columns, parts), FILES, merging)
 
 
 def organized(*states: str, overlaps: bool = False) -> Verification:
     files = tuple(FileStats(f"part-{n}", 1, 1, state, overlaps=overlaps) for n, state in enumerate(states))
-    return Verification(Overview(Table("db.o", None, ()), statistics=files), statistics=files)
+    return Verification(Overview(TableMetadata("db.o", None, ()), statistics=files), statistics=files)
 
 
 REFUSED = part("b", Status.REFUSED, "a row of bucket 1 in a file of bucket 0")
@@ -66,15 +66,15 @@ CASES = {
         ("ds=b has a row of bucket 1 in a file of bucket 0: rewrite it",),
     ),
     "no extension": (Verification(bucketed(merging=None)), "unknown", ()),
-    "statistics": (organized(State.COVERED), "ok", ()),
+    "statistics": (organized(FileState.COVERED), "ok", ()),
     "not covered": (
-        organized(State.COVERED, State.NOT_COVERED),
+        organized(FileState.COVERED, FileState.NOT_COVERED),
         "wrong",
         ("1 file not in the file statistics, such as part-1: ", "table stats db.o --repair"),
     ),
-    "wrong": (organized(State.WRONG, State.WRONG), "wrong", ("2 files whose statistics differ from the rows",)),
+    "wrong": (organized(FileState.WRONG, FileState.WRONG), "wrong", ("2 files whose statistics differ from the rows",)),
     "overlapping": (
-        organized(State.COVERED, overlaps=True),
+        organized(FileState.COVERED, overlaps=True),
         "wrong",
         ("overlaps the range of another file", "--full-refresh"),
     ),

@@ -1,9 +1,5 @@
 """Tools that inspect bucketed Spark tables: their files, and how Spark's planner uses their buckets."""
 
-# These subpackages have the names of functions. An import of them after the functions would replace the functions.
-import spark_bucketing.advise
-import spark_bucketing.check
-import spark_bucketing.table  # noqa: F401
 from spark_bucketing.api import Result, Table, advise, check, table
 from spark_bucketing.errors import (
     BucketingError,

@@ -15,36 +15,37 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TextIO, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar, Union
 
-from spark_bucketing.errors import CLEAN, COULD_NOT_RUN, FINDINGS, ProjectError, SparkError, exit_code
+from spark_bucketing.errors import CLEAN, COULD_NOT_RUN, FINDINGS, ProjectError, SparkError, State, exit_code
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_bucketing.advise.advice import Advice
-    from spark_bucketing.check.results import FailOn, Report
+    from spark_bucketing.advice.advice import Advice
+    from spark_bucketing.checks.project import CheckRequest
+    from spark_bucketing.checks.results import FailOn, Report
     from spark_bucketing.session import SessionStatements
-    from spark_bucketing.table.model import Partition
-    from spark_bucketing.table.overview import Overview, Verification
-    from spark_bucketing.table.warehouse import Warehouse
+    from spark_bucketing.tables.model import Partition
+    from spark_bucketing.tables.overview import Overview, Verification
+    from spark_bucketing.tables.warehouse import Warehouse
 
 AnyPath = Union[str, "os.PathLike[str]"]
-Found = TypeVar("Found")
-_STATES: dict[int, Literal["ok", "wrong", "unknown"]] = {CLEAN: "ok", FINDINGS: "wrong", COULD_NOT_RUN: "unknown"}
+Content = TypeVar("Content")
+_STATES: dict[int, State] = {CLEAN: "ok", FINDINGS: "wrong", COULD_NOT_RUN: "unknown"}
 
 
 @dataclass(frozen=True, repr=False)
-class Result(Generic[Found]):
+class Result(Generic[Content]):
     """What a function found. `print()` shows it as text, and notebooks show it as HTML."""
 
-    found: Found  # the objects of the report
+    found: Content  # the objects of the report
     exit_code: int  # of the command
     write: Callable[[str, TextIO], None]  # writes the report in a format of the command, such as text or json
     has_page: bool = False  # whether the command has the format html
 
     @property
-    def state(self) -> Literal["ok", "wrong", "unknown"]:
+    def state(self) -> State:
         """Return `ok`, `wrong` if there are findings, or `unknown` if something could not be checked."""
         return _STATES[self.exit_code]
 
@@ -104,38 +105,29 @@ def check(
     Raises:
         BucketingError: the check cannot run.
     """
-    from spark_bucketing.check import project_check, results
-    from spark_bucketing.check.artifacts import CheckRequest
+    from spark_bucketing.checks import project, results
+    from spark_bucketing.checks.report import write_report
     from spark_bucketing.project.dbt import Selection
-    from spark_bucketing.project.profile import Place
-    from spark_bucketing.report.check_report import write_report
     from spark_bucketing.session import settings_kept
 
-    if sql is not None:
-        if files or select or exclude or project_dir is not None:
-            raise ProjectError(
-                "The argument `sql` cannot be combined with arguments that select models.",
-                expected="a query and a session, or a dbt project",
-                instead="check(sql=..., spark=spark), or check(project_dir=..., select=...)",
-            )
-        with _statements(spark) as statements:
-            report = project_check.check_queries(statements, {"query": sql}, time_limit)
-    else:
-        request = CheckRequest(
-            files=tuple(Path(file).absolute() for file in files),
+    if sql is None:
+        request = _request(
+            spark, project_dir, profiles_dir, target, manifest, variables=variables, offline=offline,
+            extension=extension, time_limit=time_limit, compile_anyway=compile_anyway, baseline=_path(baseline),
             selection=Selection(_words(select), _words(exclude), _path(state)),
-            place=Place(_path(project_dir), _path(profiles_dir), target),
-            variables=variables,
-            manifest=_path(manifest),
-            compile_anyway=compile_anyway,
-            offline=offline,
-            extension=extension,
-            baseline=_path(baseline),
-            time_limit=time_limit,
-            session=spark,
-        )
+            files=tuple(Path(file).absolute() for file in files),
+        )  # fmt: skip
         with settings_kept(spark):
-            report = project_check.check_project(request, on_progress)
+            report = project.check_project(request, on_progress)
+    elif files or select or exclude or project_dir is not None:
+        raise ProjectError(
+            "The argument `sql` cannot be combined with arguments that select models.",
+            expected="a query and a session, or a dbt project",
+            instead="check(sql=..., spark=spark), or check(project_dir=..., select=...)",
+        )
+    else:
+        with _statements(spark) as statements:
+            report = project.check_queries(statements, {"query": sql}, time_limit)
     return Result(report, results.exit_code(report, fail_on), partial(write_report, report), has_page=True)
 
 
@@ -169,22 +161,15 @@ def advise(
     Raises:
         BucketingError: the project cannot be planned.
     """
-    from spark_bucketing.advise.advisor import advise_project
-    from spark_bucketing.advise.subjects import AdviseRequest
-    from spark_bucketing.check.artifacts import CheckRequest
-    from spark_bucketing.project.profile import Place
-    from spark_bucketing.report.advise import write_html, write_json, write_text
+    from spark_bucketing.advice.advisor import advise_project
+    from spark_bucketing.advice.report import write_html, write_json, write_text
+    from spark_bucketing.advice.subjects import AdviseRequest
     from spark_bucketing.session import settings_kept
 
-    planned = CheckRequest(
-        place=Place(_path(project_dir), _path(profiles_dir), target),
-        variables=variables,
-        manifest=_path(manifest),
-        offline=offline,
-        extension=extension,
+    planned = _request(
+        spark, project_dir, profiles_dir, target, manifest, variables=variables, offline=offline, extension=extension,
         time_limit=time_limit,
-        session=spark,
-    )
+    )  # fmt: skip
     request = AdviseRequest(planned, sizes=_path(sizes), runs=_path(runs), event_logs=tuple(event_logs), **options)
     with settings_kept(spark):
         advice = advise_project(request, on_progress)
@@ -205,11 +190,11 @@ def table(
 
     A name without a schema is in the session's schema or, without a session, in the schema of the dbt target.
     """
-    return Table((name,), Source(spark, _path(project_dir), _path(profiles_dir), target))
+    return Table((name,), WarehouseSource(spark, _path(project_dir), _path(profiles_dir), target))
 
 
 @dataclass(frozen=True)
-class Source:
+class WarehouseSource:
     """A session of PySpark, or else a target of a dbt project."""
 
     spark: SparkSession | None = None
@@ -226,7 +211,7 @@ class Source:
         Raises:
             BucketingError: the warehouse cannot be opened.
         """
-        from spark_bucketing.table.warehouse import Warehouse
+        from spark_bucketing.tables.warehouse import Warehouse
 
         if self.spark is not None:
             with _statements(self.spark, self.on_tasks) as statements:
@@ -253,7 +238,7 @@ class Tables:
     """Tables of a warehouse; without names, all bucketed and organized tables of the schema."""
 
     names: tuple[str, ...]
-    source: Source
+    source: WarehouseSource
     schema: str | None = None  # by default, the session's or the target's schema
 
     def show(self) -> Result[list[Overview]]:
@@ -262,8 +247,8 @@ class Tables:
         Raises:
             BucketingError: a table does not exist or is not bucketed, or Spark fails.
         """
-        from spark_bucketing.report.tables import write_overviews
-        from spark_bucketing.table.overview import read_overviews
+        from spark_bucketing.tables.overview import read_overviews
+        from spark_bucketing.tables.report import write_overviews
 
         with self.source.warehouse() as (warehouse, schema):
             schema = self.schema or schema
@@ -281,8 +266,8 @@ class Tables:
         Raises:
             BucketingError: a table does not exist or is not bucketed, or Spark fails.
         """
-        from spark_bucketing.report.tables import write_verifications
-        from spark_bucketing.table.overview import read_overviews, verify_table
+        from spark_bucketing.tables.overview import read_overviews, verify_table
+        from spark_bucketing.tables.report import write_verifications
 
         found = []
         with self.source.warehouse() as (warehouse, schema):
@@ -307,10 +292,10 @@ class Table(Tables):
         Raises:
             BucketingError: the table does not exist, the session lacks the extension, or Spark fails.
         """
-        from spark_bucketing.report.table_specs import write_sealed
-        from spark_bucketing.table.metadata import seal_table
-        from spark_bucketing.table.model import Status
-        from spark_bucketing.table.overview import qualified
+        from spark_bucketing.tables.metadata import seal_table
+        from spark_bucketing.tables.model import Status
+        from spark_bucketing.tables.overview import qualified
+        from spark_bucketing.tables.report import write_sealed
 
         with self.source.warehouse() as (warehouse, schema):
             name = qualified(self.names[0], self.schema or schema)
@@ -334,6 +319,22 @@ def _statements(
         )
     with quiet_errors(), closing(SessionStatements(session, on_tasks)) as statements:
         yield statements
+
+
+def _request(
+    spark: SparkSession | None,
+    project_dir: AnyPath | None,
+    profiles_dir: AnyPath | None,
+    target: str | None,
+    manifest: AnyPath | None,
+    **others: Any,
+) -> CheckRequest:
+    """Return the request to plan a project, from the arguments that several functions have, and from fields of it."""
+    from spark_bucketing.checks.project import CheckRequest
+    from spark_bucketing.project.profile import Place
+
+    place = Place(_path(project_dir), _path(profiles_dir), target)
+    return CheckRequest(place=place, manifest=_path(manifest), session=spark, **others)
 
 
 def _path(path: AnyPath | None) -> Path | None:

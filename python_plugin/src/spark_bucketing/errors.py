@@ -1,7 +1,12 @@
 """Define exit codes, errors, and the form of error messages."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import takewhile
+from typing import Literal
 
+State = Literal["ok", "wrong", "unknown"]
+"""The state of something that was checked; `unknown` does not count as `ok`."""
 # Exit codes of all commands. 2 also means that part of the result is unknown. 130 is the shell's code for SIGINT.
 CLEAN, FINDINGS, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 
@@ -17,14 +22,7 @@ def exit_code(states: set[str]) -> int:
 
 
 def error_message(sentence: str, found: object = None, expected: object = None, instead: object = None) -> str:
-    """Return the message of an error, in the form that CONTRIBUTING.md describes.
-
-    Args:
-        sentence: names the object and its problem.
-        found: the value or state that was found, if the sentence does not say it.
-        expected: the accepted values or states.
-        instead: the value to use, or the action to take.
-    """
+    """Return the message of an error, in the form that CONTRIBUTING.md describes."""
     labels = {"found:    ": found, "expected: ": expected, "instead:  ": instead}
     # The indentation of further lines shows that they belong to the same label.
     lines = {
@@ -49,6 +47,24 @@ class BucketingError(Exception):
     def __init__(self, sentence: str, *, found: object = None, expected: object = None, instead: object = None) -> None:
         """Compose the message from the arguments of error_message()."""
         super().__init__(error_message(sentence, found, expected, instead))
+
+    @classmethod
+    @contextmanager
+    def replacing(
+        cls,
+        kinds: type[Exception] | tuple[type[Exception], ...],
+        sentence: str,
+        expected: object = None,
+        instead: object = None,
+    ) -> Iterator[None]:
+        """Raise this error in place of errors of these kinds in the block, and state the original error as `found`."""
+        try:
+            yield
+        except kinds as error:
+            found: object = error.strerror if isinstance(error, OSError) and error.strerror else error
+            if isinstance(error, (AttributeError, LookupError, TypeError)):
+                found = f"{type(error).__name__}: {error}"
+            raise cls(sentence, found=found, expected=expected, instead=instead) from error
 
 
 class ProfileError(BucketingError):

@@ -31,30 +31,16 @@ class Statements(Protocol):
     kind: str  # for reports
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        """Run a statement, and return its rows as dictionaries by column name.
-
-        Raises:
-            SparkError: Spark rejects the statement, or the connection is lost.
-            KeyboardInterrupt: the user pressed Ctrl-C, and the statement was cancelled and has ended.
-        """
+        """Run a statement, and return its rows as dictionaries by column name."""
 
     def close(self) -> None:
         """Close the connection."""
 
 
-def tuples_of(statements: Statements, statement: str) -> list[tuple[Any, ...]]:
-    """Run a statement, and return its rows as tuples."""
-    return [tuple(row.values()) for row in statements.rows(statement)]
-
-
-def rows_of(session: SparkSession, statement: str) -> list[tuple[Any, ...]]:
-    """Run a statement that does not need to be cancelled in a session of PySpark, and return its rows as tuples.
-
-    Raises:
-        SparkError: Spark rejects the statement.
-    """
+def rows_of(session: SparkSession, statement: str) -> list[dict[str, Any]]:
+    """Run a statement that does not need to be cancelled in a session of PySpark, and return its rows."""
     with spark_call(""):
-        return [tuple(row) for row in session.sql(statement).collect()]
+        return [row.asDict() for row in session.sql(statement).collect()]
 
 
 def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession:
@@ -62,9 +48,6 @@ def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession
 
     With Hive, the session may be one of a Spark Connect server, see is_remote(). Without Hive, it is always one of this
     process, because the session must not have a warehouse.
-
-    Raises:
-        SparkError: Spark does not start, or another process is using the metastore.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -119,10 +102,7 @@ def is_open() -> bool:
 
 @contextmanager
 def quiet_errors() -> Iterator[None]:
-    """Prevent PySpark inside the block from printing the stack trace of an error, because it also raises the error.
-
-    PySpark versions before 4.0 do not print stack traces.
-    """
+    """Prevent PySpark 4 from printing the stack traces of errors that it also raises inside the block."""
     try:
         from pyspark.logger import PySparkLogger
     except ModuleNotFoundError:
@@ -140,10 +120,7 @@ def quiet_errors() -> Iterator[None]:
 
 
 class SessionStatements:
-    """Runs statements in a session of PySpark.
-
-    Ctrl-C cancels the running statement. A session of a Spark Connect server does not report progress.
-    """
+    """Runs statements in a session of PySpark. Ctrl-C cancels them. Spark Connect reports no progress."""
 
     def __init__(self, session: SparkSession, on_tasks: Callable[[int, int], None] | None = None) -> None:
         self.kind = "Spark Connect" if is_remote(session) else "session"
@@ -161,24 +138,18 @@ class SessionStatements:
             while not wait([done], timeout=0.1).done:
                 if interrupted.is_set():
                     # Cancel again, because the statement may have started another job.
-                    self._cancel()
+                    if is_remote(self._session):
+                        self._session.interruptAll()
+                    else:
+                        self._session.sparkContext.cancelAllJobs()
                 elif self._on_tasks:
-                    self._on_tasks(*self._tasks())
+                    tracker = self._session.sparkContext.statusTracker()
+                    stages = [one for number in tracker.getActiveStageIds() if (one := tracker.getStageInfo(number))]
+                    self._on_tasks(sum(one.numCompletedTasks for one in stages), sum(one.numTasks for one in stages))
             return done.result()
 
     def _collected(self, statement: str) -> list[dict[str, Any]]:
         return [row.asDict() for row in self._session.sql(statement).collect()]
-
-    def _cancel(self) -> None:
-        if is_remote(self._session):
-            self._session.interruptAll()
-        else:
-            self._session.sparkContext.cancelAllJobs()
-
-    def _tasks(self) -> tuple[int, int]:
-        tracker = self._session.sparkContext.statusTracker()
-        stages = [stage for number in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(number))]
-        return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
 
     def close(self) -> None:
         """Keep the session open, because other code in the process may share it."""
@@ -187,11 +158,7 @@ class SessionStatements:
 
 @contextmanager
 def noted_interrupts() -> Iterator[threading.Event]:
-    """On the first Ctrl-C inside the block, set an event instead of interrupting the code that is running.
-
-    Raises:
-        KeyboardInterrupt: the user pressed Ctrl-C inside the block. The error is raised at the end of the block.
-    """
+    """On the first Ctrl-C inside the block, set an event instead of interrupting the code that is running."""
     come = threading.Event()
     # Only the main thread can handle signals.
     if threading.current_thread() is not threading.main_thread():
@@ -218,15 +185,7 @@ def noted_interrupts() -> Iterator[threading.Event]:
 
 @contextmanager
 def spark_call(failure: str) -> Iterator[None]:
-    """Convert errors that PySpark raises inside the block into a SparkError.
-
-    Args:
-        failure: a sentence that describes the failure, or an empty string. In the message, Spark's own error text
-            follows it.
-
-    Raises:
-        SparkError: Spark raised an error.
-    """
+    """Convert PySpark's errors inside the block into a SparkError that starts with a sentence, if any."""
     try:
         yield
     except Exception as error:
@@ -258,11 +217,11 @@ def settings_kept(session: SparkSession | None = None) -> Iterator[None]:
     if session is None:
         yield
         return
-    before = dict(rows_of(session, "set"))
+    before = {row["key"]: row["value"] for row in rows_of(session, "set")}
     try:
         yield
     finally:
-        for key, value in dict(rows_of(session, "set")).items():
+        for key, value in ((row["key"], row["value"]) for row in rows_of(session, "set")):
             if key not in before:
                 session.conf.unset(key)
             elif value != before[key]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -44,10 +45,7 @@ class BucketSpec:
 
     @classmethod
     def from_description(cls, details: Mapping[str, str]) -> BucketSpec | None:
-        """Read the bucket spec from the output of DESCRIBE TABLE EXTENDED.
-
-        Return None if the table is not bucketed.
-        """
+        """Read the bucket spec from the output of DESCRIBE TABLE EXTENDED. Return None if the table is not bucketed."""
         num_buckets = int(details.get("Num Buckets", 0))
         if num_buckets < 1:
             return None
@@ -66,6 +64,11 @@ def are_compatible(one: int, other: int) -> bool:
     return max(one, other) % min(one, other) == 0
 
 
+def number_of_buckets(size: float, target_file_size: int) -> int:
+    """Return a power of two as the bucket count, so that a bucket is at most about 1.5 times the target file size."""
+    return 1 << max(0, round(math.log2(max(size / target_file_size, 1))))
+
+
 @dataclass(frozen=True)
 class Description:
     """The output of DESCRIBE TABLE EXTENDED for one table."""
@@ -75,11 +78,11 @@ class Description:
     details: Mapping[str, str] = field(default_factory=dict)  # detailed table information by name
 
     @classmethod
-    def of(cls, rows: Iterable[Sequence[object]]) -> Description:
+    def of(cls, rows: Iterable[Mapping[str, object]]) -> Description:
         """Parse rows that have the columns col_name and data_type."""
         sections: dict[str, dict[str, str]] = {}
         title = ""
-        for name, value in ((str(row[0] or ""), str(row[1] or "")) for row in rows):
+        for name, value in ((str(row["col_name"] or ""), str(row["data_type"] or "")) for row in rows):
             # A column may have the same name as a section title, but only a column has a type.
             if not name or (name.startswith("# ") and not value):
                 title = name or "# "
@@ -90,10 +93,7 @@ class Description:
 
     @property
     def file_format(self) -> str:
-        """Return the file format of a table, as SealedFormats.scala does.
-
-        If the format is unknown, return the name of the class that reads the files.
-        """
+        """Return the file format like SealedFormats.scala, or the class that reads an unknown format."""
         provider = self.details.get("Provider", "").lower()
         if provider not in ("", "hive"):
             return provider

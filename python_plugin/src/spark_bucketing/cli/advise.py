@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from spark_bucketing import api
-from spark_bucketing.advise.subjects import MIB
 from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.project.profile import Place
@@ -44,20 +43,8 @@ from spark_bucketing.project.profile import Place
     help="Event log, or directory of event logs. Ranks tables by their measured costs, and counts the runs of models. "
     "Repeatable.",
 )
-@click.option(
-    "--target-file-size",
-    type=options.SOME,
-    default=256 * MIB,
-    show_default="256MiB",
-    help="Target size of the file of a bucket.",
-)
-@click.option(
-    "--smallest",
-    type=options.SIZE,
-    default=256 * MIB,
-    show_default="256MiB",
-    help="Ignore tables that are smaller than this size.",
-)
+@options.sized("--target-file-size", options.SOME, "Target size of the file of a bucket.")
+@options.sized("--smallest", options.SIZE, "Ignore tables that are smaller than this size.")
 @click.option("--budget", type=options.SIZE, help="Maximum total size of the tables that may change, such as 2TiB.")
 @click.option("--profile", is_flag=True, help="Run one query for each candidate column, to sample its values.")
 @click.option("--explain", metavar="TABLE", help="Show the candidates for one table and why each was rejected.")

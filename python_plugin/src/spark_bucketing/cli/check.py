@@ -5,22 +5,26 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from spark_bucketing import api
-from spark_bucketing.check.acceptance import write_baseline
-from spark_bucketing.check.reasons import EVERY_REASON
-from spark_bucketing.check.results import FailOn, exit_code
+from spark_bucketing.checks.acceptance import write_baseline
+from spark_bucketing.checks.reasons import EVERY_REASON
+from spark_bucketing.checks.report import FORMATS, write_report
+from spark_bucketing.checks.results import FailOn, Finding, OperatorResult, Report, exit_code, map_findings
 from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.config.validation import nearest_name
 from spark_bucketing.errors import CLEAN, ProjectError
-from spark_bucketing.event_log.measured import read_measured
+from spark_bucketing.event_log.measured import Measured, read_measured
+from spark_bucketing.event_log.plan_costs import Cost
 from spark_bucketing.project.profile import Place, read_target
-from spark_bucketing.report.check_report import FORMATS, with_measured_costs, write_report
+from spark_bucketing.units import count
 
 
 class _ManyValues(click.Command):
@@ -40,7 +44,9 @@ class _ManyValues(click.Command):
         # The current option, and the number of its values so far.
         option, values = "", 0
         for place, argument in enumerate(args):
-            if option and not argument.startswith("-") and (not values or _is_selector(argument)):
+            # One letter before a colon is a Windows drive.
+            is_selector = not argument.endswith(".sql") or re.match(r"[@+\d]*[a-z_.]{2,}:", argument)
+            if option and not argument.startswith("-") and (not values or is_selector):
                 spread += [option, argument]
                 values += 1
                 continue
@@ -61,11 +67,6 @@ class _ManyValues(click.Command):
     def _check_values(option: str, values: int, ctx: click.Context) -> None:
         if option and not values:
             raise click.BadOptionUsage(option, f"Option '{option}' requires an argument.", ctx)
-
-
-def _is_selector(word: str) -> bool:
-    # One letter before a colon is a Windows drive.
-    return not word.endswith(".sql") or re.match(r"[@+\d]*[a-z_.]{2,}:", word) is not None
 
 
 class _ReportTo(click.Choice[str]):
@@ -233,3 +234,34 @@ def explain(reason: str | None) -> None:
             expected=f"one of {', '.join(slugs)}",
             instead=f"run `spark-bucketing explain{' ' * bool(near)}{near}`{'' if near else ' to list all reasons'}",
         )
+
+
+def with_measured_costs(report: Report, measured: Measured) -> Report:
+    """Return a copy of the report in which findings state their measured cost per run."""
+    models = []
+    for model in report.models:
+        # The table identifies the model of a statement without a query comment. Failed runs with the comment also show
+        # that other writes to the table are not runs of the model.
+        names = [model.unique_id or "", f"table.{model.table}"]
+        node = next((name for name in names if name in measured.runs), None)
+        models.append(map_findings(model, partial(_with_cost, measured, node)) if node else model)
+    return replace(report, models=tuple(models))
+
+
+def _with_cost(measured: Measured, node: str, operator: OperatorResult, finding: Finding) -> Finding:
+    """Add the measured cost of shuffling and sorting the finding's tables.
+
+    Only keys whose columns occur in the operator's description count.
+    """
+    total, runs = Cost(), len(measured.runs_of(node))
+    # inner join of db.a with db.b on db.a.id = db.b.id
+    described = (operator.description.partition(" on ")[2] or operator.description).lower()
+    for keys, cost in measured.costs(node).items():
+        columns = [re.escape(column) for column in keys.columns if column]
+        is_described = all(re.search(rf"(?<![\w-]){column}(?![\w-])", described) for column in columns)
+        if keys.table in finding.tables and is_described:
+            total.add(cost)
+    if total == Cost():
+        return finding
+    mean = Cost(total.shuffle_bytes // runs, total.spill_bytes // runs, total.task_ms / runs)
+    return replace(finding, message=f"{finding.message}\nMean cost per run, measured in {count(runs, 'run')}: {mean}.")

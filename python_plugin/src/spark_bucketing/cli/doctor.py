@@ -6,13 +6,12 @@ import click
 
 from spark_bucketing.cli.options import FORMAT, project_options, standard_output
 from spark_bucketing.cli.progress import progress_line
-from spark_bucketing.doctor.server import examine_installed, examine_server
+from spark_bucketing.doctor.server import examine_installed, examine_server, write_diagnoses
 from spark_bucketing.doctor.trino import examine_tables
 from spark_bucketing.errors import exit_code
 from spark_bucketing.project.connection import opened, require_cancellation
 from spark_bucketing.project.profile import Place, read_target
-from spark_bucketing.report.doctor import write_diagnoses
-from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.tables.warehouse import Warehouse
 
 
 @click.command()

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
 
-from spark_bucketing.check.project_check import in_folder
+from spark_bucketing.checks.project import in_folder
 from spark_bucketing.cli.options import SOME, integer_of, project_options
 from spark_bucketing.cli.progress import ProgressLine, progress_line
 from spark_bucketing.edits import FileEdit, apply, unified_diff
 from spark_bucketing.errors import SparkError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import as_properties, extension_settings, server_settings
-from spark_bucketing.init.initialize import (
-    FirstModel,
-    Setup,
-    is_package,
-    model_edits,
-    package_edit,
-    profile_edit,
-)
+from spark_bucketing.init.initialize import is_package, model_edits, package_edit, profile_edit
 from spark_bucketing.project.connection import opened
 from spark_bucketing.project.dbt import read_models
 from spark_bucketing.project.profile import Place, Target, read_target
@@ -66,33 +60,37 @@ def init(
         )
     with progress_line("reading the project") as line:
         target = read_target(place)
-        columns = tuple(name.strip() for name in (clustered_by or "").split(",") if name.strip())
-        first = FirstModel(model, columns, size, buckets) if model else None
-        setup = _planned(target, package, revision, first, line)
-    for note in setup.notes:
+        edits, notes = _planned(target, package, revision, line)
+        if model and clustered_by:
+            columns = [name.strip() for name in clustered_by.split(",") if name.strip()]
+            line.show("parsing the project")
+            with in_folder(target.project_dir):
+                further = model_edits(
+                    target.project_dir, read_models(target), model, columns, size, buckets, partial(_size, target, line)
+                )
+            edits, notes = edits + further[0], notes + further[1]
+    for note in notes:
         click.echo(f"{note}\n", err=True)
-    if not setup.edits:
+    if not edits:
         complete = "The project is already set up; there is nothing to change."
-        click.echo("No file needs a change." if setup.notes else complete)
+        click.echo("No file needs a change." if notes else complete)
         return
-    click.echo(unified_diff(setup.edits))
-    if not (yes or _is_confirmed()):
+    click.echo(unified_diff(edits))
+    if not yes and not (sys.stdin.isatty() and click.confirm("Apply these changes?")):
         click.echo("No file was changed.")
         return
-    apply(target.project_dir, setup.edits)
-    click.echo(f"Changed {', '.join(str(edit.path) for edit in setup.edits)}. Next:\n  dbt deps")
-    if first:
-        click.echo(f"  dbt run --select {first.name}\n  spark-bucketing check --select {first.name}+")
+    apply(target.project_dir, edits)
+    click.echo(f"Changed {', '.join(str(edit.path) for edit in edits)}. Next:\n  dbt deps")
+    if model:
+        click.echo(f"  dbt run --select {model}\n  spark-bucketing check --select {model}+")
 
 
-def _is_confirmed() -> bool:
-    return sys.stdin.isatty() and click.confirm("Apply these changes?")
-
-
-def _planned(target: Target, package: str | None, revision: str, first: FirstModel | None, line: ProgressLine) -> Setup:
+def _planned(
+    target: Target, package: str | None, revision: str, line: ProgressLine
+) -> tuple[list[FileEdit], list[str]]:
+    """Return the edits that add the package and the extension, and notes about what the user has to do."""
     checkout = _CHECKOUT if is_package(_CHECKOUT) else None
-    edits: list[FileEdit | None] = [package_edit(target.project_dir, package, revision, checkout)]
-    notes: list[str] = []
+    edits, notes = [package_edit(target.project_dir, package, revision, checkout)], []
     line.show("compiling the extension")
     if target.method == "session":
         edits.append(profile_edit(target, extension_settings(build_jar())))
@@ -101,18 +99,10 @@ def _planned(target: Target, package: str | None, revision: str, first: FirstMod
             f"Target `{target.name}` connects with method `{target.method}`, so the server loads the extension. "
             f"Add these lines to its spark-defaults.conf:\n{as_properties(server_settings(build_jar()))}"
         )
-    if first:
-        line.show("parsing the project")
-        with in_folder(target.project_dir):
-            found = model_edits(
-                target.project_dir, read_models(target), first, lambda relation: _size(target, relation, line)
-            )
-        edits += found.edits
-        notes += found.notes
-    return Setup(tuple(edit for edit in edits if edit), tuple(notes))
+    return [edit for edit in edits if edit], notes
 
 
-def _size(target: Target, relation: str, line: ProgressLine) -> int | None:
+def _size(target: Target, line: ProgressLine, relation: str) -> int | None:
     """Return the size of a table in bytes, as estimated by Spark's planner, or None if it does not exist."""
     with opened(target, line.show, line.on_tasks) as statements:
         try:

@@ -27,13 +27,9 @@ OUTPUT = click.option("--output", "-o", type=WRITTEN_FILE, help="Write the repor
 
 def format_of(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the option that selects the format of a report; the first of the given formats is the default."""
+    kind = click.Choice(formats)
     return click.option(
-        "--format",
-        "form",
-        type=click.Choice(formats),
-        default=formats[0],
-        show_default=True,
-        help="Format of the report.",
+        "--format", "form", type=kind, default=formats[0], show_default=True, help="Format of the report."
     )
 
 
@@ -52,24 +48,16 @@ def standard_output(form: str) -> TextIO:
 
 @contextmanager
 def report_file(output: Path | None, form: str) -> Iterator[TextIO]:
-    """Open the file of a report, or standard output.
-
-    Raises:
-        ProjectError: the file cannot be written.
-    """
+    """Open the file of a report, or standard output."""
     if output is None:
         yield standard_output(form)
         return
-    try:
-        with output.open("w", encoding="utf-8", errors="replace") as file:
-            yield file
-    except OSError as error:
-        raise ProjectError(
-            f"The report cannot be written to `{output}`.",
-            found=error.strerror,
-            expected="a path that this user can write",
-            instead="choose another path",
-        ) from error
+    expected, sentence = "a path that this user can write", f"The report cannot be written to `{output}`."
+    with (
+        ProjectError.replacing(OSError, sentence, expected, "choose another path"),
+        output.open("w", encoding="utf-8", errors="replace") as file,
+    ):
+        yield file
 
 
 class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -93,6 +81,11 @@ class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 SIZE, SOME = _Size(), _Size(least=1)
 
 
+def sized(name: str, kind: Any, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return an option for a size, by default 256 MiB."""
+    return click.option(name, type=kind, default=2**28, show_default="256MiB", help=text)
+
+
 VARIABLES = click.option("--vars", "variables", default="{}", help="Project variables as YAML, as in dbt.")
 EXTENSION = click.option(
     "--extension/--no-extension",
@@ -107,22 +100,14 @@ MANIFEST = click.option(
 
 def time_limit(effect: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the option that limits the time for planning a query; its help ends with the effect of a longer time."""
-    return click.option(
-        "--time-limit",
-        type=click.FloatRange(min=1),
-        default=120.0,
-        show_default=True,
-        help=f"Time limit for planning a query, in seconds. {effect}",
-    )
+    text = f"Time limit for planning a query, in seconds. {effect}"
+    return click.option("--time-limit", type=click.FloatRange(min=1), default=120.0, show_default=True, help=text)
 
 
 def event_log(value: str) -> str:
     """Return a URI unchanged, and return a local path as an absolute path.
 
     Commands change to the project's directory, so relative paths would point elsewhere.
-
-    Raises:
-        EventLogError: a local path does not exist or contains no event log.
     """
     path = unquote(urlsplit(value).path) if value.lower().startswith("file:") else value
     if is_remote(path):
@@ -146,31 +131,28 @@ def project_options(function: Callable[..., Any]) -> Callable[..., Any]:
     The command gets them as one argument `place`.
     """
 
+    @click.option(
+        "--project-dir",
+        type=FOLDER,
+        envvar="DBT_PROJECT_DIR",
+        help="Directory of dbt_project.yml; the default is the current directory or a parent, as in dbt.",
+    )
+    @click.option(
+        "--profiles-dir",
+        type=FOLDER,
+        envvar="DBT_PROFILES_DIR",
+        help="Directory of profiles.yml; the default is the current directory or ~/.dbt, as in dbt.",
+    )
+    @click.option(
+        "--target",
+        "-t",
+        envvar="DBT_TARGET",
+        help="Target in the profile; the default is the profile's default target.",
+    )
     @wraps(function)
     def with_place(
         *arguments: Any, project_dir: Path | None, profiles_dir: Path | None, target: str | None, **options: Any
     ) -> Any:
         return function(*arguments, place=Place(project_dir, profiles_dir, target), **options)
 
-    for option in (
-        click.option(
-            "--target",
-            "-t",
-            envvar="DBT_TARGET",
-            help="Target in the profile; the default is the profile's default target.",
-        ),
-        click.option(
-            "--profiles-dir",
-            type=FOLDER,
-            envvar="DBT_PROFILES_DIR",
-            help="Directory of profiles.yml; the default is the current directory or ~/.dbt, as in dbt.",
-        ),
-        click.option(
-            "--project-dir",
-            type=FOLDER,
-            envvar="DBT_PROJECT_DIR",
-            help="Directory of dbt_project.yml; the default is the current directory or a parent, as in dbt.",
-        ),
-    ):
-        with_place = option(with_place)
     return with_place

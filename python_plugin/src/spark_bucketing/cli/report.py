@@ -11,7 +11,7 @@ from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.comparison import compare
 from spark_bucketing.event_log.measured import Measured, read_measured
-from spark_bucketing.report.event_log import write_html, write_json, write_text
+from spark_bucketing.event_log.report import write_html, write_json, write_text
 
 _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 
@@ -35,9 +35,16 @@ def report(before: tuple[str, ...], after: tuple[str, ...], target: str | None, 
     Exit codes: 0 success, 2 the command could not run.
     """
     with progress_line() as line:
-        measured = [_of_target(read_measured(paths, line.show, target), target) for paths in (before, after)]
-        _check_same_target(*measured)
-        comparison = compare(*measured)
+        old, new = (_of_target(read_measured(paths, line.show, target), target) for paths in (before, after))
+        # Targets may have different sizes of data and machines.
+        if old.target and new.target and old.target != new.target:
+            raise EventLogError(
+                "The event logs before and after bucketing are from different dbt targets.",
+                found=f"{old.target} before, {new.target} after",
+                expected="runs of one target",
+                instead="choose event logs of the same target",
+            )
+        comparison = compare(old, new)
     with report_file(output, form) as file:
         _WRITERS[form](comparison, file)
 
@@ -51,14 +58,3 @@ def _of_target(measured: Measured, target: str | None) -> Measured:
         expected=f"dbt's query comment with the target_name {target}",
         instead="choose another target, or omit --target",
     )
-
-
-def _check_same_target(before: Measured, after: Measured) -> None:
-    """Reject logs whose runs have different dbt targets, because their sizes of data and machines may differ."""
-    if before.target and after.target and before.target != after.target:
-        raise EventLogError(
-            "The event logs before and after bucketing are from different dbt targets.",
-            found=f"{before.target} before, {after.target} after",
-            expected="runs of one target",
-            instead="choose event logs of the same target",
-        )

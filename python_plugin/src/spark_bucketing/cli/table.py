@@ -8,22 +8,20 @@ from typing import Any
 
 import click
 
-from spark_bucketing.api import Result, Source, Table, Tables
+from spark_bucketing.api import Result, Table, Tables, WarehouseSource
 from spark_bucketing.cli.options import FORMAT, project_options, standard_output
 from spark_bucketing.cli.progress import ProgressLine, progress_line
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.project.profile import Place
-from spark_bucketing.report.formatting import size
-from spark_bucketing.report.table_specs import write_plan
-from spark_bucketing.report.tables import write_file_statistics_report
-from spark_bucketing.table.file_statistics import organized_table, read_file_statistics, repair_file_statistics
-from spark_bucketing.table.metadata import read_table
-from spark_bucketing.table.model import total_size
-from spark_bucketing.table.overview import qualified
-from spark_bucketing.table.partition_predicates import select_partitions
-from spark_bucketing.table.rewrite import RewritePlan, plan_rewrite, rewrite_batch
-from spark_bucketing.table.warehouse import Warehouse
-from spark_bucketing.units import count
+from spark_bucketing.tables.file_statistics import organized_table, read_file_statistics, repair_file_statistics
+from spark_bucketing.tables.metadata import read_table
+from spark_bucketing.tables.model import total_size
+from spark_bucketing.tables.overview import qualified
+from spark_bucketing.tables.partition_predicates import select_partitions
+from spark_bucketing.tables.report import write_file_statistics_report, write_plan
+from spark_bucketing.tables.rewrite import RewritePlan, plan_rewrite, rewrite_batch
+from spark_bucketing.tables.warehouse import Warehouse
+from spark_bucketing.units import count, size
 
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 _WHERE = click.option("--where", help="Spark SQL condition on the partition columns; the default is all partitions.")
@@ -149,8 +147,8 @@ def stats(name: str, repair: bool, form: str, place: Place) -> None:
     write_file_statistics_report(name, files, form, standard_output(form))
 
 
-def _source(place: Place, line: ProgressLine) -> Source:
-    return Source(**vars(place), on_progress=line.show, on_tasks=line.on_tasks)
+def _source(place: Place, line: ProgressLine) -> WarehouseSource:
+    return WarehouseSource(**vars(place), on_progress=line.show, on_tasks=line.on_tasks)
 
 
 @contextmanager

@@ -12,10 +12,7 @@ from spark_bucketing.spec import HASH_OF_VERSION, HASHES, VERSION_OF_HASH, VERSI
 
 
 class Condition(NamedTuple):
-    """A condition on the value of a key, or on an entry of a mapping (`key.entry`).
-
-    Entries are compared as text.
-    """
+    """A condition on the value of a key, or on an entry of a mapping (`key.entry`). Entries are compared as text."""
 
     key: str
     negated: bool
@@ -40,10 +37,7 @@ def _has(key: str) -> Condition:
 
 @dataclass(frozen=True)
 class Rule:
-    """An invalid combination of values.
-
-    In the texts of a rule, `{key}` stands for the value of that key.
-    """
+    """An invalid combination of values. In the texts of a rule, `{key}` stands for the value of that key."""
 
     key: str  # the key to report
     when: tuple[Condition, ...]  # the combination is invalid if all of these conditions are true

@@ -67,10 +67,7 @@ class Violation:
 
 
 def parse_value(key: str, spec: Key, value: Any, found: list[Violation]) -> Any:
-    """Normalize a value.
-
-    If the value is invalid, return UNKNOWN and add a violation to `found`.
-    """
+    """Normalize a value. If the value is invalid, return UNKNOWN and add a violation to `found`."""
     if value is UNKNOWN or value is None or (spec.lenient and not value):
         return UNKNOWN if value is UNKNOWN else spec.default
     try:
@@ -157,23 +154,16 @@ def _text(key: str, spec: Key, value: Any) -> str:
     return value.strip()
 
 
-def _date(key: str, spec: Key, value: Any) -> str:
-    return _text(key, spec, str(value))
-
-
 def _boolean(key: str, spec: Key, value: Any) -> bool:
     if not isinstance(value, bool):
         raise _Invalid(key, spec, value)
     return value
 
 
-def _any(_: str, __: Key, value: Any) -> Any:
-    return value
-
-
 _PARSERS: Mapping[str, Callable[[str, Key, Any], Any]] = {
     "columns": _columns, "integer": _integer, "number": _number, "size": _size, "choice": _choice,
-    "mapping": _mapping, "text": _text, "date": _date, "boolean": _boolean, "any": _any,
+    "mapping": _mapping, "text": _text, "date": lambda key, spec, value: _text(key, spec, str(value)),
+    "boolean": _boolean, "any": lambda _, __, value: value,
 }  # fmt: skip
 
 
@@ -184,13 +174,8 @@ def _found(value: Any) -> str:
 def nearest_name(word: str, names: Iterable[str], within: int = 2) -> str | None:
     """Return the name that a word probably misspells, or None if no name is similar.
 
-    Two names are similar if they are equal after removing a few letters from each: at most one letter for every three.
-    The macro nearest_name() uses the same rule. The ratio in Python's difflib would consider other words similar.
-
-    Args:
-        word: the possibly misspelled word.
-        names: the valid names.
-        within: the maximum number of letters to remove from each of the two names.
+    Two names are similar if they are equal without up to `within` letters of each, at most one of every three, as in
+    the macro nearest_name(). The ratio in Python's difflib would consider other words similar.
     """
     for letters in range(within + 1):
         shortened = _shortened(word, letters)
@@ -213,10 +198,7 @@ class Config:
     """The known part of a model's config, which may be incomplete."""
 
     def __init__(self, values: Mapping[str, Any], whole: Callable[[str], bool] = lambda _: True) -> None:
-        """Store the values by key.
-
-        The predicate `whole` returns true for a key that certainly has no value if it is missing from `values`.
-        """
+        """Store values; `whole` tells whether a key that is missing from them certainly has no value."""
         self.values, self._whole = values, whole
 
     def __getitem__(self, key: str) -> Any:
@@ -224,11 +206,7 @@ class Config:
 
 
 def validated(config: Mapping[str, Any], model: str) -> dict[str, Any]:
-    """Return the values of all keys that the materialization accepts, including default values.
-
-    Raises:
-        ProjectError: the config is invalid.
-    """
+    """Return the values of all keys that the materialization accepts, including default values."""
     values, violations = validate(Config(config))
     for violation in (found for found in violations if not found.warns):
         raise ProjectError(violation.message(model))
@@ -236,11 +214,7 @@ def validated(config: Mapping[str, Any], model: str) -> dict[str, Any]:
 
 
 def value_of(key: str, value: Any, model: str) -> Any:
-    """Return the validated value of one key, or its default value.
-
-    Raises:
-        ProjectError: the value is invalid.
-    """
+    """Return the validated value of one key, or its default value."""
     found: list[Violation] = []
     parsed = parse_value(key, KEYS[key], value, found)
     for violation in found:
@@ -249,10 +223,7 @@ def value_of(key: str, value: Any, model: str) -> Any:
 
 
 def validate(config: Config) -> tuple[dict[str, Any], list[Violation]]:
-    """Return the values of all keys that the materialization accepts, and all violations.
-
-    An invalid value becomes UNKNOWN.
-    """
+    """Return the values of all accepted keys, UNKNOWN for invalid ones, and all violations."""
     materialized = config["materialized"]
     if materialized not in MATERIALIZATIONS:
         return {}, []
@@ -263,8 +234,13 @@ def validate(config: Config) -> tuple[dict[str, Any], list[Violation]]:
         if materialized in spec.taken_by:
             unused = spec.of_dbt and str(config["incremental_strategy"]).lower() not in spec.strategies
             values[key] = value if unused else parse_value(key, spec, value, found)
-        elif value not in (None, UNKNOWN) and not _may_have(spec, materialized):
-            found.append(_of_another_family(key, spec, value))
+        # Keys of incremental models, and of other models of the family, may be set for all models in a folder.
+        elif value not in (None, UNKNOWN) and not (
+            set(spec.taken_by) <= set(INCREMENTAL) or _family(materialized) in map(_family, spec.taken_by)
+        ):
+            expected = f"no `{key}`, which is a key of {' and '.join(spec.taken_by)}"
+            instead = f"materialized='{spec.taken_by[0]}', or remove `{key}`"
+            found.append(Violation(key, str(value), expected, instead))
     for meant in {violation.meant for violation in found if violation.meant and not violation.warns}:
         values[meant] = UNKNOWN
     if values.get("sorted_by", ()) is None:
@@ -272,7 +248,12 @@ def validate(config: Config) -> tuple[dict[str, Any], list[Violation]]:
     if values.get("incremental_strategy") == "merge" and values["unique_key"] in ([], UNKNOWN):
         # As in dbt, a merge without a key matches no row.
         values["incremental_strategy"] = UNKNOWN if values["unique_key"] else "append"
-    return values, [*found, *_overlaps(values), *_combinations(values)]
+    found += _overlaps(values)
+    for rule in RULES:
+        if all(_holds(condition, _value(condition.key, values)) for condition in rule.when):
+            what, expected, instead = (text.format_map(values) for text in (rule.found, rule.expected, rule.instead))
+            found.append(Violation(rule.key, what, expected, instead, rule.name))
+    return values, found
 
 
 def _unknown_keys(config: Config, materialized: str) -> Iterator[Violation]:
@@ -289,15 +270,7 @@ def _unknown_keys(config: Config, materialized: str) -> Iterator[Violation]:
 
 
 def meant_key(key: str, names: Iterable[str], missing: Iterable[str] = ()) -> str | None:
-    """Return the valid key that an unknown key resembles, or None if it resembles none of them.
-
-    Without a required key, the model is invalid in any case, so even a distant name is worth a suggestion.
-
-    Args:
-        key: the unknown key.
-        names: the valid keys.
-        missing: the required keys without a value.
-    """
+    """Return the valid key that an unknown key resembles, a distant one only if it is required but missing."""
     plain = key.lower().replace("-", "_")
     known = (name for name in names if plain in (name, *KEYS[name].misspellings))
     return next(known, None) or nearest_name(key, names, within=1) or nearest_name(key, missing)
@@ -305,20 +278,6 @@ def meant_key(key: str, names: Iterable[str], missing: Iterable[str] = ()) -> st
 
 def _family(materialized: str) -> str:
     return materialized.partition("_")[0]
-
-
-def _may_have(spec: Key, materialized: str) -> bool:
-    """Return whether a materialization ignores a key instead of rejecting it.
-
-    A key is ignored if it may be set for all models in a folder.
-    """
-    of_incremental = all(name in INCREMENTAL for name in spec.taken_by)
-    return of_incremental or _family(materialized) in map(_family, spec.taken_by)
-
-
-def _of_another_family(key: str, spec: Key, value: Any) -> Violation:
-    expected = f"no `{key}`, which is a key of {' and '.join(spec.taken_by)}"
-    return Violation(key, str(value), expected, f"materialized='{spec.taken_by[0]}', or remove `{key}`")
 
 
 def _overlaps(values: Mapping[str, Any]) -> Iterator[Violation]:
@@ -331,13 +290,6 @@ def _overlaps(values: Mapping[str, Any]) -> Iterator[Violation]:
                 expected = f"columns that are not in `{rule.other}`{why}"
                 instead = f"remove `{name}` from `{rule.key}` or from `{rule.other}`"
                 yield Violation(rule.key, name, expected, instead, rule.name)
-
-
-def _combinations(values: Mapping[str, Any]) -> Iterator[Violation]:
-    for rule in RULES:
-        if all(_holds(condition, _value(condition.key, values)) for condition in rule.when):
-            found, expected, instead = (text.format_map(values) for text in (rule.found, rule.expected, rule.instead))
-            yield Violation(rule.key, found, expected, instead, rule.name)
 
 
 def _value(key: str, values: Mapping[str, Any]) -> Any:
@@ -367,14 +319,7 @@ _KNOWN_TYPES = (*SPARK_TYPES, *RANGE_TYPES, *_PARTITIONS)
 
 
 def violations(config: Config, columns: Mapping[str, str | None] | None = None) -> Iterator[Violation]:
-    """Find all violations in a config.
-
-    Models with other materializations have none.
-
-    Args:
-        config: the model's config.
-        columns: the types of the columns in the model's contract, by lowercase name; None without a contract.
-    """
+    """Find all violations in a config, whose contract may state column types by lowercase name."""
     values, found = validate(config)
     yield from found
     yield from _order(values)

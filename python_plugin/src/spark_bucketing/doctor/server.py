@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple, TextIO
 
-from spark_bucketing.errors import ProjectError, SparkError
+from rich.text import Text
+
+from spark_bucketing.errors import ProjectError, SparkError, State
 from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.output import STATE_STYLES, console_on, write_json
 from spark_bucketing.project.freshness import read_project
-from spark_bucketing.table.warehouse import BUILT, Warehouse
+from spark_bucketing.tables.warehouse import BUILT, Warehouse
+from spark_bucketing.units import has_union_bug, version_numbers
 
 _PACKAGE = "spark_bucketing"
 _OLDEST, _NEWEST = (3, 5), (4, 3)
-
-
-State = Literal["ok", "wrong", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,7 @@ _REBUILD = (
 
 
 def examine_installed(project_dir: Path) -> Iterator[Diagnosis]:
-    """Check the versions of all packages that are required by dbt runs and by spark-bucketing commands.
-
-    Args:
-        project_dir: the directory that contains dbt_project.yml.
-    """
+    """Check the versions of all packages that are required by dbt runs and by spark-bucketing commands."""
     yield Diagnosis("Python", ".".join(map(str, sys.version_info[:3])))
     for distribution in ("dbt-core", "dbt-spark"):
         found = _version(distribution)
@@ -109,10 +106,15 @@ def _version(distribution: str) -> str | None:
 
 
 def _dbt_package(project_dir: Path, plugin: str) -> Diagnosis:
-    project = _read(project_dir)
+    def read(folder: Path) -> Mapping[str, object]:
+        with suppress(ProjectError):
+            return read_project(folder)
+        return {}
+
+    project = read(project_dir)
     folder = project_dir / str(project.get("packages-install-path") or "dbt_packages") / _PACKAGE
     # The project may itself be the package.
-    package = project if project.get("name") == _PACKAGE else _read(folder)
+    package = project if project.get("name") == _PACKAGE else read(folder)
     found = str(package.get("version") or "")
     if not found:
         return Diagnosis(
@@ -127,47 +129,35 @@ def _dbt_package(project_dir: Path, plugin: str) -> Diagnosis:
     return Diagnosis("dbt package", f"version {found}, same as this command")
 
 
-def _read(folder: Path) -> Mapping[str, object]:
-    with suppress(ProjectError):
-        return read_project(folder)
-    return {}
-
-
 def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
-    """Check the target's Spark in an open session, without changing anything.
-
-    Raises:
-        SparkError: Spark does not respond.
-    """
+    """Check the target's Spark in an open session, without changing anything."""
     settings = {key.lower(): value for key, value in warehouse.settings().items()}
     version = str(next(iter(warehouse.rows("select version() as version")))["version"]).partition(" ")[0]
     yield _spark(version, settings)
     description = warehouse.extension_description()
     yield _extension(settings, description, version)
     yield from _settings(settings, bool(description))
-    yield from _engines(settings)
+    plugins = settings.get("spark.plugins", "")
+    if any(engine in plugins.lower() for engine in _ENGINES):
+        yield wrong(
+            f"spark.plugins={plugins}",
+            "this engine's columnar rules replace scans, so Spark does not read tables as bucketed",
+            "remove the plugin from sessions that should use buckets",
+        )
     yield from _committer(settings, warehouse)
     yield from _staging_committer(settings)
     yield _metastore(warehouse)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers in a Spark version.
-
-    For a vendor's version, only the leading numbers count.
-    """
-    return tuple(map(int, re.findall(r"\d+", version)[:3]))
-
-
 def _spark(version: str, settings: Mapping[str, str]) -> Diagnosis:
-    numbers = _numbers(version)
+    numbers = version_numbers(version)
     if numbers < _OLDEST:
         return wrong("Spark", version, "use Spark 3.5 or newer")
     if numbers[:2] > _NEWEST:
         return Diagnosis(
             "Spark", version, "unknown", "use Spark 4.3 or older; spark-bucketing was not tested with newer versions"
         )
-    if (4, 1) <= numbers < (4, 1, 4) or (4, 2) <= numbers < (4, 2, 1):
+    if has_union_bug(numbers):
         return wrong(
             "Spark",
             f"{version}, which returns wrong results for GROUP BY over a UNION ALL of bucketed tables (SPARK-59141)",
@@ -208,7 +198,7 @@ def _jar(description: str, spark: str) -> Diagnosis:
         )
     jar, built_for = said.groups()
     found, plugin = f"version {jar}, built for Spark {built_for}", installed("spark-bucketing")
-    if _numbers(built_for)[:2] != _numbers(spark)[:2]:
+    if version_numbers(built_for)[:2] != version_numbers(spark)[:2]:
         ignored = f"{found}, but the session runs Spark {spark} and therefore does not use the extension"
         return wrong("session extension", ignored, _REBUILD)
     if jar != plugin:
@@ -233,16 +223,6 @@ def _settings(settings: Mapping[str, str], has_extension: bool) -> Iterator[Diag
     if settings.get(_ANSI, "true").strip().lower() != "true":
         loose = "Spark silently converts a value that does not fit its column's type, or replaces it with NULL"
         yield Diagnosis(f"{_ANSI}=false", loose)
-
-
-def _engines(settings: Mapping[str, str]) -> Iterator[Diagnosis]:
-    plugins = settings.get("spark.plugins", "")
-    if any(engine in plugins.lower() for engine in _ENGINES):
-        yield wrong(
-            f"spark.plugins={plugins}",
-            "this engine's columnar rules replace scans, so Spark does not read tables as bucketed",
-            "remove the plugin from sessions that should use buckets",
-        )
 
 
 def _committer(settings: Mapping[str, str], warehouse: Warehouse) -> Iterator[Diagnosis]:
@@ -283,25 +263,22 @@ def _metastore(warehouse: Warehouse) -> Diagnosis:
             f"spark.sql.catalogImplementation={catalog}",
             "use a session with a Hive metastore: spark.sql.catalogImplementation=hive",
         )
-    if refused := _refused_call(warehouse):
+    try:
+        warehouse.rows(PROBE)
+    except SparkError as error:
+        # A metastore of another version may lack the client's method for reading a table.
+        refused = re.search(r"Invalid method name: '\w+'", str(error))
+    else:
+        refused = None
+    if refused:
         return wrong(
             "metastore",
-            f"the metastore does not have a method that the client of Hive {client} calls: {refused}",
+            f"the metastore does not have a method that the client of Hive {client} calls: {refused[0]}",
             "for a metastore of Hive 4, use Spark 4.0 or newer with spark.sql.hive.metastore.version=4.0.1 and "
             "spark.sql.hive.metastore.jars=maven; or set spark.sql.hive.metastore.jars=path, and "
             "spark.sql.hive.metastore.jars.path to the jars of Hive 4",
         )
     return Diagnosis("metastore", f"Hive, client version {client}")
-
-
-def _refused_call(warehouse: Warehouse) -> str:
-    """Return the error of a metastore that lacks the client's method for reading a table, or an empty string."""
-    try:
-        warehouse.rows(PROBE)
-    except SparkError as error:
-        found = re.search(r"Invalid method name: '\w+'", str(error))
-        return found[0] if found else ""
-    return ""
 
 
 _WAREHOUSE = "spark.sql.warehouse.dir"
@@ -323,3 +300,15 @@ _COMMITTERS = {
 # Reads a table that usually does not exist, because only reading a table shows whether client and metastore match.
 PROBE = "describe table default.spark_bucketing_doctor"
 _METASTORE = ("spark.sql.catalogImplementation", "spark.sql.hive.metastore.version")
+
+
+def write_diagnoses(target: str, found: Sequence[Diagnosis], form: str, file: TextIO) -> None:
+    """Write the results of all checks, in text with one line for each subject, and the remedy below it."""
+    if form == "json":
+        write_json({"target": target, "examined": [vars(one) for one in found]}, file)
+        return
+    console = console_on(file)
+    for one in found:
+        console.print(Text.assemble((f"{one.state:7}", STATE_STYLES[one.state]), f"  {one.subject}: {one.found}"))
+        if one.instead:
+            console.print(Text(f"         instead: {one.instead}"))

@@ -16,11 +16,11 @@ from spark_bucketing.spec import (
     are_compatible,
     stated_version,
 )
-from spark_bucketing.table import sql
-from spark_bucketing.table.metadata import describe_table
-from spark_bucketing.table.model import Table
-from spark_bucketing.table.warehouse import Warehouse
-from spark_bucketing.units import count
+from spark_bucketing.tables import sql
+from spark_bucketing.tables.metadata import describe_table
+from spark_bucketing.tables.model import TableMetadata
+from spark_bucketing.tables.warehouse import Warehouse
+from spark_bucketing.units import count, some
 
 # Each table in the Spark layout has this property. Trino ignores the buckets of such a table, because it cannot compute
 # Spark's hash (trinodb/trino#6848).
@@ -40,14 +40,13 @@ from bucket_specs({}) group by all
 
 
 def examine_tables(warehouse: Warehouse, schema: str) -> Iterator[Diagnosis]:
-    """Check the bucketed tables of a schema.
-
-    Yield nothing if the schema does not exist or has no bucketed tables.
-
-    Raises:
-        SparkError: Spark does not respond.
-    """
-    tables = list(_bucketed_tables(warehouse, schema))
+    """Check the bucketed tables of a schema. Yield nothing if the schema does not exist or has no bucketed tables."""
+    exists = warehouse.rows(f"show schemas like {sql.text(schema)}")
+    listed = warehouse.rows(f"show table extended in {sql.name(schema)} like '*'") if exists else []
+    # A comment follows the lines about buckets, and may contain anything.
+    bucketed = [row for row in listed if _BUCKETS.search(str(row["information"]).partition("\nComment: ")[0])]
+    names = [f"{sql.name(schema)}.{sql.name(str(row['tableName']))}" for row in bucketed]
+    tables = [table for name in names if (table := describe_table(warehouse, name))]
     if not tables:
         return
     of_spark = [table for table in tables if table.spec and not table.spec.in_hive_layout]
@@ -113,7 +112,7 @@ class _Partitions(NamedTuple):
     first: str  # in the order of the partitions' names; empty for a table without partitions
 
 
-def _groups(warehouse: Warehouse, table: Table) -> Sequence[_Partitions]:
+def _groups(warehouse: Warehouse, table: TableMetadata) -> Sequence[_Partitions]:
     found = []
     for row in warehouse.rows(SPECS.format(sql.text(sql.table(table.name)))):
         described, sealed = (
@@ -124,7 +123,7 @@ def _groups(warehouse: Warehouse, table: Table) -> Sequence[_Partitions]:
     return sorted(found, key=lambda group: group.first)
 
 
-def _lost_by_hive(table: Table, groups: Sequence[_Partitions]) -> Iterator[Diagnosis]:
+def _lost_by_hive(table: TableMetadata, groups: Sequence[_Partitions]) -> Iterator[Diagnosis]:
     """Yield a diagnosis if partitions have another number of buckets than the table, unlike Hive assumes."""
     number = table.spec.num_buckets if table.spec else 0
     evolved = [group for group in groups if table.columns and group.described.number not in (0, number)]
@@ -138,7 +137,7 @@ def _lost_by_hive(table: Table, groups: Sequence[_Partitions]) -> Iterator[Diagn
         )
 
 
-def _misread(table: Table, groups: Sequence[_Partitions]) -> Iterator[Diagnosis]:
+def _misread(table: TableMetadata, groups: Sequence[_Partitions]) -> Iterator[Diagnosis]:
     """Yield one diagnosis if Trino refuses partitions of a table, or looks for their rows in the wrong buckets."""
     if table.spec is None:
         return
@@ -181,23 +180,12 @@ def _misread(table: Table, groups: Sequence[_Partitions]) -> Iterator[Diagnosis]
         yield Diagnosis("Trino", "; ".join(found), "wrong" if others else "ok", "; then ".join(commands))
 
 
-def _first(table: Table, groups: Sequence[_Partitions]) -> str:
+def _first(table: TableMetadata, groups: Sequence[_Partitions]) -> str:
     number = count(sum(group.number for group in groups), "partition")
     return f"{number} of {_names([table])}, such as {groups[0].first}"
 
 
-def _bucketed_tables(warehouse: Warehouse, schema: str) -> Iterator[Table]:
-    if not warehouse.rows(f"show schemas like {sql.text(schema)}"):
-        return
-    for row in warehouse.rows(f"show table extended in {sql.name(schema)} like '*'"):
-        # A comment follows the lines about buckets, and may contain anything.
-        if _BUCKETS.search(str(row["information"]).partition("\nComment: ")[0]):
-            table = describe_table(warehouse, f"{sql.name(schema)}.{sql.name(str(row['tableName']))}")
-            if table:
-                yield table
-
-
-def _unhashed(table: Table) -> str:
+def _unhashed(table: TableMetadata) -> str:
     """Return the first bucket column that Trino does not hash, with its type; empty if Trino hashes all of them."""
     types = {column.name.lower(): column.type for column in table.all_columns}
     columns = table.spec.bucket_columns if table.spec else ()
@@ -205,7 +193,6 @@ def _unhashed(table: Table) -> str:
     return next((f"{name} {of_type}" for name, of_type in found if not _HASHED.fullmatch(of_type)), "")
 
 
-def _names(tables: Sequence[Table]) -> str:
+def _names(tables: Sequence[TableMetadata]) -> str:
     """List the names of up to three tables, without their schema."""
-    names = sorted(sql.parts(table.name)[-1] for table in tables)
-    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
+    return some(sorted(sql.parts(table.name)[-1] for table in tables), 3)

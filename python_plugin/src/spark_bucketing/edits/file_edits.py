@@ -1,41 +1,126 @@
-"""Show the edits of files as a diff, and write the files."""
+"""Define config changes, file edits and refused changes; format config values; write files, and show them as a diff."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
-from spark_bucketing.edits.config_changes import FileEdit
+import yaml
+
 from spark_bucketing.errors import ProjectError
 
 
-def read(path: Path) -> str:
-    """Return the text of a file, including its BOM and line endings.
+@dataclass(frozen=True)
+class ConfigChange:
+    """New values for the config keys of one model."""
 
-    Raises:
-        OSError: the file cannot be read.
-        UnicodeDecodeError: the file is not valid UTF-8.
+    model: str  # unique id in the manifest
+    config: Mapping[str, object]  # values by key; None removes the key
+
+
+@dataclass(frozen=True)
+class FileEdit:
+    """The text of one file before and after an edit, including its BOM and line endings."""
+
+    path: Path  # relative to the project directory
+    before: str
+    after: str
+    models: tuple[str, ...]  # unique ids of the models whose configs it changes
+    notes: tuple[str, ...] = ()  # other places that set these keys and that this file overrides
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A requested change that is not made, because only the user can make it safely."""
+
+    model: str  # unique id
+    reason: str  # the reason for the refusal, as a sentence
+    instead: str  # the config to write by hand
+
+
+class CannotEditError(Exception):
+    """Raised if a config cannot be edited safely. The message is a sentence that states the reason."""
+
+
+def same(left: object, right: object) -> bool:
+    """Return whether two config values are the same.
+
+    The number 1 differs from True and from 1.0, but a tuple equals a list with the same members.
     """
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(same, left, right))
+    # NaN does not equal itself, so compare the text.
+    return type(left) is type(right) and repr(left) == repr(right)
+
+
+def in_jinja(value: object, quote: str = "'") -> str:
+    """Format a value as a Jinja literal: None, a boolean, a number, a string, or a list or mapping of such values."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        # Jinja accepts Python's string escapes, which include JSON's.
+        escaped = json.dumps(value, ensure_ascii=False)[1:-1].replace('\\"', '"')
+        return quote + escaped.replace(quote, "\\" + quote) + quote
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{in_jinja(key, quote)}: {in_jinja(one, quote)}' for key, one in value.items())}}}"
+    if isinstance(value, Sequence):
+        return f"[{', '.join(in_jinja(one, quote) for one in value)}]"
+    raise TypeError(f"A config cannot contain the value {value!r}.")
+
+
+def in_yaml(value: object) -> str:
+    """Format a value as YAML on one line, which is also valid inside flow lists and flow mappings."""
+    value = list(value) if isinstance(value, tuple) else value
+    plain, quoted = (
+        str(
+            yaml.safe_dump(
+                [value],
+                default_flow_style=True,
+                default_style=style,
+                allow_unicode=True,
+                sort_keys=False,
+                width=float("inf"),
+            )
+        ).strip()[1:-1]
+        for style in (None, '"')
+    )
+    # YAML escapes line breaks only in double quotes.
+    return quoted if "\n" in plain else plain
+
+
+def line_end(text: str) -> str:
+    """Return the line ending that the first line of a text has."""
+    first = text.partition("\n")[0]
+    return "\r\n" if first.endswith("\r") and "\n" in text else "\n"
+
+
+def read(path: Path) -> str:
+    """Return the text of a file, including its BOM and line endings."""
     return path.read_bytes().decode("utf-8")
 
 
 def unified_diff(edits: Sequence[FileEdit]) -> str:
     """Return all edits as one patch, which `git apply` or `patch -p1` can apply in the project directory."""
-    return "".join(line for edit in edits for line in _diff(edit))
-
-
-def _diff(edit: FileEdit) -> Iterator[str]:
-    # str.splitlines() also splits at characters that are not line endings in a patch.
-    before, after = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (edit.before, edit.after))
-    name = edit.path.as_posix()
-    for line in difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"):
-        yield line if line.endswith("\n") else line + "\n\\ No newline at end of file\n"
+    lines = []
+    for edit in edits:
+        # str.splitlines() also splits at characters that are not line endings in a patch.
+        before, after = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (edit.before, edit.after))
+        name = edit.path.as_posix()
+        diff = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
+        lines += [line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in diff]
+    return "".join(lines)
 
 
 def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
@@ -43,13 +128,6 @@ def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
 
     Each edit is written to a temporary file, which then replaces the original file and keeps its permissions. After an
     error, the original files are restored, unless restoring fails, too.
-
-    Args:
-        project_dir: directory of dbt_project.yml.
-        edits: edits from plan_edits().
-
-    Raises:
-        ProjectError: a file has changed since the edits were planned, or cannot be written.
     """
     places = [((project_dir / edit.path).resolve(), edit) for edit in edits]
     for path, edit in places:
@@ -74,15 +152,10 @@ def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
 
 
 def _refuse_changed(path: Path, edit: FileEdit) -> None:
-    try:
+    sentence = f"The file `{edit.path}` cannot be read. No config has been changed."
+    expected, instead = "a file that this user can read", "grant access to the file, and run the command again"
+    with ProjectError.replacing((OSError, UnicodeDecodeError), sentence, expected, instead):
         unchanged = (read(path) if edit.before or path.exists() else "") == edit.before
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProjectError(
-            f"The file `{edit.path}` cannot be read. No config has been changed.",
-            found=error,
-            expected="a file that this user can read",
-            instead="grant access to the file, and run the command again",
-        ) from error
     if not unchanged:
         raise ProjectError(
             f"The file `{edit.path}` has changed since the command read it. No config has been changed.",

@@ -8,10 +8,9 @@ from typing import Any
 
 import yaml
 
-from spark_bucketing.edits.config_changes import CannotEditError, ConfigChange, FileEdit, Refusal, in_yaml
-from spark_bucketing.edits.file_edits import read
-from spark_bucketing.edits.properties import edit_properties, read_properties
+from spark_bucketing.edits.file_edits import CannotEditError, ConfigChange, FileEdit, Refusal, in_yaml, read
 from spark_bucketing.edits.sql_config import config_block, config_calls, edit_sql
+from spark_bucketing.edits.yaml_files import edit_properties, read_properties
 
 # dbt merges the values of these keys from all places, so a single edit does not determine the result.
 _ADDED_UP = frozenset({"tags", "meta", "grants", "docs", "packages", "pre-hook", "post-hook", "pre_hook", "post_hook"})
@@ -20,25 +19,16 @@ _ADDED_UP = frozenset({"tags", "meta", "grants", "docs", "packages", "pre-hook",
 def plan_edits(
     project_dir: Path, manifest: Mapping[str, Any], changes: Sequence[ConfigChange]
 ) -> tuple[list[FileEdit], list[Refusal]]:
-    """Plan the file edits that implement config changes, without writing any file.
+    """Plan the file edits that implement config changes to models, and return them with the refused changes.
 
     A key is edited where it is already set: in the SQL's config() call, which takes precedence, or in the YAML
-    properties. A new key goes into an existing config() call. Otherwise, the new key goes into the config of the
-    properties, or into a new config() call at the top of the SQL. The plan never edits dbt_project.yml. Settings in
-    dbt_project.yml apply to several models, and a model's own files override them.
-
-    Args:
-        project_dir: directory of dbt_project.yml.
-        manifest: content of manifest.json.
-        changes: the requested changes. If a change is refused, the changes to other models are planned nevertheless.
-
-    Returns: the file edits, and the refused changes with reasons. The list of edits is empty if all keys already have
-    these values.
+    properties. A new key goes into an existing config() call, else into the config of the properties, else into a new
+    config() call. The plan never edits dbt_project.yml, whose settings a model's own files override.
     """
     edits: dict[Path, FileEdit] = {}
     refusals = []
     for change in changes:
-        node = _Node(project_dir, manifest, change, edits)
+        node = _ChangedModel(project_dir, manifest, change, edits)
         try:
             node.refuse_foreign()
             texts, notes = node.edited()
@@ -54,7 +44,7 @@ def plan_edits(
     return [edit for _, edit in sorted(edits.items()) if edit.after != edit.before], refusals
 
 
-class _Node:
+class _ChangedModel:
     """A model, as described in the manifest, and a change of its config."""
 
     def __init__(
@@ -108,11 +98,7 @@ class _Node:
         return edited, [f"{key}: the model's own config overrides dbt_project.yml ({at})" for key, at in above.items()]
 
     def text(self, path: Path) -> str:
-        """Return the text of a file with all edits so far.
-
-        Raises:
-            CannotEditError: the file is outside the project, or cannot be read.
-        """
+        """Return the text of a file with all edits so far."""
         if path in self._edits:
             return self._edits[path].after
         root = self._project_dir.resolve()

@@ -14,7 +14,7 @@ from jinja2 import Environment, TemplateError
 from jinja2.nodes import Expr, Output
 
 from spark_bucketing.config.validation import UNKNOWN
-from spark_bucketing.edits.config_changes import CannotEditError, in_jinja, line_end, same
+from spark_bucketing.edits.file_edits import CannotEditError, in_jinja, line_end, same
 
 _BLOCKS = ("if", "for", "macro", "call", "filter", "test", "snapshot", "materialization", "raw", "block")
 _BOM = "\ufeff"
@@ -199,10 +199,7 @@ def _literal(text: str) -> Any:
 
 
 def config_block(config: Mapping[str, object], line_end: str = "\n") -> str:
-    """Format a config() call, on one line if it is short.
-
-    Keys whose value is None are left out.
-    """
+    """Format a config() call, on one line if it is short. Keys whose value is None are left out."""
     pairs = [f"{key}={in_jinja(value)}" for key, value in config.items() if value is not None]
     block = f"{{{{ config({', '.join(pairs)}) }}}}"
     if len(block) <= _LONGEST_LINE:
@@ -212,15 +209,7 @@ def config_block(config: Mapping[str, object], line_end: str = "\n") -> str:
 
 
 def edit_sql(text: str, wanted: Mapping[str, object]) -> str:
-    """Return a model's SQL after setting these keys in its config() call, or in a new call at the top of the file.
-
-    Args:
-        text: text of the file.
-        wanted: new values by key; None removes the key.
-
-    Raises:
-        CannotEditError: the edit is not safe.
-    """
+    """Return a model's SQL after setting these keys in its config() call, or in a new call at the top of the file."""
     calls = _editable(text)
     for key in wanted.keys() & calls.settings.keys():
         if calls.settings[key].value is UNKNOWN:

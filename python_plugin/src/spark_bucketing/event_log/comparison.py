@@ -8,10 +8,9 @@ from functools import cached_property
 from statistics import median
 from typing import Literal
 
-from spark_bucketing.event_log.measured import AD_HOC, Measured, Run
-from spark_bucketing.event_log.statements import NO_MODELS
+from spark_bucketing.event_log.measured import AD_HOC, NO_MODELS, Measured, Run
 
-Verdict = Literal["gained", "lost", "no difference", "too few runs"]
+Outcome = Literal["gained", "lost", "no difference", "too few runs"]
 LEAST_RUNS = 4
 LEAST_CHANGE = 0.05
 RULE = (
@@ -54,7 +53,7 @@ class Difference:
         return self.medians[0] - self.medians[1]
 
     @cached_property
-    def verdict(self) -> Verdict | None:
+    def verdict(self) -> Outcome | None:
         """Return whether the measure decreased or increased by more than the noise between runs."""
         if self.least is None:
             return None
@@ -62,16 +61,13 @@ class Difference:
             return "too few runs"
         if abs(self.saved) <= max(self.least, LEAST_CHANGE * self.medians[0]):
             return "no difference"
-        before, after = _usual(self.before), _usual(self.after)
+        # The runs in order, without the lowest and the highest tenth.
+        before, after = (
+            sorted(runs)[len(runs) // 10 : len(runs) - len(runs) // 10] for runs in (self.before, self.after)
+        )
         if after[-1] < before[0]:
             return "gained"
         return "lost" if after[0] > before[-1] else "no difference"
-
-
-def _usual(values: Sequence[float]) -> list[float]:
-    """Return the values in order, without the lowest and the highest tenth."""
-    tenth = len(values) // 10
-    return sorted(values)[tenth : len(values) - tenth]
 
 
 @dataclass(frozen=True)

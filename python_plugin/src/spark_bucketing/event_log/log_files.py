@@ -12,6 +12,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -94,14 +95,7 @@ class ReadCounts:
 
 
 def find_logs(paths: Sequence[str]) -> list[list[LogFile]]:
-    """Return the files of each event log, in order.
-
-    A rolling log consists of several files.
-
-    Raises:
-        EventLogError: a path does not exist, or contains no event log.
-        SparkError: a path in another file system does not exist, or Spark cannot read it.
-    """
+    """Return the files of each event log, in order. A rolling log consists of several files."""
     logs: dict[str, list[LogFile]] = {}
     for path in paths:
         files = _hadoop_files(path) if is_remote(path) else _local_files(path)
@@ -140,15 +134,15 @@ def _local_files(path: str) -> list[LogFile]:
             f"The event log `{path}` does not exist.",
             expected="the path of an event log or of a directory of event logs",
         )
+
+    def opened(file: Path) -> IO[bytes]:
+        if _COMPRESSED.search(file.name):
+            return _hadoop_files(file.absolute().as_uri())[0].open()
+        stream = file.open("rb")
+        return gzip.GzipFile(fileobj=stream) if stream.peek(2)[:2] == b"\x1f\x8b" else stream  # type: ignore[return-value]
+
     files = sorted(one for one in root.rglob("*") if one.is_file()) if root.is_dir() else [root]
-    return [LogFile(str(one), one.stat().st_size, partial(_open_local, one)) for one in files]
-
-
-def _open_local(file: Path) -> IO[bytes]:
-    if _COMPRESSED.search(file.name):
-        return _hadoop_files(file.absolute().as_uri())[0].open()
-    stream = file.open("rb")
-    return gzip.GzipFile(fileobj=stream) if stream.peek(2)[:2] == b"\x1f\x8b" else stream  # type: ignore[return-value]
+    return [LogFile(str(one), one.stat().st_size, partial(opened, one)) for one in files]
 
 
 def _hadoop_files(path: str) -> list[LogFile]:
@@ -179,12 +173,7 @@ def _open_hadoop(jvm: Any, system: Any, file: Any) -> IO[bytes]:
 
 
 class _JavaStream(io.RawIOBase):
-    """A Python stream that reads from a Java input stream.
-
-    Raises:
-        EOFError: the compressed file is damaged, or its end is missing. The bytes before that are read.
-        SparkError: Spark cannot read the file.
-    """
+    """A Python stream that reads from a Java input stream."""
 
     def __init__(self, jvm: Any, stream: Any) -> None:
         self._jvm, self._stream, self._is_damaged = jvm, stream, False
@@ -221,14 +210,7 @@ class _JavaStream(io.RawIOBase):
 
 
 def read_lines(files: Sequence[LogFile], counts: ReadCounts) -> Iterator[bytes]:
-    """Yield the lines of one event log, and count files that end early or are missing.
-
-    Where lines are missing between other lines, the function yields GAP.
-
-    Args:
-        files: the files of the log, in order.
-        counts: the counters to which the function adds files and lines.
-    """
+    """Yield the lines of one event log, with GAP for missing ones, and count files that end early or are missing."""
     is_gap = False
     for file, missing in zip(files, _missing_before(files), strict=True):
         if missing or is_gap:
@@ -242,9 +224,13 @@ def read_lines(files: Sequence[LogFile], counts: ReadCounts) -> Iterator[bytes]:
         try:
             with file.open() as stream:
                 for line in stream:
-                    if not line.endswith(b"\n") and not _is_event(line):
+                    if not line.endswith(b"\n"):
+                        # The last line of a file may not be a complete event.
                         is_gap = True
-                        break
+                        with suppress(ValueError, RecursionError):
+                            is_gap = not (line.startswith(EVENT) and json.loads(line))
+                        if is_gap:
+                            break
                     has_events = has_events or line.startswith(EVENT)
                     counts.lines += 1
                     yield line
@@ -266,11 +252,3 @@ def _missing_before(files: Sequence[LogFile]) -> list[int]:
     is_first = numbers[0] == 0 or files[0].path.endswith(_COMPACTED)
     before = [numbers[0] - 1 if is_first else 0, *numbers[:-1]]
     return [number - previous - 1 for previous, number in zip(before, numbers, strict=True)]
-
-
-def _is_event(line: bytes) -> bool:
-    """Return whether the last line of a file is a complete event."""
-    try:
-        return line.startswith(EVENT) and bool(json.loads(line))
-    except (ValueError, RecursionError):
-        return False

@@ -1,14 +1,30 @@
-"""Read event logs, and add up the costs of their statements, by run of a dbt node, and by table and keys."""
+"""Read event logs, and add up the costs of their statements, by run of a dbt node, and by table and keys.
+
+A statement belongs to a node because of dbt's query comment, or because of the table that it writes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from spark_bucketing.errors import EventLogError
-from spark_bucketing.event_log.log_files import ReadCounts, find_logs, read_lines
-from spark_bucketing.event_log.plan_costs import UNATTRIBUTED, Cost, Keys, Operators, add_keys, add_operators
-from spark_bucketing.event_log.statements import ApplicationEnd, Statement, Work, statements, writers_of
+from spark_bucketing.errors import EventLogError, PlanError
+from spark_bucketing.event_log.log_files import EVENT, GAP, ReadCounts, find_logs, read_lines
+from spark_bucketing.event_log.plan_costs import (
+    UNATTRIBUTED,
+    Accumulators,
+    Cost,
+    Operators,
+    TableKeys,
+    add_keys,
+    add_operators,
+    bucketed_tables,
+    plan_costs,
+)
+from spark_bucketing.plan.document import read_plan
 from spark_bucketing.units import count
 
 OnProgress = Callable[[str], None]
@@ -16,6 +32,136 @@ AD_HOC = ""
 """The node to which statements belong that dbt did not send."""
 Invocation = tuple[str, str]
 """The id of the Spark application, and dbt's invocation id, or a number if dbt's id is unknown."""
+
+
+# The keys of the comment, by the field of a statement.
+_KEYS = {"node": "node_id", "invocation": "invocation_id", "target": "target_name"}
+# (6) Execute InsertIntoHadoopFsRelationCommand, and its lines Input and Arguments
+_WRITE = re.compile(
+    r"^\(\d+\) (?:Execute )?(\w*(?:Insert|AsSelect)\w*)\n(?:(?:In|Out)put[^\n]*\n)*Arguments: ([^\n]*)", re.M
+)
+# A plan node that writes a table, also in the formats of other catalogs.
+_WRITER = re.compile(rb'"nodeName":"[^"]*(?:Insert|AsSelect|AppendData|Overwrite|ReplaceData|WriteDelta|MergeInto)')
+# The first table of these arguments: `spark_catalog`.`db`.`table`, or [Database: db, TableName: table]
+_TARGET = re.compile(r"(?:`[^`]+`\.)?`([^`]+)`\.`([^`]+)`|\[Database: ([^,\]]+), TableName: ([^\]]+)\]")
+_INTERMEDIATE = re.compile(r"__dbt_(backup|tmp|input|trash)$")
+_BUCKETED_WRITE = " buckets, bucket columns: ["
+# Nodes that build no table.
+NO_MODELS = ("test.", "unit_test.", "operation.")
+
+
+def write_of(line: bytes, start: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a statement about what it writes, from the event of its start."""
+    matched = _WRITE.search(str(start.get("physicalPlanDescription") or ""))
+    if matched is None:
+        return {"writes": _WRITER.search(line) is not None}
+    command, arguments = matched.groups()
+    target = _TARGET.search(arguments)
+    name = ".".join(part for part in target.groups() if part) if target else ""
+    table, has_buckets = _INTERMEDIATE.sub("", name.lower()), _BUCKETED_WRITE in arguments
+    return {"writes": True, "table": table, "creates": "AsSelect" in command, "has_buckets": has_buckets}
+
+
+def writers_of(writes: Mapping[str, Mapping[str, bool]]) -> dict[str, str]:
+    """Return for each table the node to which it belongs, from the tables that nodes write, and whether they build.
+
+    Hooks of a model also write other tables, with the model's query comment. The model's own table has the model's
+    name. A model with an alias owns the only table that its runs build: create from a query or write into buckets.
+    """
+    found: dict[str, str] = {}
+    # The names of models come before `table.`.
+    for node, tables in sorted(writes.items()):
+        if node.startswith(NO_MODELS):
+            continue
+        # model.package.name, or model.package.name.v2
+        own = node.split(".", 2)[-1].lower().replace(".", "_")
+        named = [table for table in tables if node == f"table.{table}" or table.rpartition(".")[2] == own]
+        built = [table for table, is_built in tables.items() if is_built]
+        for table in named or (built if len(built) == 1 else ()):
+            found.setdefault(table, node)
+    return found
+
+
+def query_comment(text: str) -> dict[str, Any]:
+    """Return the node, the invocation and the target in dbt's query comment, or nothing without such a comment.
+
+    The comment is at the start of a statement or a job's description, or at its end if the project sets `append: true`.
+    The statement itself may contain similar text.
+    """
+    first = text.lstrip().removeprefix("/*").partition("*/")[0]
+    end = text.rstrip().removesuffix(";").rstrip()
+    last = end.removesuffix("*/").rpartition("/*")[2] if end.endswith("*/") else ""
+    comments = map(_object, (first, last))
+    comment = next((one for one in comments if one.get("app") == "dbt"), None)
+    if comment is None:
+        return {}
+    return {field: str(comment.get(key) or "") for field, key in _KEYS.items()}
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Return the JSON object at the start of a text, or an empty object."""
+    text = text.lstrip()
+    try:
+        found = json.JSONDecoder().raw_decode(text)[0] if text.startswith("{") else {}
+    except (ValueError, RecursionError):
+        return {}
+    return dict(found)
+
+
+# The relevant events, by the start of their lines. Most lines contain other events, such as SparkListenerTaskEnd.
+_EVENT = re.compile(
+    rb'\{"Event":"(?:org\.apache\.spark\.sql\.(?:execution\.ui|bucketing\.explain)\.)?SparkListener'
+    rb'(ApplicationStart|ApplicationEnd|SQLExecutionStart|SQLExecutionEnd|BucketPlan|JobStart|StageCompleted)"'
+)
+_BROKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, PlanError)
+_RUN_TIME, _SHUFFLED, _SPILLED, _OUTPUT = (
+    f"internal.metrics.{name}"
+    for name in ("executorRunTime", "shuffle.write.bytesWritten", "memoryBytesSpilled", "output.bytesWritten")
+)
+
+
+@dataclass
+class Work(Cost):
+    """The total cost of all tasks of a statement."""
+
+    write_ms: int = 0  # run time of the tasks in stages that write files
+
+
+@dataclass
+class Statement:
+    """A finished SQL statement, including other executions that it started."""
+
+    application: str
+    started: int  # milliseconds since 1970
+    ended: int = 0
+    node: str = ""  # dbt's unique id, from the query comment
+    invocation: str = ""  # dbt's invocation id, or a number if the query comment does not contain the id
+    target: str = ""  # dbt's target, if the query comment contains it
+    by_dbt: bool = False
+    writes: bool = False  # whether it writes a table, even if the table is unknown
+    table: str = ""  # the table that it writes, if known
+    creates: bool = False  # whether it creates the table from a query
+    has_buckets: bool = False  # whether it writes into buckets
+    failed: bool = False
+    work: Work = field(default_factory=Work)
+    operators: Operators = field(default_factory=dict)
+    bucketed: set[str] = field(default_factory=set)  # tables that it reads as bucketed
+    gaps: int = 0  # gaps in the log before the end of the statement
+    number: int = 0  # of its execution
+    root: int = 0  # number of the execution that started it, or its own
+    values: dict[int, int] = field(default_factory=dict)  # accumulators
+    run_ms: dict[int, int] = field(default_factory=dict)  # task time of the stages that update them
+
+    def add(self, part: Statement) -> None:
+        """Add another execution that the statement started."""
+        self.work.add(part.work)
+        # The first table that the parts write counts.
+        if not self.table:
+            self.table, self.creates = part.table, part.creates
+        self.writes |= part.writes
+        self.has_buckets |= part.has_buckets
+        add_operators(self.operators, part.operators)
+        self.bucketed |= part.bucketed
 
 
 @dataclass
@@ -44,7 +190,7 @@ class Run:
         """Add a statement to the run."""
         self.started, self.ended = min(self.started, statement.started), max(self.ended, statement.ended)
         self.failed |= statement.failed or statement.gaps != self.gaps
-        self.writes |= statement.write.writes
+        self.writes |= statement.writes
         self.work.add(statement.work)
         add_operators(self.operators, statement.operators)
 
@@ -111,12 +257,8 @@ class Measured:
                     add_operators(found.setdefault(node, {}), run.operators)
         return found
 
-    def costs(self, node: str | None = None) -> dict[Keys, Cost]:
-        """Return the costs by table and keys.
-
-        With a node, the costs are those of its successful runs. Without a node, they are those of all statements
-        outside failed runs.
-        """
+    def costs(self, node: str | None = None) -> dict[TableKeys, Cost]:
+        """Return the costs by table and keys, of a node's successful runs or of all that did not fail."""
         found = _sums(self.operators.values() if node is None else (run.operators for run in self.runs_of(node)))
         found.pop(UNATTRIBUTED, None)
         return found
@@ -127,48 +269,222 @@ class Measured:
         return _sums(self.operators.values()).get(UNATTRIBUTED, Cost())
 
 
-def _sums(of_nodes: Iterable[Operators]) -> dict[Keys, Cost]:
-    found: dict[Keys, Cost] = {}
+def _sums(of_nodes: Iterable[Operators]) -> dict[TableKeys, Cost]:
+    found: dict[TableKeys, Cost] = {}
     for operators in of_nodes:
         for costs in operators.values():
             add_keys(found, costs)
     return found
 
 
+@dataclass
+class _Application:
+    """A Spark application in a log: the statements that have ended, by dbt target, and those that have not."""
+
+    id: str
+    of_targets: dict[str, Measured] = field(default_factory=dict)
+    events: int = 0
+    is_complete: bool = False  # whether the application itself has ended
+    running: dict[int, Statement] = field(default_factory=dict)  # by execution, without an end
+    ended: Statement | None = None  # the statement that ended last, whose plan may follow
+    stages: dict[int, int] = field(default_factory=dict)  # execution of each stage that has not completed
+    gaps: int = 0
+    # The number of the current dbt invocation, and whether it has run nodes.
+    invocation: int = 0
+    in_nodes: bool = False
+    last: Run | None = None
+    gaps_of_runs: int = 0  # gaps before the last statement of a run
+    open: dict[int, Run] = field(default_factory=dict)  # runs that may have more statements
+
+    def fold(self, event: str, line: bytes) -> None:
+        """Apply an event."""
+        data = json.loads(line)
+        if event == "BucketPlan":
+            self._plan(data)
+            return
+        self._flush()
+        if event == "SQLExecutionEnd":
+            self._end(data)
+        elif event == "SQLExecutionStart":
+            comment = query_comment(str(data.get("description") or ""))
+            fields = {**self._numbered(comment), "by_dbt": bool(comment), **write_of(line, data)}
+            number, root = int(data["executionId"]), data.get("rootExecutionId")
+            fields |= {"number": number, "root": number if root is None else int(root)}
+            self.running[number] = Statement(self.id, int(data["time"]), **fields)
+        elif event == "JobStart":
+            execution = (data.get("Properties") or {}).get("spark.sql.execution.id")
+            # A later job also lists the stages whose shuffle files it reuses.
+            if execution is not None:
+                self.stages = {int(stage): int(execution) for stage in data["Stage IDs"]} | self.stages
+        elif event == "StageCompleted":
+            self._stage(data["Stage Info"])
+        else:
+            self.is_complete = True
+
+    def gap(self) -> None:
+        """Mark all running statements as failed, because some of their events are missing."""
+        self._flush()
+        self.gaps += 1
+        for statement in self.running.values():
+            statement.failed = True
+
+    def close(self) -> _Application:
+        """Add the statements without an end as failed. Runs of an incomplete application may lack statements."""
+        self._flush()
+        for statement in self.running.values():
+            self._add(replace(statement, ended=statement.started, failed=True))
+        for run in () if self.is_complete else self.open.values():
+            run.failed = True
+        return self
+
+    def _flush(self) -> None:
+        """Add the statement that ended last to its run, or to the statement that started it."""
+        ended, self.ended = self.ended, None
+        parent = self.running.get(ended.root) if ended and ended.root != ended.number else None
+        if ended and parent:
+            parent.add(ended)
+        elif ended:
+            self._add(ended)
+
+    def _numbered(self, comment: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a query comment with a number in place of a missing invocation id.
+
+        Without this id, the boundary between two dbt invocations is where statements without a node, such as the
+        listing of schemas, follow statements with a node.
+        """
+        if comment and not comment["node"]:
+            self.invocation, self.in_nodes = self.invocation + self.in_nodes, False
+        self.in_nodes |= bool(comment.get("node"))
+        # The target keeps the runs of several targets apart.
+        number = f"{self.invocation} {comment.get('target', '')}".strip()
+        return {**comment, "invocation": comment.get("invocation") or number}
+
+    def _stage(self, data: Any) -> None:
+        statement = self.running.get(self.stages.get(int(data["Stage ID"]), -1))
+        if statement is None:
+            return
+        values = data["Accumulables"]
+        named = {one["Name"]: _number(one.get("Value")) for one in values if "Name" in one}
+        shuffled, spilled, time = (named.get(name, 0) for name in (_SHUFFLED, _SPILLED, _RUN_TIME))
+        statement.work.add(Work(shuffled, spilled, time, time if named.get(_OUTPUT) else 0))
+        # The value of a plan's metric includes earlier stages.
+        metrics = {int(one["ID"]): _number(one.get("Value")) for one in values if one.get("Metadata") == "sql"}
+        statement.values |= metrics
+        statement.run_ms |= {number: statement.run_ms.get(number, 0) + time for number in metrics}
+
+    def _plan(self, data: Any) -> None:
+        statement = self.running.get(int(data["executionId"]), self.ended)
+        if statement is None or statement.number != int(data["executionId"]):
+            return
+        plan = read_plan(data["document"])
+        statement.operators = plan_costs(plan, Accumulators(statement.values, statement.run_ms))
+        statement.bucketed |= bucketed_tables(plan)
+
+    def _end(self, data: Any) -> None:
+        number, ended = int(data["executionId"]), int(data["time"])
+        statement = self.running.pop(number, None)
+        if statement is None:
+            return
+        statement.ended, statement.gaps = ended, self.gaps
+        statement.failed |= bool(data.get("errorMessage"))
+        self.stages = {stage: one for stage, one in self.stages.items() if one != number}
+        self.ended = statement
+
+    def _add(self, statement: Statement) -> None:
+        node = statement.node or (f"table.{statement.table}" if statement.table else AD_HOC)
+        found = self.of_targets.setdefault(statement.target if statement.node else "", Measured())
+        if statement.table:
+            found.add_write(node, statement.table, statement.creates or statement.has_buckets)
+            if statement.has_buckets:
+                found.bucketed.setdefault(statement.table, set())
+        for table in statement.bucketed:
+            found.bucketed.setdefault(table, set()).add(node)
+        if node:
+            self._add_to_run(found.runs.setdefault(node, {}), statement)
+            return
+        if statement.by_dbt:
+            self._close_runs(statement)
+        add_operators(found.ad_hoc_operators, statement.operators)
+        found.ad_hoc += bool(statement.operators)
+
+    def _add_to_run(self, runs: dict[tuple[str, str], Run], statement: Statement) -> None:
+        """Add a statement to its run. The runs next to a gap, which may hide statements, do not count."""
+        invocation = statement.application, statement.invocation
+        if invocation not in runs:
+            self._close_runs(statement)
+            runs[invocation] = Run(statement.started, statement.ended, writes=statement.writes, gaps=statement.gaps)
+        run = runs[invocation]
+        run.add(statement)
+        self.open[id(run)] = run
+        if statement.gaps > self.gaps_of_runs:
+            self.gaps_of_runs, run.failed = statement.gaps, True
+            if self.last:
+                self.last.failed = True
+        self.last = run
+
+    def _close_runs(self, statement: Statement) -> None:
+        """Mark runs as complete that ended before a statement of another run, because a dbt thread runs one by one."""
+        self.open = {key: run for key, run in self.open.items() if run.ended > statement.started}
+
+
+def _number(value: object) -> int:
+    try:
+        return max(int(str(value)), 0)
+    except ValueError:
+        return 0
+
+
+def _applications(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[_Application]:
+    """Yield the applications of a log, usually one; a broken line counts as a gap in the log."""
+    # If the start of the application is missing, the number of the log distinguishes its runs from those of other logs.
+    application = _Application(f"log {counts.files}")
+    for line in lines:
+        matched = _EVENT.match(line)
+        try:
+            if matched and matched[1] == b"ApplicationStart":
+                data = json.loads(line)
+                # An application can have several attempts. Only copies of its log have the same start.
+                parts = (data.get("App ID") or data.get("App Name"), data.get("App Attempt ID"), data.get("Timestamp"))
+                identity = " ".join(str(part) for part in parts if part is not None)
+                if application.events:
+                    yield application.close()
+                    application = _Application(identity)
+                application.id = identity
+            elif matched:
+                application.fold(matched[1].decode(), line)
+            elif line == GAP or not (line.startswith(EVENT) and line.endswith((b"}", b"}\n", b"}\r\n"))):
+                counts.broken_lines += line != GAP
+                application.gap()
+        except _BROKEN:
+            counts.broken_lines += 1
+            application.gap()
+        application.events += matched is not None
+    if application.close().events:
+        yield application
+
+
 def read_measured(
     paths: Sequence[str], on_progress: OnProgress = lambda _: None, target: str | None = None
 ) -> Measured:
-    """Read all event logs below these paths.
-
-    Of several logs of one application, the one with the most events counts.
-
-    Args:
-        paths: event logs, or directories of event logs.
-        on_progress: called with the number of the current log.
-        target: the dbt target whose runs count, if the logs contain runs of several targets.
-
-    Raises:
-        EventLogError: a path does not exist, the files contain no event, their codec is not supported, or the logs
-            contain runs of several other targets.
-    """
+    """Read all event logs below these paths; of several logs of one application, the longest counts."""
     counts = ReadCounts()
     logs = find_logs(paths)
-    kept: dict[str, tuple[ApplicationEnd, dict[str, Measured]]] = {}
+    kept: dict[str, _Application] = {}
     for number, files in enumerate(logs, 1):
         on_progress(f"reading event log {number} of {len(logs)}")
-        for end, of_targets in _applications(statements(read_lines(files, counts), counts)):
-            other = kept.get(end.application)
+        for application in _applications(read_lines(files, counts), counts):
+            other = kept.get(application.id)
             counts.copies += other is not None
-            if other is None or end.events > other[0].events:
-                kept[end.application] = end, of_targets
+            if other is None or application.events > other.events:
+                kept[application.id] = application
     if len(counts.without_events) == counts.files:
         raise EventLogError(
             f"No event log was found in {', '.join(f'`{path}`' for path in paths)}.",
             found=f"{count(counts.files, 'file')} without events",
             expected="event logs of Spark, such as the files in spark.eventLog.dir",
         )
-    counts.applications, counts.unfinished = len(kept), sum(end.unfinished for end, _ in kept.values())
-    return _of_target((of_targets for _, of_targets in kept.values()), counts, target)
+    counts.applications, counts.unfinished = len(kept), sum(len(one.running) for one in kept.values())
+    return _of_target((one.of_targets for one in kept.values()), counts, target)
 
 
 def _of_target(applications: Iterable[dict[str, Measured]], counts: ReadCounts, target: str | None) -> Measured:
@@ -190,72 +506,3 @@ def _of_target(applications: Iterable[dict[str, Measured]], counts: ReadCounts, 
         found.add(of_targets.get(name, Measured()))
     found.writers = writers_of(found.writes)
     return found
-
-
-@dataclass
-class _Application:
-    """The statements of one Spark application, by dbt target."""
-
-    of_targets: dict[str, Measured] = field(default_factory=dict)
-    gaps: int = 0
-    last: Run | None = None
-    open: dict[int, Run] = field(default_factory=dict)  # runs that may have more statements
-
-    def add(self, statement: Statement) -> None:
-        write = statement.write
-        node = statement.node or (f"table.{write.table}" if write.table else AD_HOC)
-        found = self.of_targets.setdefault(statement.target if statement.node else "", Measured())
-        if write.table:
-            found.add_write(node, write.table, write.creates or write.has_buckets)
-            if write.has_buckets:
-                found.bucketed.setdefault(write.table, set())
-        for table in statement.bucketed:
-            found.bucketed.setdefault(table, set()).add(node)
-        if node:
-            self._add_to_run(found.runs.setdefault(node, {}), statement)
-            return
-        if statement.by_dbt:
-            self._close_runs(statement)
-        add_operators(found.ad_hoc_operators, statement.operators)
-        found.ad_hoc += bool(statement.operators)
-
-    def _add_to_run(self, runs: dict[tuple[str, str], Run], statement: Statement) -> None:
-        """Add a statement to its run.
-
-        A gap in the log may hide statements of the runs before and after it, so these runs do not count.
-        """
-        invocation = statement.application, statement.invocation
-        if invocation not in runs:
-            self._close_runs(statement)
-            runs[invocation] = Run(
-                statement.started, statement.ended, writes=statement.write.writes, gaps=statement.gaps
-            )
-        run = runs[invocation]
-        run.add(statement)
-        self.open[id(run)] = run
-        if statement.gaps > self.gaps:
-            self.gaps, run.failed = statement.gaps, True
-            if self.last:
-                self.last.failed = True
-        self.last = run
-
-    def _close_runs(self, statement: Statement) -> None:
-        """Mark runs as complete that ended before a statement of another run, because a dbt thread runs one by one."""
-        self.open = {key: run for key, run in self.open.items() if run.ended > statement.started}
-
-
-def _applications(
-    items: Iterable[Statement | ApplicationEnd],
-) -> Iterator[tuple[ApplicationEnd, dict[str, Measured]]]:
-    """Yield the end of each application of a log that has events, and its statements by dbt target."""
-    application = _Application()
-    for item in items:
-        if isinstance(item, Statement):
-            application.add(item)
-            continue
-        # Further statements of these runs may be missing.
-        for run in () if item.is_complete else application.open.values():
-            run.failed = True
-        if item.events:
-            yield item, application.of_targets
-        application = _Application()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from spark_bucketing.plan.document import Expression, PhysicalPlan, PlanNode
+from spark_bucketing.plan.document import Expression, PhysicalPlan, PlanNode, Source
 from spark_bucketing.units import size
 
 Kind = Literal["join", "aggregate", "window", "other"]
@@ -45,14 +45,14 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Keys:
+class TableKeys:
     """The columns of one table that an operator shuffles or sorts by."""
 
     table: str  # qualified name
     columns: tuple[str | None, ...]  # the column of each key; None if a key is not a column
 
 
-UNATTRIBUTED = Keys("", ())
+UNATTRIBUTED = TableKeys("", ())
 """Stands for Exchanges and Sorts by expressions, of rows without a table, or of rows that were shuffled before."""
 
 
@@ -61,10 +61,10 @@ class MeasuredOperator:
     """An operator for which Spark shuffles or sorts rows, and the tables from which these rows come."""
 
     kind: Kind
-    sides: tuple[Keys, ...]
+    sides: tuple[TableKeys, ...]
 
 
-Operators = dict[MeasuredOperator, dict[Keys, Cost]]
+Operators = dict[MeasuredOperator, dict[TableKeys, Cost]]
 """The costs of operators, by table and keys."""
 
 
@@ -84,45 +84,35 @@ class Accumulators:
 def plan_costs(plan: PhysicalPlan, measured: Accumulators) -> Operators:
     """Return the operators for which Spark shuffled or sorted rows of tables, with their costs by table and keys.
 
-    Rows that another operator has already shuffled count for no table, because buckets cannot avoid a second shuffle.
-    The tables below a UNION share the cost by their rows.
-
-    Args:
-        plan: the plan that the statement has run.
-        measured: the measurements of the plan.
+    Rows that were shuffled before count for no table, because buckets cannot avoid a second shuffle. The tables below
+    a UNION share the cost by their rows.
     """
     found: Operators = {}
     rest, seen = Cost(), set[int]()
-    waiting: list[tuple[PlanNode, _Consumer | None]] = [(root, None) for root in plan.roots]
-    consumers: list[_Consumer] = []
+    waiting: list[tuple[PlanNode, dict[TableKeys, Cost] | None]] = [(root, None) for root in plan.roots]
+    consumers: list[tuple[Kind, dict[TableKeys, Cost]]] = []
     while waiting:
-        node, consumer = waiting.pop()
+        node, costs = waiting.pop()
         if node.number in seen:
             continue
         seen.add(node.number)
         kind = _kind(node)
         if kind:
-            consumer = _Consumer(kind)
-            consumers.append(consumer)
+            costs = {}
+            consumers.append((kind, costs))
         if node.shuffle or node.sort:
             # Without an operator, such as for the shuffle of a write, nothing would use the buckets.
-            cost, shares = _cost(node, measured), _keys(node, measured) if consumer else {}
+            cost, shares = _cost(node, measured), _keys(node, measured) if costs is not None else {}
             for keys, part in shares.items():
-                consumer.costs.setdefault(keys, Cost()).add(cost.share(part))  # type: ignore[union-attr]
+                costs.setdefault(keys, Cost()).add(cost.share(part))  # type: ignore[union-attr]
             rest.add(cost.share(max(1 - sum(shares.values()), 0)))
-        waiting += ((child, consumer) for child in reversed(node.children))
-    for consumer in consumers:
-        if consumer.costs:
-            add_operators(found, {MeasuredOperator(consumer.kind, tuple(consumer.costs)): consumer.costs})
+        waiting += ((child, costs) for child in reversed(node.children))
+    for operator, by_keys in consumers:
+        if by_keys:
+            add_operators(found, {MeasuredOperator(operator, tuple(by_keys)): by_keys})
     if rest != Cost():
         found[MeasuredOperator("other", ())] = {UNATTRIBUTED: rest}
     return found
-
-
-@dataclass
-class _Consumer:
-    kind: Kind
-    costs: dict[Keys, Cost] = field(default_factory=dict)
 
 
 def add_operators(into: Operators, operators: Operators) -> None:
@@ -131,7 +121,7 @@ def add_operators(into: Operators, operators: Operators) -> None:
         add_keys(into.setdefault(operator, {}), costs)
 
 
-def add_keys(into: dict[Keys, Cost], costs: Mapping[Keys, Cost]) -> None:
+def add_keys(into: dict[TableKeys, Cost], costs: Mapping[TableKeys, Cost]) -> None:
     """Add costs by table and keys."""
     for keys, cost in costs.items():
         into.setdefault(keys, Cost()).add(cost)
@@ -171,7 +161,7 @@ def _stage(nodes: Sequence[PlanNode]) -> Iterator[PlanNode]:
             yield from _stage(node.children)
 
 
-def _keys(node: PlanNode, measured: Accumulators) -> dict[Keys, float]:
+def _keys(node: PlanNode, measured: Accumulators) -> dict[TableKeys, float]:
     """Return the tables whose rows reach an Exchange or Sort without an earlier shuffle, and their shares of rows."""
     keys: _Columns = ()
     if node.sort:
@@ -186,11 +176,11 @@ def _keys(node: PlanNode, measured: Accumulators) -> dict[Keys, float]:
     return _tables(node.children, keys, measured)
 
 
-def _tables(nodes: Sequence[PlanNode], keys: _Columns, measured: Accumulators) -> dict[Keys, float]:
+def _tables(nodes: Sequence[PlanNode], keys: _Columns, measured: Accumulators) -> dict[TableKeys, float]:
     """Return the table that contains keys in the output of nodes; for a UNION, several tables with their shares."""
     scans: set[int] = set()
     unions: list[PlanNode] = []
-    same: dict[_Column, _Column] = {}
+    same: dict[Source, Source] = {}
     waiting = list(nodes)
     while waiting:
         one = waiting.pop()
@@ -204,11 +194,11 @@ def _tables(nodes: Sequence[PlanNode], keys: _Columns, measured: Accumulators) -
         same |= _broadcast_columns(one)
         waiting += one.children
     columns = [_origin(key, same, scans) for key in keys]
-    tables = {column.table for column in columns if column and column.scan in scans}
+    tables = {(column.scan.table or "").lower() for column in columns if column and column.scan.number in scans}
     if len(tables) == 1:
-        names = tuple(column.name if column and column.scan in scans else None for column in columns)
-        return {Keys(tables.pop(), names): 1.0}
-    found: dict[Keys, float] = {}
+        names = tuple(one.column.lower() if one and one.scan.number in scans else None for one in columns)
+        return {TableKeys(tables.pop(), names): 1.0}
+    found: dict[TableKeys, float] = {}
     for union in [] if tables else unions:
         rows = [_rows(branch, measured) for branch in union.children]
         total = sum(number or 0 for number in rows)
@@ -222,35 +212,23 @@ def _tables(nodes: Sequence[PlanNode], keys: _Columns, measured: Accumulators) -
     return found
 
 
-@dataclass(frozen=True)
-class _Column:
-    """A column of a scan."""
-
-    scan: int
-    table: str
-    id: int
-    name: str
-
-
-def _column(value: Expression | None) -> _Column | None:
+def _column(value: Expression | None) -> Source | None:
     """Return the column that a value consists of, or None for an expression, which buckets cannot serve."""
     source = value.source if value else None
-    if source is None or source.wrapped or source.scan.scan is None:
-        return None
-    return _Column(source.scan.number, source.scan.scan.table.lower(), source.id, source.column.lower())
+    return source if source and not source.wrapped and source.scan.scan else None
 
 
-def _origin(value: Expression | None, same: Mapping[_Column, _Column], scans: Collection[int]) -> _Column | None:
+def _origin(value: Expression | None, same: Mapping[Source, Source], scans: Collection[int]) -> Source | None:
     """Return the column of a value, or the equal column of a scan that the rows come from."""
     column = _column(value)
     for _ in same:
-        if column is None or column.scan in scans or column not in same:
+        if column is None or column.scan.number in scans or column not in same:
             break
         column = same[column]
     return column
 
 
-def _broadcast_columns(node: PlanNode) -> dict[_Column, _Column]:
+def _broadcast_columns(node: PlanNode) -> dict[Source, Source]:
     """Return for each key of the broadcast side of an inner join the equal key of the other side."""
     join = node.join
     if join is None or join.type != "Inner" or not join.build:

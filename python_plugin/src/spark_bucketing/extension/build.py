@@ -42,20 +42,7 @@ object Built {{
 
 
 def build_jar(cache: Path | None = None) -> Path:
-    """Return the extension's jar for the installed Spark.
-
-    Compile it, unless this package or the cache already contains it.
-
-    Args:
-        cache: directory for compiled jars, or None for the user's cache directory, see cache_folder().
-
-    Returns:
-        The path of the jar. The name of the jar contains Spark's version, and a hash of Spark's jars and the Scala
-        sources.
-
-    Raises:
-        ExtensionError: Spark or Java is missing, the sources do not compile, or the directory cannot be written.
-    """
+    """Return the extension's jar for the installed Spark, compiled unless this package or the cache has it."""
     spark = find_spark()
     sources = sources_for(spark)
     plugin = version("spark-bucketing")
@@ -66,7 +53,9 @@ def build_jar(cache: Path | None = None) -> Path:
     jar = folder / name
     # A power failure can leave an empty file behind.
     if not zipfile.is_zipfile(jar):
-        try:
+        sentence = f"The jar cannot be written to the directory `{folder}`."
+        instead = f"set `{CACHE_VARIABLE}` to another directory"
+        with ExtensionError.replacing(OSError, sentence, "a directory that this user can write", instead):
             folder.mkdir(parents=True, exist_ok=True)
             # A rename is atomic only within one file system. Readers see either no jar or a complete one, and
             # concurrent builds replace each other's identical jar.
@@ -75,38 +64,17 @@ def build_jar(cache: Path | None = None) -> Path:
                 versions.write_text(_BUILT.format(version=json.dumps(plugin), spark=json.dumps(spark.version)))
                 _compile(spark, [*sources, versions], built)
                 built.replace(jar)
-        except OSError as error:
-            raise ExtensionError(
-                f"The jar cannot be written to the directory `{folder}`.",
-                found=error,
-                expected="a directory that this user can write",
-                instead=f"set `{CACHE_VARIABLE}` to another directory",
-            ) from error
     return jar.absolute()
 
 
 def copy_jar(jar: Path, target: Path) -> Path:
-    """Copy the jar to a path that stays the same for all versions.
-
-    Args:
-        jar: the jar from build_jar().
-        target: path of the copy.
-
-    Raises:
-        ExtensionError: the copy cannot be written.
-    """
-    try:
+    """Copy the jar to a path that stays the same for all versions."""
+    expected, instead = "a path that this user can write", "choose another path with `--output`"
+    with ExtensionError.replacing(OSError, f"The jar cannot be copied to `{target}`.", expected, instead):
         target.parent.mkdir(parents=True, exist_ok=True)
         # Do not overwrite the jar in place, because a running Spark may have it open.
         with tempfile.TemporaryDirectory(prefix=".build-", dir=target.parent) as workshop:
             shutil.copyfile(jar, Path(workshop) / target.name).replace(target)
-    except OSError as error:
-        raise ExtensionError(
-            f"The jar cannot be copied to `{target}`.",
-            found=error,
-            expected="a path that this user can write",
-            instead="choose another path with `--output`",
-        ) from error
     return target.absolute()
 
 
@@ -114,10 +82,6 @@ def is_other_build(entry: str, jar: Path) -> bool:
     """Return whether an entry of `spark.jars` is another build of the extension, such as one for another Spark version.
 
     A file that does not exist is another build if it has the name of a jar from build_jar(). A copy of the jar is not.
-
-    Args:
-        entry: a path, or a URI with the scheme file.
-        jar: the jar from build_jar().
     """
     path = Path(unquote(urlsplit(entry).path) if entry.startswith("file:") else entry)
     if path == jar:
@@ -134,18 +98,7 @@ def _checksums(jar: Path) -> dict[str, int]:
 
 
 def sources_for(spark: SparkHome) -> list[Path]:
-    """Return the Scala sources for a Spark version.
-
-    Some sources differ between Spark versions. Such sources are in directories named after the oldest release that they
-    support, such as `compat/4.0`. Of several files with the same name, the function returns the newest one that is not
-    newer than Spark.
-
-    Args:
-        spark: the installation that find_spark() returns. In a vendor's version, only the leading numbers count.
-
-    Raises:
-        ExtensionError: the extension does not support this version.
-    """
+    """Return the Scala sources for a Spark version, including the newest compat/ sources that are not newer than it."""
     if spark.release not in KNOWN_RELEASES:
         raise ExtensionError(
             f"The session extension does not support Spark {spark.version}.",
@@ -163,23 +116,15 @@ def sources_for(spark: SparkHome) -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """Return the directory for compiled jars.
-
-    The directory is SPARK_BUCKETING_CACHE, or `spark-bucketing` in the user's cache directory.
-    """
+    """Return SPARK_BUCKETING_CACHE, or `spark-bucketing` in the user's cache directory."""
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME")
-    try:
+    sentence = "The user's cache directory cannot be determined."
+    instead = f"set `{CACHE_VARIABLE}` to a directory for the jar"
+    with ExtensionError.replacing(RuntimeError, sentence, "a home directory", instead):
         return (Path(base) if base else Path.home() / ".cache") / "spark-bucketing"
-    except RuntimeError as error:
-        raise ExtensionError(
-            "The user's cache directory cannot be determined.",
-            found=error,
-            expected="a home directory",
-            instead=f"set `{CACHE_VARIABLE}` to a directory for the jar",
-        ) from error
 
 
 def _digest(spark: SparkHome, sources: list[Path]) -> str:
@@ -203,17 +148,11 @@ def _compile(spark: SparkHome, sources: list[Path], jar: Path) -> None:
     # The compiler runs once and briefly: without the JVM's optimizing compiler, it takes half the time.
     java = [find_java(), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", str(spark.jars / "*")]
     command = [*java, "scala.tools.nsc.Main", "-usejavacp", "-deprecation", "-d"]
-    try:
+    expected, instead = "a Java runtime for this machine", "install Java 17 or newer, or set `JAVA_HOME`"
+    with ExtensionError.replacing(OSError, "Java cannot be run.", expected, instead):
         result = subprocess.run(
             [*command, str(jar), *map(str, sources)], capture_output=True, text=True, errors="replace", check=False
         )
-    except OSError as error:
-        raise ExtensionError(
-            "Java cannot be run.",
-            found=error,
-            expected="a Java runtime for this machine",
-            instead="install Java 17 or newer, or set `JAVA_HOME`",
-        ) from error
     if result.returncode:
         output = (result.stdout + result.stderr).strip()
         raise ExtensionError(
@@ -238,13 +177,7 @@ class SparkHome:
 
 
 def find_spark() -> SparkHome:
-    """Find the Spark that PySpark would start.
-
-    PySpark starts the Spark in SPARK_HOME if this variable is set, otherwise the Spark in its own package.
-
-    Raises:
-        ExtensionError: Spark is missing or incomplete.
-    """
+    """Find the Spark that PySpark would start: in SPARK_HOME, or else in PySpark's own package."""
     named = os.environ.get("SPARK_HOME")
     if named:
         return _read_home(Path(named), "SPARK_HOME")
@@ -260,13 +193,7 @@ def find_spark() -> SparkHome:
 
 
 def find_java() -> str:
-    """Find the java command that Spark's scripts would run.
-
-    The scripts run the java command in JAVA_HOME if this variable is set, otherwise the first java command in PATH.
-
-    Raises:
-        ExtensionError: neither JAVA_HOME nor PATH contains Java.
-    """
+    """Find the java command that Spark's scripts would run: in JAVA_HOME if it is set, or else in PATH."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if java is None:

@@ -11,37 +11,21 @@ EXTENSION_CLASS = "org.apache.spark.sql.bucketing.BucketingExtension"
 
 
 def extension_settings(jar: Path) -> dict[str, str]:
-    """Return the Spark settings that load the extension when a session starts.
-
-    Args:
-        jar: the extension's jar, from build_jar().
-    """
+    """Return the Spark settings that load the extension when a session starts."""
     return {"spark.jars": str(jar), "spark.sql.extensions": EXTENSION_CLASS}
 
 
 def server_settings(jar: Path) -> dict[str, str]:
-    """Return the Spark settings that load the extension in any driver, including a Thrift Server.
+    """Return the settings that load the extension in any driver, including a Thrift Server.
 
-    When the first session of a Thrift Server ends, Hive closes the class loader for the jars in spark.jars. Afterwards,
-    Spark cannot load more classes from these jars. Spark can still load classes from the driver's own class path.
-
-    Args:
-        jar: the extension's jar, from build_jar(); it must exist when the driver starts.
+    When the first session of a Thrift Server ends, Hive closes the class loader for spark.jars, but not the class path.
     """
     return {**extension_settings(jar), "spark.driver.extraClassPath": str(jar)}
 
 
 def event_log_settings(folder: str) -> dict[str, str]:
-    """Return the Spark settings that make Spark write event logs for `spark-bucketing report`.
-
-    Args:
-        folder: URI of an existing directory.
-    """
-    return {
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": folder,
-        "spark.eventLog.compress": "true",
-    }
+    """Return the settings that make Spark write event logs for `spark-bucketing report` into an existing directory."""
+    return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder, "spark.eventLog.compress": "true"}
 
 
 def as_properties(settings: Mapping[str, str]) -> str:
@@ -50,10 +34,7 @@ def as_properties(settings: Mapping[str, str]) -> str:
 
 
 def as_options(settings: Mapping[str, str]) -> str:
-    """Return the settings as options for spark-submit, spark-sql, pyspark or start-thriftserver.sh.
-
-    The options are quoted for a shell.
-    """
+    """Return the settings as options, quoted for a shell, for spark-submit, spark-sql or start-thriftserver.sh."""
     return " ".join(f"--conf {shlex.quote(f'{key}={value}')}" for key, value in settings.items())
 
 

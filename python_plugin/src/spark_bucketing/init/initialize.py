@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import yaml
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from spark_bucketing.advise.layout_options import number_of_buckets
 from spark_bucketing.edits import ConfigChange, FileEdit, plan_edits
 from spark_bucketing.edits.file_edits import read
 from spark_bucketing.edits.yaml_files import edited_yaml
@@ -20,6 +18,7 @@ from spark_bucketing.errors import ProfileError, ProjectError
 from spark_bucketing.extension.build import is_other_build
 from spark_bucketing.extension.settings import as_profile
 from spark_bucketing.project.profile import Target
+from spark_bucketing.spec import number_of_buckets
 
 PACKAGE = "spark_bucketing"
 # Comma-separated settings, which may already have entries.
@@ -35,24 +34,6 @@ _BUCKETED = {
 }
 
 
-@dataclass(frozen=True)
-class FirstModel:
-    """The first model to bucket."""
-
-    name: str  # as in ref()
-    columns: tuple[str, ...]  # the bucket columns
-    size_bytes: int | None = None  # of its table; None to query the warehouse
-    buckets: int | None = None  # None to derive the number from the size
-
-
-@dataclass(frozen=True)
-class Setup:
-    """Edits of the project's files, and notes about the steps that the user has to take."""
-
-    edits: tuple[FileEdit, ...]
-    notes: tuple[str, ...]
-
-
 def is_package(folder: Path) -> bool:
     """Return whether a directory contains the dbt package spark_bucketing."""
     try:
@@ -63,17 +44,7 @@ def is_package(folder: Path) -> bool:
 
 
 def package_entry(source: str | None, revision: str, project_dir: Path, checkout: Path | None) -> Mapping[str, str]:
-    """Return the package's entry for packages.yml.
-
-    Args:
-        source: URL of a Git repository, or a directory with the dbt package, or None to use `checkout`.
-        revision: branch, tag or commit of a Git repository.
-        project_dir: directory of the user's dbt_project.yml.
-        checkout: directory from which spark-bucketing was installed, if it contains the dbt package.
-
-    Raises:
-        ProjectError: the source is unknown, or the directory does not contain the dbt package.
-    """
+    """Return the package's entry for packages.yml; `checkout` is where this plugin comes from, if known."""
     if source is None and checkout is None:
         raise ProjectError(
             "The source of the dbt package is unknown.",
@@ -94,11 +65,7 @@ def package_entry(source: str | None, revision: str, project_dir: Path, checkout
 
 
 def package_edit(project_dir: Path, source: str | None, revision: str, checkout: Path | None) -> FileEdit | None:
-    """Add the package to the project's packages, or return None if the project already has it.
-
-    See package_entry() for the arguments and errors. If the project already has the package, an unknown source is no
-    error.
-    """
+    """Add the package to the project's packages, or return None if the project already has it."""
     # dbt accepts packages in only one of these two files.
     dependencies = Path("dependencies.yml")
     path = dependencies if "packages:" in _text(project_dir / dependencies) else Path("packages.yml")
@@ -113,11 +80,7 @@ def package_edit(project_dir: Path, source: str | None, revision: str, checkout:
 
 
 def add_package(text: str, entry: Mapping[str, str], file: str = "packages.yml") -> str:
-    """Add an entry to the text of a packages file, unless it already contains this package.
-
-    Raises:
-        ProjectError: the file is not a packages file.
-    """
+    """Add an entry to the text of a packages file, unless it already contains this package."""
     found = _packages(_parsed(text, file, ProjectError), file)
     if any(one == dict(entry) or _is_this_package(one) for one in found):
         return text
@@ -144,20 +107,13 @@ def profile_edit(target: Target, settings: Mapping[str, str]) -> FileEdit | None
 def add_settings(text: str, profile: str, target: str, settings: Mapping[str, str], file: str = "profiles.yml") -> str:
     """Add Spark settings to the `server_side_parameters` of a target, unless it already loads the extension.
 
-    If a setting is a list, such as `spark.jars`, its value is appended to the list. A jar of another build of the
-    extension, such as one for another Spark version, is replaced.
-
-    Raises:
-        ProfileError: the file does not contain this target.
+    Lists, such as `spark.jars`, keep their other entries, except for another build of the extension.
     """
-    try:
-        found = _parsed(text, file, ProfileError)[profile]["outputs"][target].get("server_side_parameters") or {}
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ProfileError(
-            f"The file `{file}` has no target `{target}` in profile `{profile}`.",
-            expected="the profile and target that dbt uses",
-            instead="choose another target with `--target`",
-        ) from error
+    sentence = f"The file `{file}` has no target `{target}` in profile `{profile}`."
+    expected, instead = "the profile and target that dbt uses", "choose another target with `--target`"
+    data = _parsed(text, file, ProfileError)
+    with ProfileError.replacing((KeyError, TypeError, AttributeError), sentence, expected, instead):
+        found = data[profile]["outputs"][target].get("server_side_parameters") or {}
     jars = _listed(found.get("spark.jars"))
     current = [entry for entry in jars if not is_other_build(entry, Path(settings["spark.jars"]))]
     if settings["spark.sql.extensions"] in _listed(found.get("spark.sql.extensions")) and current == jars:
@@ -174,53 +130,48 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
 
 
 def model_edits(
-    project_dir: Path, manifest: Mapping[str, Any], model: FirstModel, size_of: Callable[[str], int | None]
-) -> Setup:
-    """Edit the config of the first model to bucket.
-
-    Args:
-        project_dir: directory of dbt_project.yml.
-        manifest: the content of manifest.json.
-        model: the model and its bucket spec.
-        size_of: returns the size of a relation in bytes, or None if the relation does not exist.
-
-    Raises:
-        ProjectError: the model does not exist, cannot be bucketed, or has an unknown size.
-    """
+    project_dir: Path,
+    manifest: Mapping[str, Any],
+    name: str,
+    columns: Sequence[str],
+    size: int | None,
+    buckets: int | None,
+    size_of: Callable[[str], int | None],
+) -> tuple[list[FileEdit], list[str]]:
+    """Edit the config of the first model to bucket, and return notes, too; `size_of` returns the size of a relation."""
     models = [node for node in manifest["nodes"].values() if node["resource_type"] == "model"]
-    node = next((node for node in models if model.name in (node["name"], node["unique_id"])), None)
+    node = next((node for node in models if name in (node["name"], node["unique_id"])), None)
     if node is None:
         raise ProjectError(
-            f"The project has no model `{model.name}`.",
+            f"The project has no model `{name}`.",
             expected="the name of a model",
             instead="run `dbt ls --resource-type model` to list the models",
         )
     materialized = str((node.get("config") or {}).get("materialized"))
     if materialized not in _BUCKETED:
         raise ProjectError(
-            f"Model `{model.name}` cannot be bucketed.",
+            f"Model `{name}` cannot be bucketed.",
             found=f"materialized={materialized!r}",
             expected=f"one of {', '.join(_BUCKETED)}",
             instead="choose another model, or change its `materialized`",
         )
-    size = model.size_bytes if model.size_bytes is not None or model.buckets else size_of(str(node["relation_name"]))
-    if size is None and model.buckets is None:
+    size = size if size is not None or buckets else size_of(str(node["relation_name"]))
+    if size is None and buckets is None:
         raise ProjectError(
-            f"The size of model `{model.name}` is unknown.",
+            f"The size of model `{name}` is unknown.",
             found=f"no table {node['relation_name']}",
             expected="a table to measure, or a number",
             instead="--size 50GiB, or --buckets 64",
         )
-    buckets = model.buckets or number_of_buckets(size or 0, _BUCKET_BYTES)
-    change = {"materialized": _BUCKETED[materialized], "clustered_by": list(model.columns), "buckets": buckets}
+    buckets = buckets or number_of_buckets(size or 0, _BUCKET_BYTES)
+    change = {"materialized": _BUCKETED[materialized], "clustered_by": list(columns), "buckets": buckets}
     edits, refusals = plan_edits(project_dir, manifest, [ConfigChange(node["unique_id"], change)])
     notes = [f"{one.reason} Write this config by hand:\n{one.instead}" for one in refusals]
     if size is not None and size < _BUCKET_BYTES:
         notes.append(
-            f"The table of model `{model.name}` is smaller than 256 MiB. Buckets do not help tables that Spark can "
-            "broadcast."
+            f"The table of model `{name}` is smaller than 256 MiB. Buckets do not help tables that Spark can broadcast."
         )
-    return Setup(tuple(edits), tuple(notes))
+    return edits, notes
 
 
 def _packages(data: Any, file: str) -> list[dict[str, Any]]:
@@ -247,20 +198,13 @@ def _listed(found: object) -> list[str]:
 
 
 def _parsed(text: str, file: str, error_type: type[ProjectError | ProfileError]) -> Any:
-    try:
+    instead = "correct the file, and run the command again"
+    with error_type.replacing(yaml.YAMLError, f"The file `{file}` is not valid YAML.", instead=instead):
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise error_type(
-            f"The file `{file}` is not valid YAML.", found=error, instead="correct the file, and run the command again"
-        ) from error
 
 
 def _edited(text: str, file: str, edit: Callable[[Any], None], lines: str) -> str:
-    """Return the text after an edit that changes no other lines.
-
-    Raises:
-        ProjectError: the edit would change other lines.
-    """
+    """Return the text after an edit that changes no other lines."""
     try:
         after = edited_yaml(text, edit)
     except YAMLError:
@@ -284,17 +228,9 @@ def _without_aliases(data: Any) -> Any:
 
 
 def _text(path: Path) -> str:
-    try:
-        return read(path)
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProjectError(
-            f"The file `{path}` cannot be read.",
-            found=error,
-            expected="a text file that this user can read",
-            instead="grant access to the file, or save it as UTF-8",
-        ) from error
+    expected, instead = "a text file that this user can read", "grant access to the file, or save it as UTF-8"
+    with ProjectError.replacing((OSError, UnicodeDecodeError), f"The file `{path}` cannot be read.", expected, instead):
+        return read(path) if path.exists() else ""
 
 
 def _edit(path: Path, before: str, after: str) -> FileEdit | None:

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from functools import cached_property, partial
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 from spark_bucketing.errors import PlanError
 from spark_bucketing.spec import BucketHash, BucketSpec
 
+if TYPE_CHECKING:
+    from spark_bucketing.tables.model import TableMetadata
+
 OperatorKind = Literal["join", "aggregate", "distinct", "window", "other"]
 VERSION = 1
+PLANNED_FORMATS = ("parquet", "orc", "csv", "json", "text")
 
 
 @dataclass(frozen=True)
@@ -230,17 +234,48 @@ class PlanNode:
 
 
 @dataclass(frozen=True)
-class DescribedTable:
-    """What the metastore and the files tell about a table."""
+class TableFacts:
+    """What the planner knows about a table, or assumes about a hypothetical one, whose files have no content.
 
-    name: str
-    columns: Mapping[str, str]  # names and Spark SQL types, including partition columns
-    partition_columns: tuple[str, ...] = ()
+    If the partitions have different specs, the spec is the one with which a single query can read all of them.
+    """
+
+    name: str  # schema.table
+    columns: Mapping[str, str] = field(hash=False)  # names and Spark SQL types, including partition columns
     spec: BucketSpec | None = None
-    format: str = "parquet"
-    size_bytes: int | None = None
-    files_per_bucket: int = 1  # largest number of files that one bucket has in any partition
+    partition_columns: tuple[str, ...] = ()
+    size_bytes: int | None = None  # total size, which affects broadcasts; a hypothetical table without it is large
+    # Whether Spark knows the size before it lists the files. Without statistics, Spark does not know the size when it
+    # scans all partitions of a table.
+    knows_size: bool = True
+    file_format: str = "parquet"  # parquet, orc, csv, json or text; other formats are planned as unbucketed parquet
+    # The most files of one bucket in any partition, each sorted separately.
+    files_per_bucket: int = 1
     is_empty: bool = False  # whether it is known to have no files
+    partitions: TableMetadata | None = None  # the specs of its partitions, if they may differ from the table's
+
+    def retyped(self, types: Mapping[str, str]) -> TableFacts:
+        """Return a copy in which some columns have other types; the keys are column names in lower case."""
+        return replace(self, columns={name: types.get(name.lower(), kind) for name, kind in self.columns.items()})
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the table in the form in which EXPLAIN BUCKETS ASSUMING takes it."""
+        spec = self.spec and {
+            "buckets": self.spec.num_buckets,
+            "columns": list(self.spec.bucket_columns),
+            "sort_columns": list(self.spec.sort_columns),
+            "hash": self.spec.bucket_hash,
+        }
+        return {
+            "name": self.name,
+            "columns": [{"name": name, "type": kind} for name, kind in self.columns.items()],
+            "partition_columns": list(self.partition_columns),
+            "spec": spec,
+            "size_bytes": self.size_bytes,
+            "size_known": self.knows_size,
+            "format": self.file_format if self.file_format in PLANNED_FORMATS else "parquet",
+            "files_per_bucket": self.files_per_bucket,
+        }
 
 
 @dataclass(frozen=True, order=True)
@@ -260,7 +295,7 @@ class PhysicalPlan:
 
     roots: tuple[PlanNode, ...]  # the query's own tree, and then the trees of its subqueries
     nodes: tuple[PlanNode, ...]
-    described: Mapping[str, DescribedTable] = field(default_factory=dict)  # the tables that scans read, by name
+    described: Mapping[str, TableFacts] = field(default_factory=dict)  # the tables that scans read, by name
     columns: Mapping[str, str] = field(default_factory=dict)  # names and types of the query's result columns
     settings: Mapping[str, str] = field(default_factory=dict)  # settings with which Spark planned the query
     spark_version: str = ""
@@ -289,11 +324,7 @@ class PhysicalPlan:
 
 
 def read_plan(text: str) -> PhysicalPlan:
-    """Read the document.
-
-    Raises:
-        PlanError: the text is not a document of this version.
-    """
+    """Read the document."""
     try:
         data = json.loads(text)
         if data["version"] != VERSION:
@@ -310,130 +341,80 @@ def read_plan(text: str) -> PhysicalPlan:
 
 
 def _plan(data: Mapping[str, Any]) -> PhysicalPlan:
-    reader = _Reader()
+    nodes: dict[int, PlanNode] = {}
     for found in data["nodes"]:
-        reader.read(found)
-    nodes = reader.nodes
-    tables = (_table(name, found) for name, found in data["tables"].items())
+        nodes[found["id"]] = _node(found, nodes)
     return PhysicalPlan(
         roots=tuple(nodes[number] for number in data["roots"]),
         nodes=tuple(nodes.values()),
-        described={table.name: table for table in tables},
+        described={name: _table(name, found) for name, found in data["tables"].items()},
         columns={column["name"]: column["type"] for column in data["output"]},
         settings=data["settings"],
         spark_version=data["spark"],
     )
 
 
-class _Reader:
-    """Reads operators, each after its inputs."""
+_PROPERTIES: Mapping[str, Any] = {
+    "join": Join, "aggregate": Aggregate, "window": Window, "shuffle": Shuffle, "sort": Sort, "scan": Scan,
+}  # fmt: skip
+# The names of fields in the document, if they differ.
+_NAMES = {"is_global": "global", "bucket_hash": "hash"}
 
-    def __init__(self) -> None:
-        self.nodes: dict[int, PlanNode] = {}
 
-    def read(self, data: Mapping[str, Any]) -> None:
-        """Read one operator."""
-        children = tuple(self.nodes[number] for number in data["children"])
-        self.nodes[data["id"]] = PlanNode(
-            number=data["id"],
-            operator=data["operator"],
-            kind=data["kind"],
-            title=data.get("title") or "",
-            guess=data.get("guess"),
-            children=children,
-            columns=partial(self._output, data, children),
-            line=data.get("line"),
-            join=self._join(data.get("join")),
-            aggregate=self._aggregate(data.get("aggregate")),
-            window=self._window(data.get("window")),
-            shuffle=self._shuffle(data.get("shuffle")),
-            sort=self._sort(data.get("sort")),
-            scan=_scan(data.get("scan")),
-            metrics=data.get("metrics") or {},
+def _node(data: Mapping[str, Any], nodes: Mapping[int, PlanNode]) -> PlanNode:
+    """Return an operator from the document, whose inputs are among the given operators."""
+    children = tuple(nodes[number] for number in data["children"])
+
+    def expression(found: Mapping[str, Any]) -> Expression:
+        wrapped, cast = not found.get("plain"), found.get("cast") or ""
+        sources = (
+            Source(nodes[one["scan"]], one["column"], one["id"], wrapped, cast) for one in found.get("sources") or ()
         )
+        text = found["text"] if "text" in found else found["name"]
+        return Expression(text, found.get("type") or "", found.get("id"), tuple(sources))
 
-    def _output(self, data: Mapping[str, Any], children: tuple[PlanNode, ...]) -> tuple[Expression, ...]:
+    def value_of(name: str, value: Any) -> Any:
+        if name.endswith("keys"):
+            return tuple(map(expression, value))
+        if name == "order":
+            return tuple(SortOrder(expression(one), one["ascending"], one["nulls_first"]) for one in value)
+        return tuple(value) if isinstance(value, list) else value
+
+    def properties(name: str, values: Mapping[str, Any]) -> Any:
+        if name == "scan":
+            # A scan without a known format or number of partitions does not have the default ones.
+            values = {**values, "format": values.get("format") or "", **(values.get("fallback") or {})}
+        given = {one.name: values.get(_NAMES.get(one.name, one.name)) for one in fields(_PROPERTIES[name])}
+        known = {key: value_of(key, value) for key, value in given.items() if value is not None or key == "partitions"}
+        return _PROPERTIES[name](**known)
+
+    def output() -> tuple[Expression, ...]:
         if "output" in data:
-            return tuple(map(self.expression, data["output"]))
+            return tuple(map(expression, data["output"]))
         return children[0].output if len(children) == 1 else ()
 
-    def expression(self, data: Mapping[str, Any]) -> Expression:
-        wrapped, cast = not data.get("plain"), data.get("cast") or ""
-        sources = (
-            Source(self.nodes[found["scan"]], found["column"], found["id"], wrapped, cast)
-            for found in data.get("sources") or ()
-        )
-        text = data["text"] if "text" in data else data["name"]
-        return Expression(text, data.get("type") or "", data.get("id"), tuple(sources))
-
-    def _keys(self, data: Mapping[str, Any], name: str = "keys") -> tuple[Expression, ...]:
-        return tuple(map(self.expression, data.get(name) or ()))
-
-    def _order(self, data: Mapping[str, Any]) -> tuple[SortOrder, ...]:
-        return tuple(
-            SortOrder(self.expression(found), found["ascending"], found["nulls_first"])
-            for found in data.get("order") or ()
-        )
-
-    def _join(self, data: Mapping[str, Any] | None) -> Join | None:
-        if data is None:
-            return None
-        return Join(data["type"], self._keys(data, "left_keys"), self._keys(data, "right_keys"), data.get("build"))
-
-    def _aggregate(self, data: Mapping[str, Any] | None) -> Aggregate | None:
-        return None if data is None else Aggregate(self._keys(data), tuple(data.get("modes") or ()))
-
-    def _window(self, data: Mapping[str, Any] | None) -> Window | None:
-        return None if data is None else Window(self._keys(data), self._order(data))
-
-    def _sort(self, data: Mapping[str, Any] | None) -> Sort | None:
-        return None if data is None else Sort(data["global"], self._order(data))
-
-    def _shuffle(self, data: Mapping[str, Any] | None) -> Shuffle | None:
-        if data is None:
-            return None
-        return Shuffle(
-            data["kind"],
-            data.get("hash"),
-            self._keys(data),
-            data.get("partitions"),
-            bool(data.get("requested")),
-            data.get("text") or "",
-        )
+    return PlanNode(
+        number=data["id"],
+        operator=data["operator"],
+        kind=data["kind"],
+        title=data.get("title") or "",
+        guess=data.get("guess"),
+        children=children,
+        columns=output,
+        line=data.get("line"),
+        metrics=data.get("metrics") or {},
+        **{name: properties(name, data[name]) for name in _PROPERTIES if data.get(name) is not None},
+    )
 
 
-def _scan(data: Mapping[str, Any] | None) -> Scan | None:
-    if data is None:
-        return None
-    names = {one.name for one in fields(Scan)}
-    known: dict[str, Any] = {name: value for name, value in data.items() if name in names and value is not None}
-    known |= {"folders": tuple(data["folders"])} if data.get("folders") is not None else {}
-    # A scan without a known format or number of partitions does not have the default ones.
-    known = {"format": "", "partitions": None, **known}
-    fallback = data.get("fallback") or {}
-    return Scan(**known, code=fallback.get("code") or "", words=fallback.get("words") or "")
-
-
-def spec_data(spec: BucketSpec | None) -> dict[str, Any] | None:
-    """Return a bucket spec in the form of the document."""
-    if spec is None:
-        return None
-    return {
-        "buckets": spec.num_buckets,
-        "columns": list(spec.bucket_columns),
-        "sort_columns": list(spec.sort_columns),
-        "hash": spec.bucket_hash,
-    }
-
-
-def _table(name: str, data: Mapping[str, Any]) -> DescribedTable:
+def _table(name: str, data: Mapping[str, Any]) -> TableFacts:
     spec = data.get("spec")
-    return DescribedTable(
+    return TableFacts(
         name=name,
-        columns={column["name"]: column["type"] for column in data["columns"]},
-        partition_columns=tuple(data.get("partition_columns") or ()),
+        columns={column["name"].lower(): column["type"] for column in data["columns"]},
+        partition_columns=tuple(map(str.lower, data.get("partition_columns") or ())),
         spec=spec and BucketSpec(spec["buckets"], tuple(spec["columns"]), tuple(spec["sort_columns"]), spec["hash"]),
-        format=data.get("format") or "parquet",
+        file_format=data.get("format") or "parquet",
         size_bytes=data.get("size_bytes"),
         files_per_bucket=data.get("files_per_bucket") or 1,
         is_empty=bool(data.get("empty")),

@@ -121,7 +121,12 @@ def find_operators(root: PlanNode) -> Iterator[Operator]:
         elif node.aggregate:
             chain = _chain(node)
             inside.update(part.number for part in chain if part.aggregate)
-            op = _aggregate(chain)
+            parts = [part.aggregate for part in chain if part.aggregate]
+            has_functions = any(part.modes for part in parts)
+            kind: OperatorKind = "distinct" if parts[-1].keys and not has_functions else "aggregate"
+            between = tuple(part for part in chain[1:] if not part.aggregate)
+            side = _side(parts[-1].keys, chain[-1].children[0], between)
+            op = Operator(kind, node, (side,), line=next((part.line for part in chain if part.line), None))
         elif node.window:
             op = Operator("window", node, (_side(node.window.keys, node.children[0]),), node.window.order, node.line)
         elif not node.is_known:
@@ -142,10 +147,7 @@ def passes_rows(node: PlanNode) -> bool:
 
 
 def _side(keys: tuple[Expression, ...] | None, entry: PlanNode, before: tuple[PlanNode, ...] = ()) -> Side:
-    """Return an input of an operator.
-
-    For an aggregate, the path starts with `before`, the nodes between the partial and the final aggregate.
-    """
+    """Return an input, whose path starts with the nodes between the partial and the final aggregate."""
     way = (*before, *_way(entry))
     own = [node.number for node in takewhile(_is_run, before)]
     if len(own) == len(before):
@@ -195,20 +197,10 @@ def _chain(top: PlanNode) -> list[PlanNode]:
 
 
 def _is_part(below: Aggregate, above: Aggregate, ids: Mapping[int | None, int | None]) -> bool:
-    """Return whether the lower node is the partial aggregate of the upper node.
+    """Return whether the lower node is the partial aggregate of the upper node, with the same keys and functions.
 
-    A partial aggregate has the same keys as the final aggregate, and partial versions of its functions. `ids` maps
-    column ids at the upper node to the ids of the same columns at the lower node, if the two differ.
+    `ids` maps column ids at the upper node to the ids of the same columns at the lower node, if the two differ.
     """
     own = {key.id for key in below.keys}
     same_keys = len(below.keys) == len(above.keys) and own == {ids.get(key.id, key.id) for key in above.keys}
     return same_keys and (below.is_partial if below.modes else not above.modes)
-
-
-def _aggregate(chain: list[PlanNode]) -> Operator:
-    parts = [node.aggregate for node in chain if node.aggregate]
-    keys = parts[-1].keys
-    between = tuple(node for node in chain[1:] if not node.aggregate)
-    kind: OperatorKind = "distinct" if keys and not any(part.modes for part in parts) else "aggregate"
-    line = next((node.line for node in chain if node.line), None)
-    return Operator(kind, chain[0], (_side(keys, chain[-1].children[0], between),), line=line)

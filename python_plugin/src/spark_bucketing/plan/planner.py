@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from spark_bucketing.errors import SparkError
-from spark_bucketing.plan.document import PhysicalPlan, read_plan
-from spark_bucketing.plan.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.document import PhysicalPlan, TableFacts, read_plan
 
-Run = Callable[[str], Sequence[tuple[Any, ...]]]
-"""Runs a SQL statement, and returns its rows."""
+Rows = Callable[[str], list[dict[str, Any]]]
+"""Runs a SQL statement, and returns its rows as dictionaries by column name."""
 
 
 class Planner:
@@ -21,30 +20,17 @@ class Planner:
     The methods raise a SparkError if Spark rejects a statement. Table names are qualified and quoted.
     """
 
-    def __init__(self, label: str, run: Run) -> None:
-        self.label, self._run = label, run
-
-    def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Run a statement, and return its rows."""
-        return tuple(self._run(sql))
+    def __init__(self, label: str, rows: Rows) -> None:
+        self.label, self.rows = label, rows
 
     def plan(
-        self, sql: str, tables: Iterable[HypotheticalTable] = (), settings: Mapping[str, str] | None = None
+        self, sql: str, tables: Iterable[TableFacts] = (), settings: Mapping[str, str] | None = None
     ) -> PhysicalPlan:
-        """Plan a query, as if these tables existed and the session had these settings.
-
-        Raises:
-            SparkError: Spark cannot plan the query.
-            PlanError: the extension is of another version.
-        """
+        """Plan a query, as if these tables existed and the session had these settings."""
         return self._planned(sql, {"settings": dict(settings or {}), "tables": [table.as_data() for table in tables]})
 
     def require_extension(self) -> PhysicalPlan:
-        """Return the plan of a query without tables, which tells the settings and the version of the session.
-
-        Raises:
-            SparkError: the session does not load the extension.
-        """
+        """Return the plan of a query without tables, which tells the settings and the version of the session."""
         try:
             return self.plan("select 1")
         except SparkError as error:
@@ -57,8 +43,10 @@ class Planner:
 
     def _planned(self, sql: str, assumed: Mapping[str, Any]) -> PhysicalPlan:
         given = {name: value for name, value in assumed.items() if value}
-        assuming = f" assuming {_literal(json.dumps(given))}" if given else ""
-        return read_plan(str(self.rows(f"explain buckets format json{assuming} {sql}")[0][0]))
+        text = json.dumps(given).replace("\\", "\\\\").replace("'", "\\'")
+        assuming = f" assuming '{text}'" if given else ""
+        (row,) = self.rows(f"explain buckets format json{assuming} {sql}")
+        return read_plan(str(next(iter(row.values()))))
 
 
 # Stub tables must not be read with fewer tasks because of sizes that nobody has measured.
@@ -66,34 +54,24 @@ STUB_SETTINGS = {"spark.bucketing.read.partitionBytes": "0"}
 
 
 class StubPlanner(Planner):
-    """A planner for queries over stub tables and views that exist in no catalog.
+    """A planner for queries over stub tables and views that exist in no catalog."""
 
-    Args:
-        label: the name of the planner in reports.
-        run: runs statements in a session.
-        settings: settings for all queries. A session that has these settings itself plans faster.
-    """
-
-    def __init__(self, label: str, run: Run, settings: Mapping[str, str] = STUB_SETTINGS) -> None:
-        super().__init__(label, run)
+    def __init__(self, label: str, rows: Rows, settings: Mapping[str, str] = STUB_SETTINGS) -> None:
+        super().__init__(label, rows)
         self._settings = settings
-        self._tables: dict[str, HypotheticalTable] = {}
+        self._tables: dict[str, TableFacts] = {}
         self._views: dict[str, str] = {}
 
-    def define(self, table: HypotheticalTable) -> None:
+    def define(self, table: TableFacts) -> None:
         """Define a table, or replace the table that has the same name."""
         self._tables[table.name.lower()] = table
 
     def define_view(self, name: str, sql: str) -> None:
-        """Create or replace a view.
-
-        Raises:
-            SparkError: Spark cannot plan the view.
-        """
+        """Create or replace a view."""
         self.plan(sql)
         self._views[name.lower()] = sql
 
-    def table(self, name: str) -> HypotheticalTable | None:
+    def table(self, name: str) -> TableFacts | None:
         """Return the definition of a table, or None if the table is not defined."""
         return self._tables.get(name.lower())
 
@@ -102,48 +80,28 @@ class StubPlanner(Planner):
         return dict(self.plan(sql).columns)
 
     def plan(
-        self, sql: str, tables: Iterable[HypotheticalTable] = (), settings: Mapping[str, str] | None = None
+        self, sql: str, tables: Iterable[TableFacts] = (), settings: Mapping[str, str] | None = None
     ) -> PhysicalPlan:
         """Plan a query, with tables and settings that apply to this query only."""
         return self._planned(sql, self._assumed(sql, tables) | {"settings": {**self._settings, **(settings or {})}})
 
-    def _assumed(self, sql: str, changed: Iterable[HypotheticalTable] = ()) -> dict[str, Any]:
-        """Return the tables and views that a query may read."""
+    def _assumed(self, sql: str, changed: Iterable[TableFacts] = ()) -> dict[str, Any]:
+        """Return the tables and views that a query may read, directly or through views."""
         tables = self._tables | {table.name.lower(): table for table in changed}
-        names = _Names({**dict.fromkeys(tables, ""), **self._views})
-        read = names.read_by(sql)
+        # The last word of a name with other characters occurs in any text that contains the quoted name.
+        by_word: dict[str, list[str]] = {}
+        for name in {**tables, **self._views}:
+            by_word.setdefault(_words(name)[-1], []).append(name)
+        read, waiting = set[str](), [sql]
+        while waiting:
+            new = {name for word in set(_words(waiting.pop())) for name in by_word.get(word, ())} - read
+            read |= new
+            waiting += (self._views[name] for name in new if name in self._views)
         return {
             "tables": [table.as_data() for name, table in tables.items() if name in read],
             "views": [{"name": name, "sql": text} for name, text in self._views.items() if name in read],
         }
 
 
-class _Names:
-    """The qualified names of tables and views, found by the words of a text."""
-
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self._texts = texts
-        self._by_word: dict[str, list[str]] = {}
-        for name in texts:
-            # The last word of a name with other characters occurs in any text that contains the quoted name.
-            self._by_word.setdefault(_words(name)[-1], []).append(name)
-
-    def read_by(self, sql: str) -> set[str]:
-        """Return the names that a query may contain, directly or through views."""
-        found: set[str] = set()
-        waiting = [sql]
-        while waiting:
-            for word in set(_words(waiting.pop())):
-                new = [name for name in self._by_word.get(word, ()) if name not in found]
-                found.update(new)
-                waiting += (self._texts[name] for name in new if self._texts[name])
-        return found
-
-
 def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower()) or [""]
-
-
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

@@ -20,17 +20,7 @@ def opened(
     on_tasks: Callable[[int, int], None] | None = None,
     session: Any = None,
 ) -> Iterator[Statements]:
-    """Open the Spark of a target inside the block, with the target's own settings.
-
-    Args:
-        target: the target.
-        on_progress: callback that receives a description of the current step.
-        on_tasks: callback that receives the finished and all tasks of the running statement.
-        session: a session of PySpark to use instead.
-
-    Raises:
-        SparkError: Spark does not start, or the server does not respond.
-    """
+    """Open the Spark of a target inside the block, with the target's own settings."""
     if session is None and target.method != "session":
         on_progress("connecting to the server")
         with closing(ServerStatements(target)) as remote:
@@ -45,11 +35,7 @@ def opened(
 
 
 def require_cancellation(target: Target) -> None:
-    """Reject a target whose connection cannot cancel a statement, for commands that change tables.
-
-    Raises:
-        ProfileError: the target has another connection method.
-    """
+    """Reject a target whose connection cannot cancel a statement, for commands that change tables."""
     if target.method not in ("session", "thrift", "http"):
         raise ProfileError(
             f"Target `{target.name}` has a connection method that cannot cancel statements.",
@@ -60,13 +46,7 @@ def require_cancellation(target: Target) -> None:
 
 
 class ServerStatements:
-    """Runs statements over a connection that dbt-spark opens, with the method thrift, http or odbc.
-
-    Ctrl-C cancels the running statement, except with the method odbc.
-
-    Raises:
-        SparkError: the server does not respond.
-    """
+    """Runs statements with the method thrift, http or odbc; Ctrl-C cancels them, except with odbc."""
 
     def __init__(self, target: Target) -> None:
         from dbt.adapters.spark.connections import SparkConnectionManager
@@ -138,9 +118,6 @@ def _message(error: Exception) -> str:
 
 
 def without_stack(text: str) -> str:
-    """Return Spark's message without exception names and stack traces.
-
-    SQL lines that the message quotes are kept.
-    """
+    """Return Spark's message without exception names and stack traces. SQL lines that the message quotes are kept."""
     found = re.sub(r"^.*?Error running query: (\[[\w.]+\] )?([\w.$]+(Exception|Error):\s+)*", "", text, flags=re.DOTALL)
     return re.split(r"\n\s+at [\w.$/]+\(|\n\s*Caused by: ", found)[0].strip() or text

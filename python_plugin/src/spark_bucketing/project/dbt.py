@@ -25,10 +25,7 @@ SELECTED = ("model", "snapshot")
 
 @dataclass(frozen=True)
 class Selection:
-    """The arguments for dbt's node selection.
-
-    If both lists are empty, dbt selects all nodes.
-    """
+    """The arguments for dbt's node selection. If both lists are empty, dbt selects all nodes."""
 
     select: tuple[str, ...] = ()  # values of --select
     exclude: tuple[str, ...] = ()  # values of --exclude
@@ -50,13 +47,7 @@ class Dbt:
     _errors: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def compile(self) -> dict[str, str]:
-        """Compile all models, snapshots and analyses.
-
-        Return dbt's error for each node that failed, by unique id.
-
-        Raises:
-            ProjectError: dbt cannot read the project.
-        """
+        """Compile all models, snapshots and analyses. Return dbt's error for each node that failed, by unique id."""
         # dbt compile does not have the option --resource-type.
         kinds = ("--select", *(f"resource_type:{kind}" for kind in _COMPILED))
         failed: dict[str, str] = {}
@@ -79,11 +70,7 @@ class Dbt:
         return failed
 
     def parse(self) -> dict[str, Any]:
-        """Parse the project, and return the content of its manifest.json.
-
-        Raises:
-            ProjectError: dbt cannot read the project.
-        """
+        """Parse the project, and return the content of its manifest.json."""
         outcome = self._invoke("parse")
         if not outcome.success:
             raise ProjectError(
@@ -95,13 +82,7 @@ class Dbt:
         return manifest
 
     def select(self, selection: Selection, manifest: Path | None = None) -> tuple[str, ...]:
-        """Return the unique ids of the models and snapshots that dbt's selectors choose.
-
-        If a manifest.json is given, dbt selects from it.
-
-        Raises:
-            ProjectError: dbt rejects the selection, or cannot read the project.
-        """
+        """Return the unique ids of the models and snapshots that dbt's selectors choose, from a manifest if given."""
         arguments = [argument for kind in SELECTED for argument in ("--resource-type", kind)]
         if selection.select:
             arguments += ["--select", *selection.select]
@@ -118,9 +99,16 @@ class Dbt:
 
     def _invoke(self, command: str, *arguments: str, manifest: Path | None = None) -> Any:
         from dbt.cli.main import dbtRunner
+        from dbt.contracts.graph.manifest import Manifest, WritableManifest
+        from dbt_common.exceptions import DbtBaseException
 
         self._errors.clear()
-        runner: Any = dbtRunner(manifest=_load(manifest) if manifest else None, callbacks=[self._listen])
+        loaded = None
+        if manifest:
+            sentence, instead = f"dbt cannot read the manifest `{manifest}`.", "run `dbt compile` to write it again"
+            with ProjectError.replacing(DbtBaseException, sentence, instead=instead):
+                loaded = Manifest.from_writable_manifest(WritableManifest.read_and_check_versions(str(manifest)))
+        runner: Any = dbtRunner(manifest=loaded, callbacks=[self._listen])
         runner = _CompileRunner(self._listen) if command == "compile" else runner
         # dbt prints to standard output, which the report uses.
         with redirect_stdout(io.StringIO()):
@@ -148,36 +136,17 @@ class Dbt:
 
 
 def read_models(target: Target) -> dict[str, Any]:
-    """Parse a project without compiling it, and return its manifest.
-
-    Raises:
-        ProjectError: dbt cannot parse the project.
-    """
+    """Parse a project without compiling it, and return its manifest."""
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-") as name:
         return Dbt(target.project_dir, target.profiles_dir, Path(name), target.name).parse()
 
 
 def write_session_profile(folder: Path, profile: str, target: str, schema: str) -> None:
-    """Write a profile with this name, target and schema.
-
-    With this profile, dbt uses the Spark in this process instead of a warehouse.
-    """
+    """Write a profile with which dbt uses the Spark in this process instead of a warehouse."""
     output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
     # JSON is valid YAML, and names that dbt has read contain no Jinja to render.
     text = json.dumps({profile: {"target": target, "outputs": {target: output}}})
     (folder / "profiles.yml").write_text(text, encoding="utf-8")
-
-
-def _load(path: Path) -> Any:
-    from dbt.contracts.graph.manifest import Manifest, WritableManifest
-    from dbt_common.exceptions import DbtBaseException
-
-    try:
-        return Manifest.from_writable_manifest(WritableManifest.read_and_check_versions(str(path)))
-    except DbtBaseException as error:
-        raise ProjectError(
-            f"dbt cannot read the manifest `{path}`.", found=error, instead="run `dbt compile` to write it again"
-        ) from error
 
 
 class _CompileRunner:

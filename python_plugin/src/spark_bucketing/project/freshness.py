@@ -24,23 +24,16 @@ _FILES = ("dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.y
 
 
 def read_project(project_dir: Path) -> Mapping[str, Any]:
-    """Read dbt_project.yml.
-
-    Raises:
-        ProjectError: the file does not exist or is not a YAML mapping.
-    """
+    """Read dbt_project.yml."""
     file = project_dir / "dbt_project.yml"
-    try:
+    kinds, instead = (OSError, UnicodeDecodeError, yaml.YAMLError), "correct the file, and run the command again"
+    with ProjectError.replacing(kinds, f"The file `{file}` cannot be read.", instead=instead):
         data = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ProjectError(
-            f"The file `{file}` cannot be read.", found=error, instead="correct the file, and run the command again"
-        ) from error
     if not isinstance(data, dict):
         raise ProjectError(
             f"The file `{file}` is not a mapping of settings.",
             expected="settings such as `name: my_project`",
-            instead="correct the file, and run the command again",
+            instead=instead,
         )
     return data
 
@@ -50,9 +43,7 @@ def is_fresh(
 ) -> bool:
     """Return whether a manifest is newer than the project's files, and belongs to this target and these variables.
 
-    The comparison ignores environment variables. The function takes the arguments of the dbt run from run_results.json,
-    which dbt writes next to the manifest. Without a run_results.json from the same run, the manifest counts as
-    outdated.
+    The run_results.json of the same run, next to the manifest, has its arguments. Environment variables do not count.
     """
     try:
         written = manifest.stat().st_mtime
@@ -62,28 +53,16 @@ def is_fresh(
         same_run = results["metadata"]["invocation_id"] == run
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    if not same_run or arguments.get("target") != target or (arguments.get("vars") or {}) != _variables(variables):
+    sentence = "The value of `--vars` is not valid YAML."
+    with ProjectError.replacing(yaml.YAMLError, sentence, "a mapping, as for dbt", "--vars '{start: 2024-01-01}'"):
+        given = yaml.safe_load(variables) or {}
+    if not same_run or arguments.get("target") != target or (arguments.get("vars") or {}) != given:
         return False
     return all(time < written for time in _times(project_dir, profiles_dir))
 
 
-def _variables(text: str) -> Any:
-    try:
-        return yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise ProjectError(
-            "The value of `--vars` is not valid YAML.",
-            found=error,
-            expected="a mapping, as for dbt",
-            instead="--vars '{start: 2024-01-01}'",
-        ) from error
-
-
 def _times(project_dir: Path, profiles_dir: Path) -> Iterator[float]:
-    """Yield the modification times of the project's files and directories.
-
-    The time of a directory reveals that a file in it was deleted.
-    """
+    """Yield the modification times of the project's files, and of directories, which reveal deleted files."""
     settings = read_project(project_dir)
     packages = project_dir / str(settings.get("packages-install-path") or "dbt_packages")
     for path in (profiles_dir / "profiles.yml", *(project_dir / name for name in _FILES), packages):

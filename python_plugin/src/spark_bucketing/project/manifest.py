@@ -1,4 +1,7 @@
-"""Read the manifest of a dbt project: compiled SQL, dependencies and configs."""
+"""Read the manifest of a dbt project, with compiled SQL, dependencies and configs, and its tables as dbt knows them.
+
+A catalog contains the columns, types and sizes of tables at the time of the last `dbt docs generate`.
+"""
 
 from __future__ import annotations
 
@@ -66,26 +69,17 @@ class Manifest:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read a manifest.json.
-
-    Raises:
-        ProjectError: the file does not exist, or is not a supported manifest.
-    """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ProjectError(
-            f"The manifest `{path}` cannot be read.", found=error.strerror, instead="run `dbt compile` to write it"
-        ) from error
-    except ValueError as error:
-        raise ProjectError(
-            f"The manifest `{path}` is not valid JSON.", found=error, instead="run `dbt compile` to write it again"
-        ) from error
+    """Read a manifest.json."""
+    first, again = "run `dbt compile` to write it", "run `dbt compile` to write it again"
+    with ProjectError.replacing(OSError, f"The manifest `{path}` cannot be read.", instead=first):
+        text = path.read_bytes()
+    with ProjectError.replacing(ValueError, f"The manifest `{path}` is not valid JSON.", instead=again):
+        data = json.loads(text)
     metadata = data.get("metadata") if isinstance(data, dict) else None
     metadata = metadata if isinstance(metadata, dict) else {}
-    version = re.search(r"/manifest/v(\d+)\.json$", str(metadata.get("dbt_schema_version", "")))
+    found = metadata.get("dbt_schema_version", "no dbt_schema_version")
+    version = re.search(r"/manifest/v(\d+)\.json$", str(found))
     if version is None or int(version[1]) < _OLDEST_SCHEMA:
-        found = metadata.get("dbt_schema_version", "no dbt_schema_version")
         raise ProjectError(
             f"The file `{path}` is not a supported manifest.",
             found=found,
@@ -93,17 +87,12 @@ def read_manifest(path: Path) -> Manifest:
             instead="compile with dbt-core 1.10.8 or newer",
         )
     project = str(metadata.get("project_name") or "")
-    try:
+    kinds = (AttributeError, KeyError, TypeError, ValueError)
+    with ProjectError.replacing(
+        kinds, f"The manifest `{path}` has an invalid node.", "a manifest that dbt wrote", again
+    ):
         entries = [*data["nodes"].values(), *(data.get("sources") or {}).values()]
-        nodes = {str(entry["unique_id"]): _node(entry, project) for entry in entries}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ProjectError(
-            f"The manifest `{path}` has an invalid node.",
-            found=f"{type(error).__name__}: {error}",
-            expected="a manifest that dbt wrote",
-            instead="run `dbt compile` to write it again",
-        ) from error
-    return Manifest(nodes)
+        return Manifest({str(entry["unique_id"]): _node(entry, project) for entry in entries})
 
 
 def relation_parts(relation: str) -> tuple[str, ...] | None:
@@ -148,3 +137,47 @@ def _node(entry: Mapping[str, Any], project: str) -> Node:
         contracted=bool((entry.get("contract") or config.get("contract") or {}).get("enforced")),
         source_name=str(entry.get("source_name", "")),
     )
+
+
+@dataclass(frozen=True)
+class CatalogTable:
+    """A table in the catalog: its column names and types in order, and its size in bytes if known."""
+
+    columns: Mapping[str, str]
+    size_bytes: int | None = None
+    partitions: int | None = None  # number of partitions; None if unknown
+
+
+def read_catalog(path: Path) -> Mapping[str, CatalogTable]:
+    """Read the tables in a catalog.json, by unique id."""
+    kinds = (OSError, ValueError, AttributeError, KeyError, TypeError)
+    expected, instead = "a `catalog.json` that dbt wrote", "run `dbt docs generate` to write it again, or delete it"
+    with ProjectError.replacing(kinds, f"The catalog `{path}` cannot be read.", expected, instead):
+        data = json.loads(path.read_text(encoding="utf-8"))
+        entries = {**data.get("nodes", {}), **data.get("sources", {})}
+        return {unique_id: _table(entry) for unique_id, entry in entries.items()}
+
+
+def _table(entry: Mapping[str, Any]) -> CatalogTable:
+    columns = sorted(entry["columns"].values(), key=lambda column: column.get("index") or 0)
+    # dbt-spark's name for this statistic is the unit that Spark prints.
+    value = ((entry.get("stats") or {}).get("bytes") or {}).get("value")
+    size = re.fullmatch(r"\d+(\.\d*)?", str(value))
+    return CatalogTable({column["name"]: column["type"] for column in columns}, int(float(size[0])) if size else None)
+
+
+def seed_columns(file: Path, config: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the names and Spark types of a seed's columns, which are determined in the same way as by dbt."""
+    from dbt.adapters.spark.impl import SparkAdapter
+    from dbt_common.clients.agate_helper import from_csv
+
+    given = {name.lower(): kind for name, kind in (config.get("column_types") or {}).items()}
+    # agate raises various exceptions for a file that is not valid CSV.
+    with ProjectError.replacing(Exception, f"The seed `{file}` cannot be read.", "a CSV file", "correct the file"):
+        table = from_csv(
+            file, text_columns=list(config.get("column_types") or ()), delimiter=config.get("delimiter", ",")
+        )
+    return {
+        name: given.get(name.lower()) or str(SparkAdapter.convert_agate_type(table, index))
+        for index, name in enumerate(table.column_names)
+    }

@@ -28,10 +28,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Place:
-    """The options that select a project, its profile and a target.
-
-    None stands for dbt's default.
-    """
+    """The options that select a project, its profile and a target. None stands for dbt's default."""
 
     project_dir: Path | None = None
     profiles_dir: Path | None = None
@@ -39,24 +36,14 @@ class Place:
 
 
 def read_target(place: Place, variables: str = "{}") -> Target:
-    """Read the target that dbt would use, whatever its connection method.
-
-    Raises:
-        ProfileError: dbt is not installed, or cannot read the project, the profile or the variables.
-    """
-    try:
+    """Read the target that dbt would use, whatever its connection method."""
+    sentence, instead = "Reading a dbt profile requires dbt.", "pip install 'spark-bucketing[dbt]'"
+    with ProfileError.replacing(ImportError, sentence, "dbt-core and dbt-spark in this Python", instead):
         from dbt.cli.resolvers import default_profiles_dir, default_project_dir
 
         project_dir = place.project_dir or default_project_dir()
         profiles_dir = place.profiles_dir or default_profiles_dir()
         profile = _profile(project_dir, profiles_dir, place.target, variables)
-    except ImportError as error:
-        raise ProfileError(
-            "Reading a dbt profile requires dbt.",
-            found=error,
-            expected="dbt-core and dbt-spark in this Python",
-            instead="pip install 'spark-bucketing[dbt]'",
-        ) from error
     credentials = profile.credentials
     return Target(
         name=profile.target_name,

@@ -21,21 +21,15 @@ _LOGGER = logging.getLogger("sqlfluff.rules")
 _DEFAULT = "target/manifest.json"
 
 
-class Project:
+class LintedProject:
     """A dbt project, as far as its files describe it."""
 
     def __init__(self, root: Path | None, manifest: Manifest | None) -> None:
-        """Create a project.
-
-        The argument `root` is the directory of dbt_project.yml, or None outside a project. The manifest is optional.
-        """
+        """Create a project; `root` has dbt_project.yml, and is None outside a project."""
         self.root, self._manifest = root, manifest
 
     def config(self, path: Path | None, source: str) -> tuple[Config, ConfigCalls]:
-        """Return a model's config.
-
-        Keys that the file does not set come from the manifest.
-        """
+        """Return a model's config. Keys that the file does not set come from the manifest."""
         calls = config_calls(source)
         node = self._node(path)
         if node is None:
@@ -69,10 +63,7 @@ class Project:
 
     @cached_property
     def _yaml(self) -> str:
-        """Return the text of all YAML files that might configure a model.
-
-        The text helps with models that the manifest does not contain.
-        """
+        """Return the text of all YAML files that might configure a model outside the manifest."""
         if self.root is None:
             return ""
         folders = (folder for folder in self.root.iterdir() if folder.is_dir() and not folder.name.startswith("."))
@@ -81,14 +72,8 @@ class Project:
         return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file())
 
 
-def project_of(path: Path | None, manifest: str | None) -> Project:
-    """Return the project to which a file belongs.
-
-    Args:
-        path: the file's path, or None for text that is not in a file.
-        manifest: the value of the setting `manifest`, or None for no manifest. A relative path is relative to the
-            directory of dbt_project.yml. Outside a project, it is relative to the current directory.
-    """
+def project_of(path: Path | None, manifest: str | None) -> LintedProject:
+    """Return the project to which a file belongs."""
     root = _root(path.resolve().parent if path else Path.cwd())
     if manifest is None:
         return _project(root)
@@ -103,14 +88,14 @@ def project_of(path: Path | None, manifest: str | None) -> Project:
 
 
 @lru_cache(maxsize=8)
-def _project(root: Path | None, file: Path | None = None, written: int = 0) -> Project:  # noqa: ARG001  (a cache key)
+def _project(root: Path | None, file: Path | None = None, written: int = 0) -> LintedProject:  # noqa: ARG001  (a cache key)
     manifest = None
     if file:
         try:
             manifest = read_manifest(file)
         except ProjectError as error:
             _warn_once(file, " ".join(str(error).split()))
-    return Project(root, manifest)
+    return LintedProject(root, manifest)
 
 
 @lru_cache(maxsize=512)

@@ -17,7 +17,7 @@ from sqlfluff.core.rules.crawlers import BaseCrawler, RootOnlyCrawler
 
 from spark_bucketing.config.validation import Config, Violation, violations
 from spark_bucketing.edits.sql_config import ConfigCalls
-from spark_bucketing.sqlfluff_plugin.project_files import Project, project_of
+from spark_bucketing.sqlfluff_plugin.project_files import LintedProject, project_of
 
 if TYPE_CHECKING:
     from sqlfluff.core.templaters import TemplatedFile
@@ -34,16 +34,13 @@ class Model:
 
 # sqlfluff runs one rule after another on the same file.
 @lru_cache(maxsize=4)
-def _examine(project: Project, path: Path | None, source: str) -> Model:
+def _examine(project: LintedProject, path: Path | None, source: str) -> Model:
     config, calls = project.config(path, source)
     return Model(config, calls, tuple(violations(config, project.contract(path))))
 
 
 class BucketRule:
-    """A mixin for all rules.
-
-    The mixin does not extend BaseRule, because sqlfluff treats every subclass of BaseRule as a rule.
-    """
+    """A mixin for all rules, because sqlfluff treats every subclass of BaseRule as a rule."""
 
     name: str
     aliases: tuple[str, ...]
@@ -100,10 +97,7 @@ def _at_source(place: slice, root: BaseSegment, file: TemplatedFile) -> RawSegme
 
 
 def _config_fixes(model: Model, keys: list[tuple[str, str]], root: BaseSegment) -> list[LintFix]:
-    """Return fixes for misspelled keys in this file.
-
-    A key is not fixed if the file also sets the correctly spelled key.
-    """
+    """Return fixes for misspelled keys, unless this file also sets the correctly spelled key."""
     settings = model.calls.settings
     renamed = [(settings[key].key, meant) for key, meant in keys if key in settings and model.config[meant] is None]
     wanted = {meant for _, meant in keys}

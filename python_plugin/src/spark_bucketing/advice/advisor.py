@@ -1,0 +1,215 @@
+"""Implement `spark-bucketing advise`, from the command's arguments to its result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from math import inf
+from pathlib import Path
+
+from spark_bucketing.advice.advice import Advice, Candidates, RejectedTable
+from spark_bucketing.advice.layout_options import (
+    AdvisedTable,
+    Compatibility,
+    Options,
+    keys_of,
+    numbers_beside,
+    options_of,
+    orders_of,
+)
+from spark_bucketing.advice.proposal import Proposal, proposed, suggested
+from spark_bucketing.advice.query_plans import Plans
+from spark_bucketing.advice.requirements import RequiredLayout
+from spark_bucketing.advice.subjects import (
+    AdviseRequest,
+    OnProgress,
+    ProjectContext,
+    cast_columns,
+    column_facts,
+    joined_catalogs,
+    live_catalog,
+    merged,
+    refuse_unknown,
+    subjects_of,
+    unknown_names,
+)
+from spark_bucketing.advice.workload import (
+    TableSize,
+    measured_runs,
+    ranked,
+    read_runs,
+    read_sizes,
+    unplanned_layouts,
+    with_costs,
+)
+from spark_bucketing.checks.checked_query import ALL_KEYS
+from spark_bucketing.checks.checker import TimeLimit
+from spark_bucketing.checks.project import Project, about, in_folder, open_planner, planner_settings_of
+from spark_bucketing.checks.stub_tables import StubTables
+from spark_bucketing.edits import ConfigChange, apply, plan_edits
+from spark_bucketing.errors import ProjectError
+from spark_bucketing.event_log.measured import read_measured
+from spark_bucketing.plan.planner import Planner, StubPlanner
+from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, table_name
+from spark_bucketing.project.profile import read_target
+
+# Maximum number of new choices after Spark's plans contradict an estimate.
+_MOST_ROUNDS = 10
+
+
+def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: None) -> Advice:
+    """Plan the project, choose bucket specs, and verify the choice with Spark's planner."""
+    given = read_sizes(request.sizes) if request.sizes else {}
+    runs = read_runs(request.runs) if request.runs else {}
+    if request.explain and request.apply:
+        raise ProjectError(
+            "The options `--explain` and `--apply` cannot be combined.",
+            expected="at most one of them",
+            instead="run `--explain` first, then `--apply`",
+        )
+    if request.profile and request.check.offline:
+        raise ProjectError(
+            "The option `--profile` needs a warehouse, which `--offline` does not use.",
+            expected="at most one of them",
+            instead="`--sizes FILE` with `distinct` and `largest` for the columns",
+        )
+    target = read_target(request.check.place, request.check.variables)
+    project = Project(target, request.check)
+    with in_folder(target.project_dir):
+        on_progress("starting Spark")
+        with open_planner(project) as planner:
+            settings, _ = planner_settings_of(project, planner)
+            on_progress("compiling the project")
+            artifacts = project.artifacts()
+            there = {} if request.check.offline else live_catalog(planner, artifacts.manifest)
+            catalog = joined_catalogs(there, artifacts.catalog)
+            refuse_unknown(artifacts.manifest, request.sizes, given)
+            # Past runs, listed by unique id, may include models that no longer exist.
+            refuse_unknown(artifacts.manifest, request.runs, (name for name in runs if name.count(".") < 2))
+            gone = tuple(
+                RejectedTable(name, "--runs lists this name, but the project does not contain it")
+                for name in unknown_names(artifacts.manifest, runs)
+            )
+            sizes = merged(artifacts.manifest, catalog, given, request.assume_size)
+            measured = read_measured(request.event_logs, on_progress, target.name) if request.event_logs else None
+            if measured and not runs:
+                runs = measured_runs(measured, _by_table(artifacts.manifest))
+            around = ProjectContext(request, artifacts.manifest, settings, sizes, runs, measured)
+            # The planner uses the known and the given sizes.
+            unknown, of_unknown_size = CatalogTable({}), TableSize()
+            sized = {
+                name: CatalogTable(catalog.get(name, unknown).columns, sizes.get(name, of_unknown_size).size_bytes)
+                for name in {**catalog, **sizes}
+            }
+            advice = _advised(around, planner, sized, target.project_dir, on_progress)
+        advice = replace(advice, left_out=(*advice.left_out, *gone))
+        advice = _with_edits(advice, artifacts.path, target.project_dir, request.apply)
+    return replace(advice, about=about(target))
+
+
+def _with_edits(advice: Advice, manifest: Path, project_dir: Path, applied: bool) -> Advice:
+    if not advice.changes:
+        return advice
+    changes = [ConfigChange(change.unique_id, change.config) for change in advice.changes]
+    edits, refusals = plan_edits(project_dir, json.loads(manifest.read_text(encoding="utf-8")), changes)
+    if applied:
+        apply(project_dir, edits)
+    return replace(advice, edits=tuple(edits), refusals=tuple(refusals), applied=applied)
+
+
+def _by_table(manifest: Manifest) -> dict[str, str]:
+    # If a model and a source have the same table, the model builds it: sources come first.
+    nodes = sorted(manifest.nodes.items(), reverse=True)
+    return {table_name(node.relation): unique_id for unique_id, node in nodes if node.relation}
+
+
+def _advised(
+    around: ProjectContext,
+    planner: Planner,
+    catalog: Mapping[str, CatalogTable],
+    project_dir: Path,
+    on_progress: OnProgress,
+) -> Advice:
+    request, manifest = around.request, around.manifest
+    stubs = planner if isinstance(planner, StubPlanner) else StubPlanner(planner.label, planner.rows)
+    stub = StubTables(stubs, manifest, catalog, project_dir)
+    plans = Plans(stubs, stub, manifest, around.runs_of, TimeLimit(request.check.time_limit))
+    plans.plan_all(on_progress)
+    measured = around.measured
+    # Event logs name nodes whose statements have no query comment by their tables.
+    models = {*manifest.nodes, *(f"table.{name}" for name in _by_table(manifest))}
+    unplanned = unplanned_layouts(measured, models) if measured else ()
+    required = (*plans.required, *unplanned)
+    compatibility = Compatibility(around.settings.extension, around.settings.on(ALL_KEYS))
+    subjects, sources, left_out = subjects_of(around, stubs, stub)
+    options = _options(around, {**subjects, **sources}, required, compatibility, planner, on_progress)
+    own = {name: one for name, one in options.items() if name in subjects}
+    on_progress("choosing")
+    budget = inf if request.budget is None else request.budget
+    proposal = proposed(own, required, compatibility, budget)
+    for _ in range(_MOST_ROUNDS):
+        on_progress("planning the proposal")
+        dropped = proposal.not_borne_out(plans.proof(proposal.specs), plans.readers, unplanned)
+        if not dropped:
+            break
+        own = {name: one for name, one in own.items() if name not in dropped}
+        left_out += [RejectedTable(name, "the plan shows no net gain") for name in dropped]
+        proposal = proposed(own, required, compatibility, budget)
+    left_out += [RejectedTable(name, why, keys) for name, one in own.items() for keys, why in one.left_out.items()]
+    left_out += cast_columns(plans.cast_keys, subjects)
+    by_table = {table_name(stub.relation(node) or ""): node for node in manifest.nodes.values() if node.relation}
+    costs = ranked(measured) if measured else ()
+    changes = proposal.changes(by_table)
+    return Advice(
+        changes=with_costs(changes, costs) if measured else changes,
+        measured=costs,
+        unattributed=measured.unattributed if measured else None,
+        event_logs=measured.summary if measured else "",
+        proof=plans.proof(proposal.specs),
+        left_out=tuple(sorted(left_out, key=lambda one: (one.table, one.keys))),
+        suggestions=suggested({name: one for name, one in options.items() if name in sources}, required, compatibility),
+        planner=f"{planner.label}, {'with' if compatibility.extension else 'without'} the session extension",
+        explained=_explained(request.explain, by_table, proposal, left_out) if request.explain is not None else None,
+    )
+
+
+def _options(
+    around: ProjectContext,
+    subjects: Mapping[str, AdvisedTable],
+    required: Sequence[RequiredLayout],
+    compatibility: Compatibility,
+    planner: Planner,
+    on_progress: OnProgress,
+) -> dict[str, Options]:
+    """Return candidate specs for every table from which an operator could read buckets by its keys."""
+    keys, orders, size = keys_of(required, compatibility), orders_of(required), around.request.target_file_size
+    known = dict(subjects)
+    if not isinstance(planner, StubPlanner):
+        on_progress("collecting column statistics")
+        for name in (name for name in keys if name in known):
+            columns = tuple(dict.fromkeys(column for found in keys[name] for column in found))
+            facts = column_facts(planner, known[name], columns, around.request.profile)
+            known[name] = replace(known[name], facts=facts)
+    beside = numbers_beside(known, required, size)
+    return {
+        name: options_of(one, keys[name], sorted(beside.get(name, ())), size, orders.get(name, ()))
+        for name, one in known.items()
+        if name in keys
+    }
+
+
+def _explained(
+    asked: str, by_table: Mapping[str, Node], proposal: Proposal, left_out: Sequence[RejectedTable]
+) -> Candidates:
+    names = [name for name, node in by_table.items() if asked.lower() in (name, node.name.lower(), node.unique_id)]
+    if not names:
+        near = get_close_matches(asked.lower(), [node.name for node in by_table.values()], 1, 0) or ["model"]
+        raise ProjectError(
+            f"The project has no table `{asked}`.",
+            found=f"no model or source with this name among {len(by_table):,}",
+            expected="the name of a model or source",
+            instead=f"--explain {near[0]}",
+        )
+    return proposal.explained(names[0], left_out)

@@ -1,0 +1,486 @@
+"""The reasons for an Exchange or a Sort in a plan, in the order in which they are evaluated.
+
+The order: causes other than buckets; whether Spark can read the table as bucketed; whether its buckets match the keys,
+reach the operator and match the other side; finally, sorts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from spark_bucketing.checks.changes import (
+    Changes,
+    bucket,
+    bucket_by_keys,
+    leave_out_repartition,
+    let_extension_read,
+    match_either,
+    match_other,
+    merge_files,
+    retype,
+    rewrite_files,
+    seal_files,
+    set_to,
+    switch_extension_on,
+)
+from spark_bucketing.checks.checked_query import (
+    ALIGNMENT,
+    ALL_KEYS,
+    BUCKETING,
+    COALESCE,
+    COALESCE_RATIO,
+    COLUMN_CODES,
+    CONVERT_METASTORE,
+    END,
+    EXCHANGE,
+    EXCHANGE_BELOW,
+    JOIN,
+    MERGE_FILES,
+    MIXED_CODES,
+    ORDERING,
+    SEAL_CODES,
+    SHUFFLE_PARTITIONS,
+    SORT,
+    TASK_CODES,
+    UNION,
+    BucketedScan,
+    ExchangeOrSort,
+)
+from spark_bucketing.checks.reasons.project import PROJECT_REASONS, ProjectFacts
+from spark_bucketing.checks.reasons.reason import Explanation, Reason, buckets, doing, purpose, reason, series
+from spark_bucketing.checks.results import Change, Finding, Fix
+from spark_bucketing.checks.sql_text import with_plain_equality, without_casts
+from spark_bucketing.spec import are_compatible, hash_name
+
+
+@reason(EXCHANGE, SORT)
+def no_grouping_keys(step: ExchangeOrSort) -> Explanation | None:
+    """All rows go to one partition, because there is no grouping key."""
+    if step.op.kind == "join" or step.side.keys != ():
+        return None
+    if step.op.kind == "window":
+        return Explanation("A window without PARTITION BY collects all rows in one task. Buckets cannot prevent this.")
+    return Explanation("An aggregate without GROUP BY sends only one row per task, so it needs no improvement.")
+
+
+@reason(JOIN)
+def no_equi_join(step: ExchangeOrSort) -> Explanation | None:
+    """The join condition has no equality between the two sides, and buckets help only with equalities."""
+    tables = step.op.tables
+    return Explanation(
+        f"{series(tables)} {'are' if len(tables) > 1 else 'is'} joined without an equality between the sides, so "
+        "Spark compares every pair of rows. Only an equality of columns can use buckets. If there is one, add it to "
+        "the join condition.",
+        tables,
+    )
+
+
+@reason(EXCHANGE_BELOW)
+def repartition(step: ExchangeOrSort) -> Explanation | None:
+    """A hint or clause in the query requests a shuffle."""
+    shuffle = step.node.shuffle
+    if shuffle is None or not shuffle.requested:
+        return None
+    message = f"The query requests a shuffle ({shuffle.text}) of its input."
+    return Explanation(message, step.node.tables, (leave_out_repartition(),))
+
+
+@reason(END)
+def global_sort(step: ExchangeOrSort) -> Explanation | None:
+    """The final result is sorted, limited or redistributed, which buckets cannot prevent."""
+    return Explanation(f"At the end of the query, {doing(step.node, step)}. Buckets cannot prevent this.")
+
+
+@reason()
+def side_not_bucketed(step: ExchangeOrSort) -> Explanation | None:
+    """One side of the join is bucketed, but this side is not."""
+    if step.other is None or not step.keys:
+        return None
+    columns = step.plain_columns()
+    plain = columns[0] if columns and step.query.tables[columns[0]].spec is None else None
+    if step.table and not plain:
+        return None
+    tables, other = step.side.entry.tables, step.other.table
+    named = (plain,) if plain else tables
+    here = f"{series(named)} {'are' if len(named) > 1 else 'is'} not bucketed"
+    if not named:
+        here = "This side of the join does not read a table"
+    there = f"; {other.name} has {buckets(other.spec)}" if other else ""
+    return Explanation(f"{here}, and is {purpose(step)}{there}.", tables, match_other(step))
+
+
+@reason(of="table")
+def bucketing_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """A setting makes Spark ignore buckets."""
+    if table.settings.on(BUCKETING):
+        return None
+    message = f"{table.name} is bucketed, but {BUCKETING}=false makes Spark ignore buckets."
+    return Explanation(message, changes=(set_to({BUCKETING: "true"}),))
+
+
+@reason(of="table")
+def hive_layout_without_extension(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """Stock Spark does not read the Hive layout as bucketed, but the session extension does."""
+    if not table.spec.in_hive_layout or table.settings.extension:
+        return None
+    return Explanation(
+        f"{table.name} has {buckets(table.spec)} in the Hive layout, but this session does not use the extension that "
+        "reads them, so Spark uses an ordinary scan.",
+        changes=(switch_extension_on(table.settings), *match_other(step)),
+    )
+
+
+@reason(of="table")
+def mixed_bucket_specs(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """The selected partitions have different bucket specs."""
+    if table.scan.code not in MIXED_CODES:
+        return None
+    return Explanation(
+        f"Spark uses an ordinary scan for {table.name}: {table.scan.words}.", changes=(rewrite_files(table),)
+    )
+
+
+@reason(of="table")
+def unsupported_bucket_column(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """Spark cannot use the buckets because of a bucket column's type or the file reader."""
+    # Spark does not use its own file readers, but the reader of Hive, which ignores buckets.
+    if table.scan.format == "hive":
+        names = " or ".join(f"{name}=false" for name in CONVERT_METASTORE if not table.settings.on(name))
+        why = f", because of {names}" if names else ""
+        return Explanation(f"{table.name} cannot be read as bucketed: Hive's own reader reads it{why}.")
+    if table.scan.code not in COLUMN_CODES:
+        return None
+    return Explanation(f"{table.name} cannot be read as bucketed: {table.scan.words}.")
+
+
+@reason(of="table")
+def not_sealed(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """No seal proves that the files are bucketed as the metadata says."""
+    if table.scan.code not in SEAL_CODES:
+        return None
+    if table.scan.code == "files-missing":
+        accept = f"ALTER TABLE {table.name} SEAL BUCKETS"
+        return Explanation(
+            f"Queries of {table.name} fail: {table.scan.words} ({table.scan.code}). Restore the files from a backup, "
+            f"or accept the loss with `{accept}`."
+        )
+    message = f"Spark uses an ordinary scan for {table.name}: {table.scan.words} ({table.scan.code})."
+    return Explanation(message, changes=(seal_files(table.facts), rewrite_files(table)))
+
+
+@reason(of="table")
+def too_few_buckets(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """The table has too few buckets for its size and the session's cores."""
+    if table.scan.code not in TASK_CODES:
+        return None
+    return Explanation(f"Spark uses an ordinary scan for {table.name}: {table.scan.words} ({table.scan.code}).")
+
+
+@reason()
+def key_types_differ(step: ExchangeOrSort) -> Explanation | None:
+    """The join keys have different types, so Spark casts one of them and cannot use its buckets."""
+    tables = step.query.tables
+    for source, theirs in zip(step.sources, step.other.sources if step.other else (), strict=False):
+        if not source or not theirs or not source.cast or not source.scan.table or source.scan.table not in tables:
+            continue
+        here, there = tables[source.scan.table], tables.get(theirs.scan.table or "")
+        own = here.columns.get(source.column.lower(), "?")
+        stored = there.columns.get(theirs.column.lower(), "?") if there else "?"
+        if own == source.cast or (theirs.cast and stored == own):
+            continue
+        return Explanation(
+            f"{here.name}.{source.column} ({own}) is compared with {theirs.scan.table}.{theirs.column} "
+            f"({theirs.cast or stored}). Spark casts the former to {source.cast}, which changes its hash.",
+            tuple(dict.fromkeys((here.name, theirs.scan.table or ""))),
+            (retype(here, {source.column.lower(): source.cast}), *match_other(step)),
+        )
+    return None
+
+
+@reason(of="table")
+def expression_over_key(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """A key is an expression or cast over a bucket column, so Spark cannot use the buckets."""
+    own = [s for s in step.columns if s.scan.number == table.node.number and s.column.lower() in table.columns]
+    wrapped = [source.column for source in own if source.wrapped]
+    plain = {source.column.lower() for source in step.sources if source in own and not source.wrapped}
+    if not wrapped or plain.issuperset(table.columns):
+        return None
+    return Explanation(
+        f"{table.name} is bucketed by {series(table.spec.bucket_columns)} but {purpose(step)}. "
+        f"Because of the expression over {series(list(dict.fromkeys(wrapped)))}, Spark cannot use the buckets.",
+        changes=_without_expressions(step),
+    )
+
+
+@reason(of="table")
+def keys_miss_bucket_column(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """A bucket column is missing from the keys."""
+    names = step.names_of(table.node)
+    missing = [name for name in table.columns if name not in names]
+    if not missing:
+        return None
+    lost = step.lost_at if table.readable else None
+    if lost is not None and lost.operator == "Expand":
+        return None
+    return Explanation(
+        f"{table.name} has {buckets(table.spec)} but is {purpose(step)}; the keys do not include {series(missing)}.",
+        changes=(*match_other(step), *bucket_by_keys(step)),
+    )
+
+
+@reason(of="read")
+def union(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """A UNION loses the buckets of its inputs."""
+    node = step.lost_at
+    if node is None or node.operator not in ("Union", "BucketUnion"):
+        return None
+    scans = [step.query.bucketed(scan) for scan in node.scans]
+    alike = None not in scans and len({(s.spec.num_buckets, s.spec.bucket_hash) for s in scans if s}) == 1
+    return Explanation(
+        f"The UNION of {series(node.tables)} is {purpose(step)} but loses the buckets of its "
+        f"inputs.{'' if alike else ' The inputs have different bucket specs.'}",
+        node.tables,
+        (set_to({UNION: "true"}),) if table.by_extension else let_extension_read(table),
+    )
+
+
+@reason(EXCHANGE, EXCHANGE_BELOW)
+def repartitioned_below(step: ExchangeOrSort) -> Explanation | None:
+    """Another operator redistributes the rows: LIMIT, ORDER BY, another join or grouping."""
+    if step.about == EXCHANGE_BELOW:
+        limit = step.node.kind == "gather"
+        path = (node for node in step.side.way if node.kind != "reused" and not limit)
+        above = next((node for node in path if step.node in node.inputs), step.node)
+        message = f"Below this operator, {doing(above, step)}. The query itself requires this."
+        return Explanation(message, step.node.tables)
+    table, node = step.read, step.lost_at
+    if table is None or node is None:
+        return None
+    found = f"{table.name} has {buckets(table.spec)} and is {purpose(step)}"
+    message = f"{found}, but {doing(node, step)}."
+    asked = node.shuffle is not None and node.shuffle.requested
+    return Explanation(message, (table.name,), (leave_out_repartition(),) if asked else ())
+
+
+def _without_expressions(step: ExchangeOrSort) -> Changes:
+    other = step.other
+    if other is None:
+        return ()
+    if any(key.text.startswith("isnull(") for key in step.keys):
+        text = "If the keys are never NULL, use = instead of <=>, INTERSECT or EXCEPT."
+        return (Change("sql", text, rewrite=with_plain_equality),)
+    pairs = zip(step.sources, other.sources, strict=False)
+    if all(here and here.cast and there and there.cast for here, there in pairs):
+        text = "Join on the columns themselves, because both sides have the same cast."
+        return (Change("sql", text, rewrite=without_casts),)
+    return ()
+
+
+@reason(of="table")
+def superset_keys(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """The join has more keys than bucket columns, and a setting requires buckets by all keys."""
+    found = step.partitionings
+    if step.other is None or not found or not table.settings.on(ALL_KEYS):
+        return None
+    every = set(range(len(step.keys)))
+    if any(one.kind != "spark" or set().union(*one.places) == every for one in found):
+        return None
+    return Explanation(
+        f"{table.name} has {buckets(table.spec)} but is {purpose(step)}, which includes more keys; "
+        f"{ALL_KEYS}=true requires buckets by all of them.",
+        changes=(set_to({ALL_KEYS: "false"}), *match_either(step)),
+    )
+
+
+@reason()
+def hash_mismatch(step: ExchangeOrSort) -> Explanation | None:
+    """The tables are bucketed with different hash functions."""
+    here, there = step.closest or (None, None)
+    if not here or not there or here.kind == there.kind or not (here.table and there.table):
+        return None
+    return Explanation(
+        f"{here.table} is bucketed by {hash_name(here.kind)} and {there.table} by {hash_name(there.kind)}, so equal "
+        "keys are in different buckets.",
+        (here.table, there.table),
+        match_either(step),
+    )
+
+
+@reason(of="table")
+def bucket_coalescing_disabled(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """One bucket count is a multiple of the other, but the settings do not allow Spark to combine buckets."""
+    here, there = step.closest or (None, None)
+    if not here or not there or here.kind != there.kind or here.table is None or there.table is None:
+        return None
+    few, many = sorted((here.number, there.number))
+    if few == many or not are_compatible(few, many):
+        return None
+    ratio, limit = many // few, step.query.settings.number(COALESCE_RATIO)
+    over = f", and {ratio} is above {COALESCE_RATIO}={limit}" if ratio > limit else ""
+    setting = ALIGNMENT if table.by_extension else COALESCE
+    allow = {COALESCE: "true", **({COALESCE_RATIO: str(ratio)} if ratio > limit else {})}
+    merging = (set_to(allow), *let_extension_read(table))
+    if table.by_extension:
+        merging = (set_to({ALIGNMENT: "coalesce" if ratio > limit else "auto"}),)
+    return Explanation(
+        f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}. "
+        f"{setting}={step.query.settings.get(setting)} does not allow Spark to combine "
+        f"{ratio} buckets into one{over}.",
+        (here.table, there.table),
+        (*merging, *match_either(step)),
+    )
+
+
+@reason()
+def bucket_count_mismatch(step: ExchangeOrSort) -> Explanation | None:
+    """The bucket counts differ, and neither is a multiple of the other."""
+    here, there = step.closest or (None, None)
+    if not here or not there or here.kind != there.kind or here.number == there.number:
+        return None
+    tables = tuple(side.table for side in (here, there) if side.table)
+    names = [side.table or "the result of an earlier shuffle" for side in (here, there)]
+    partitions = set_to({SHUFFLE_PARTITIONS: str(here.number if here.table else there.number)})
+    return Explanation(
+        f"{names[0]} has {here.number:,} {'buckets' if here.table else 'partitions'} but {names[1]} has "
+        f"{there.number:,}, so Spark cannot join them bucket by bucket.",
+        tables,
+        (*((partitions,) if len(tables) < 2 else ()), *match_either(step)),
+    )
+
+
+@reason(of="table")
+def bucket_columns_differ(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """The two sides are bucketed by different join keys."""
+    other = step.other
+    if not step.partitionings or not other or not other.partitionings or other.table is None:
+        return None
+    return Explanation(
+        f"{table.name} has {buckets(table.spec)} and {other.table.name} has {buckets(other.table.spec)}, which are "
+        "different keys of the join.",
+        (table.name, other.table.name),
+        match_either(step),
+    )
+
+
+@reason(SORT, of="table")
+def coalesced_buckets_unsorted(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """Spark combines several buckets, which loses their sort order."""
+    here, there = step.closest or (None, None)
+    if not here or not there or here.table is None or there.table is None:
+        return None
+    if here.number <= there.number or any(side.exchanges for side in step.op.sides):
+        return None
+    merging = (set_to({MERGE_FILES: "64"}),) if table.by_extension else let_extension_read(table)
+    return Explanation(
+        f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}. Spark reads "
+        f"{here.number // there.number} sorted files one after another and sorts their rows again.",
+        (here.table, there.table),
+        (*match_either(step), *merging),
+    )
+
+
+@reason(SORT, of="read")
+def sort_columns_mismatch(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """The files have a different sort order than the operator requires."""
+    wanted = step.order_columns()
+    if wanted is not None and _serves(step, table, wanted):
+        return None
+    have = table.spec.sort_columns
+    order = f"sorted by {series([name.lower() for name in have])}" if have else "not sorted"
+    words = ", ".join(map(str, step.node.sort.order)) if step.node.sort else ""
+    message = f"The files of {table.name} are {order}, but the operator requires the order {words}."
+    return Explanation(message, changes=_in_order(table, wanted or ()))
+
+
+@reason(SORT, of="read")
+def multiple_partitions(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """A bucket has one file in each of the selected partitions."""
+    if table.partitions_read < 2:
+        return None
+    which = "all" if table.scan.all_partitions else f"{table.partitions_read:,}"
+    message = f"The query reads {which} partitions of {table.name}, each with its own sorted file per bucket."
+    return Explanation(message, changes=(merge_files(table),))
+
+
+@reason(SORT, of="read")
+def multiple_files_per_bucket(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """A bucket has several files."""
+    files = table.facts.files_per_bucket
+    if files < 2:
+        return None
+    message = f"A bucket of {table.name} has {files:,} files, each sorted separately."
+    return Explanation(message, changes=(rewrite_files(table), merge_files(table)))
+
+
+@reason(SORT, of="read")
+def scan_ordering_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """The files are sorted, but a setting prevents Spark from using their order."""
+    if table.by_extension or table.settings.on(ORDERING):
+        return None
+    extension = " Stock Spark reads this table, because the extension does not support it."
+    return Explanation(
+        f"The files of {table.name} have the required order, but {ORDERING}=false prevents Spark from using "
+        f"it.{extension if table.settings.extension else ''}",
+        changes=(set_to({ORDERING: "true"}), *let_extension_read(table)),
+    )
+
+
+@reason(SORT, of="table")
+def ordering_not_preserved(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """An operator between the table and this operator does not preserve the sort order."""
+    node = step.first_above()
+    if node is None or not (table.ordered or (table.readable and table.scan.by_extension)):
+        return None
+    message = f"The files of {table.name} are sorted, but {node.operator} does not preserve this order."
+    return Explanation(message, changes=() if table.by_extension else let_extension_read(table))
+
+
+@reason(SORT)
+def unordered_input(step: ExchangeOrSort) -> Explanation | None:
+    """An operator below shuffled the rows, so they are no longer sorted."""
+    if step.read and any(found.table for found in step.partitionings):
+        return None
+    message = f"The rows that are {purpose(step)} come from operators with unsorted output."
+    return Explanation(message, step.side.entry.tables)
+
+
+def _serves(step: ExchangeOrSort, table: BucketedScan, wanted: tuple[str, ...]) -> bool:
+    have = tuple(name.lower() for name in table.spec.sort_columns)[: len(wanted)]
+    # A join compares its keys in the order of the bucket columns.
+    if step.op.kind == "join" and sorted(wanted) == sorted(table.columns):
+        return sorted(have) == sorted(wanted)
+    return have == wanted
+
+
+def _in_order(table: BucketedScan, wanted: tuple[str, ...]) -> Changes:
+    first = [name for name in table.columns if name in wanted]
+    orders = dict.fromkeys([wanted, (*first, *(name for name in wanted if name not in first))])
+    specs = (replace(table.spec, sort_columns=order) for order in orders if order)
+    return tuple(change for spec in specs for change in bucket(table.facts, spec))
+
+
+@reason(EXCHANGE, EXCHANGE_BELOW, SORT, JOIN)
+def unexplained(step: ExchangeOrSort) -> Explanation | None:
+    """Check does not know the reason, which is a gap in check itself."""
+    article = "an" if step.about.startswith(EXCHANGE) else "a"
+    message = f"Spark adds {article} {step.about} here, but check does not know the reason."
+    return Explanation(message, step.side.entry.tables)
+
+
+REASONS = tuple(found for found in list(globals().values()) if isinstance(found, Reason))
+EVERY_REASON = (*REASONS, *PROJECT_REASONS)
+
+
+def reason_for(step: ExchangeOrSort) -> tuple[str, Explanation]:
+    """Return the slug of the first reason that applies, and its explanation."""
+    asked = (found for found in REASONS if step.about in found.about)
+    return next((found.slug, explained) for found in asked if (explained := found.find(step)))
+
+
+def project_findings(project: ProjectFacts) -> tuple[Finding, ...]:
+    """Return the findings that concern the whole project."""
+    found = ((reason.slug, explained) for reason in PROJECT_REASONS for explained in reason.find(project))
+    return tuple(
+        Finding(slug, one.message, one.tables, one.level, tuple(Fix(**vars(each)) for each in one.changes))
+        for slug, one in found
+    )

@@ -1,0 +1,102 @@
+"""Reasons that concern the whole project: Spark versions, settings and the extension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from spark_bucketing.checks.changes import set_to, switch_extension_on
+from spark_bucketing.checks.checked_query import (
+    BUCKETING,
+    CONVERT_METASTORE,
+    DISTRIBUTE,
+    RECORDS_PER_FILE,
+    Settings,
+)
+from spark_bucketing.checks.reasons.reason import Explanation, Reason, reason
+from spark_bucketing.spec import BucketSpec
+from spark_bucketing.units import has_union_bug, some, version_numbers
+
+
+@dataclass(frozen=True)
+class ProjectFacts:
+    """The facts about a project: the session's settings, Spark's version, and the bucketed tables by name."""
+
+    settings: Settings
+    spark_version: str
+    specs: Mapping[str, BucketSpec]
+    undescribed: tuple[str, ...] = ()  # sources without known columns, in an offline check
+    has_catalog: bool = True  # whether an offline check has a catalog.json
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Return the Spark version as a tuple of numbers."""
+        return version_numbers(self.spark_version)
+
+    @property
+    def hive(self) -> tuple[str, ...]:
+        """Return the names of the tables in the Hive layout."""
+        return tuple(sorted(name for name, spec in self.specs.items() if spec.in_hive_layout))
+
+
+@reason()
+def incorrect_results_bug(project: ProjectFacts) -> Iterator[Explanation]:
+    """This Spark version returns wrong results for a grouped union of bucketed tables."""
+    if project.specs and has_union_bug(project.version):
+        message = (
+            f"Spark {project.spark_version} returns wrong rows for GROUP BY and DISTINCT over a UNION ALL of bucketed "
+            "tables (SPARK-59141). Upgrade to 4.1.4, 4.2.1 or 4.3."
+        )
+        yield Explanation(message, level="error")
+
+
+@reason()
+def unsupported_spark_version(project: ProjectFacts) -> Iterator[Explanation]:
+    """This Spark version is older than 3.5."""
+    if project.version and project.version < (3, 5):
+        message = f"Spark {project.spark_version} is too old for the materializations, which require 3.5 or newer."
+        yield Explanation(message, level="error")
+
+
+@reason()
+def incompatible_setting(project: ProjectFacts) -> Iterator[Explanation]:
+    """A setting disables a feature that bucketed tables require."""
+    hive_reader = "Hive's own reader reads the Hive layout without using buckets"
+    wanted = [(BUCKETING, "true", "Spark ignores all buckets")] if project.specs else []
+    wanted += [(name, "true", hive_reader) for name in CONVERT_METASTORE if project.hive]
+    wrong = [(name, "false", value, effect) for name, value, effect in wanted if not project.settings.on(name)]
+    # The extension ignores this setting when it distributes the rows of a write.
+    is_ignored = project.settings.extension and project.settings.on(DISTRIBUTE)
+    if project.specs and project.settings.number(RECORDS_PER_FILE) > 0 and not is_ignored:
+        records = project.settings.get(RECORDS_PER_FILE)
+        wrong.append((RECORDS_PER_FILE, records, "0", "Spark splits a bucket into several files"))
+    for name, value, right, effect in wrong:
+        yield Explanation(f"{name}={value}: {effect}.", changes=(set_to({name: right}),))
+
+
+@reason()
+def extension_not_loaded(project: ProjectFacts) -> Iterator[Explanation]:
+    """The project has tables in the Hive layout, but the session does not load the extension that reads them as bucketed."""  # noqa: E501
+    names, settings = project.hive, project.settings
+    if not names or settings.extension:
+        return
+    message = (
+        f"Spark uses ordinary scans for {some(names, 3)}, which are in the Hive layout, because the extension is not "
+        f"{'enabled' if settings.loaded else 'loaded'}. Runs do not seal these tables."
+    )
+    yield Explanation(message, names, (switch_extension_on(settings),))
+
+
+@reason()
+def unknown_columns(project: ProjectFacts) -> Iterator[Explanation]:
+    """An offline check does not know the columns of some sources, so it cannot plan queries that read them."""
+    if project.undescribed:
+        why = "catalog.json does not contain them" if project.has_catalog else "there is no catalog.json"
+        yield Explanation(
+            f"The columns of {some(project.undescribed, 3)} are unknown, because {why}. Run `dbt docs generate`, or "
+            "add the `data_type` of each column to their YAML.",
+            level="note",
+        )
+
+
+PROJECT_REASONS = tuple(found for found in list(globals().values()) if isinstance(found, Reason))

@@ -1,0 +1,86 @@
+"""Format reports, and write them to a terminal, a pipe or a file, as text, JSON or HTML."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from jinja2 import Environment, FileSystemLoader, Template
+from rich import box
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from spark_bucketing.spec import BucketSpec
+
+STATE_STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}
+# This width exceeds every line, so that each message stays on one line in a pipe or file.
+_UNLIMITED = 1_000_000
+
+
+def console_on(file: TextIO, plain: bool = False) -> Console:
+    """Return a console that uses colors and wraps lines only if the file is a terminal."""
+    console = Console(file=file, highlight=False)
+    if plain or not console.is_terminal:
+        console = Console(file=file, highlight=False, width=_UNLIMITED, force_terminal=False if plain else None)
+    return console
+
+
+def grid(columns: Iterable[Column | str], rows: Iterable[Iterable[str | Text]]) -> Table:
+    """Return a grid with a line below the titles of its columns."""
+    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for cells in rows:
+        table.add_row(*cells)
+    return table
+
+
+def fits(console: Console, table: Table) -> bool:
+    """Return whether the console is wide enough for a table, so that no cell is wrapped."""
+    return console.measure(table, options=console.options.update(max_width=_UNLIMITED)).maximum <= console.width
+
+
+def print_rows(
+    console: Console, titles: Sequence[str], rows: Sequence[Sequence[str | Text]], right: Collection[str]
+) -> None:
+    """Print a grid, or one line per cell if it is too wide, because rich would break words."""
+    table = grid([Column(title, justify="right" if title in right else "left") for title in titles], rows)
+    if fits(console, table):
+        console.print(table)
+        return
+    for cells in rows:
+        record = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 2))
+        for title, cell in zip(titles, cells, strict=True):
+            record.add_row(Text(title, "bold"), cell)
+        record.add_row()
+        console.print(record)
+
+
+def page_beside(module: str, *functions: Callable[..., Any]) -> Template:
+    """Return the template report.html beside a module, which may call these functions, also as filters."""
+    loader = FileSystemLoader(Path(module).parent)
+    made = Environment(loader=loader, autoescape=True, trim_blocks=True, keep_trailing_newline=True)
+    for function in functions:
+        made.globals[function.__name__] = made.filters[function.__name__] = function
+    return made.get_template("report.html")
+
+
+def write_json(data: dict[str, Any], file: TextIO) -> None:
+    """Write data as JSON, followed by a newline."""
+    json.dump(data, file, indent=2, ensure_ascii=False)
+    file.write("\n")
+
+
+def spec_data(spec: BucketSpec | None) -> dict[str, Any] | None:
+    """Convert a bucket spec to JSON types."""
+    if spec is None:
+        return None
+    columns, sorts = list(spec.bucket_columns), list(spec.sort_columns)
+    return {"num_buckets": spec.num_buckets, "bucket_columns": columns, "sort_columns": sorts, "hash": spec.bucket_hash}
+
+
+def one_line(text: str) -> str:
+    """Return a text without its line breaks."""
+    return re.sub(r"\s+", " ", text).strip()

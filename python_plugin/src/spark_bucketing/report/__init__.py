@@ -1,1 +1,0 @@
-"""Write the reports of all commands."""

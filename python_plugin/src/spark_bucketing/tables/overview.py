@@ -1,0 +1,327 @@
+"""Read the files, seals, bucket specs and file statistics of tables, and verify the tables against them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import unquote
+
+from spark_bucketing.errors import SparkError, State, TableError
+from spark_bucketing.spec import (
+    HASH_OF_VERSION,
+    STATED_VERSIONS,
+    VERSION_OF_HASH,
+    VERSION_PROPERTY,
+    BucketSpec,
+    Description,
+    stated_version,
+)
+from spark_bucketing.tables import sql
+from spark_bucketing.tables.bucketed_files import BucketedFiles, DataFile, FileSizes
+from spark_bucketing.tables.compatibility import Merging
+from spark_bucketing.tables.file_statistics import (
+    FileState,
+    FileStats,
+    Organized,
+    as_organized,
+    read_file_statistics,
+    verify_file_statistics,
+)
+from spark_bucketing.tables.metadata import existing_table, merging_of, read_partitions, refuse_view, seal_table
+from spark_bucketing.tables.model import Partition, Status, TableMetadata, one_spelling
+from spark_bucketing.tables.warehouse import Warehouse
+from spark_bucketing.units import count
+
+# For tables in the Hive layout with these formats, Spark uses its own readers, which return the file of a row.
+_READABLE_HIVE_FORMATS = ("parquet", "orc")
+_LISTING = "spark_bucketing_listing"
+
+
+@dataclass(frozen=True)
+class Overview:
+    """An overview of a bucketed or organized table. Attributes that the session cannot read are None."""
+
+    table: TableMetadata  # with its partitions if the session has the extension
+    files: BucketedFiles | None = None  # of a bucketed table
+    merging: Merging | None = None  # settings for mixed specs; None without the extension
+    organized: Organized | None = None
+    statistics: tuple[FileStats, ...] | None = None  # of an organized table
+
+    @property
+    def state(self) -> State:
+        """Return whether the files match the table's buckets by their names and by their seals."""
+        names = self.files.state if self.files else "ok"
+        return "wrong" if self.unsealed else names
+
+    @property
+    def unsealed(self) -> tuple[Partition, ...]:
+        """Return the partitions whose files have no valid seal, missing files first."""
+        # In the Spark layout, stock Spark uses buckets without a seal.
+        in_spark_layout = self.table.spec is not None and not self.table.spec.in_hive_layout
+        fine = {Status.SEALED, Status.EMPTY} | ({Status.NOT_SEALED} if in_spark_layout else set())
+        loose = [part for part in self.table.partitions if part.status not in fine]
+        return tuple(sorted(loose, key=lambda part: part.status != Status.FILES_MISSING))
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Return one message for each finding about the names or the seals of the files, with a fix."""
+        return (*(self.files.findings if self.files else ()), *seal_findings(self.table.name, self.unsealed))
+
+    @property
+    def file_format(self) -> str:
+        """Return the file format of the table: parquet, orc, or Spark's name for another format."""
+        return self.files.file_format if self.files else Description(details=self.table.details).file_format
+
+    @property
+    def sizes(self) -> FileSizes | None:
+        """Summarize the sizes of the table's files in bytes, or return None if they are unknown."""
+        return self.files.sizes if self.files else FileSizes.of([file.size for file in self.statistics or ()])
+
+
+def seal_findings(table: str, unsealed: Sequence[Partition]) -> Iterator[str]:
+    """Return one message about partitions with missing files, and one about other partitions without a valid seal."""
+    seal = f"spark-bucketing table seal {table}"
+    restore = f"restore them from a backup, or accept the loss ({seal})"
+    scan = f"queries use an ordinary scan; seal the files ({seal})"
+    for is_missing, whole, several, effect in (
+        (True, "files are missing", "with missing files", restore),
+        (False, "no valid seal", "without a valid seal", scan),
+    ):
+        if parts := [part for part in unsealed if (part.status == Status.FILES_MISSING) is is_missing]:
+            found = f"[{parts[0].status}] {parts[0].problem}".rstrip()
+            others = f"{count(len(parts), 'partition')} {several}, such as {parts[0].name}"
+            yield f"{others if parts[0].name else whole} {found}: {effect}."
+
+
+def read_overviews(
+    warehouse: Warehouse, schema: str, names: Sequence[str] = (), on_progress: Callable[[str], None] = lambda _: None
+) -> Iterator[Overview]:
+    """Read the overviews of tables."""
+    if not (chosen := [qualified(name, schema) for name in names]):
+        listed = warehouse.rows(f"show tables in {sql.name(schema)}")
+        tables = sorted(row["tableName"] for row in listed if not row["isTemporary"])
+        chosen = [qualified(sql.name(name), schema) for name in tables]
+    merging = merging_of(warehouse) if warehouse.has_extension() else None
+    for number, name in enumerate(chosen, 1):
+        on_progress(f"listing files of {name}" + (f" ({number:,} of {len(chosen):,} tables)" if chosen[1:] else ""))
+        found = _overview(warehouse, name, merging, bool(names))
+        if found:
+            yield found
+
+
+def qualified(name: str, schema: str) -> str:
+    """Return the name of a table, qualified with a schema."""
+    parts = sql.parts(name)
+    if not 1 <= len(parts) <= 2:
+        raise TableError(
+            f"`{name}` is not a table name.",
+            expected="`schema.table`, or a table of the target's schema",
+            instead="write the name as in `sales.orders`",
+        )
+    return ".".join(map(sql.readable_name, parts if len(parts) == 2 else (schema, *parts)))
+
+
+def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named: bool) -> Overview | None:
+    """Read the overview of a table; if it is neither bucketed nor organized, raise an error if it is named."""
+    table = existing_table(warehouse, name)
+    spec = BucketSpec.from_description(table.details)
+    is_view = "VIEW" in table.details.get("Type", "").upper()
+    organized = None if is_view else as_organized(table)
+    if organized:
+        return Overview(table, organized=organized, statistics=tuple(read_file_statistics(warehouse, organized)))
+    if (is_view or not spec) and not is_named:
+        return None
+    refuse_view(table)
+    if merging:
+        table = replace(table, partitions=read_partitions(warehouse, table.name))
+    if spec:
+        evolving = table if merging and table.columns and spec.in_hive_layout else None
+        file_format = Description(details=table.details).file_format
+        files = BucketedFiles(table.name, spec, file_format, bool(table.columns), evolving=evolving)
+        try:
+            files = replace(files, files=_files(warehouse, table, files))
+        except SparkError as error:
+            files = replace(files, unreadable=str(error))
+        return Overview(table, files, merging)
+    if any(part.spec for part in table.partitions):
+        return Overview(table, merging=merging)
+    raise TableError(
+        f"Table `{name}` has no buckets, no sealed partitions and no file statistics.",
+        expected="a bucketed table, or the table of a dbt model with `range_by` or `implicit_partition_by`",
+        instead="name such a table, or omit the name to list all tables of the schema",
+    )
+
+
+def _files(warehouse: Warehouse, table: TableMetadata, found: BucketedFiles) -> tuple[DataFile, ...]:
+    """Return all files of a table with their row counts, which Spark reads from the file footers."""
+    if found.spec.in_hive_layout and found.file_format not in _READABLE_HIVE_FORMATS:
+        raise SparkError(
+            f"The files of table `{table.name}` have a format without buckets.",
+            found=found.file_format,
+            expected="parquet or orc",
+            instead="rebuild the table with one of these formats",
+        )
+    name = sql.table(table.name)
+    # A bucketed scan would drop the rows of files whose ids are out of range, and would fail on names without an id.
+    with warehouse.with_settings({"spark.sql.sources.bucketing.enabled": "false"}):
+        warehouse.change(f"refresh table {name}")
+        # _metadata is not available: Spark resolves it before it selects its own reader for the Hive layout.
+        counted = warehouse.rows(
+            f"select uri, count(*) as rows from (select input_file_name() as uri from {name}) group by uri"  # noqa: S608
+        )
+    rows = {one_spelling(unquote(row["uri"])): int(row["rows"]) for row in counted}
+    # Ignore directories below the table's directory that are not partitions.
+    folders = {path.rpartition("/")[0] for path in rows} | {one_spelling(part.location) for part in table.partitions}
+    folders |= set() if table.columns else {one_spelling(table.location)}
+    listed = _sizes(warehouse, table)
+    sizes = {path: size for path, size in listed.items() if path.rpartition("/")[0] in folders}
+    return tuple(DataFile(path, rows.get(path, 0), sizes.get(path, 0)) for path in sorted({*rows, *sizes}))
+
+
+def _sizes(warehouse: Warehouse, table: TableMetadata) -> dict[str, int]:
+    """Return the size in bytes of each file in a table and its partitions, including files without rows."""
+    home = one_spelling(table.location)
+    others = {one_spelling(part.location) for part in table.partitions}
+    found: dict[str, int] = {}
+    for folder in (home, *sorted(other for other in others if not f"{other}/".startswith(f"{home}/"))):
+        options = sql.properties({"path": folder, "recursiveFileLookup": "true"})
+        warehouse.change(f"create or replace temporary view {_LISTING} using binaryFile options {options}")
+        try:
+            listed = warehouse.rows(f"select path, length from {_LISTING}")  # noqa: S608
+            found |= {one_spelling(row["path"]): int(row["length"]) for row in listed}
+        finally:
+            warehouse.change(f"drop view if exists {_LISTING}")
+    return found
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The results of all checks of one table."""
+
+    overview: Overview
+    is_deep: bool = False  # whether rows were read
+    sealed: tuple[Partition, ...] = ()  # from a dry run of SEAL BUCKETS
+    statistics: tuple[FileStats, ...] = ()  # of an organized table
+    problem: str = ""  # why Spark could not read the rows
+
+    @property
+    def state(self) -> State:
+        """Return the state of the table. Findings take precedence over checks that could not run."""
+        if self.findings:
+            return "wrong"
+        return "unknown" if self.unknown else "ok"
+
+    @property
+    def unknown(self) -> str:
+        """Return why some checks could not run, or an empty string if all of them ran."""
+        files = self.overview.files
+        if self.problem or (files and files.unreadable):
+            return self.problem or (files.unreadable if files else "")
+        if files and files.spec.in_hive_layout and self.overview.merging is None:
+            return "The table's seals are unknown, because the session does not load the extension."
+        return ""
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Return one message for each finding, with a fix."""
+        return tuple(self._findings())
+
+    def _findings(self) -> Iterator[str]:
+        name, files = self.overview.table.name, self.overview.files
+        yield from files.findings if files else ()
+        refused = {part.name: part for part in self.sealed if part.status == Status.REFUSED}
+        for part in refused.values():
+            rewrite = f"rewrite it (spark-bucketing table rewrite {name}, or dbt run)"
+            yield f"{part.name or 'the table'} has {part.problem}: {rewrite}."
+        yield from seal_findings(name, [part for part in self.overview.unsealed if part.name not in refused])
+        yield from self._versions(name)
+        yield from self._statistics(name)
+
+    def _versions(self, name: str) -> Iterator[str]:
+        """Compare the bucketing version that the table states with the version of its rows, as Hive and Trino do."""
+        table = self.overview.table
+        if table.spec is None or not table.spec.in_hive_layout:
+            return
+        before = _versions_of(table.partitions)
+        versions = before | _versions_of(self.sealed)
+        stated = stated_version(table.details)
+        numbers = Counter(versions.values())
+        common = max(numbers, key=lambda version: (numbers[version], version == stated), default=None)
+        others = sorted(part for part, version in versions.items() if version != common)
+        seal = f"seal the table (spark-bucketing table seal {name})"
+        is_known = stated in HASH_OF_VERSION
+        states = f"The table has {VERSION_PROPERTY} '{stated}'{'' if is_known else ', so Trino cannot read the table'}"
+        is_whole = all(part.spec or not part.has_files for part in table.partitions)
+        is_read = {part.name for part in table.partitions if part.has_files} <= {part.name for part in self.sealed}
+        if common and not is_read and (others or (stated != common and not is_whole)):
+            # Few rows match both versions, so a partition may get another version with its next seal.
+            found = " and ".join(sorted(numbers))
+            yield (
+                f"{states}, and its partitions are sealed with version {found}: {seal}. The command compares the rows "
+                "with both versions, and reports the partitions to rewrite and the property to set."
+            )
+            return
+        if common and stated != common:
+            yield (
+                f"{states}{', but its' if is_known else '. Its'} rows are in buckets of version {common}"
+                f"{', so Hive and Trino look for rows in the wrong buckets' if is_known else ''}: set the table "
+                f"property (ALTER TABLE {name} SET TBLPROPERTIES ('{VERSION_PROPERTY}' = '{common}'))."
+            )
+        elif not is_known:
+            yield (
+                f"{states}. Spark and Trino support only {STATED_VERSIONS}: {seal}, and set the property to the "
+                "version that the command finds."
+            )
+        if others:
+            yield (
+                f"{count(len(others), 'partition')} in buckets of version {versions[others[0]]}, such as {others[0]}, "
+                f"but other partitions have version {common}: "
+                f"{'' if stated == common else 'first set the table property, and then '}rewrite these partitions "
+                f"(spark-bucketing table rewrite {name})."
+            )
+        again = sorted(part for part, version in before.items() if version != versions[part])
+        if again:
+            yield (
+                f"{count(len(again), 'partition')} sealed with version {before[again[0]]}, such as {again[0]}, whose "
+                f"rows also match version {versions[again[0]]}: {seal}."
+            )
+
+    def _statistics(self, name: str) -> Iterator[str]:
+        repair = f"rewrite the statistics (spark-bucketing table stats {name} --repair)"
+        for state, what in (
+            (FileState.NOT_COVERED, "not in the file statistics"),
+            (FileState.WRONG, "whose statistics differ from the rows"),
+        ):
+            if found := [file for file in self.statistics if file.state == state]:
+                yield f"{count(len(found), 'file')} {what}, such as {found[0].name}: {repair}."
+        overlapping = [file for file in self.statistics if file.overlaps]
+        if overlapping:
+            yield (
+                f"{count(len(overlapping), 'file')} whose range overlaps the range of another file, such as "
+                f"{overlapping[0].name}: queries read both files; rebuild the table (dbt run --full-refresh)."
+            )
+
+
+def _versions_of(partitions: Iterable[Partition]) -> dict[str, str]:
+    """Return the bucketing versions of sealed partitions in the Hive layout, by the name of the partition."""
+    return {
+        part.name: VERSION_OF_HASH[part.spec.bucket_hash]
+        for part in partitions
+        if part.spec and part.spec.in_hive_layout
+    }
+
+
+def verify_table(
+    warehouse: Warehouse, overview: Overview, deep: bool = False, where: str | None = None
+) -> Verification:
+    """Run all checks that apply to a table."""
+    if not deep:
+        return Verification(overview, statistics=overview.statistics or ())
+    try:
+        if overview.organized:
+            return Verification(overview, deep, statistics=tuple(verify_file_statistics(warehouse, overview.organized)))
+        sealed = seal_table(warehouse, overview.table.name, where, dry_run=True) if overview.merging else []
+        return Verification(overview, deep, sealed=tuple(sealed))
+    except SparkError as error:
+        return Verification(overview, deep, problem=str(error))

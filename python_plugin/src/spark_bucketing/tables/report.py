@@ -1,0 +1,330 @@
+"""Write overviews, verifications, bucket specs, seals, rewrites and file statistics of tables, as text or as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from spark_bucketing.output import STATE_STYLES, console_on, fits, print_rows, spec_data, write_json
+from spark_bucketing.tables.bucketed_files import FileSizes
+from spark_bucketing.tables.compatibility import (
+    Merging,
+    PartitionRun,
+    Read,
+    compatible_read,
+    readable_ranges,
+    runs,
+    span,
+)
+from spark_bucketing.tables.file_statistics import FileState, FileStats
+from spark_bucketing.tables.model import Partition, Status, TableMetadata, total_size, words
+from spark_bucketing.tables.overview import Overview, Verification
+from spark_bucketing.tables.rewrite import RewritePlan
+from spark_bucketing.units import count, size
+
+_WORDS = ("table", "layout", "format", "bucket columns", "sort columns")
+_NUMBERS = ("buckets", "partitions", "files", "smallest", "median", "largest", "total", "rows", "skew")
+_MOST_FILES = 50
+_TITLES = (*_WORDS, *_NUMBERS, "metadata", "state")
+
+
+def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file: TextIO, details: bool = False) -> None:
+    """Write the overviews of tables. With `details`, text reports also list partitions and files."""
+    if form == "json":
+        write_json({"schema": schema, "tables": list(map(overview_data, overviews))}, file)
+    elif overviews:
+        console = console_on(file)
+        print_rows(console, _TITLES, list(map(_cells, overviews)), _NUMBERS)
+        for overview in overviews:
+            unreadable = overview.files.unreadable if overview.files else ""
+            for message in (*overview.findings, *filter(None, [unreadable])):
+                console.print(Text.assemble((overview.table.name, STATE_STYLES[overview.state]), ": ", message))
+        for overview in overviews if details else ():
+            if overview.merging and overview.table.columns:
+                print_specs(overview.table, overview.merging, console_on(file))
+            elif overview.statistics is not None:
+                _print_statistics(overview.table.name, overview.statistics, console_on(file))
+    else:
+        file.write(f"Schema {schema} has no bucketed or organized tables.\n")
+
+
+def _cells(overview: Overview) -> list[Text]:
+    files, organized, data = overview.files, overview.organized, overview_data(overview)
+    spec, partitions = files.spec if files else None, data["partitions"]
+    if organized and overview.table.columns:
+        partitions = len({file.name.rpartition("/")[0] for file in overview.statistics or ()})
+    specs = [part.spec for part in (files.by_spec if files else overview.table.partitions) if part.spec]
+    sizes = (data["bytes"] or dict.fromkeys(FileSizes._fields)).values()
+    texts = [
+        overview.table.name,
+        spec.bucket_hash if spec else "organized" if organized else "not clustered",
+        overview.file_format if spec or organized else None,
+        ", ".join(spec.bucket_columns) if spec else None,
+        ", ".join(spec.sort_columns) if spec else organized and organized.range_by,
+        ", ".join(f"{number:,}" for number in sorted({one.num_buckets for one in specs})),
+        *(number if number is None else f"{number:,}" for number in (partitions, data["files"])),
+        *(number if number is None else size(number) for number in sizes),
+        data["rows"] if data["rows"] is None else f"{data['rows']:,}",
+        data["skew"] if data["skew"] is None else f"{data['skew']:.2f}",
+        _metadata(overview),
+    ]
+    return [*(Text(text or "-") for text in texts), Text(overview.state, STATE_STYLES[overview.state])]
+
+
+def _metadata(overview: Overview) -> str:
+    """Describe how many files of the table are sealed or have file statistics."""
+    if overview.statistics is not None:
+        covered = sum(file.state == FileState.COVERED for file in overview.statistics)
+        return f"statistics of {covered:,} of {len(overview.statistics):,} files"
+    if overview.merging is None:
+        return "-"
+    filled = [part for part in overview.table.partitions if part.status != Status.EMPTY]
+    sealed = [part for part in filled if part.status == Status.SEALED]
+    if not overview.table.columns:
+        return "sealed" if sealed or not filled else filled[0].status
+    return f"{len(sealed):,} of {len(filled):,} partitions sealed"
+
+
+def overview_data(overview: Overview) -> dict[str, Any]:
+    """Convert an overview to JSON types."""
+    files, table, statistics = overview.files, overview.table, overview.statistics
+    numbers: dict[str, Any] = dict.fromkeys(("partitions", "files", "bytes", "rows"))
+    if files is None and statistics is None:
+        # A NOT CLUSTERED table with sealed partitions.
+        numbers |= {"partitions": len(table.partitions), "files": sum(part.files for part in table.partitions)}
+        numbers["bytes"] = dict.fromkeys(FileSizes._fields) | {"total": total_size(table.partitions)}
+    elif overview.state != "unknown":
+        numbers["partitions"] = files.partitions if files and files.partitioned else None
+        numbers |= {"files": len(files.files if files else statistics or ())}
+        numbers["rows"] = files.rows if files else sum(file.rows for file in statistics or ())
+    if overview.sizes:
+        numbers["bytes"] = overview.sizes._asdict()
+    return {
+        "table": table.name,
+        "state": overview.state,
+        "spec": spec_data(files.spec) if files else None,
+        "range_by": overview.organized.range_by if overview.organized else None,
+        "implicit_partition_by": list(overview.organized.implicit_partition_by) if overview.organized else [],
+        "format": overview.file_format,
+        **numbers,
+        "skew": files.skew if files else None,
+        "by_spec": [
+            {
+                "spec": spec_data(part.spec),
+                "partitions": len(part.folders) if files and files.partitioned else None,
+                "files": len(part.files),
+                "rows": part.rows,
+                "skew": part.skew,
+            }
+            for part in (files.by_spec if files and overview.state != "unknown" else ())
+        ],
+        "findings": list(overview.findings),
+        "unreadable": (files.unreadable if files else "") or None,
+        "seals": specs_data(table, overview.merging) if overview.merging else None,
+        "file_statistics": None if statistics is None else [asdict(file) for file in statistics],
+    }
+
+
+def write_verifications(
+    schema: str, found: Sequence[Verification], form: str, file: TextIO, details: bool = False
+) -> None:
+    """Write the findings about tables. With `details`, text reports also list partitions and files."""
+    if form == "json":
+        tables = [
+            {
+                "table": one.overview.table.name,
+                "state": one.state,
+                "deep": one.is_deep,
+                "findings": list(one.findings),
+                "unknown": one.unknown or None,
+                "partitions": list(map(sealed_data, one.sealed)),
+                "file_statistics": list(map(asdict, one.statistics)),
+            }
+            for one in found
+        ]
+        write_json({"schema": schema, "tables": tables}, file)
+        return
+    console = console_on(file)
+    for verification in found:
+        name = verification.overview.table.name
+        messages = [*verification.findings, *([verification.unknown] if verification.unknown else [])]
+        for message in messages or ["ok"]:
+            console.print(Text.assemble((name, STATE_STYLES[verification.state]), ": ", message))
+        if details and verification.sealed:
+            print_sealed(name, verification.sealed, console)
+        elif details and verification.statistics:
+            _print_statistics(name, verification.statistics, console)
+    if not found:
+        file.write(f"Schema {schema} has no bucketed or organized tables.\n")
+
+
+def write_file_statistics_report(name: str, files: Sequence[FileStats], form: str, file: TextIO) -> None:
+    """Write the files of a table with their statistics."""
+    if form == "json":
+        write_json({"table": name, "files": [asdict(one) for one in files]}, file)
+    else:
+        _print_statistics(name, files, console_on(file))
+
+
+def _print_statistics(name: str, files: Sequence[FileStats], console: Console) -> None:
+    """Print the files of a table with their statistics. Files with findings come first."""
+    rows, total = sum(one.rows for one in files), size(sum(one.size for one in files))
+    text = f"{name}: {count(len(files), 'file')}, {count(rows, 'row')}, {total}"
+    if uncovered := sum(one.state == FileState.NOT_COVERED for one in files):
+        text += f"; {count(uncovered, 'file')} without statistics, which every query reads"
+    console.print(Text(text))
+    shown = sorted(files, key=lambda one: (one.state == FileState.COVERED and not one.overlaps, one.name))[:_MOST_FILES]
+    _print_statistics_grid(console, shown)
+    if len(files) > len(shown):
+        console.print(Text(f"and {count(len(files) - len(shown), 'file')} more (--format json shows all)"))
+
+
+def _print_statistics_grid(console: Console, files: Sequence[FileStats]) -> None:
+    has_implicit_partition = any(one.implicit_partition is not None for one in files)
+    has_order = any(one.nulls is not None for one in files)
+    titles = ["file", "rows", "size", *["implicit partition"] * has_implicit_partition, *["from", "to"] * has_order, ""]
+    rows = []
+    for one in files:
+        cells = [one.name, f"{one.rows:,}", size(one.size)]
+        cells += [one.implicit_partition or ""] if has_implicit_partition else []
+        if has_order:
+            is_null = one.nulls and one.nulls == one.rows
+            cells += ["null", "null"] if is_null else [one.lower or "", one.upper or ""]
+        notes = [*([] if one.state == FileState.COVERED else [one.state]), *(["overlaps"] if one.overlaps else [])]
+        rows.append([*cells, ", ".join(notes)])
+    print_rows(console, titles, rows, ("rows", "size"))
+
+
+def specs_data(table: TableMetadata, merging: Merging) -> dict[str, Any]:
+    """Convert the partitions' bucket specs, and the ranges that Spark can read together, to JSON types."""
+    found = runs(table.partitions)
+    return {
+        "ranges": list(map(_run, found)),
+        "all_partitions": _read(compatible_read(table, table.partitions, merging)) if found else None,
+        "readable": list(map(_read, readable_ranges(table, merging))),
+    }
+
+
+def print_specs(table: TableMetadata, merging: Merging, console: Console) -> None:
+    """Print the bucket specs of partitions, and the ranges of partitions that Spark can read together."""
+    found = runs(table.partitions)
+    console.print(Text(f"{table.name}: {words(table.spec)}, {count(len(table.partitions), 'partition')}"))
+    if not found:
+        return
+    together = compatible_read(table, table.partitions, merging)
+    _print_ranges(console, ((run, _widest(run).summary) for run in found))
+    console.print(Text(f"\nRead as bucketed:\n  all partitions together: {_how(together)}"))
+    if table.spec and not together.spec:
+        ranges = readable_ranges(table, merging)
+        _print_ranges(console, ((read.partitions, _how(read)) for read in ranges))
+
+
+def _widest(run: PartitionRun) -> Partition:
+    return max(run, key=lambda partition: partition.files_per_bucket or 0)
+
+
+def _how(read: Read) -> str:
+    if read.spec is None:
+        return f"no, {read.why}"
+    return f"as {count(read.spec.num_buckets, 'bucket')} by ({', '.join(read.spec.bucket_columns)})"
+
+
+def _run(run: PartitionRun) -> dict[str, Any]:
+    return {
+        **_range(run),
+        "status": run[0].status,
+        "spec": spec_data(run[0].spec),
+        "problem": run[0].problem or None,
+        "files": sum(partition.files for partition in run),
+        "bytes": total_size(run),
+        "max_files_per_bucket": _widest(run).files_per_bucket or 0,
+    }
+
+
+def _range(partitions: Sequence[Partition]) -> dict[str, Any]:
+    return {"first": partitions[0].name, "last": partitions[-1].name, "partitions": len(partitions)}
+
+
+def _read(read: Read) -> dict[str, Any]:
+    number, columns = (read.spec.num_buckets, list(read.spec.bucket_columns)) if read.spec else (None, None)
+    return {**_range(read.partitions), "num_buckets": number, "bucket_columns": columns, "why": read.why or None}
+
+
+def write_sealed(table: str, found: Sequence[Partition], dry_run: bool, form: str, file: TextIO) -> None:
+    """Write which partitions are sealed, or can be sealed in a dry run, and why the others are not."""
+    if form == "json":
+        write_json({"table": table, "dry_run": dry_run, "partitions": list(map(sealed_data, found))}, file)
+    else:
+        print_sealed(table, found, console_on(file))
+
+
+def print_sealed(table: str, found: Sequence[Partition], console: Console) -> None:
+    """Print which partitions are sealed, or can be sealed in a dry run, and why the others are not."""
+    for part in found:
+        where = part.name or table
+        if part.status == Status.REFUSED:
+            console.print(Text.assemble((where, "red"), f": found {part.problem}"))
+        elif part.status in (Status.SEALED, Status.SEALABLE) or part.problem:
+            weaker = f" ({part.problem})" if part.problem else ""
+            spec = f"{words(part.spec)}, {count(part.files, 'file')}, {size(part.size)}{weaker}"
+            console.print(Text.assemble((where, "bold"), f": {part.status}, {spec}"))
+    numbers = Counter(part.status for part in found)
+    sums = ", ".join(f"{number:,} {status}" for status, number in numbers.items())
+    read = count(sum(part.files_read for part in found), "file")
+    status = sums or "no matching partitions"
+    console.print(Text(f"{table}: {status}; the command read the bucket and sort columns of {read}."))
+
+
+def sealed_data(part: Partition) -> dict[str, Any]:
+    """Convert a partition from the result of SEAL BUCKETS to JSON types."""
+    return {
+        "partition": part.name,
+        "status": part.status,
+        "spec": spec_data(part.spec),
+        "files": part.files,
+        "bytes": part.size,
+        "files_read": part.files_read,
+        "problem": part.problem or None,
+    }
+
+
+def write_plan(plan: RewritePlan, file: TextIO) -> None:
+    """Write which partitions a rewrite replaces, and their numbers of files and bytes."""
+    console = console_on(file)
+    for part in plan.done:
+        has = "already has the table's spec" if part.has_files else "no files"
+        console.print(Text(f"{part.name}: {has}"))
+    for part in plan.todo:
+        files = f"{count(part.files, 'file')}, {size(part.size)}"
+        console.print(Text.assemble((part.name, "bold"), f": {files}: rewrite, {part.summary}"))
+    for part, obstacle in plan.left:
+        console.print(Text.assemble((part.name, "red"), f": skip, {obstacle}"))
+    written = count(sum(part.files for part in plan.todo), "file")
+    console.print(
+        Text(
+            f"{plan.table.name}: {count(len(plan.todo), 'partition')} to rewrite with {words(plan.table.spec)}: "
+            f"{written} and {size(total_size(plan.todo))}."
+        )
+    )
+
+
+def _print_ranges(console: Console, lines: Iterator[tuple[Sequence[Partition], str]]) -> None:
+    grid = Grid(box=box.SIMPLE, show_header=False, show_edge=False, pad_edge=True, padding=(0, 2))
+    for justify in ("left", "right", "left"):
+        grid.add_column(justify=justify, overflow="fold")
+    wrapped = []
+    for partitions, text in lines:
+        cells = (span(partitions), count(len(partitions), "partition"), text)
+        grid.add_row(*map(Text, cells))
+        wrapped.append(Text("  ".join(cells)))
+    if fits(console, grid):
+        console.print(grid)
+    else:
+        console.print(*wrapped, sep="\n")
