@@ -343,7 +343,7 @@ def test_append_seals_all_files_after_another_process_has_restored_an_older_seal
         for key in (2, 3):
             tables.sql(f"insert into t values ({key}, 0, 0)")
             seals.append(seal_of(tables, "t", "p=0"))
-        put_parameters(tables, "t", "p=0", seals[appended])
+        put_parameters(tables, "t", "p=0", {**seals[appended]})
         tables.sql("insert into t values (4, 0, 0)")
         assert tables.sql("select status from bucket_specs('t') where partition = 'p=0'") == [("sealed",)]
         operation.open()
