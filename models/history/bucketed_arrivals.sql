@@ -1,0 +1,17 @@
+{{ config(
+  materialized='bucketed_table',
+  partition_by=['flight_year'],
+  clustered_by=['tailnum'],
+  sorted_by=['tailnum', 'flight_date', 'flight_number'],
+  buckets=8,
+) }}
+
+select
+  tailnum,
+  flight_date,
+  flight_number,
+  arrival_delay,
+  air_minutes,
+  distance,
+  flight_year
+from {{ ref('arrivals') }}
