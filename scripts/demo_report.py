@@ -48,7 +48,7 @@ def conditions(facts: Mapping[str, Any]) -> list[str]:
     return [
         f"Rows: {rows}. {facts['cores']} cores, medians of {facts['runs']} runs.",
         f"Before: stock Spark {facts['spark']}, adaptive, without broadcast joins. Same rows.",
-        "MERGE: stock Spark overwrites the partition instead, as it has no MERGE.",
+        "MERGE: stock Spark writes the table again, as it has no MERGE for Parquet.",
     ]
 
 

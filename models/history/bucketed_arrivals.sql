@@ -1,6 +1,5 @@
 {{ config(
   materialized='bucketed_table',
-  partition_by=['flight_year'],
   clustered_by=['tailnum'],
   sorted_by=['tailnum', 'flight_date', 'flight_number'],
   buckets=8,
@@ -12,6 +11,5 @@ select
   flight_number,
   arrival_delay,
   air_minutes,
-  distance,
-  flight_year
+  distance
 from {{ ref('arrivals') }}

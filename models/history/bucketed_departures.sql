@@ -1,6 +1,5 @@
 {{ config(
   materialized='bucketed_table',
-  partition_by=['flight_year'],
   clustered_by=['tailnum'],
   sorted_by=['tailnum', 'flight_date', 'flight_number'],
   buckets=8,
@@ -13,6 +12,5 @@ select
   carrier,
   origin,
   dest,
-  departure_delay,
-  flight_year
+  departure_delay
 from {{ ref('departures') }}

@@ -1,7 +1,6 @@
 {{ config(
   materialized='table',
   file_format='parquet',
-  partition_by=['flight_year'],
 ) }}
 
 select
@@ -10,6 +9,5 @@ select
   flight_number,
   arrival_delay,
   air_minutes,
-  distance,
-  flight_year
+  distance
 from {{ ref('arrivals') }}

@@ -1,7 +1,6 @@
 {{ config(
   materialized='table',
   file_format='parquet',
-  partition_by=['flight_year'],
 ) }}
 
 select
@@ -11,6 +10,5 @@ select
   carrier,
   origin,
   dest,
-  departure_delay,
-  flight_year
+  departure_delay
 from {{ ref('departures') }}
