@@ -24,10 +24,10 @@ small{opacity:.75}
 
 
 def ratio(before: float, after: float) -> str:
-    """Return how many times faster the second time is, and say so if it is not faster."""
-    times = before / after
-    word = "" if times >= 1.1 else " slower" if times < 0.9 else " same"
-    return f"{times:.1f}x{word}"
+    """Return how many times faster or slower the second time is."""
+    if after > before * 1.1:
+        return f"{after / before:.1f}x slower"
+    return f"{before / after:.1f}x" if before > after * 1.1 else "same"
 
 
 def payback(results: Mapping[str, Mapping[str, Measured]], built: Mapping[str, float]) -> str:
