@@ -47,7 +47,7 @@ machine:
 	@command -v $(PYTHON) >/dev/null || { echo "'$(PYTHON)' was not found. Install Python 3.10 or newer, or set PYTHON." >&2; exit 1; }
 	@$(PYTHON) scripts/check_machine.py
 
-demo: setup ## Compare joins, a window, a lookup and a MERGE without and with buckets on 10 million rows, in 6 minutes
+demo: setup ## Compare joins, a window, a lookup and a MERGE without and with buckets on 8 million rows, in 6 minutes
 	@$(BIN)/python scripts/get_data.py
 	@echo "Compiling the session extension."
 	@$(BIN)/spark-bucketing extension build --output $(EXTENSION) >/dev/null 2>&1

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 ROOT = Path(__file__).parents[1]
-YEARS = 15
+YEARS = 12
 RUNS = 3
 TABLES = ("departures", "arrivals")
 VARIANTS = ("plain", "bucketed")
