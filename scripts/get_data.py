@@ -67,9 +67,8 @@ def unpack(source: Path, table: str, target: Path) -> bool:
 def main() -> None:
     """Unpack the file of each table into its own directory, and print a summary."""
     source, data = package_data(), DEMO / "data"
-    # Java creates temporary files, and Spark event logs, only in directories that exist.
-    for folder in ("tmp", "events/bucketed"):
-        (DEMO / folder).mkdir(parents=True, exist_ok=True)
+    # Java creates temporary files only in a directory that exists.
+    (DEMO / "tmp").mkdir(parents=True, exist_ok=True)
     copied = [unpack(source, table, data / table / f"{table}.csv") for table in TABLES]
     where = os.path.relpath(data)
     print(f"Unpacked {sum(copied)} tables into {where}." if any(copied) else f"The data in {where} is complete.")

@@ -120,7 +120,7 @@ def test_several_files_per_bucket_are_sorted_unless_merging_is_enabled(planner: 
 
 @pytest.mark.long
 def test_offline_and_live_verdicts_agree_on_the_showcase(tmp_path: Path) -> None:
-    """Build the showcase like `make demo`, and check it live and offline."""
+    """Build the showcase, and check it live and offline."""
     demo = tmp_path / "demo"
     variables = environment() | {"SPARK_BUCKETING_DEMO": str(demo), "DBT_TARGET_PATH": str(tmp_path / "target")}
     subprocess.run([sys.executable, "scripts/get_data.py"], cwd=REPOSITORY, env=variables, check=True)

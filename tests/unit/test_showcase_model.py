@@ -37,13 +37,26 @@ def test_model_that_cannot_be_edited_is_an_error(without: str) -> None:
         edited(model, {})
 
 
-def test_plain_models_of_the_demo_build_ordinary_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(REPOSITORY / "scripts"))
-    from demo import plain
+@pytest.mark.parametrize("table", ["departures", "arrivals"])
+def test_tables_of_the_demo_differ_only_in_their_config(table: str) -> None:
+    models = [(REPOSITORY / "models" / "history" / f"{kind}_{table}.sql").read_text() for kind in ("plain", "bucketed")]
+    assert models[0].partition("}}")[2] == models[1].partition("}}")[2] != ""
+    assert ["buckets=" in model for model in models] == [False, True]
 
-    models = {path.stem: path.read_text() for path in (REPOSITORY / "models").rglob("*.sql")}
-    changed = {name: plain(text) for name, text in models.items() if plain(text) != text}
-    assert len(changed) == 11 and "clustered_by" in models["planes"]
-    for text in changed.values():
-        assert "materialized='table'" in text
-        assert not any(key in text for key in ("bucketed_", "clustered_by", "sorted_by", "buckets=", "bucket_hash"))
+
+@pytest.mark.parametrize(("factor", "said"), [(0.3, "3.3x slower"), (1.0, "same"), (40.0, "40.0x")])
+def test_last_screen_of_the_demo_fits_a_terminal(monkeypatch: pytest.MonkeyPatch, factor: float, said: str) -> None:
+    monkeypatch.syspath_prepend(str(REPOSITORY / "scripts"))
+    from demo import MERGE, QUERIES, Measured
+    from demo_report import page, screen
+
+    before, after = Measured([40.0, 41.0, 99.0], 2**31, 2), Measured([41.0 / factor], 0, 0)
+    results = {name: {"plain": before, "bucketed": after} for name in (*QUERIES, MERGE)}
+    facts = {
+        "rows": {"departures": 5_013_960, "arrivals": 4_910_190}, "built": {"plain": 20.0, "bucketed": 100.0},
+        "spark": "4.3.0", "cores": 16, "runs": 3,
+    }  # fmt: skip
+    lines = screen(results, facts)
+    assert len(lines) <= 25 and max(map(len, lines)) <= 80, "\n".join(lines)
+    assert lines[1].endswith(f"  {said}")
+    assert page(results, facts).count('class="bar ') == 12
