@@ -136,6 +136,9 @@ def test_types(tables: Tables, of: str, stored: str) -> None:
         tasks = [int(str(n)) for (n,) in tables.sql(f"select sum(n) as n from ({groups}) group by p order by n")]
         plan = tables.read("select k, count(*), sum(v) from t group by k")
         tables.read("select a.k, a.v, b.v from t a full join t b on a.k = b.k and a.v = b.v")
+    if (of, stored) == ("string", "stored as orc"):
+        assert "by range" not in plan, plan
+        return
     assert re.search(r"2 Hive2? buckets read as \d+ by range, sorted", plan), plan
     # One key has a third of the rows, so its task has more.
     assert len(tasks) >= 5 and sum(tasks) == 2000 and tasks[-2] < 700, tasks
@@ -202,6 +205,55 @@ def test_rows_of_a_key_stay_together_if_the_query_requires_it(skewed: Tables, qu
     with cores(skewed.spark, 8), skewed.settings({RANGES: "1"}):
         plan = skewed.read(query)
     assert ("skew=true" in plan) == is_divided, plan
+
+
+SLICED = "select a.v, a.x from parquet16 a join few_parquet16 b on a.k = b.k"
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"select q.x, c.id from ({SLICED}) q left join range(0, 6000, 1, 20) c on q.v = c.id",
+        f"select q.x, c.v from ({SLICED}) q left join (select x, max(v) as v from parquet2 group by x) c on q.x = c.x",
+        f"select q.x, c.k from ({SLICED}) q join few_parquet16 c on q.x = c.x and q.v = c.v",
+        f"select q.v, count(*) from ({SLICED}) q join ({SLICED}) r on q.v = r.v group by q.v",
+    ],
+)
+@pytest.mark.some(4)
+def test_joins_above_divided_rows_shuffle_them(skewed: Tables, query: str, adaptive: str) -> None:
+    settings = {RANGES: "1", "spark.sql.adaptive.enabled": adaptive, "spark.sql.shuffle.partitions": "20", "spark.sql.adaptive.coalescePartitions.enabled": "false"}  # fmt: skip
+    with cores(skewed.spark, 8), skewed.settings(settings):
+        assert "skew=true" in skewed.read(query)
+
+
+STRINGS = {
+    "outside of the basic plane": r"concat(if(id % 2 = 0, '\uff01', '\U0001f600'), id)",
+    "not valid": "if(id % 3 > 0, concat('é', id), concat(cast(unhex(hex(128 + id % 127)) as string), id % 500))",
+}
+
+
+@pytest.mark.parametrize("stored", ["stored as parquet", "stored as orc"])
+@pytest.mark.parametrize("of", STRINGS)
+def test_strings_with_unusual_characters(tables: Tables, of: str, stored: str) -> None:
+    tables.make("t", "k string, v bigint, x bigint", "k", 2, f"select {STRINGS[of]}, id, id from range(8000)", stored=stored)  # fmt: skip
+    with cores(tables.spark, 16), tables.settings({RANGES: "1"}):
+        plan = tables.read("select k, count(*), sum(v) from t group by k")
+    assert ("by range" in plan) == ("parquet" in stored)
+
+
+def test_filters_by_the_partition_of_a_row_do_not_replace_the_ranges(made: Tables) -> None:
+    query = "select k, count(*) from (select * from two where spark_partition_id() >= 0) group by k"
+    with cores(made.spark, 8), made.settings({RANGES: "1"}):
+        assert "by range" in made.read(query)
+
+
+def test_lookups_of_a_key_and_keys_with_few_values_are_not_divided(made: Tables) -> None:
+    made.make("low", COLUMNS, "k, v", 1, "select id % 3, id, id from range(2000)")
+    with cores(made.spark, 64), made.settings({RANGES: "1"}):
+        assert "by range" not in made.read("select k, count(*) from two where k = 503000000000 group by k")
+        with made.settings({MAX: "1000"}):
+            assert "[too-few-buckets]" in made.read("select k, v, count(*) from low group by k, v")
 
 
 def test_tasks_of_a_frequent_key_have_similar_numbers_of_rows(skewed: Tables) -> None:

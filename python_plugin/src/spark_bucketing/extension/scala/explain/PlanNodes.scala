@@ -11,7 +11,7 @@ import org.json4s.JsonDSL._
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.hash.{HiveHashPartitioning, SaltedPartitioning}
+import org.apache.spark.sql.bucketing.hash.{BucketRangePartitioning, HiveHashPartitioning, SaltedPartitioning}
 import org.apache.spark.sql.bucketing.read.BucketRequirements
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight}
@@ -282,6 +282,7 @@ object PlanNodes {
   /** Returns the kind, the hash and the keys of a partitioning. */
   def hashed(partitioning: Partitioning): (String, Option[String], Seq[Expression]) = partitioning match {
     case hive: HiveHashPartitioning => ("hash", Some(hive.hash.name), hive.keys)
+    case ranged: BucketRangePartitioning => ("hash", Some(ranged.ranges.hash.name), ranged.keys)
     case salted: SaltedPartitioning => ("hash", None, salted.keys)
     case hash: HashPartitioning => ("hash", Some("spark"), hash.expressions)
     case range: RangePartitioning => ("range", None, range.ordering.map(_.child))

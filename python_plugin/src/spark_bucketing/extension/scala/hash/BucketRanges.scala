@@ -59,7 +59,7 @@ case class BucketRanges(hash: BucketHash, buckets: Int, bucketKeys: Int, at: Int
 }
 
 object BucketRanges {
-  /** Returns whether equal values of a type are identical, and readers and writers order them in the same way. */
+  /** Returns whether equal values of a type are identical, and ordered. */
   def supports(dataType: DataType): Boolean = dataType match {
     case ByteType | ShortType | IntegerType | LongType | DateType | _: DecimalType => true
     case string: StringType => string == StringType
@@ -90,7 +90,7 @@ case class RangeOf(child: Expression, ranges: BucketRanges) extends UnaryExpress
 }
 
 /** Assigns rows to partitions by bucket and range. */
-class BucketRangePartitioning(by: Seq[Expression], ranges: BucketRanges) extends SaltedPartitioning(by, ranges, ranges.partitions) {
+class BucketRangePartitioning(by: Seq[Expression], val ranges: BucketRanges) extends SaltedPartitioning(by, ranges, ranges.partitions) {
 
   override def createShuffleSpec(distribution: ClusteredDistribution): ShuffleSpec = SchemeShuffleSpec(this, distribution)
 

@@ -211,6 +211,9 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   /** The total size of all files in bytes. */
   def bytes: Long = files.bytes
 
+  /** Whether filters exclude some buckets. */
+  def isPruned: Boolean = files.pruned.isDefined
+
   /** The number of files. */
   def numFiles: Long = files.files.length
 

@@ -45,9 +45,10 @@ object BucketTasks {
    */
   def objection(scan: BucketScan): Option[FallbackReason] = {
     val bytes = scan.bytesOfPartitions.filter(_ > 0)
-    if (bytes.isEmpty || scan.read.ranges.isDefined || !scan.read.of.hash.inHiveLayout || !areTooFew(bytes.length, bytes.max, scan.session)) None
+    val ranges = scan.read.ranges.fold(1)(_.number)
+    if (bytes.isEmpty || !scan.read.of.hash.inHiveLayout || !areTooFew(bytes.length, bytes.max / ranges, scan.session)) None
     else Some(FallbackReason(FallbackReason.TooFewBuckets,
-      s"${bytes.length} buckets for ${cores(scan.session)} cores, and the largest has ${bytes.max} bytes"))
+      s"${bytes.length / ranges} buckets for ${cores(scan.session)} cores, and the largest has ${bytes.max} bytes"))
   }
 
   /**

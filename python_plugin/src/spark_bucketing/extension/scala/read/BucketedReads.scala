@@ -4,7 +4,7 @@ package read
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.bucketing.metadata.{BucketFiles, Seal}
 import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
-import org.apache.spark.sql.catalyst.expressions.{ExprId, SortOrder, SparkPartitionID}
+import org.apache.spark.sql.catalyst.expressions.{ExprId, SortOrder}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SortExec, SparkPlan}
 
@@ -157,7 +157,7 @@ object RemoveUnneededBucketScans {
 object SplitBuckets {
 
   def apply(plan: SparkPlan): SparkPlan = plan match {
-    case done @ FilterExec(condition, _: BucketScan) if condition.exists(_.isInstanceOf[SparkPartitionID]) => done
+    case done @ FilterExec(condition, scan: BucketScan) if scan.read.splits && condition.canonicalized == scan.isOfTask.canonicalized => done
     case scan: BucketScan if scan.read.splits => FilterExec(scan.isOfTask, scan)
     case other => other.mapChildren(apply)
   }

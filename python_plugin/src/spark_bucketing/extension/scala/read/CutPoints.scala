@@ -14,6 +14,7 @@ import org.apache.parquet.hadoop.util.HadoopInputFile
 import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName
 
 import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.hash.BucketRanges
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
@@ -51,20 +52,34 @@ object CutPoints {
   /** Returns the parts of each file, in their order. */
   def partsOf(scan: BucketScan, column: Attribute, files: Seq[PartitionedFile]): Seq[Seq[FilePart]] = {
     val conf = Compat.hadoopConf(scan.session)
-    val isOrc = scan.relation.fileFormat.isInstanceOf[OrcFileFormat]
     Compat.inParallel(files) { file =>
       val key = (file.urlEncodedPath, file.modificationTime, s"${column.name} ${column.dataType.sql}")
       Option(known.get(key)).getOrElse {
-        val found = if (isOrc) ofOrc(file, column, conf) else ofParquet(file, column, conf)
+        val found = if (isOrc(scan)) ofOrc(file, column, conf) else ofParquet(file, column, conf)
         known.put(key, found)
         found
       }
     }
   }
 
+  /**
+   * Returns whether filters on a column of these files have the same order as the column. ORC compares strings as Java does, unlike their bytes, and its
+   * statistics change strings that are not valid.
+   */
+  def hasOrderOfFilters(scan: BucketScan, dataType: DataType): Boolean =
+    BucketRanges.supports(dataType) && !(isOrc(scan) && dataType.isInstanceOf[StringType])
+
+  private def isOrc(scan: BucketScan): Boolean = scan.relation.fileFormat.isInstanceOf[OrcFileFormat]
+
+  // A filter would contain another string.
+  private def isValid(cut: Any): Boolean = cut match {
+    case text: UTF8String => UTF8String.fromString(text.toString) == text
+    case _ => true
+  }
+
   /** Returns values that divide the points into a number of ranges with about the same number of rows, or into fewer ranges if many rows have equal values. */
   def divide(points: Seq[CutPoint], number: Int, ordering: Ordering[Any]): IndexedSeq[Any] = {
-    val sorted = points.sortBy(_.value)(ordering).toIndexedSeq
+    val sorted = points.filter(point => isValid(point.value)).sortBy(_.value)(ordering).toIndexedSeq
     val starts = sorted.scanLeft(0L)(_ + _.rows)
     val found = (1 until number).flatMap { i =>
       val at = starts.indexWhere(_ >= starts.last / number * i)
@@ -73,12 +88,13 @@ object CutPoints {
     found.foldLeft(IndexedSeq.empty[Any])((cuts, value) => if (cuts.lastOption.exists(ordering.equiv(_, value))) cuts else cuts :+ value)
   }
 
-  private def thinned(points: Seq[CutPoint]): Seq[CutPoint] =
-    points.grouped((points.size + MaxPoints - 1) / MaxPoints max 1).map(some => CutPoint(some.head.value, some.map(_.rows).sum)).toSeq
+  private def thinned(points: Seq[CutPoint], most: Int): Seq[CutPoint] =
+    points.grouped((points.size + most - 1) / most max 1).map(some => CutPoint(some.head.value, some.map(_.rows).sum)).toSeq
 
   private def ofParquet(file: PartitionedFile, column: Attribute, conf: Configuration): Seq[FilePart] = {
     val reader = ParquetFileReader.open(HadoopInputFile.fromPath(file.toPath, conf))
-    try reader.getFooter.getBlocks.asScala.toSeq.map { block =>
+    val blocks = reader.getFooter.getBlocks.asScala.toSeq
+    try blocks.map { block =>
       val points = block.getColumns.asScala.find(of => of.getPath.size == 1 && of.getPath.toArray.head.equalsIgnoreCase(column.name)).toSeq.flatMap { chunk =>
         val (index, offsets) = (reader.readColumnIndex(chunk), reader.readOffsetIndex(chunk))
         def value(bytes: ByteBuffer) = valueOf(bytes, chunk.getPrimitiveType.getPrimitiveTypeName, column.dataType)
@@ -86,7 +102,7 @@ object CutPoints {
           CutPoint(value(index.getMinValues.get(page)), offsets.getLastRowIndex(page, block.getRowCount) - offsets.getFirstRowIndex(page) + 1)
         } else Option(chunk.getStatistics).filter(_.hasNonNullValue).map(found => CutPoint(value(ByteBuffer.wrap(found.getMinBytes)), block.getRowCount)).toSeq
       }
-      FilePart(block.getStartingPos, block.getRowCount, thinned(points))
+      FilePart(block.getStartingPos, block.getRowCount, thinned(points, MaxPoints / blocks.size max 1))
     } finally reader.close()
   }
 

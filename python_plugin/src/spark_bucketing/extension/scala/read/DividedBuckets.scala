@@ -28,7 +28,7 @@ import org.apache.spark.sql.types.DataType
  */
 object DividedBuckets extends Logging {
 
-  private val MaxRanges = 256
+  private val MaxRanges = 64
   // The tasks take turns, so a division must shorten the query by more than the start of more tasks costs.
   private val MaxTime = 0.8
 
@@ -58,8 +58,9 @@ object DividedBuckets extends Logging {
   /** Returns the cuts of the ranges, and their type. The decision is made once per query, because adaptive execution plans again. */
   private def cuts(scans: Seq[BucketScan]): Option[(DataType, IndexedSeq[Any])] = {
     val largest = scans.maxBy(_.bytes)
-    val types = scans.map(_.rangeColumn.map(_.dataType).filter(BucketRanges.supports)).distinct
-    val isWhole = scans.map(_.read.partitions).distinct.size == 1 && scans.forall(scan => !scan.read.splits)
+    val types = scans.map(scan => scan.rangeColumn.map(_.dataType).filter(CutPoints.hasOrderOfFilters(scan, _))).distinct
+    // The rows of few keys, which a filter selects, would be in few ranges.
+    val isWhole = scans.map(_.read.partitions).distinct.size == 1 && scans.forall(scan => !scan.read.splits && !scan.isPruned)
     if (!isWhole || types.size > 1 || types.head.isEmpty) None
     else PerQueryCache(("ranges", largest.output.map(_.exprId)))(cuts(largest, number(largest))).filter(_.nonEmpty).map(types.head.get -> _)
   }

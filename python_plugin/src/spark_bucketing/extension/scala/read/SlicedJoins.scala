@@ -50,17 +50,15 @@ object SlicedJoins extends Logging {
     val scans = scansOf(join)
     val larger = scans.sortBy(-_.bytes).iterator.filter(isDivisible(join, _))
     larger.map(scan => slices(scan, scans.filterNot(_ eq scan))).collectFirst { case Some(found) => found }.map { case (divided, slices) =>
-      current.transformUp {
-        case scan: BucketScan if scan eq divided => scan.in(slices)
-        case scan: BucketScan if scans.exists(_ eq scan) => scan.in(slices.copy(starts = Map.empty))
-      }.transformUp {
-        case found: SortMergeJoinExec if isSliced(found) => found.copy(isSkewJoin = true)
-        case found: ShuffledHashJoinExec if isSliced(found) => found.copy(isSkewJoin = true)
+      // Other joins above still require a distribution.
+      val sliced = join.transformUp {
+        case scan: BucketScan => scan.in(if (scan eq divided) slices else slices.copy(starts = Map.empty))
+        case found: SortMergeJoinExec => found.copy(isSkewJoin = true)
+        case found: ShuffledHashJoinExec => found.copy(isSkewJoin = true)
       }
+      current.transformDown { case found if found eq join => sliced }
     }.filter(DividedBuckets.accepts(current, _)).getOrElse(current)
   }
-
-  private def isSliced(join: ShuffledJoin): Boolean = scansOf(join).exists(_.read.slices.isDefined)
 
   /** Returns the topmost joins of bucketed scans without a shuffle. */
   private def joins(plan: SparkPlan): Seq[SparkPlan] = plan match {
