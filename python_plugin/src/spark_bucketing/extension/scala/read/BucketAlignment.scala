@@ -89,7 +89,8 @@ object BucketAlignment {
     case scan: BucketScan if scans.exists(_ eq scan) => scan.as(n)
   }
 
-  private def coPartitioned(join: SparkPlan): Boolean = {
+  /** Returns whether the inputs of a join already have compatible partitions. */
+  def coPartitioned(join: SparkPlan): Boolean = {
     val specs = join.children.map(BucketRequirements.partitioning).zip(join.requiredChildDistribution).map {
       case (partitioning, required: ClusteredDistribution) if partitioning.satisfies(required) =>
         Some(partitioning.createShuffleSpec(required))

@@ -1,6 +1,8 @@
 package org.apache.spark.sql.bucketing
 package read
 
+import scala.annotation.tailrec
+
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.bucketing.metadata.{BucketFiles, Seal}
 import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
@@ -22,16 +24,24 @@ object BucketedReads extends Logging {
     val claimed = plan.transformUp { case scan: FileSourceScanExec => claim(scan) }
     if (!claimed.exists(_.isInstanceOf[BucketAwareScan])) plan
     else {
-      val united = if (BucketingConf.unitesBuckets) BucketUnions(claimed) else claimed
-      BucketAlignment(BucketUnions.takeBack(compare(BucketRequirements.withoutNeedlessShuffles(united))))
+      // Comet does not run bucket unions.
+      val unites = BucketingConf.unitesBuckets && !claimed.exists { case scan: BucketScan => NativeReads.isIn(scan.session); case _ => false }
+      val united = if (unites) BucketUnions(claimed) else claimed
+      withoutOneSided(BucketAlignment(BucketUnions.takeBack(compare(BucketRequirements.withoutNeedlessShuffles(united)))))
     }
+  }
+
+  @tailrec
+  private def withoutOneSided(plan: SparkPlan): SparkPlan = {
+    val found = NativeReads.oneSided(plan)
+    if (found.isEmpty) plan else withoutOneSided(plan.transformUp { case scan: BucketScan if found.contains(scan) => stepBack(scan, NativeReads.OneSided) })
   }
 
   /** Returns stock Spark's scan of a table in the Spark layout, or None for a table in the Hive layout. */
   private def stockScan(scan: BucketScan): Option[FileSourceScanExec] = scan.getTagValue(Stock)
 
   private def stepBack(scan: BucketScan, why: FallbackReason): FileSourceScanExec =
-    if (why.code == FallbackReason.FilesMissing) scan.plain(why) else stockScan(scan).getOrElse(scan.plain(why))
+    if (why.code == FallbackReason.FilesMissing) NativeReads.refuse(scan.plain(why)) else stockScan(scan).getOrElse(scan.plain(why))
 
   private def claim(scan: FileSourceScanExec): FileSourceScanExec = scan match {
     case _: BucketAwareScan => scan
@@ -49,7 +59,7 @@ object BucketedReads extends Logging {
   private def bucketed(scan: FileSourceScanExec, read: BucketRead, listing: BucketListing): BucketScan = {
     // Remove the bucket spec from the relation, so that Spark's rules do not treat this scan as one of Spark's own bucketed scans.
     val relation = scan.relation.copy(bucketSpec = None)(scan.relation.sparkSession)
-    val claimed = like(scan, new BucketScan(scan.copy(relation = relation), read, listing))
+    val claimed = NativeReads.refuse(like(scan, new BucketScan(scan.copy(relation = relation), read, listing)))
     if (!read.of.hash.inHiveLayout) claimed.setTagValue(Stock, scan)
     claimed
   }
@@ -57,7 +67,7 @@ object BucketedReads extends Logging {
   private def compare(claimed: SparkPlan): SparkPlan = {
     val needed = BucketRequirements.of(claimed)
     val proven = claimed.transformUp {
-      case scan: BucketScan if needed.contains(scan) => listed(scan) match {
+      case scan: BucketScan if needed.contains(scan) => listed(scan).flatMap(NativeReads.adapted) match {
         case Right(found) => enough(pruned(found).getOrElse(found).as(found.read.of.buckets))
         case Left(why) => stepBack(scan, why)
       }
@@ -92,7 +102,7 @@ object BucketedReads extends Logging {
 
   /** Returns a scan that fails when it runs, unless the session ignores missing files. */
   private def failing(scan: FileSourceScanExec, why: FallbackReason, seals: Map[String, Seal]): FileSourceScanExec =
-    like(scan, new FallbackScan(scan.copy(relation = scan.relation.copy(bucketSpec = None)(scan.relation.sparkSession)), why, seals, null))
+    NativeReads.refuse(like(scan, new FallbackScan(scan.copy(relation = scan.relation.copy(bucketSpec = None)(scan.relation.sparkSession)), why, seals, null)))
 
   /**
    * Returns the scan without the buckets that its filters exclude, or None if they exclude none. Whether a file is excluded
