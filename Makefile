@@ -29,7 +29,7 @@ JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test peers peers-s3 peers-trino peers-hive peers-extensions fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-hashes bench-bucket-ranges lint lint-types lint-sql lint-style format docs dist clean
+.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test peers peers-s3 peers-trino peers-hive peers-extensions fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-hashes bench-bucket-ranges bench-comet lint lint-types lint-sql lint-style format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -137,6 +137,8 @@ $(PEERS)/hive/.installed: tests/peers/versions.mk tests/peers/hive.xml | setup
 
 peers-extensions: setup .venv/spark-4.1/pyspark $(PEERS)/extensions/.installed ## Run queries and statements beside Delta, Iceberg and Comet in Spark 4.1 (needs Maven)
 	@env -u SPARK_HOME PYTHONPATH=$(CURDIR)/.venv/spark-4.1:$$PYTHONPATH $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/peers/test_extensions.py
+	@env -u SPARK_HOME PYTHONPATH=$(CURDIR)/.venv/spark-4.1:$$PYTHONPATH ENGINE=comet SEED=$(or $(SEED),1) CASES=$(or $(CASES),200) \
+	  LAYOUT='hive parquet,hive2 parquet,spark parquet' $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/peers/test_comet.py tests/fuzz/test_extension_fuzz.py
 
 $(PEERS)/extensions/.installed: tests/peers/versions.mk tests/peers/extensions.xml | setup
 	@echo "Installing Delta, Iceberg and Comet"
@@ -185,6 +187,10 @@ bench-hashes: setup ## Compare the times of Hive's bucketing versions 1 and 2: R
 
 bench-bucket-ranges: setup ## Time queries of tables with fewer buckets than cores: ROWS=8000000 BUCKETS=1 SKEW=0
 	@$(BIN)/python benchmarks/bucket_ranges.py --rows $(or $(ROWS),8000000) --buckets $(or $(BUCKETS),1) --skew $(or $(SKEW),0)
+
+bench-comet: setup .venv/spark-4.1/pyspark $(PEERS)/extensions/.installed ## Compare queries on plain tables and buckets with and without Comet in Spark 4.1: SCALE=1
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
+	@env -u SPARK_HOME PYTHONPATH=$(CURDIR)/.venv/spark-4.1:$$PYTHONPATH $(BIN)/python benchmarks/comet.py --scale $(or $(SCALE),1)
 
 test-jars:
 	@PYTHONPATH=tests/support $(BIN)/python -c 'from local_files import build_jars; build_jars()'

@@ -44,13 +44,14 @@ def generate(folder: Path, scale: float, names: Sequence[str] = ("orders", "line
         subprocess.run([*command, "--tables", ",".join(names), "--output-dir", str(folder)], check=True)
 
 
-def create(spark: SparkSession, folder: Path) -> None:
-    """Write every table in every layout; the extension writes one file per bucket."""
+def create(spark: SparkSession, folder: Path, names: Sequence[str] = tuple(TABLES)) -> None:
+    """Write these tables in every layout; the extension writes one file per bucket."""
     spark.sql("create database if not exists bench")
     spark.sql("use bench")
     for source in ("orders", "lineitem"):
         spark.read.parquet(str(folder / f"{source}.parquet")).createOrReplaceTempView(source)
-    for name, (query, key, buckets, partition) in TABLES.items():
+    for name in names:
+        query, key, buckets, partition = TABLES[name]
         for layout in LAYOUTS:
             _write(spark, f"{name}_{layout}", layout, query, key, buckets, partition)
 

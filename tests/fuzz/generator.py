@@ -15,8 +15,8 @@ from pyspark.errors import AnalysisException
 
 # The share of tables with mixed bucket specs; most of these tables are damaged.
 EVOLVED = float(os.environ.get("EVOLVED", "0.3"))
-# The start of the layouts to generate: `hive2` for only tables in bucketing version 2; all layouts by default.
-LAYOUT = os.environ.get("LAYOUT", "")
+# The starts of the layouts to generate: `hive2` for only tables in bucketing version 2; all layouts by default.
+LAYOUT = tuple(os.environ.get("LAYOUT", "").split(","))
 COLUMNS = {
     "k": ("int", "if(id % 23 = 0, null, cast(pmod(id * {a} + {b}, {m}) - 20 as int))"),
     "t": ("string", "if(id % 19 = 0, null, concat(if(id % 4 = 0, ' ', ''), 'é', pmod(id * {b} + {a}, {m})))"),

@@ -1,7 +1,7 @@
 """Tests that random queries over random tables, valid or damaged, return the same rows with and without the extension.
 
 `make test-long` includes a short run. `make fuzz SEED=7 CASES=2000` runs more cases, and reports the seed and the case of a
-failure. With `EVOLVED=1`, all tables have mixed bucket specs.
+failure. With `EVOLVED=1`, all tables have mixed bucket specs. `make peers-extensions` runs cases in a session with Comet.
 """
 
 from __future__ import annotations
@@ -14,13 +14,17 @@ from time import monotonic
 import pytest
 from bucketed_tables import ERRORS, Tables
 from generator import EVOLVED, Generator, Query, Table
+from peers import comet_settings
 from pyspark.sql import SparkSession
 
 SEED = int(os.environ.get("SEED", "1"))
 CASES = int(os.environ.get("CASES", "30"))
 # Stock Spark runs each query once, and the extension runs it under several settings.
 SETTINGS_PER_QUERY = 4
+# Whether Comet replaces operators of Spark 4.1, except for the rows to compare with.
+WITH_COMET = os.environ.get("ENGINE") == "comet"
 STOCK = {
+    "spark.comet.enabled": "false",
     "spark.bucketing.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
@@ -32,6 +36,11 @@ ALWAYS = {"spark.sql.parquet.fieldId.read.ignoreMissing": "true", "hive.exec.dyn
 # With at least this many cases, some tables with mixed specs are certainly read as bucketed.
 ENOUGH = 60
 TABLES, CASES_PER_POOL = 6 if CASES >= ENOUGH else 4, 240
+
+
+@pytest.fixture(scope="session")
+def more_settings() -> dict[str, str]:
+    return comet_settings() if WITH_COMET else {}
 
 
 @pytest.mark.usefixtures("extension")
@@ -47,6 +56,7 @@ def compare_all(tables: Tables) -> None:
     began = monotonic()
     seen: Counter[str] = Counter()
     mixed, broken, codes = seen.copy(), seen.copy(), seen.copy()
+    native = 0
     for start in range(0, CASES, CASES_PER_POOL):
         generator = Generator(tables, SEED * 100_000 + start)
         pool: list[Table] = []
@@ -64,11 +74,14 @@ def compare_all(tables: Tables) -> None:
             seen[kind] += 1
             mixed[kind] += any(table.evolved for table in read)
             broken[kind] += any(table.is_broken for table in read)
+            native += len(re.findall(r"CometNativeScan .*Bucketed: true \(", plan))
             # Count the reasons for ordinary scans, and the hashes of bucketed scans.
             codes.update(set(re.findall(r"Bucketed: (?:false \[|true \(\d+ )([\w-]+)", plan)))
         print(f"\n{seen.total()} cases of seed {SEED} in {monotonic() - began:.0f} s: {dict(seen)}", flush=True)
         print(f"of mixed specs: {dict(mixed)}, of broken tables: {dict(broken)}, codes: {dict(codes)}", flush=True)
+        print(f"native scans: {native}", flush=True)
     assert seen["bucketed"] > 0
+    assert bool(native) == WITH_COMET
     # A single pool may by chance have no table with mixed specs, but several pools have some.
     if EVOLVED * CASES >= ENOUGH:
         assert mixed["bucketed"] > 0, "no table with mixed specs was read as bucketed"
@@ -87,6 +100,9 @@ def compare(
     found = outcome(tables, query.text, settings)
     if isinstance(stock, str):
         return "fails without the extension, too", ""
+    without = settings | {"spark.bucketing.enabled": "false"}
+    if WITH_COMET and isinstance(found, str) and isinstance(outcome(tables, query.text, without), str):
+        return "fails with Comet alone, too", ""
     described = f"{case}\n{query.text}\n{settings}\n" + "\n".join(map(str, pool))
     assert not isinstance(found, str), f"{found}\n{described}"
     rows, plan = found

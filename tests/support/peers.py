@@ -14,9 +14,33 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cluster import HOST, ClusterError, await_ready, free_ports, metastore_command, write_properties
+from local_files import file_system_settings
 from spark_servers import asking
 
+from spark_bucketing.extension.settings import EXTENSION_CLASS
+
 PEERS = Path(__file__).parents[2] / ".venv" / "peers"
+# The jars of Delta, Iceberg and Comet.
+EXTENSION_JARS = PEERS / "extensions" / "jars"
+# Comet after this repository's extension, which would otherwise use ordinary scans.
+COMET = {
+    "spark.plugins": "org.apache.spark.CometPlugin",
+    "spark.shuffle.manager": "org.apache.spark.sql.comet.execution.shuffle.CometShuffleManager",
+    "spark.memory.offHeap.enabled": "true",
+    "spark.memory.offHeap.size": "2g",
+    "spark.comet.enabled": "true",
+    "spark.comet.exec.enabled": "true",
+    "spark.comet.shuffle.enabled": "true",
+    "spark.sql.extensions": f"{EXTENSION_CLASS},org.apache.comet.CometSparkSessionExtensions",
+}
+
+
+def comet_settings() -> dict[str, str]:
+    """Return more settings of the session of the tests, so that it has Comet."""
+    class_path = file_system_settings()["spark.driver.extraClassPath"]
+    return COMET | {"spark.driver.extraClassPath": f"{class_path}:{EXTENSION_JARS}/*"}
+
+
 JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Duser.timezone=UTC")
 
 

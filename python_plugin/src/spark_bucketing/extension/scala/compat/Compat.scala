@@ -35,10 +35,10 @@ object Compat {
   /** Returns the session's planner with all strategies, including strategies of extensions. */
   def planner(session: SparkSession): SparkPlanner = session.asInstanceOf[ClassicSession].sessionState.planner
 
-  /** Returns other extensions' rules that replace Spark's operators with columnar operators. */
-  def otherColumnarRules(session: SparkSession): Seq[String] =
-    session.asInstanceOf[ClassicSession].sessionState.columnarRules.map(_.getClass.getName)
-      .filterNot(_.startsWith("org.apache.spark.sql.bucketing."))
+  /** Returns the rules that replace Spark's operators with columnar operators, in the order of the session's extensions. */
+  def columnarRules(session: SparkSession): Seq[ColumnarRule] = session.asInstanceOf[ClassicSession].sessionState.columnarRules
+
+  def isOurs(rule: ColumnarRule): Boolean = rule.getClass.getName.startsWith("org.apache.spark.sql.bucketing.")
 
   def hadoopConf(session: SparkSession, options: Map[String, String] = Map.empty): Configuration =
     session.asInstanceOf[ClassicSession].sessionState.newHadoopConfWithOptions(options)

@@ -52,9 +52,9 @@ case class BucketPlanningStrategy(session: SparkSession) extends SparkStrategy w
 
   // Another engine that replaces scans treats a bucketed scan as an ordinary scan, and assigns its files to tasks differently.
   private def areScansReplaced: Boolean = {
-    val rules = Compat.otherColumnarRules(session)
-    rules.foreach(rule => warnOnce(s"$rule may replace bucketed scans."))
-    rules.nonEmpty
+    val why = NativeReads.engine(session).left.toOption
+    why.foreach(warnOnce)
+    why.isDefined
   }
 
   private def hasWrongUnions: Boolean = {
@@ -88,7 +88,7 @@ object BucketPlanningStrategy {
  */
 object FinalizeBucketScans extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan =
-    if (plan.exists(_.isInstanceOf[BucketScan])) CollatedAggregates(BucketMerges(RemoveUnneededBucketScans(plan))) else plan
+    if (plan.exists(_.isInstanceOf[BucketScan])) NativeReads(CollatedAggregates(BucketMerges(RemoveUnneededBucketScans(plan)))) else plan
 }
 
 /** Also splits buckets, as the last step, so that no other rule has to handle the filters that split them. */

@@ -6,6 +6,7 @@ import java.time.Instant
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
 
 import org.apache.spark.SparkException
 import org.apache.spark.rdd.RDD
@@ -14,6 +15,7 @@ import org.apache.spark.sql.bucketing.hash.{BucketCounts, BucketHash, BucketRang
 import org.apache.spark.sql.bucketing.metadata.{BucketFiles, MissingFiles, Seal}
 import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
+import org.apache.spark.sql.catalyst.catalog.BucketSpec
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
@@ -46,16 +48,17 @@ case class SealedBuckets(table: String, hash: BucketHash, buckets: Int, keys: Se
  * @param merged whether the scan merges the sorted files of a partition instead of reading them sequentially
  * @param ranges the ranges of the first sort column, if each of them has its own partition
  * @param slices how several tasks read large partitions
+ * @param native whether Comet may replace the scan with a native scan, which neither merges files nor splits buckets
  */
 case class BucketRead(
     of: SealedBuckets, @transient folders: SealedFolders, partitions: Int, ordered: Boolean = false, merged: Boolean = false,
-    ranges: Option[BucketRanges] = None, @transient slices: Option[BucketSlices] = None) {
+    ranges: Option[BucketRanges] = None, @transient slices: Option[BucketSlices] = None, native: Boolean = false) {
 
   /** Whether several partitions of the scan read the same bucket, so that each of them must filter the rows. */
   def splits: Boolean = ranges.isDefined || partitions > of.buckets
 
   /** Returns whether a scan with this number of partitions can read the buckets. The number must be a divisor or multiple of the bucket count. */
-  def canHave(partitions: Int): Boolean = BucketCounts.areCompatible(partitions, of.buckets)
+  def canHave(partitions: Int): Boolean = BucketCounts.areCompatible(partitions, of.buckets) && (!native || partitions <= of.buckets)
 
   /** Returns the partitions that read a bucket. If there are more partitions than buckets, several partitions read the same bucket. */
   def partitionsOf(bucket: Int): Seq[Int] = {
@@ -100,7 +103,7 @@ sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockSc
 
   // EXPLAIN shows Spark's own file index, because its class tells whether Spark has pruned partitions.
   override lazy val metadata: Map[String, String] =
-    copy(relation = relation.copy(location = stockFiles)(relation.sparkSession)).metadata + ("Bucketed" -> bucketed) ++ prunedBuckets
+    copy(relation = relation.copy(location = stockFiles, bucketSpec = None)(relation.sparkSession)).metadata + ("Bucketed" -> bucketed) ++ prunedBuckets
 
   override def verboseStringWithOperatorId(): String = {
     def location(index: FileIndex) = s"Location: ${index.getClass.getSimpleName} "
@@ -108,6 +111,10 @@ sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockSc
   }
 
   private def stockFiles = CurrentFiles.stock(relation.location)
+
+  /** Returns the listed files as a file index, for an engine that lists the files of a scan itself. */
+  protected def listedFiles(of: BucketListing): FileIndex = new ListedFiles(relation.location, of,
+    tableIdentifier.fold("")(_.unquotedString), relation.sparkSession.sessionState.newHadoopConfWithOptions(relation.options))
 
   /** Checks listed files before the scan reads them. */
   protected def checked(files: ScanFiles.Listing): ScanFiles.Listing = files
@@ -173,12 +180,36 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   override protected def bucketed: String = s"true ($read)"
   override protected def rebuilt(stock: FileSourceScanExec): BucketAwareScan = new BucketScan(stock, read, listing)
 
+  // Scans with other cuts return other rows in a partition.
+  override def equals(other: Any): Boolean = other match {
+    case that: BucketScan => super.equals(that) && read.native == that.read.native && read.ranges == that.read.ranges && read.slices == that.read.slices
+    case _ => false
+  }
+  override def hashCode: Int = super.hashCode
+
   def copyWith(read: BucketRead = read, listing: BucketListing = listing): BucketScan =
     like(this, new BucketScan(copy(), read, listing))
 
   /** Returns an ordinary scan, which lists its files when it runs. If buckets were pruned, the scan keeps the pruned listing. */
-  def plain(why: FallbackReason): FallbackScan =
-    like(this, new FallbackScan(copy(), why, read.folders.seals, Option(listing).filter(_.pruned.isDefined).orNull))
+  def plain(why: FallbackReason): FallbackScan = {
+    val pruned = Option(listing).filter(_.pruned.isDefined)
+    val files = relation.location match {
+      case listed: ListedFiles => listed.all
+      case other => other
+    }
+    val location = pruned.filter(_ => NativeReads.isIn(session)).fold(files)(listedFiles)
+    val ordinary = copy(relation = relation.copy(location = location, bucketSpec = None)(relation.sparkSession), optionalNumCoalescedBuckets = None)
+    NativeReads.allow(like(this, new FallbackScan(ordinary, why, read.folders.seals, pruned.orNull)))
+  }
+
+  /** Returns this scan in the form that Comet replaces with a native scan with the same partitions. See [[NativeReads]]. */
+  def forComet: BucketScan = if (relation.bucketSpec.isDefined) this else {
+    val spec = BucketSpec(read.of.buckets, read.of.keys, Nil)
+    val native = relation.copy(location = listedFiles(listing), bucketSpec = Some(spec))(relation.sparkSession)
+    val formed = like(this, new BucketScan(copy(relation = native, optionalNumCoalescedBuckets = Some(read.partitions)), read, listing))
+    // The relation's session may have other settings.
+    if (formed.bucketedScan) NativeReads.allow(formed) else this
+  }
 
   private def columns(names: Seq[String]): Seq[Attribute] =
     names.toIndexedSeq.map(name => output.find(_.name == name)).takeWhile(_.isDefined).flatten
@@ -218,7 +249,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   def numFiles: Long = files.files.length
 
   /** The files that each partition reads, from the listing. */
-  private lazy val listedFiles: IndexedSeq[Seq[PartitionedFile]] =
+  lazy val filesOfPartitions: IndexedSeq[Seq[PartitionedFile]] =
     BucketScan.spread(files.files, read)
 
   /** Returns a copy with another number of partitions. The copy is sorted only if each partition has at most one file. */
@@ -232,8 +263,11 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
 
   private def spreadOver(partitions: Int, ranges: Option[BucketRanges]): BucketScan = {
     val spread = copyWith(read.copy(partitions = partitions, ordered = false, merged = false, ranges = ranges))
-    spread.copyWith(spread.read.copy(ordered = read.of.sorts.nonEmpty && spread.listedFiles.forall(_.length <= 1)))
+    spread.copyWith(spread.read.copy(ordered = !read.native && spread.hasSortedPartitions))
   }
+
+  /** Returns whether each partition has at most one sorted file. */
+  def hasSortedPartitions: Boolean = read.of.sorts.nonEmpty && filesOfPartitions.forall(_.length <= 1)
 
   /** Returns a copy in which several tasks read large partitions, or each of them reads the whole partition. */
   def in(slices: BucketSlices): BucketScan = copyWith(read.copy(slices = Some(slices)))
@@ -244,13 +278,11 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   /** Returns the size of each partition in bytes. */
   def bytesOfPartitions: Seq[Long] = filesOfPartitions.map(_.map(_.length).sum)
 
-  def filesOfPartitions: IndexedSeq[Seq[PartitionedFile]] = listedFiles
-
   /**
    * Returns whether the scan can merge the files of every partition by the sort columns. A merge opens all files of a
    * partition at the same time, so the number of files and their memory are limited.
    */
-  def mergeable: Boolean = read.of.sorts.nonEmpty && listedFiles.forall { files =>
+  def mergeable: Boolean = !read.native && read.of.sorts.nonEmpty && filesOfPartitions.forall { files =>
     files.length <= 1 || files.length <= BucketingConf.mergeFiles && opened(files) <= BucketingConf.mergeBytes
   }
 
@@ -265,7 +297,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
 
   override lazy val inputRDD: RDD[InternalRow] = {
     val left = dynamicallySelectedPartitions
-    val files = if (left eq selectedPartitions) listedFiles else BucketScan.spread(new BucketListing(left).files, read)
+    val files = if (left eq selectedPartitions) filesOfPartitions else BucketScan.spread(new BucketListing(left).files, read)
     val rows = if (read.merged) mergedFiles(files) else scanned(files)
     sendDriverMetrics()
     rows
@@ -302,11 +334,6 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
       BucketScan.byRange(readers)
     }
   }
-
-  // Scans with other cuts return other rows in a partition.
-  override def equals(other: Any): Boolean =
-    super.equals(other) && read.ranges == other.asInstanceOf[BucketScan].read.ranges && read.slices == other.asInstanceOf[BucketScan].read.slices
-  override def hashCode: Int = super.hashCode
 }
 
 object BucketScan {
@@ -328,19 +355,18 @@ object BucketScan {
       relation.options + (FileFormat.OPTION_RETURNING_BATCH -> batches.toString), conf)
     val shared = session.sparkContext.broadcast(new SerializableConfiguration(conf))
     RetainedReads.reading(relation.fileFormat, file => {
-      checkUnchanged(file, table, shared.value.value)
+      checkUnchanged(file.toPath, file.fileSize, file.modificationTime, table, shared.value.value)
       open(file)
     })
   }
 
   /** Checks that a file has not changed since it was listed, because the seal does not cover a new file with the same name. */
-  private def checkUnchanged(file: PartitionedFile, table: String, conf: Configuration): Unit = {
-    val path = file.toPath
+  def checkUnchanged(path: Path, bytes: Long, time: Long, table: String, conf: Configuration): Unit = {
     val found = path.getFileSystem(conf).getFileStatus(path)
-    if (found.getLen != file.fileSize || !isSameTime(found.getModificationTime, file.modificationTime)) throw new SparkException(
+    if (found.getLen != bytes || !isSameTime(found.getModificationTime, time)) throw new SparkException(
       Compat.message(s"A file of table $table was replaced while the query ran.",
         s"$path with ${found.getLen} bytes, modified at ${Instant.ofEpochMilli(found.getModificationTime)}",
-        s"${file.fileSize} bytes, modified at ${Instant.ofEpochMilli(file.modificationTime)}",
+        s"$bytes bytes, modified at ${Instant.ofEpochMilli(time)}",
         s"run `REFRESH TABLE $table`, and then the query again"))
   }
 

@@ -108,7 +108,7 @@ object BucketTasks {
  */
 object SmallBucketCoalescing {
 
-  def apply(plan: SparkPlan): SparkPlan = if (BucketingConf.partitionBytes <= 0) plan else {
+  def apply(plan: SparkPlan): SparkPlan = if (BucketingConf.partitionBytes <= 0 || PerQueryCache("native and sorted")(plan.exists(isNativeAndSorted))) plan else {
     // Use the same number of tasks for the whole query, because later stages must match stages that have already run.
     val wanted = PerQueryCache("tasks")((1L +: plan.collect { case scan: BucketScan => tasks(scan) } ++: ofOthers(plan) ++: ofUnions(plan)).max)
     val numbers = plan.collect { case scan: BucketScan => scan.read.of.buckets }.toSet
@@ -117,6 +117,12 @@ object SmallBucketCoalescing {
         val common = BucketCounts.common(compatible(Set(scan.read.of.buckets), numbers))
         divisor(common, wanted).fold(scan)(scan.as)
     }
+  }
+
+  // A native scan cannot merge the files of several buckets, and tasks are cheaper than a sort.
+  private def isNativeAndSorted(plan: SparkPlan): Boolean = plan match {
+    case scan: BucketScan => scan.read.native && scan.hasSortedPartitions
+    case _ => false
   }
 
   /**

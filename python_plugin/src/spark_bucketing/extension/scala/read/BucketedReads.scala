@@ -1,6 +1,8 @@
 package org.apache.spark.sql.bucketing
 package read
 
+import scala.annotation.tailrec
+
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.bucketing.metadata.{BucketFiles, Seal}
 import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
@@ -22,7 +24,9 @@ object BucketedReads extends Logging {
     val claimed = plan.transformUp { case scan: FileSourceScanExec => claim(scan) }
     if (!claimed.exists(_.isInstanceOf[BucketAwareScan])) plan
     else {
-      val united = if (BucketingConf.unitesBuckets) BucketUnions(claimed) else claimed
+      // Comet does not run bucket unions.
+      val unites = BucketingConf.unitesBuckets && !claimed.exists { case scan: BucketScan => NativeReads.isIn(scan.session); case _ => false }
+      val united = if (unites) BucketUnions(claimed) else claimed
       planned(BucketRequirements.withoutNeedlessShuffles(united), Map.empty)
     }
   }
@@ -32,12 +36,12 @@ object BucketedReads extends Logging {
    *
    * @param refused the columns of scans that are too slow with buckets
    */
-  @annotation.tailrec
+  @tailrec
   private def planned(claimed: SparkPlan, refused: Map[Seq[ExprId], FallbackReason]): SparkPlan = {
     val found = BucketAlignment(BucketUnions.takeBack(SmallBucketCoalescing(compare(claimed, refused))))
     val divided = DividedBuckets(found)
-    val tooFew = BucketTasks.tooFewForOthers(divided)
-    val more = divided.collect { case scan: BucketScan => BucketTasks.objection(scan).orElse(tooFew.get(scan)).map(scan.output.map(_.exprId) -> _) }.flatten
+    val reasons = BucketTasks.tooFewForOthers(divided) ++ NativeReads.oneSided(divided).map(_ -> NativeReads.OneSided)
+    val more = divided.collect { case scan: BucketScan => BucketTasks.objection(scan).orElse(reasons.get(scan)).map(scan.output.map(_.exprId) -> _) }.flatten
     if (more.isEmpty) SlicedJoins(divided) else planned(claimed, refused ++ more)
   }
 
@@ -45,7 +49,7 @@ object BucketedReads extends Logging {
   private def stockScan(scan: BucketScan): Option[FileSourceScanExec] = scan.getTagValue(Stock)
 
   private def stepBack(scan: BucketScan, why: FallbackReason): FileSourceScanExec =
-    if (why.code == FallbackReason.FilesMissing) scan.plain(why) else stockScan(scan).getOrElse(scan.plain(why))
+    if (why.code == FallbackReason.FilesMissing) NativeReads.refuse(scan.plain(why)) else stockScan(scan).getOrElse(scan.plain(why))
 
   private def claim(scan: FileSourceScanExec): FileSourceScanExec = scan match {
     case _: BucketAwareScan => scan
@@ -63,7 +67,7 @@ object BucketedReads extends Logging {
   private def bucketed(scan: FileSourceScanExec, read: BucketRead, listing: BucketListing): BucketScan = {
     // Remove the bucket spec from the relation, so that Spark's rules do not treat this scan as one of Spark's own bucketed scans.
     val relation = scan.relation.copy(bucketSpec = None)(scan.relation.sparkSession)
-    val claimed = like(scan, new BucketScan(scan.copy(relation = relation), read, listing))
+    val claimed = NativeReads.refuse(like(scan, new BucketScan(scan.copy(relation = relation), read, listing)))
     if (!read.of.hash.inHiveLayout) claimed.setTagValue(Stock, scan)
     claimed
   }
@@ -71,7 +75,7 @@ object BucketedReads extends Logging {
   private def compare(claimed: SparkPlan, refused: Map[Seq[ExprId], FallbackReason]): SparkPlan = {
     val needed = BucketRequirements.of(claimed)
     claimed.transformUp {
-      case scan: BucketScan if needed.contains(scan) => listed(scan) match {
+      case scan: BucketScan if needed.contains(scan) => listed(scan).flatMap(NativeReads.adapted) match {
         case Right(found) =>
           val some = pruned(found).getOrElse(found).as(found.read.of.buckets)
           refused.get(scan.output.map(_.exprId)).fold[FileSourceScanExec](some)(stepBack(some, _))
@@ -103,7 +107,7 @@ object BucketedReads extends Logging {
 
   /** Returns a scan that fails when it runs, unless the session ignores missing files. */
   private def failing(scan: FileSourceScanExec, why: FallbackReason, seals: Map[String, Seal]): FileSourceScanExec =
-    like(scan, new FallbackScan(scan.copy(relation = scan.relation.copy(bucketSpec = None)(scan.relation.sparkSession)), why, seals, null))
+    NativeReads.refuse(like(scan, new FallbackScan(scan.copy(relation = scan.relation.copy(bucketSpec = None)(scan.relation.sparkSession)), why, seals, null)))
 
   /**
    * Returns the scan without the buckets that its filters exclude, or None if they exclude none. Whether a file is excluded

@@ -83,6 +83,7 @@ object CurrentFiles {
   /** Returns Spark's own file index. */
   def stock(index: FileIndex): FileIndex = index match {
     case current: CurrentFiles => current.all
+    case listed: ListedFiles => stock(listed.all)
     case other => other
   }
 

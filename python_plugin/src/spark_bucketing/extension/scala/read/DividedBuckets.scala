@@ -60,7 +60,7 @@ object DividedBuckets extends Logging {
     val largest = scans.maxBy(_.bytes)
     val types = scans.map(scan => scan.rangeColumn.map(_.dataType).filter(CutPoints.hasOrderOfFilters(scan, _))).distinct
     // The rows of few keys, which a filter selects, would be in few ranges.
-    val isWhole = scans.map(_.read.partitions).distinct.size == 1 && scans.forall(scan => !scan.read.splits && !scan.isPruned)
+    val isWhole = scans.map(_.read.partitions).distinct.size == 1 && scans.forall(scan => !scan.read.splits && !scan.read.native && !scan.isPruned)
     if (!isWhole || types.size > 1 || types.head.isEmpty) None
     else PerQueryCache(("ranges", largest.output.map(_.exprId)))(cuts(largest, number(largest))).filter(_.nonEmpty).map(types.head.get -> _)
   }

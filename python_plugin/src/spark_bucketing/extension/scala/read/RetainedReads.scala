@@ -27,7 +27,7 @@ object RetainedReads {
 
   /** Returns a format that also finds replaced files. Another engine replaces only scans that have exactly Spark's format. */
   def of(session: SparkSession, table: CatalogTable, format: FileFormat): FileFormat =
-    if (Compat.otherColumnarRules(session).nonEmpty) format
+    if (!Compat.columnarRules(session).forall(Compat.isOurs)) format
     else if (format.getClass == classOf[ParquetFileFormat]) new RetainedParquet(table.location)
     else if (format.getClass == classOf[OrcFileFormat]) new RetainedOrc(table.location)
     else format

@@ -89,7 +89,7 @@ object SealWriter extends Logging {
       def isProven(others: Set[FileIdentity]) = others.isEmpty || (files.kept match {
         case Some(kept) => others.subsetOf(PartitionFiles.identities(kept).toSet)
         case None => before.exists(seal => seal.spec == spec &&
-          (ours +: named).toSet.subsets.take(MaxSubsets).exists(covered => seal.files == FilesDigest.of(covered.foldLeft(others)(_ ++ _))))
+          (ours +: named).toSet.subsets().take(MaxSubsets).exists(covered => seal.files == FilesDigest.of(covered.foldLeft(others)(_ ++ _))))
       })
       val digest = FilesDigest.of(rest)
       val isSealed = all._2.isEmpty && files.isReliable && ours.subsetOf(rest) && spec.fits(table.dataSchema) &&

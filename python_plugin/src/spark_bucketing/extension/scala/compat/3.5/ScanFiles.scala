@@ -19,6 +19,8 @@ object ScanFiles {
     file <- partition.files
   } yield PartitionedFileUtil.getPartitionedFile(file, file.getPath, partition.values)
 
+  def directories(listing: Listing): Seq[PartitionDirectory] = listing.toSeq
+
   /** Returns a listing with only the files whose URL meets a condition. */
   def kept(listing: Listing, keep: String => Boolean): Listing = listing.map { partition =>
     partition.copy(files = partition.files.filter(file => keep(SparkPath.fromPath(file.getPath).urlEncoded)))

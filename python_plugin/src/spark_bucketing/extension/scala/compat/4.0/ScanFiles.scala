@@ -4,7 +4,7 @@ package compat
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.expressions.{BasePredicate, Expression}
 import org.apache.spark.sql.execution.{ListingPartition, ScanFileListing}
-import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.apache.spark.sql.execution.datasources.{PartitionDirectory, PartitionedFile}
 import org.apache.spark.sql.internal.SQLConf
 
 /** Provides access to the files that Spark lists for a scan. */
@@ -16,6 +16,9 @@ object ScanFiles {
   def number(listing: Listing): Long = listing.totalNumberOfFiles
   def bytes(listing: Listing): Long = listing.totalFileSize
   def of(listing: Listing): Array[PartitionedFile] = listing.toPartitionArray
+
+  def directories(listing: Listing): Seq[PartitionDirectory] =
+    listing.filePartitionIterator.map(of => PartitionDirectory(of.values, of.files.toIndexedSeq)).toIndexedSeq
 
   /** Returns a listing with only the files whose URL meets a condition. */
   def kept(listing: Listing, keep: String => Boolean): Listing = new Kept(listing, keep)
