@@ -159,8 +159,12 @@ def test_setting_without_effect_on_buckets_is_not_a_finding() -> None:
 
 
 def test_other_engines_and_catalogs_are_diagnosed() -> None:
-    plugins = {"spark.plugins": "org.apache.spark.CometPlugin"}
-    assert examined(settings=plugins)["spark.plugins=org.apache.spark.CometPlugin"].state == "wrong"
+    plugins = {"spark.plugins": "org.apache.gluten.GlutenPlugin"}
+    assert examined(settings=plugins)["spark.plugins=org.apache.gluten.GlutenPlugin"].state == "wrong"
+    names = ["org.apache.spark.sql.bucketing.BucketingExtension", "org.apache.comet.CometSparkSessionExtensions"]
+    for extensions, state in ((",".join(names), None), (",".join(reversed(names)), "wrong")):
+        found = examined(settings={"spark.sql.extensions": extensions}).get(f"spark.sql.extensions={extensions}")
+        assert (found.state if found else None) == state
     assert examined(catalog="in-memory")["metastore"].state == "wrong"
 
 

@@ -78,8 +78,8 @@ SETTINGS = (
     _Setting("spark.sql.files.ignoreMissingFiles", "false", _LOSES),
 )
 _ANSI = "spark.sql.ansi.enabled"
-# Plugins whose columnar rules replace bucketed scans.
-_ENGINES = ("comet", "gluten", "rapids", "velox")
+# Plugins whose columnar rules replace bucketed scans. Comet keeps them if its extension comes last.
+_ENGINES = ("gluten", "rapids", "velox")
 _REBUILD = (
     "run `spark-bucketing extension build` from this release for the server's Spark version, replace the jar, and "
     "restart the server"
@@ -143,6 +143,13 @@ def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
             f"spark.plugins={plugins}",
             "this engine's columnar rules replace scans, so Spark does not read tables as bucketed",
             "remove the plugin from sessions that should use buckets",
+        )
+    extensions = settings.get("spark.sql.extensions", "")
+    if -1 < extensions.find("CometSparkSessionExtensions") < extensions.find("BucketingExtension"):
+        yield wrong(
+            f"spark.sql.extensions={extensions}",
+            "Comet replaces scans before the session extension plans them, so it does not read tables as bucketed",
+            "list Comet's extension after that of spark-bucketing",
         )
     yield from _committer(settings, warehouse)
     yield from _staging_committer(settings)
