@@ -177,7 +177,7 @@ def skewed(tables: Tables, pages: None) -> Tables:
 @pytest.mark.parametrize(("large", "small"), [
     ("parquet2", "few_parquet2"), ("parquet16", "few_parquet16"), ("orc2", "few_orc2"), ("orc16", "few_orc16"), ("parts2", "few_parquet2"),
 ])  # fmt: skip
-@pytest.mark.some(8)
+@pytest.mark.some(5)
 def test_tasks_divide_the_rows_of_a_frequent_key(
     skewed: Tables, large: str, small: str, kind: str, hash_join: str
 ) -> None:
