@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import pyspark
 import pytest
 from bucketed_tables import Shape, Tables, cores
 
@@ -85,7 +86,8 @@ PLANS = [
     (join("two", "two"), Shape(0, 0, 2), RANGED),
     (join("two", "plain"), Shape(1, 1, 1), RANGED),
     (join("plain", "two", "full join"), Shape(1, 1, 1), RANGED),
-    (join("two", "(select k, max(v) as v from other group by k)"), Shape(0, 0, 2), RANGED),
+    # Since Spark 4.3, the aggregate keeps the order of its input.
+    (join("two", "(select k, max(v) as v from other group by k)"), Shape(0, int(pyspark.__version__ < "4.3"), 2), RANGED),
     ("select q.k, q.w, c.v from (select a.k, a.v, b.v as w from two a join other b on a.k = b.k and abs(a.v - b.v) < 9) q join two c on q.k = c.k and abs(q.v - c.v) < 9", Shape(0, 0, 3), RANGED),
     (join("sparks", "sparks"), Shape(0, 0, 2), RANGED),
     (join("sparks", "plain"), Shape(1, 1, 1), RANGED),
