@@ -29,8 +29,12 @@ case class ExactRead(table: CatalogTable, plan: LogicalPlan) extends HidesPlan {
   override protected def stringArgs: Iterator[Any] = Iterator(table.identifier.unquotedString)
 }
 
-/** Checks, before any row is read, that the scan below reads all columns as they are stored. */
-case class ExactReadExec(table: CatalogTable, child: SparkPlan) extends UnaryExecNode with CodegenSupport {
+/**
+ * Checks, before any row is read, that the scan below reads all columns as they are stored.
+ *
+ * @param table only the driver needs it. In Spark 3.5, the options of a table may not be serializable
+ */
+case class ExactReadExec(@transient table: CatalogTable, child: SparkPlan) extends UnaryExecNode with CodegenSupport {
 
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
