@@ -84,7 +84,7 @@ def compare_all(tables: Tables) -> None:
     assert bool(native) == WITH_COMET
     # A single pool may by chance have no table with mixed specs, but several pools have some.
     # Comet reads few of them.
-    if EVOLVED * CASES >= ENOUGH * (5 if WITH_COMET else 1):
+    if ENOUGH * (5 if WITH_COMET else 1) <= EVOLVED * CASES:
         assert mixed["bucketed"] > 0, "no table with mixed specs was read as bucketed"
         assert broken["bucketed"] > 0, "no broken table was read as bucketed"
         assert codes["Hive2"] > 0, "no table in bucketing version 2 was read as bucketed"
