@@ -143,7 +143,7 @@ def bucket_by_keys(step: ExchangeOrSort) -> Changes:
 
 
 def _columns_by_place(step: ExchangeOrSort) -> dict[int, Source]:
-    """Map positions of keys to the columns of one table that they are, or of which they are a cast for the join."""
+    """Map positions of keys to columns of one table: the key is the column, or the join's cast of it."""
     times = Counter(source.id for source in step.sources if source)
     found = {
         place: source

@@ -34,9 +34,8 @@ class Reason:
 
 @cache
 def _sections() -> Mapping[str, str]:
-    # A wheel contains the page of the reference; in a checkout, it is in docs/.
-    copy, page = Path(__file__).with_name("reasons.md"), Path("docs", "reference", "reasons.md")
-    text = (copy if copy.exists() else Path(__file__).parents[5] / page).read_text(encoding="utf-8")
+    # docs/reference/reasons.md is a link to this page.
+    text = Path(__file__).with_name("reasons.md").read_text(encoding="utf-8")
     return {slug: body.strip() for slug, body in re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", text, re.M | re.S)}
 
 

@@ -221,7 +221,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
     else if (read.slices.isDefined) UnknownPartitioning(read.slices.get.partitionOfTask.size)
     else read.ranges.fold[Partitioning](read.of.hash.partitioning(keys, read.partitions))(new BucketRangePartitioning((keys ++ rangeColumn).distinct, _))
 
-  /** The column by which the buckets can be divided into ranges: the first sort column. */
+  /** The column whose ranges can divide the buckets: the first sort column. */
   def rangeColumn: Option[Attribute] = columns(read.of.sorts.take(1)).headOption
 
   /** Returns a condition for the rows of a task, because several tasks read the same files. */

@@ -69,7 +69,8 @@ object SlicedJoins extends Logging {
   private def isOfScans(plan: SparkPlan): Boolean = plan match {
     case scan: BucketScan => !scan.read.native
     // Several tasks evaluate the expressions of a row, and must get the same values.
-    case _: FilterExec | _: ProjectExec => plan.expressions.forall(_.deterministic) && isOfScans(plan.children.head)
+    case _ if !plan.expressions.forall(_.deterministic) => false
+    case _: FilterExec | _: ProjectExec => isOfScans(plan.children.head)
     case join: ShuffledJoin => join.children.forall(isOfScans) && BucketAlignment.coPartitioned(join)
     case _ => false
   }
