@@ -14,6 +14,7 @@ import pytest
 import yaml
 from click.testing import Result
 from commands import COMMAND, command, environment, verdicts
+from plan_trees import SETTINGS
 from pyspark.sql import SparkSession
 from spark_features import SPARK
 
@@ -30,7 +31,7 @@ LARGE = "set spark.sql.autoBroadcastJoinThreshold=-1"
 
 
 def run(planner: Planner, subjects: list[Subject], report: Callable[[str], None] = lambda _: None) -> Report:
-    return Checker(planner, Settings(), Facts(planner)).run(subjects, report)
+    return Checker(planner, Settings(SETTINGS), Facts(planner)).run(subjects, report)
 
 
 def check(project: Project, *arguments: str) -> Result:

@@ -14,7 +14,7 @@ from typing import Any
 from bucketed_tables import Tables, settled
 from pyspark.sql import SparkSession
 
-from spark_bucketing.checks.checked_query import SPARK_LAYOUT, Facts, Query, Settings, objection
+from spark_bucketing.checks.checked_query import REASON_OF_CODE, Facts, Query, Setting, Settings
 from spark_bucketing.checks.checker import planned_query
 from spark_bucketing.checks.results import Finding, Fix, OperatorResult
 from spark_bucketing.checks.verdicts import HypotheticalQuery, judge, with_fixes
@@ -118,7 +118,7 @@ class Checked:
         with self.planned(sql, settings) as query:
             hypothetical = [_hypothetical(facts, query) for facts in query.tables.values()]
             scans = [scan for node in query.plan.walk() if (scan := query.bucketed(node))]
-            stock = {SPARK_LAYOUT: "false"} if any(scan.left_to_stock for scan in scans) else {}
+            stock = {Setting.SPARK_LAYOUT: "false"} if any(scan.left_to_stock for scan in scans) else {}
             return query.plan.counts, self.planner.plan(sql, hypothetical, stock).counts
 
     @contextmanager
@@ -175,7 +175,7 @@ def _hypothetical(facts: TableFacts, query: Query) -> TableFacts:
         replace(scan.spec, num_buckets=scan.scan.buckets) if scan.scan.bucketed and scan.scan.buckets else scan.spec
         for scan in sorted(scans, key=lambda scan: bool(scan.scan.bucketed))
     ]
-    spec = None if any(objection(scan.scan) for scan in scans) or not specs else specs[-1]
+    spec = None if any(scan.scan.code in REASON_OF_CODE for scan in scans) or not specs else specs[-1]
     size = query.plan.table_bytes(facts.name) if facts.partition_columns else facts.size_bytes
     known = not facts.partition_columns or size is not None
     files = max((scan.files for scan in scans), default=1)

@@ -17,6 +17,20 @@ from spark_bucketing.plan.document import (
     Source,
 )
 
+# The settings of a session that loads no extension and sets nothing.
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "200",
+    "spark.sql.sources.bucketing.enabled": "true",
+    "spark.sql.legacy.bucketedTableScan.outputOrdering": "false",
+    "spark.sql.bucketing.coalesceBucketsInJoin.enabled": "false",
+    "spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio": "4",
+    "spark.sql.requireAllClusterKeysForCoPartition": "true",
+    "spark.sql.hive.convertMetastoreParquet": "true",
+    "spark.sql.hive.convertMetastoreOrc": "true",
+    "spark.bucketing.enabled": "true",
+    "spark.bucketing.write.distribute": "true",
+}
+
 
 def plan(root: PlanNode) -> PhysicalPlan:
     """Return the plan of a tree, whose operators are numbered from the bottom."""

@@ -6,6 +6,7 @@ import re
 import shlex
 
 import pytest
+from plan_trees import SETTINGS
 
 from conftest import REPOSITORY
 from spark_bucketing.checks.changes import bucket, rewrite_files, rewrite_partitions
@@ -63,7 +64,7 @@ def test_project_has_the_expected_findings(
 ) -> None:
     assert [
         (finding.reason, finding.level)
-        for finding in project_findings(ProjectFacts(Settings(settings), version, specs))
+        for finding in project_findings(ProjectFacts(Settings(SETTINGS | settings), version, specs))
     ] == expected
 
 
@@ -104,7 +105,7 @@ def test_rewrite_command_can_be_copied_into_a_shell(column: str, value: str, quo
 def test_no_command_ends_with_a_full_stop() -> None:
     assert rewrite_command("db.`a b`", "true") == "spark-bucketing table rewrite 'db.`a b`'"
     whole = TableFacts("db.t", {}, HIVE["orders"])
-    text = rewrite_files(BucketedScan(PlanNode(1, "Scan"), Scan("db.t"), whole, HIVE["orders"], Settings())).text
+    text = rewrite_files(BucketedScan(PlanNode(1, "Scan"), Scan("db.t"), whole, HIVE["orders"], Settings(SETTINGS))).text
     assert re.search(r"`dbt run --full-refresh` ", text)
 
 

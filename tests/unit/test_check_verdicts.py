@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 from plan_trees import (
+    SETTINGS,
     broadcast,
     broadcast_join,
     exchange,
@@ -45,7 +46,7 @@ def join_of_counts(
     left = sort("k", exchange("k", scan("s8", 1, read_bytes=read_bytes), 16))
     kind = "sort" if sort_name == "Sort" else "unknown"
     found = plan(join("k", "k", left, sort("k", scan("s16", 11), kind, sort_name)))
-    (result,) = judge(Query(found, tables, Settings({"spark.sql.shuffle.partitions": "6"})))
+    (result,) = judge(Query(found, tables, Settings(SETTINGS)))
     return result
 
 
@@ -83,7 +84,7 @@ def test_unrecognized_operator_is_unknown(tables: dict[str, TableFacts], sort_na
 
 
 def judged(found: PhysicalPlan) -> list[OperatorResult]:
-    return list(judge(Query(found, TABLES, Settings())))
+    return list(judge(Query(found, TABLES, Settings(SETTINGS))))
 
 
 def join_over(name: str, kind: str) -> PhysicalPlan:
@@ -162,7 +163,7 @@ def test_nested_reused_exchanges_are_visited_once() -> None:
         node = union(moved, reused(moved, 100 * level))
     found = plan(node)
     assert sum(1 for _ in found.walk()) == 3 * levels + 1
-    query = Query(found, TABLES, Settings())
+    query = Query(found, TABLES, Settings(SETTINGS))
     assert judge(query) == ()
     # Visiting each operator for each of its readers would take 2**40 steps.
     assert calls(lambda: judge(query)) < 20_000

@@ -44,7 +44,7 @@ from spark_bucketing.advice.workload import (
     unplanned_layouts,
     with_costs,
 )
-from spark_bucketing.checks.checked_query import ALL_KEYS
+from spark_bucketing.checks.checked_query import Setting
 from spark_bucketing.checks.checker import TimeLimit
 from spark_bucketing.checks.project import Project, about, in_folder, open_planner, planner_settings_of
 from spark_bucketing.checks.stub_tables import StubTables
@@ -142,7 +142,7 @@ def _advised(
     models = {*manifest.nodes, *(f"table.{name}" for name in _by_table(manifest))}
     unplanned = unplanned_layouts(measured, models) if measured else ()
     required = (*plans.required, *unplanned)
-    compatibility = Compatibility(around.settings.extension, around.settings.on(ALL_KEYS))
+    compatibility = Compatibility(around.settings.extension, around.settings.on(Setting.ALL_KEYS))
     subjects, sources, left_out = subjects_of(around, stubs, stub)
     options = _options(around, {**subjects, **sources}, required, compatibility, planner, on_progress)
     own = {name: one for name, one in options.items() if name in subjects}

@@ -7,12 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from spark_bucketing.checks.checked_query import (
-    ENABLED,
-    EXTENSIONS,
-    MERGE_FILES,
-    SPARK_LAYOUT,
     BucketedScan,
     ExchangeOrSort,
+    Setting,
     Settings,
     selected_partitions,
 )
@@ -36,18 +33,19 @@ def set_to(settings: Mapping[str, str]) -> Change:
 def switch_extension_on(settings: Settings) -> Change:
     """Propose loading the extension, or enabling it if it is loaded."""
     if settings.loaded:
-        return Change("extension", f"Set {ENABLED}=true.", {ENABLED: "true"})
-    others = [name for name in settings.get(EXTENSIONS).split(",") if name.strip()]
-    text = f"Load the session extension with {EXTENSIONS}={EXTENSION_CLASS}: see `spark-bucketing extension conf`."
-    return Change("extension", text, {EXTENSIONS: ",".join([*others, EXTENSION_CLASS]), ENABLED: "true"})
+        return Change("extension", f"Set {Setting.ENABLED}=true.", {Setting.ENABLED: "true"})
+    others = [name for name in settings.get(Setting.EXTENSIONS).split(",") if name.strip()]
+    name = Setting.EXTENSIONS
+    text = f"Load the session extension with {name}={EXTENSION_CLASS}: see `spark-bucketing extension conf`."
+    return Change("extension", text, {name: ",".join([*others, EXTENSION_CLASS]), Setting.ENABLED: "true"})
 
 
 def let_extension_read(scan: BucketedScan) -> Changes:
     """Propose reading a table with the extension, or nothing if the extension already reads the table."""
     if not scan.settings.extension:
         return (switch_extension_on(scan.settings),)
-    if not scan.settings.on(SPARK_LAYOUT):
-        return (set_to({SPARK_LAYOUT: "true"}),)
+    if not scan.settings.on(Setting.SPARK_LAYOUT):
+        return (set_to({Setting.SPARK_LAYOUT: "true"}),)
     return (seal_files(scan.facts),) if scan.left_to_stock else ()
 
 
@@ -55,7 +53,7 @@ def merge_files(scan: BucketedScan) -> Change:
     """Propose that the extension merge the sorted files of each bucket while it reads them."""
     if not scan.settings.extension:
         return switch_extension_on(scan.settings)
-    return set_to({MERGE_FILES: str(max(64, scan.files))})
+    return set_to({Setting.MERGE_FILES: str(max(64, scan.files))})
 
 
 def bucket(facts: TableFacts, spec: BucketSpec, types: Mapping[str, str] | None = None) -> Changes:
@@ -78,7 +76,7 @@ def retype(facts: TableFacts, types: Mapping[str, str]) -> Change:
 def seal_files(facts: TableFacts) -> Change:
     """Propose sealing a table's existing files."""
     text = f"If every row is in the correct bucket, run `spark-bucketing table seal {facts.name}` to seal the files."
-    return Change("rewrite_files", text, table=facts.name, planned_as_if={SPARK_LAYOUT: "true"})
+    return Change("rewrite_files", text, table=facts.name, planned_as_if={Setting.SPARK_LAYOUT: "true"})
 
 
 def rewrite_files(scan: BucketedScan) -> Change:

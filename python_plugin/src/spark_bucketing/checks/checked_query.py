@@ -7,7 +7,6 @@ the given plan from a scan up to the operator. Alternative plans come only from 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,59 +22,41 @@ from spark_bucketing.tables import sql
 from spark_bucketing.tables.metadata import in_lower_case, partition_of
 from spark_bucketing.tables.model import Column, Partition, TableMetadata, one_spelling
 
-EXTENSIONS = "spark.sql.extensions"
-SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
-BUCKETING = "spark.sql.sources.bucketing.enabled"
-ORDERING = "spark.sql.legacy.bucketedTableScan.outputOrdering"
-COALESCE = "spark.sql.bucketing.coalesceBucketsInJoin.enabled"
-COALESCE_RATIO = "spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio"
-ALL_KEYS = "spark.sql.requireAllClusterKeysForCoPartition"
-RECORDS_PER_FILE = "spark.sql.files.maxRecordsPerFile"
-CONVERT_METASTORE = ("spark.sql.hive.convertMetastoreParquet", "spark.sql.hive.convertMetastoreOrc")
-ENABLED = "spark.bucketing.enabled"
-DISTRIBUTE = "spark.bucketing.write.distribute"
-MERGE_FILES = "spark.bucketing.read.mergeFiles"
-SPARK_LAYOUT = "spark.bucketing.read.sparkLayout"
-ALIGNMENT = "spark.bucketing.join.alignment"
-UNION = "spark.bucketing.union.enabled"
 
-# Settings that the reasons use, with Spark's defaults for unknown values.
-DEFAULTS: Mapping[str, str] = {
-    EXTENSIONS: "",
-    SHUFFLE_PARTITIONS: "200",
-    BUCKETING: "true",
-    ORDERING: "false",
-    COALESCE: "false",
-    COALESCE_RATIO: "4",
-    ALL_KEYS: "true",
-    RECORDS_PER_FILE: "0",
-    **dict.fromkeys(CONVERT_METASTORE, "true"),
-    ENABLED: "true",
-    MERGE_FILES: "64",
-    SPARK_LAYOUT: "true",
-    DISTRIBUTE: "true",
-    ALIGNMENT: "auto",
-}
+class Setting:
+    """The names of the settings that decide whether Spark uses buckets."""
+
+    EXTENSIONS = "spark.sql.extensions"
+    SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+    BUCKETING = "spark.sql.sources.bucketing.enabled"
+    ORDERING = "spark.sql.legacy.bucketedTableScan.outputOrdering"
+    COALESCE = "spark.sql.bucketing.coalesceBucketsInJoin.enabled"
+    COALESCE_RATIO = "spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio"
+    ALL_KEYS = "spark.sql.requireAllClusterKeysForCoPartition"
+    RECORDS_PER_FILE = "spark.sql.files.maxRecordsPerFile"
+    CONVERT_PARQUET = "spark.sql.hive.convertMetastoreParquet"
+    CONVERT_ORC = "spark.sql.hive.convertMetastoreOrc"
+    ENABLED = "spark.bucketing.enabled"
+    DISTRIBUTE = "spark.bucketing.write.distribute"
+    MERGE_FILES = "spark.bucketing.read.mergeFiles"
+    SPARK_LAYOUT = "spark.bucketing.read.sparkLayout"
+    ALIGNMENT = "spark.bucketing.join.alignment"
+    UNION = "spark.bucketing.union.enabled"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The values of settings by name, with Spark's default value for a setting that is not set."""
+    """The values of settings by name, as the document of a plan states them, including default values."""
 
     values: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, name: str) -> str:
-        """Return the value of a setting."""
-        return self.values.get(name, DEFAULTS.get(name, ""))
+        """Return the value of a setting, or an empty string if the session does not have the setting."""
+        return self.values.get(name, "")
 
     def on(self, name: str) -> bool:
         """Return whether a setting is true."""
         return self.get(name).strip().lower() == "true"
-
-    def number(self, name: str) -> int:
-        """Return the value of a numeric setting, or Spark's default if the value is not a number."""
-        value = self.get(name)
-        return int(value if re.fullmatch(r"-?\d+", value) else DEFAULTS[name])
 
     def changed(self, values: Mapping[str, str]) -> Settings:
         """Return a copy in which these settings have other values."""
@@ -84,27 +65,24 @@ class Settings:
     @property
     def loaded(self) -> bool:
         """Return whether the session has loaded the extension, even if it is disabled."""
-        return EXTENSION_CLASS in [name.strip() for name in self.get(EXTENSIONS).split(",")]
+        return EXTENSION_CLASS in [name.strip() for name in self.get(Setting.EXTENSIONS).split(",")]
 
     @property
     def extension(self) -> bool:
         """Return whether the session has loaded the extension, and it is enabled."""
-        return self.loaded and self.on(ENABLED)
+        return self.loaded and self.on(Setting.ENABLED)
 
 
-# Codes that give the reason for an ordinary scan; with other codes, the query does not need buckets.
-SEAL_CODES = ("not-sealed", "seal-stale", "seal-unreadable", "columns-changed", "files-missing")
-MIXED_CODES = ("mixed-specs",)
-TASK_CODES = ("too-few-buckets",)
-COLUMN_CODES = (
-    "unsupported-column", "ambiguous-column",
-    "positional-columns", "field-ids", "unsupported-reader",
-)  # fmt: skip
-
-
-def objection(scan: Scan) -> str:
-    """Return the ordinary-scan code if its cause rules out a useful bucketed scan, or an empty string otherwise."""
-    return scan.code if scan.code in (*SEAL_CODES, *MIXED_CODES, *COLUMN_CODES, *TASK_CODES) else ""
+# The reason for each code of an ordinary scan. With other codes, the query does not need buckets.
+REASON_OF_CODE: Mapping[str, str] = {
+    "mixed-specs": "mixed-bucket-specs",
+    **dict.fromkeys(
+        ("unsupported-column", "ambiguous-column", "positional-columns", "field-ids", "unsupported-reader"),
+        "unsupported-bucket-column",
+    ),
+    **dict.fromkeys(("not-sealed", "seal-stale", "seal-unreadable", "columns-changed", "files-missing"), "not-sealed"),
+    "too-few-buckets": "too-few-buckets",
+}
 
 
 @dataclass(frozen=True)
@@ -148,7 +126,7 @@ class BucketedScan:
         """Return whether Spark can read the table's buckets, according to the plan and the metastore."""
         if self.scan.bucketed:
             return True
-        if objection(self.scan) or not self.settings.on(BUCKETING):
+        if self.scan.code in REASON_OF_CODE or not self.settings.on(Setting.BUCKETING):
             return False
         # Spark's own readers for these formats support buckets, but Hive's reader does not.
         known = self.settings.extension and self.scan.format in ("parquet", "orc")
@@ -162,7 +140,7 @@ class BucketedScan:
             return False
         if self.scan.by_extension:
             return self.scan.sorted
-        return self.settings.on(ORDERING) and self.files == 1
+        return self.settings.on(Setting.ORDERING) and self.files == 1
 
     @property
     def partitions_read(self) -> int:
@@ -204,7 +182,7 @@ class Facts:
         """
         found = {name: plan.described[name] for name in plan.tables if name in plan.described}
         self._known |= found
-        ordinary = {node.scan.table for node in plan.walk() if node.scan and objection(node.scan)}
+        ordinary = {node.scan.table for node in plan.walk() if node.scan and node.scan.code in REASON_OF_CODE}
         for name in ordinary & found.keys():
             found[name] = replace(found[name], partitions=self._partitions_of(found[name]))
         unknown = {name: facts for name, facts in found.items() if facts.size_bytes is None}
@@ -250,9 +228,16 @@ class Query:
         return BucketedScan(node, node.scan, facts, facts.spec, self.settings)
 
 
-# What to explain: an Exchange that the operator requires, an Exchange below it, a Sort within partitions, a join
-# without keys, or nodes above all operators.
-EXCHANGE, EXCHANGE_BELOW, SORT, JOIN, END = "Exchange", "Exchange below", "Sort", "Join", "end"
+class Topic:
+    """What to explain."""
+
+    EXCHANGE = "Exchange"  # that the operator requires
+    EXCHANGE_BELOW = "Exchange below"  # the Exchange that the operator requires
+    SORT = "Sort"  # within partitions
+    JOIN = "Join"  # without keys
+    END = "end"  # the nodes above all operators
+
+
 # Operators that redistribute rows, operators with unordered output, and joins that preserve the partitioning of their
 # left or right input.
 _SPREADING = (
@@ -282,7 +267,7 @@ class ExchangeOrSort:
     op: Operator  # the operator above it
     place: int  # index of the operator's input
     node: PlanNode  # the Exchange or Sort; for a join without keys, the join itself
-    about: str = EXCHANGE  # what to explain
+    about: str = Topic.EXCHANGE  # what to explain
     explains: tuple[int, ...] = ()  # numbers of the nodes that this explanation covers
 
     @property

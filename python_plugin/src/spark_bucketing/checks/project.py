@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_bucketing.checks.acceptance import Baseline, accept, allowed_reasons, read_baseline
-from spark_bucketing.checks.checked_query import EXTENSIONS, Facts, Settings
+from spark_bucketing.checks.checked_query import Facts, Setting, Settings
 from spark_bucketing.checks.checker import (
     Checker,
     Subject,
@@ -275,7 +275,7 @@ def planner_settings_of(project: Project, planner: Planner) -> tuple[Settings, s
     plan = planner.require_extension()
     settings = Settings(plan.settings)
     if project.request.offline and not project.wants_extension:
-        settings = settings.changed({EXTENSIONS: project.target.settings.get(EXTENSIONS, "")})
+        settings = settings.changed({Setting.EXTENSIONS: project.target.settings.get(Setting.EXTENSIONS, "")})
     return settings, plan.spark_version
 
 

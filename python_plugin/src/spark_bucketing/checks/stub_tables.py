@@ -23,7 +23,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from spark_bucketing.checks.checked_query import ENABLED
+from spark_bucketing.checks.checked_query import Setting
 from spark_bucketing.checks.sql_text import one_statement, renamed
 from spark_bucketing.config.schema import BUCKETED
 from spark_bucketing.config.validation import validated, value_of
@@ -268,7 +268,7 @@ def embedded_planner(settings: Mapping[str, str], extension: bool, schema: str) 
             expected="a process without a session",
             instead="run `spark-bucketing check` in a separate process",
         )
-    own = {} if extension else {ENABLED: "false"}
+    own = {} if extension else {Setting.ENABLED: "false"}
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
         session = open_session(_session_settings(Path(name), settings, build_jar()) | own, hive=False)
         try:

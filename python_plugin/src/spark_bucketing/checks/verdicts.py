@@ -13,16 +13,11 @@ from functools import partial
 
 from spark_bucketing.checks.changes import Changes, set_to
 from spark_bucketing.checks.checked_query import (
-    ALL_KEYS,
-    END,
-    EXCHANGE,
-    EXCHANGE_BELOW,
-    JOIN,
-    ORDERING,
-    SORT,
     ExchangeOrSort,
     Query,
+    Setting,
     Settings,
+    Topic,
 )
 from spark_bucketing.checks.reasons import reason_for
 from spark_bucketing.checks.results import (
@@ -121,26 +116,26 @@ def _ends(query: Query) -> Iterator[tuple[int, ExchangeOrSort]]:
         op = query.operators.get(node.number)
         if op is not None and top:
             shown = next((part for part in top if part.is_global_sort), top[0])
-            yield node.number, ExchangeOrSort(query, op, 0, shown, END, tuple(part.number for part in top))
+            yield node.number, ExchangeOrSort(query, op, 0, shown, Topic.END, tuple(part.number for part in top))
 
 
 def _steps(query: Query, op: Operator) -> Iterator[ExchangeOrSort]:
     """Yield what needs a reason: each Exchange with its Sorts, and each Sort without an Exchange."""
     if op.kind == "join" and op.keyless and not op.broadcast:
-        yield ExchangeOrSort(query, op, 0, op.node, JOIN)
+        yield ExchangeOrSort(query, op, 0, op.node, Topic.JOIN)
     # The keys are the nodes that shuffle or sort the rows, because both sides of a join may read one Exchange.
     found: dict[int, ExchangeOrSort] = {}
     for place, side in enumerate(op.sides):
         needed = None if op.broadcast else side.needed
         sorts = tuple(node.number for node in side.sorts)
         for node in side.exchanges:
-            about = EXCHANGE if node is needed else EXCHANGE_BELOW
+            about = Topic.EXCHANGE if node is needed else Topic.EXCHANGE_BELOW
             covered = sorts if node is (needed or side.exchanges[0]) else ()
             first = found.get(node.number) or ExchangeOrSort(query, op, place, node, about, (node.number,))
             found[node.number] = replace(first, explains=(*first.explains, *covered))
         if side.local_sorts and not side.exchanges:
             node = side.local_sorts[0]
-            found[node.number] = ExchangeOrSort(query, op, place, node, SORT, sorts)
+            found[node.number] = ExchangeOrSort(query, op, place, node, Topic.SORT, sorts)
     yield from found.values()
 
 
@@ -186,7 +181,7 @@ def verdict(op: Operator, tables: Tables) -> Verdict:
 
 
 # Settings that another change may need in order to have an effect.
-_ALONG = ({ORDERING: "true"}, {ALL_KEYS: "false"})
+_ALONG = ({Setting.ORDERING: "true"}, {Setting.ALL_KEYS: "false"})
 
 
 @dataclass(frozen=True)
@@ -326,9 +321,11 @@ class _Tests:
             return False
         specs = [*(facts.spec for facts in self.query.tables.values()), *(change.spec for change in changes)]
         # The extension joins tables in the Hive layout by some of the keys, whatever the setting.
-        if ALL_KEYS in along and not any(spec and not spec.in_hive_layout for spec in specs):
+        if Setting.ALL_KEYS in along and not any(spec and not spec.in_hive_layout for spec in specs):
             return False
-        return ORDERING not in along or not (settings.extension or any(one.kind == "extension" for one in changes))
+        return Setting.ORDERING not in along or not (
+            settings.extension or any(one.kind == "extension" for one in changes)
+        )
 
     def _by_two(self, change: Change) -> Fix | None:
         """Combine a change with one that it makes possible, if neither helps by itself."""

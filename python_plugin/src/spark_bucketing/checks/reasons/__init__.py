@@ -6,46 +6,11 @@ reach the operator and match the other side; finally, sorts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from spark_bucketing.checks.changes import (
-    Changes,
-    bucket,
-    bucket_by_keys,
-    leave_out_repartition,
-    let_extension_read,
-    match_either,
-    match_other,
-    merge_files,
-    retype,
-    rewrite_files,
-    seal_files,
-    set_to,
-    switch_extension_on,
-)
-from spark_bucketing.checks.checked_query import (
-    ALIGNMENT,
-    ALL_KEYS,
-    BUCKETING,
-    COALESCE,
-    COALESCE_RATIO,
-    COLUMN_CODES,
-    CONVERT_METASTORE,
-    END,
-    EXCHANGE,
-    EXCHANGE_BELOW,
-    JOIN,
-    MERGE_FILES,
-    MIXED_CODES,
-    ORDERING,
-    SEAL_CODES,
-    SHUFFLE_PARTITIONS,
-    SORT,
-    TASK_CODES,
-    UNION,
-    BucketedScan,
-    ExchangeOrSort,
-)
+from spark_bucketing.checks import changes
+from spark_bucketing.checks.checked_query import REASON_OF_CODE, BucketedScan, ExchangeOrSort, Setting, Topic
 from spark_bucketing.checks.reasons.project import PROJECT_REASONS, ProjectFacts
 from spark_bucketing.checks.reasons.reason import Explanation, Reason, buckets, doing, purpose, reason, series
 from spark_bucketing.checks.results import Change, Finding, Fix
@@ -53,7 +18,7 @@ from spark_bucketing.checks.sql_text import with_plain_equality, without_casts
 from spark_bucketing.spec import are_compatible, hash_name
 
 
-@reason(EXCHANGE, SORT)
+@reason(Topic.EXCHANGE, Topic.SORT)
 def no_grouping_keys(step: ExchangeOrSort) -> Explanation | None:
     """All rows go to one partition, because there is no grouping key."""
     if step.op.kind == "join" or step.side.keys != ():
@@ -63,7 +28,7 @@ def no_grouping_keys(step: ExchangeOrSort) -> Explanation | None:
     return Explanation("An aggregate without GROUP BY sends only one row per task, so it needs no improvement.")
 
 
-@reason(JOIN)
+@reason(Topic.JOIN)
 def no_equi_join(step: ExchangeOrSort) -> Explanation | None:
     """The join condition has no equality between the two sides, and buckets help only with equalities."""
     tables = step.op.tables
@@ -75,17 +40,17 @@ def no_equi_join(step: ExchangeOrSort) -> Explanation | None:
     )
 
 
-@reason(EXCHANGE_BELOW)
+@reason(Topic.EXCHANGE_BELOW)
 def repartition(step: ExchangeOrSort) -> Explanation | None:
     """A hint or clause in the query requests a shuffle."""
     shuffle = step.node.shuffle
     if shuffle is None or not shuffle.requested:
         return None
     message = f"The query requests a shuffle ({shuffle.text}) of its input."
-    return Explanation(message, step.node.tables, (leave_out_repartition(),))
+    return Explanation(message, step.node.tables, (changes.leave_out_repartition(),))
 
 
-@reason(END)
+@reason(Topic.END)
 def global_sort(step: ExchangeOrSort) -> Explanation | None:
     """The final result is sorted, limited or redistributed, which buckets cannot prevent."""
     return Explanation(f"At the end of the query, {doing(step.node, step)}. Buckets cannot prevent this.")
@@ -106,16 +71,16 @@ def side_not_bucketed(step: ExchangeOrSort) -> Explanation | None:
     if not named:
         here = "This side of the join does not read a table"
     there = f"; {other.name} has {buckets(other.spec)}" if other else ""
-    return Explanation(f"{here}, and is {purpose(step)}{there}.", tables, match_other(step))
+    return Explanation(f"{here}, and is {purpose(step)}{there}.", tables, changes.match_other(step))
 
 
 @reason(of="table")
 def bucketing_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """A setting makes Spark ignore buckets."""
-    if table.settings.on(BUCKETING):
+    if table.settings.on(Setting.BUCKETING):
         return None
-    message = f"{table.name} is bucketed, but {BUCKETING}=false makes Spark ignore buckets."
-    return Explanation(message, changes=(set_to({BUCKETING: "true"}),))
+    message = f"{table.name} is bucketed, but {Setting.BUCKETING}=false makes Spark ignore buckets."
+    return Explanation(message, changes=(changes.set_to({Setting.BUCKETING: "true"}),))
 
 
 @reason(of="table")
@@ -126,18 +91,14 @@ def hive_layout_without_extension(step: ExchangeOrSort, table: BucketedScan) -> 
     return Explanation(
         f"{table.name} has {buckets(table.spec)} in the Hive layout, but this session does not use the extension that "
         "reads them, so Spark uses an ordinary scan.",
-        changes=(switch_extension_on(table.settings), *match_other(step)),
+        changes=(changes.switch_extension_on(table.settings), *changes.match_other(step)),
     )
 
 
 @reason(of="table")
 def mixed_bucket_specs(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """The selected partitions have different bucket specs."""
-    if table.scan.code not in MIXED_CODES:
-        return None
-    return Explanation(
-        f"Spark uses an ordinary scan for {table.name}: {table.scan.words}.", changes=(rewrite_files(table),)
-    )
+    return _ordinary_scan("mixed-bucket-specs", table, lambda: (changes.rewrite_files(table),))
 
 
 @reason(of="table")
@@ -145,35 +106,38 @@ def unsupported_bucket_column(_: ExchangeOrSort, table: BucketedScan) -> Explana
     """Spark cannot use the buckets because of a bucket column's type or the file reader."""
     # Spark does not use its own file readers, but the reader of Hive, which ignores buckets.
     if table.scan.format == "hive":
-        names = " or ".join(f"{name}=false" for name in CONVERT_METASTORE if not table.settings.on(name))
+        converting = (Setting.CONVERT_PARQUET, Setting.CONVERT_ORC)
+        names = " or ".join(f"{name}=false" for name in converting if not table.settings.on(name))
         why = f", because of {names}" if names else ""
         return Explanation(f"{table.name} cannot be read as bucketed: Hive's own reader reads it{why}.")
-    if table.scan.code not in COLUMN_CODES:
-        return None
-    return Explanation(f"{table.name} cannot be read as bucketed: {table.scan.words}.")
+    return _ordinary_scan("unsupported-bucket-column", table)
 
 
 @reason(of="table")
 def not_sealed(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """No seal proves that the files are bucketed as the metadata says."""
-    if table.scan.code not in SEAL_CODES:
-        return None
     if table.scan.code == "files-missing":
-        accept = f"ALTER TABLE {table.name} SEAL BUCKETS"
         return Explanation(
             f"Queries of {table.name} fail: {table.scan.words} ({table.scan.code}). Restore the files from a backup, "
-            f"or accept the loss with `{accept}`."
+            f"or accept the loss with `ALTER TABLE {table.name} SEAL BUCKETS`."
         )
-    message = f"Spark uses an ordinary scan for {table.name}: {table.scan.words} ({table.scan.code})."
-    return Explanation(message, changes=(seal_files(table.facts), rewrite_files(table)))
+    return _ordinary_scan("not-sealed", table, lambda: (changes.seal_files(table.facts), changes.rewrite_files(table)))
 
 
 @reason(of="table")
 def too_few_buckets(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """The table has too few buckets for its size and the session's cores."""
-    if table.scan.code not in TASK_CODES:
+    return _ordinary_scan("too-few-buckets", table)
+
+
+def _ordinary_scan(
+    slug: str, table: BucketedScan, fixes: Callable[[], changes.Changes] = lambda: ()
+) -> Explanation | None:
+    """Explain an ordinary scan if the extension states a code of this reason."""
+    if REASON_OF_CODE.get(table.scan.code) != slug:
         return None
-    return Explanation(f"Spark uses an ordinary scan for {table.name}: {table.scan.words} ({table.scan.code}).")
+    message = f"Spark uses an ordinary scan for {table.name}: {table.scan.words} ({table.scan.code})."
+    return Explanation(message, changes=fixes())
 
 
 @reason()
@@ -192,7 +156,7 @@ def key_types_differ(step: ExchangeOrSort) -> Explanation | None:
             f"{here.name}.{source.column} ({own}) is compared with {theirs.scan.table}.{theirs.column} "
             f"({theirs.cast or stored}). Spark casts the former to {source.cast}, which changes its hash.",
             tuple(dict.fromkeys((here.name, theirs.scan.table or ""))),
-            (retype(here, {source.column.lower(): source.cast}), *match_other(step)),
+            (changes.retype(here, {source.column.lower(): source.cast}), *changes.match_other(step)),
         )
     return None
 
@@ -224,7 +188,7 @@ def keys_miss_bucket_column(step: ExchangeOrSort, table: BucketedScan) -> Explan
         return None
     return Explanation(
         f"{table.name} has {buckets(table.spec)} but is {purpose(step)}; the keys do not include {series(missing)}.",
-        changes=(*match_other(step), *bucket_by_keys(step)),
+        changes=(*changes.match_other(step), *changes.bucket_by_keys(step)),
     )
 
 
@@ -240,14 +204,14 @@ def union(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
         f"The UNION of {series(node.tables)} is {purpose(step)} but loses the buckets of its "
         f"inputs.{'' if alike else ' The inputs have different bucket specs.'}",
         node.tables,
-        (set_to({UNION: "true"}),) if table.by_extension else let_extension_read(table),
+        (changes.set_to({Setting.UNION: "true"}),) if table.by_extension else changes.let_extension_read(table),
     )
 
 
-@reason(EXCHANGE, EXCHANGE_BELOW)
+@reason(Topic.EXCHANGE, Topic.EXCHANGE_BELOW)
 def repartitioned_below(step: ExchangeOrSort) -> Explanation | None:
     """Another operator redistributes the rows: LIMIT, ORDER BY, another join or grouping."""
-    if step.about == EXCHANGE_BELOW:
+    if step.about == Topic.EXCHANGE_BELOW:
         limit = step.node.kind == "gather"
         path = (node for node in step.side.way if node.kind != "reused" and not limit)
         above = next((node for node in path if step.node in node.inputs), step.node)
@@ -259,10 +223,10 @@ def repartitioned_below(step: ExchangeOrSort) -> Explanation | None:
     found = f"{table.name} has {buckets(table.spec)} and is {purpose(step)}"
     message = f"{found}, but {doing(node, step)}."
     asked = node.shuffle is not None and node.shuffle.requested
-    return Explanation(message, (table.name,), (leave_out_repartition(),) if asked else ())
+    return Explanation(message, (table.name,), (changes.leave_out_repartition(),) if asked else ())
 
 
-def _without_expressions(step: ExchangeOrSort) -> Changes:
+def _without_expressions(step: ExchangeOrSort) -> changes.Changes:
     other = step.other
     if other is None:
         return ()
@@ -280,15 +244,15 @@ def _without_expressions(step: ExchangeOrSort) -> Changes:
 def superset_keys(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """The join has more keys than bucket columns, and a setting requires buckets by all keys."""
     found = step.partitionings
-    if step.other is None or not found or not table.settings.on(ALL_KEYS):
+    if step.other is None or not found or not table.settings.on(Setting.ALL_KEYS):
         return None
     every = set(range(len(step.keys)))
     if any(one.kind != "spark" or set().union(*one.places) == every for one in found):
         return None
     return Explanation(
         f"{table.name} has {buckets(table.spec)} but is {purpose(step)}, which includes more keys; "
-        f"{ALL_KEYS}=true requires buckets by all of them.",
-        changes=(set_to({ALL_KEYS: "false"}), *match_either(step)),
+        f"{Setting.ALL_KEYS}=true requires buckets by all of them.",
+        changes=(changes.set_to({Setting.ALL_KEYS: "false"}), *changes.match_either(step)),
     )
 
 
@@ -302,7 +266,7 @@ def hash_mismatch(step: ExchangeOrSort) -> Explanation | None:
         f"{here.table} is bucketed by {hash_name(here.kind)} and {there.table} by {hash_name(there.kind)}, so equal "
         "keys are in different buckets.",
         (here.table, there.table),
-        match_either(step),
+        changes.match_either(step),
     )
 
 
@@ -315,19 +279,19 @@ def bucket_coalescing_disabled(step: ExchangeOrSort, table: BucketedScan) -> Exp
     few, many = sorted((here.number, there.number))
     if few == many or not are_compatible(few, many):
         return None
-    ratio, limit = many // few, step.query.settings.number(COALESCE_RATIO)
-    over = f", and {ratio} is above {COALESCE_RATIO}={limit}" if ratio > limit else ""
-    setting = ALIGNMENT if table.by_extension else COALESCE
-    allow = {COALESCE: "true", **({COALESCE_RATIO: str(ratio)} if ratio > limit else {})}
-    merging = (set_to(allow), *let_extension_read(table))
+    ratio, limit = many // few, int(step.query.settings.get(Setting.COALESCE_RATIO))
+    over = f", and {ratio} is above {Setting.COALESCE_RATIO}={limit}" if ratio > limit else ""
+    setting = Setting.ALIGNMENT if table.by_extension else Setting.COALESCE
+    allow = {Setting.COALESCE: "true", **({Setting.COALESCE_RATIO: str(ratio)} if ratio > limit else {})}
+    merging = (changes.set_to(allow), *changes.let_extension_read(table))
     if table.by_extension:
-        merging = (set_to({ALIGNMENT: "coalesce" if ratio > limit else "auto"}),)
+        merging = (changes.set_to({Setting.ALIGNMENT: "coalesce" if ratio > limit else "auto"}),)
     return Explanation(
         f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}. "
         f"{setting}={step.query.settings.get(setting)} does not allow Spark to combine "
         f"{ratio} buckets into one{over}.",
         (here.table, there.table),
-        (*merging, *match_either(step)),
+        (*merging, *changes.match_either(step)),
     )
 
 
@@ -339,12 +303,12 @@ def bucket_count_mismatch(step: ExchangeOrSort) -> Explanation | None:
         return None
     tables = tuple(side.table for side in (here, there) if side.table)
     names = [side.table or "the result of an earlier shuffle" for side in (here, there)]
-    partitions = set_to({SHUFFLE_PARTITIONS: str(here.number if here.table else there.number)})
+    partitions = changes.set_to({Setting.SHUFFLE_PARTITIONS: str(here.number if here.table else there.number)})
     return Explanation(
         f"{names[0]} has {here.number:,} {'buckets' if here.table else 'partitions'} but {names[1]} has "
         f"{there.number:,}, so Spark cannot join them bucket by bucket.",
         tables,
-        (*((partitions,) if len(tables) < 2 else ()), *match_either(step)),
+        (*((partitions,) if len(tables) < 2 else ()), *changes.match_either(step)),
     )
 
 
@@ -358,11 +322,11 @@ def bucket_columns_differ(step: ExchangeOrSort, table: BucketedScan) -> Explanat
         f"{table.name} has {buckets(table.spec)} and {other.table.name} has {buckets(other.table.spec)}, which are "
         "different keys of the join.",
         (table.name, other.table.name),
-        match_either(step),
+        changes.match_either(step),
     )
 
 
-@reason(SORT, of="table")
+@reason(Topic.SORT, of="table")
 def coalesced_buckets_unsorted(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """Spark combines several buckets, which loses their sort order."""
     here, there = step.closest or (None, None)
@@ -370,16 +334,18 @@ def coalesced_buckets_unsorted(step: ExchangeOrSort, table: BucketedScan) -> Exp
         return None
     if here.number <= there.number or any(side.exchanges for side in step.op.sides):
         return None
-    merging = (set_to({MERGE_FILES: "64"}),) if table.by_extension else let_extension_read(table)
+    merging = (
+        (changes.set_to({Setting.MERGE_FILES: "64"}),) if table.by_extension else changes.let_extension_read(table)
+    )
     return Explanation(
         f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}. Spark reads "
         f"{here.number // there.number} sorted files one after another and sorts their rows again.",
         (here.table, there.table),
-        (*match_either(step), *merging),
+        (*changes.match_either(step), *merging),
     )
 
 
-@reason(SORT, of="read")
+@reason(Topic.SORT, of="read")
 def sort_columns_mismatch(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """The files have a different sort order than the operator requires."""
     wanted = step.order_columns()
@@ -392,50 +358,50 @@ def sort_columns_mismatch(step: ExchangeOrSort, table: BucketedScan) -> Explanat
     return Explanation(message, changes=_in_order(table, wanted or ()))
 
 
-@reason(SORT, of="read")
+@reason(Topic.SORT, of="read")
 def multiple_partitions(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """A bucket has one file in each of the selected partitions."""
     if table.partitions_read < 2:
         return None
     which = "all" if table.scan.all_partitions else f"{table.partitions_read:,}"
     message = f"The query reads {which} partitions of {table.name}, each with its own sorted file per bucket."
-    return Explanation(message, changes=(merge_files(table),))
+    return Explanation(message, changes=(changes.merge_files(table),))
 
 
-@reason(SORT, of="read")
+@reason(Topic.SORT, of="read")
 def multiple_files_per_bucket(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """A bucket has several files."""
     files = table.facts.files_per_bucket
     if files < 2:
         return None
     message = f"A bucket of {table.name} has {files:,} files, each sorted separately."
-    return Explanation(message, changes=(rewrite_files(table), merge_files(table)))
+    return Explanation(message, changes=(changes.rewrite_files(table), changes.merge_files(table)))
 
 
-@reason(SORT, of="read")
+@reason(Topic.SORT, of="read")
 def scan_ordering_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """The files are sorted, but a setting prevents Spark from using their order."""
-    if table.by_extension or table.settings.on(ORDERING):
+    if table.by_extension or table.settings.on(Setting.ORDERING):
         return None
     extension = " Stock Spark reads this table, because the extension does not support it."
     return Explanation(
-        f"The files of {table.name} have the required order, but {ORDERING}=false prevents Spark from using "
+        f"The files of {table.name} have the required order, but {Setting.ORDERING}=false prevents Spark from using "
         f"it.{extension if table.settings.extension else ''}",
-        changes=(set_to({ORDERING: "true"}), *let_extension_read(table)),
+        changes=(changes.set_to({Setting.ORDERING: "true"}), *changes.let_extension_read(table)),
     )
 
 
-@reason(SORT, of="table")
+@reason(Topic.SORT, of="table")
 def ordering_not_preserved(step: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """An operator between the table and this operator does not preserve the sort order."""
     node = step.first_above()
     if node is None or not (table.ordered or (table.readable and table.scan.by_extension)):
         return None
     message = f"The files of {table.name} are sorted, but {node.operator} does not preserve this order."
-    return Explanation(message, changes=() if table.by_extension else let_extension_read(table))
+    return Explanation(message, changes=() if table.by_extension else changes.let_extension_read(table))
 
 
-@reason(SORT)
+@reason(Topic.SORT)
 def unordered_input(step: ExchangeOrSort) -> Explanation | None:
     """An operator below shuffled the rows, so they are no longer sorted."""
     if step.read and any(found.table for found in step.partitionings):
@@ -452,17 +418,17 @@ def _serves(step: ExchangeOrSort, table: BucketedScan, wanted: tuple[str, ...]) 
     return have == wanted
 
 
-def _in_order(table: BucketedScan, wanted: tuple[str, ...]) -> Changes:
+def _in_order(table: BucketedScan, wanted: tuple[str, ...]) -> changes.Changes:
     first = [name for name in table.columns if name in wanted]
     orders = dict.fromkeys([wanted, (*first, *(name for name in wanted if name not in first))])
     specs = (replace(table.spec, sort_columns=order) for order in orders if order)
-    return tuple(change for spec in specs for change in bucket(table.facts, spec))
+    return tuple(change for spec in specs for change in changes.bucket(table.facts, spec))
 
 
-@reason(EXCHANGE, EXCHANGE_BELOW, SORT, JOIN)
+@reason(Topic.EXCHANGE, Topic.EXCHANGE_BELOW, Topic.SORT, Topic.JOIN)
 def unexplained(step: ExchangeOrSort) -> Explanation | None:
     """Check does not know the reason, which is a gap in check itself."""
-    article = "an" if step.about.startswith(EXCHANGE) else "a"
+    article = "an" if step.about.startswith(Topic.EXCHANGE) else "a"
     message = f"Spark adds {article} {step.about} here, but check does not know the reason."
     return Explanation(message, step.side.entry.tables)
 

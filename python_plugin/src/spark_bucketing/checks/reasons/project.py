@@ -6,13 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_bucketing.checks.changes import set_to, switch_extension_on
-from spark_bucketing.checks.checked_query import (
-    BUCKETING,
-    CONVERT_METASTORE,
-    DISTRIBUTE,
-    RECORDS_PER_FILE,
-    Settings,
-)
+from spark_bucketing.checks.checked_query import Setting, Settings
 from spark_bucketing.checks.reasons.reason import Explanation, Reason, reason
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.units import has_union_bug, some, version_numbers
@@ -62,16 +56,17 @@ def unsupported_spark_version(project: ProjectFacts) -> Iterator[Explanation]:
 def incompatible_setting(project: ProjectFacts) -> Iterator[Explanation]:
     """A setting disables a feature that bucketed tables require."""
     hive_reader = "Hive's own reader reads the Hive layout without using buckets"
-    wanted = [(BUCKETING, "true", "Spark ignores all buckets")] if project.specs else []
-    wanted += [(name, "true", hive_reader) for name in CONVERT_METASTORE if project.hive]
-    wrong = [(name, "false", value, effect) for name, value, effect in wanted if not project.settings.on(name)]
+    wanted = [(Setting.BUCKETING, "true", "Spark ignores all buckets")] if project.specs else []
+    if project.hive:
+        wanted += [(name, "true", hive_reader) for name in (Setting.CONVERT_PARQUET, Setting.CONVERT_ORC)]
     # The extension ignores this setting when it distributes the rows of a write.
-    is_ignored = project.settings.extension and project.settings.on(DISTRIBUTE)
-    if project.specs and project.settings.number(RECORDS_PER_FILE) > 0 and not is_ignored:
-        records = project.settings.get(RECORDS_PER_FILE)
-        wrong.append((RECORDS_PER_FILE, records, "0", "Spark splits a bucket into several files"))
-    for name, value, right, effect in wrong:
-        yield Explanation(f"{name}={value}: {effect}.", changes=(set_to({name: right}),))
+    if project.specs and not (project.settings.extension and project.settings.on(Setting.DISTRIBUTE)):
+        wanted.append((Setting.RECORDS_PER_FILE, "0", "Spark splits a bucket into several files"))
+    for name, right, effect in wanted:
+        value = project.settings.get(name).lower()
+        # Zero and negative numbers mean that there is no maximum.
+        if value not in ("", right) and not (right == "0" and value.startswith("-")):
+            yield Explanation(f"{name}={value}: {effect}.", changes=(set_to({name: right}),))
 
 
 @reason()

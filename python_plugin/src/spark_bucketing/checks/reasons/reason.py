@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from spark_bucketing.checks.checked_query import EXCHANGE, ExchangeOrSort
+from spark_bucketing.checks.checked_query import ExchangeOrSort, Topic
 from spark_bucketing.checks.results import Change, Level
 from spark_bucketing.plan.document import PlanNode
 from spark_bucketing.plan.operators import Operator
@@ -64,7 +64,7 @@ def reason(*about: str, of: str = "") -> Callable[[Callable[..., Any]], Reason]:
             found: Explanation | None = function(step, table) if table else None
             return replace(found, tables=found.tables or (table.name,)) if found else None
 
-        return Reason(slug, summary, about or (EXCHANGE,), find if of else function)
+        return Reason(slug, summary, about or (Topic.EXCHANGE,), find if of else function)
 
     return made
 
