@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from spark_bucketing.plan.document import Expression, PhysicalPlan, PlanCounts, PlanNode
-from spark_bucketing.plan.operators import Operator, Side, find_operators, is_operator, passes_rows
+from spark_bucketing.plan.document import PhysicalPlan, PlanCounts, PlanNode
+from spark_bucketing.plan.operators import Operator, Side, TableInput, find_operators, table_inputs
 
 _GROUPING = ("aggregate", "distinct")
 # Joins that return only rows of the left side.
@@ -116,11 +116,11 @@ def required_layouts(query: str, plan: PhysicalPlan, runs: float = 1.0) -> tuple
 def cast_keys(query: str, plan: PhysicalPlan) -> Iterator[tuple[CastKey, str]]:
     """Yield keys that are casts of columns, with the query and operator; buckets are of the values before the cast."""
     for op in _shuffling(plan):
-        for side in (side for side in op.sides if side.needed):
-            for branch in _branches(side.entry, side.keys or ()):
-                for source in (key.source for key in branch.keys):
-                    if source and source.cast and source.scan.table and source.scan.table == _table(branch.entry):
-                        yield (source.scan.table, source.column.lower(), source.cast), f"{query} ({op.kind})"
+        for side in op.sides:
+            for one in _inputs(op, side):
+                for source in (key.source for key in one.keys[: len(side.keys or ())] if key):
+                    if source and source.cast and one.table and source.scan.table == one.table:
+                        yield (one.table, source.column.lower(), source.cast), f"{query} ({op.kind})"
 
 
 def _shuffling(plan: PhysicalPlan) -> Iterator[Operator]:
@@ -150,99 +150,44 @@ def _of_operator(query: str, op: Operator, sizes: Mapping[int, float], runs: flo
             yield RequiredLayout(query, op.kind, tuple(halves), runs, united=True)
 
 
+def _inputs(op: Operator, side: Side) -> list[TableInput]:
+    """Return the tables below the Exchange that an operator requires, by its keys and its order; nothing without it."""
+    if side.needed is None or not side.keys:
+        return []
+    entries = side.needed.children if _is_inside(op, side.needed) else (side.entry,)
+    return table_inputs(entries, (*side.keys, *(order.value for order in op.order)))
+
+
+def _is_inside(op: Operator, exchange: PlanNode) -> bool:
+    """Return whether an Exchange is below the operator, rather than between a partial and a final aggregate."""
+    return any(exchange is node for side in op.sides for node in side.entry.walk())
+
+
 def _requirements(op: Operator, side: Side, sizes: Mapping[int, float]) -> tuple[Requirement, ...]:
     """Return the requirement for one table, or for each input of a UNION ALL, or nothing if buckets cannot help."""
-    if side.needed is None or not side.keys:
-        return ()
-    # The Exchanges between the partial aggregate and the final aggregate are not below the input.
-    inside = {node.number for one in op.sides for node in one.entry.walk()}
-    share = PARTIAL_SHARE if op.kind in _GROUPING and side.needed.number not in inside else 1.0
-    if side.needed.number not in side.own:
-        # A reused Exchange shuffles its rows once, for the input for which Spark planned it.
-        share = 0.0
     found: dict[tuple[str, tuple[str | None, ...]], Requirement] = {}
-    for branch in _branches(side.entry, side.keys):
-        table, keys = _table(branch.entry), _columns(branch)
+    for one in _inputs(op, side):
+        keys = one.columns[: len(side.keys or ())]
         # A join requires all of its keys to be columns; a grouping can use any one of its keys.
-        if table is None or not any(keys) or (op.kind == "join" and None in keys):
+        if one.table is None or not any(keys) or (op.kind == "join" and None in keys):
             return ()
-        size = sizes.get(branch.entry.number, 0.0)
-        order = _order(op, branch)
+        is_sorted = op.kind in ("join", "window") and all(order.is_of_files for order in op.order)
+        order = tuple(dict.fromkeys(filter(None, one.columns))) if is_sorted and None not in one.columns else ()
+        size = sizes.get(one.entry.number, 0.0)
         # Spark reads a table twice if it occurs twice.
-        there = found.get((table, keys), Requirement(table, keys, 0, 0))
+        there = found.get((one.table, keys), Requirement(one.table, keys, 0, 0))
         sorts = there.sorted + (size * len(side.local_sorts) if order else 0.0)
-        found[table, keys] = Requirement(table, keys, there.shuffled + size * share, sorts, order)
+        shuffled = there.shuffled + size * _shuffled_share(op, side)
+        found[one.table, keys] = Requirement(one.table, keys, shuffled, sorts, order)
     if all(requirement.order for requirement in found.values()):
         return tuple(found.values())
     # A union is sorted only if all of its inputs are sorted.
     return tuple(replace(requirement, sorted=0.0, order=()) for requirement in found.values())
 
 
-def _order(op: Operator, branch: _Branch) -> tuple[str, ...]:
-    """Return the table columns that the operator requires in ascending order, or nothing for another order."""
-    if op.kind not in ("join", "window"):
-        return ()
-    if not all(order.is_of_files for order in op.order):
-        return ()
-    columns = _columns(replace(branch, keys=(*branch.keys, *(order.value for order in op.order))))
-    return () if None in columns else tuple(dict.fromkeys(column for column in columns if column))
-
-
-@dataclass(frozen=True)
-class _Branch:
-    entry: PlanNode
-    keys: tuple[Expression, ...]  # keys over its output
-
-
-def _branches(entry: PlanNode, keys: tuple[Expression, ...]) -> tuple[_Branch, ...]:
-    """Return the inputs of the UNION ALL between an operator and its tables, or else the operator's own input."""
-    node = entry
-    while node.kind != "union":
-        below = _passing(node)
-        # Spark pushes projections below unions.
-        if below is None or node.kind == "project" or node.aggregate:
-            return (_Branch(entry, keys),)
-        node = below
-    places = {column.id: place for place, column in enumerate(node.output)}
-    found: list[_Branch] = []
-    for child in node.children:
-        if not all(key.id in places and places[key.id] < len(child.output) for key in keys):
-            return (_Branch(entry, keys),)
-        found += _branches(child, tuple(child.output[places[key.id]] for key in keys))
-    return tuple(found)
-
-
-def _columns(branch: _Branch) -> tuple[str | None, ...]:
-    """Return the table column for each key, or None for a key that is not simply a column."""
-    sources = [key.source for key in branch.keys]
-    table = _table(branch.entry)
-    return tuple(
-        source.column.lower() if source and not source.wrapped and source.scan.table == table else None
-        for source in sources
-    )
-
-
-def _table(entry: PlanNode) -> str | None:
-    """Return the table whose rows pass only projections, filters and broadcast joins on the way to an operator."""
-    node: PlanNode | None = entry
-    while node and node.scan is None:
-        node = _passing(node)
-    return node.table if node else None
-
-
-def _passing(node: PlanNode) -> PlanNode | None:
-    """Return the input whose rows a node passes on in the same partitions, or None if there is no such input.
-
-    BroadcastHashJoin BuildRight
-    :- Scan facts                 this input
-    +- BroadcastExchange
-       +- Scan dimension
-    """
-    if node.operator == "BroadcastHashJoin":
-        streamed = [child for child in node.inputs if child.kind != "broadcast"]
-        return streamed[0] if len(streamed) == 1 else None
-    if passes_rows(node):
-        return node.children[0]
-    if is_operator(node) or len(node.children) != 1 or node.operator in ("Expand", "Generate"):
-        return None
-    return node.children[0]
+def _shuffled_share(op: Operator, side: Side) -> float:
+    """Return the share of an input's bytes that the Exchange shuffles that the operator requires."""
+    if side.needed is None or side.needed.number not in side.own:
+        # A reused Exchange shuffles its rows once, for the input for which Spark planned it.
+        return 0.0
+    return PARTIAL_SHARE if op.kind in _GROUPING and not _is_inside(op, side.needed) else 1.0

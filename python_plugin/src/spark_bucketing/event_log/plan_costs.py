@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from spark_bucketing.plan.document import Expression, PhysicalPlan, PlanNode, Source
+from spark_bucketing.plan.document import Expression, PhysicalPlan, PlanNode
+from spark_bucketing.plan.operators import table_inputs
 from spark_bucketing.units import size
 
 Kind = Literal["join", "aggregate", "window", "other"]
-# Nodes that do not preserve the partitioning of rows: a table below them needs another shuffle anyway.
-_BREAKS = ("exchange", "broadcast", "reused")
-_Columns = Sequence[Expression | None]
+_SHUFFLES = ("exchange", "broadcast", "reused")
 
 
 @dataclass
@@ -156,14 +155,14 @@ def _cost(node: PlanNode, measured: Accumulators) -> Cost:
 def _stage(nodes: Sequence[PlanNode]) -> Iterator[PlanNode]:
     """Yield nodes and the nodes below them, up to the next Exchanges."""
     for node in nodes:
-        if node.kind not in _BREAKS:
+        if node.kind not in _SHUFFLES:
             yield node
             yield from _stage(node.children)
 
 
 def _keys(node: PlanNode, measured: Accumulators) -> dict[TableKeys, float]:
     """Return the tables whose rows reach an Exchange or Sort without an earlier shuffle, and their shares of rows."""
-    keys: _Columns = ()
+    keys: Sequence[Expression] = ()
     if node.sort:
         below = node
         while len(below.children) == 1 and not (below is not node and (below.sort or _kind(below))):
@@ -173,79 +172,16 @@ def _keys(node: PlanNode, measured: Accumulators) -> dict[TableKeys, float]:
         keys = () if node.sort.is_global else [order.value for order in node.sort.order]
     elif node.shuffle and node.shuffle.kind == "hash":
         keys = node.shuffle.keys
-    return _tables(node.children, keys, measured)
-
-
-def _tables(nodes: Sequence[PlanNode], keys: _Columns, measured: Accumulators) -> dict[TableKeys, float]:
-    """Return the table that contains keys in the output of nodes; for a UNION, several tables with their shares."""
-    scans: set[int] = set()
-    unions: list[PlanNode] = []
-    same: dict[Source, Source] = {}
-    waiting = list(nodes)
-    while waiting:
-        one = waiting.pop()
-        if one.kind in _BREAKS or _kind(one) == "join":
-            continue
-        if one.kind == "union":
-            unions.append(one)
-            continue
-        if one.scan:
-            scans.add(one.number)
-        same |= _broadcast_columns(one)
-        waiting += one.children
-    columns = [_origin(key, same, scans) for key in keys]
-    tables = {(column.scan.table or "").lower() for column in columns if column and column.scan.number in scans}
-    if len(tables) == 1:
-        names = tuple(one.column.lower() if one and one.scan.number in scans else None for one in columns)
-        return {TableKeys(tables.pop(), names): 1.0}
+    inputs = table_inputs(node.children, keys)
+    rows = [_rows(one.entry, measured) for one in inputs]
+    total = sum(number or 0 for number in rows)
     found: dict[TableKeys, float] = {}
-    for union in [] if tables else unions:
-        rows = [_rows(branch, measured) for branch in union.children]
-        total = sum(number or 0 for number in rows)
-        places = [_place(union, key) for key in keys]
-        for branch, number in zip(union.children, rows, strict=True):
-            part = 1 / len(rows) if None in rows or not total else (number or 0) / total
-            output = branch.output
-            of_branch = [output[place] if place is not None and place < len(output) else None for place in places]
-            for one_keys, inner in _tables([branch], of_branch, measured).items():
-                found[one_keys] = found.get(one_keys, 0.0) + part * inner
+    for one, number in zip(inputs, rows, strict=True):
+        if one.table and any(one.columns):
+            part = 1 / len(rows) if len(rows) == 1 or None in rows or not total else (number or 0) / total
+            by = TableKeys(one.table.lower(), one.columns)
+            found[by] = found.get(by, 0.0) + part
     return found
-
-
-def _column(value: Expression | None) -> Source | None:
-    """Return the column that a value consists of, or None for an expression, which buckets cannot serve."""
-    source = value.source if value else None
-    return source if source and not source.wrapped and source.scan.scan else None
-
-
-def _origin(value: Expression | None, same: Mapping[Source, Source], scans: Collection[int]) -> Source | None:
-    """Return the column of a value, or the equal column of a scan that the rows come from."""
-    column = _column(value)
-    for _ in same:
-        if column is None or column.scan.number in scans or column not in same:
-            break
-        column = same[column]
-    return column
-
-
-def _broadcast_columns(node: PlanNode) -> dict[Source, Source]:
-    """Return for each key of the broadcast side of an inner join the equal key of the other side."""
-    join = node.join
-    if join is None or join.type != "Inner" or not join.build:
-        return {}
-    built, streamed = join.left_keys, join.right_keys
-    if join.build == "right":
-        built, streamed = streamed, built
-    pairs = ((_column(one), _column(other)) for one, other in zip(built, streamed, strict=True))
-    return {one: other for one, other in pairs if one and other}
-
-
-def _place(union: PlanNode, key: Expression | None) -> int | None:
-    """Return the position of a column in the output of a UNION, whose sources are those of its first branch."""
-    column = _column(key)
-    places = [place for place, one in enumerate(union.output) if column and _column(one) == column]
-    same_id = [place for place in places if key and union.output[place].id == key.id]
-    return (same_id or places)[0] if same_id or len(places) == 1 else None
 
 
 def _rows(branch: PlanNode, measured: Accumulators) -> int | None:

@@ -10,14 +10,16 @@ An aggregate counts as one operator, even if Spark plans it as several nodes:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 
-from spark_bucketing.plan.document import Aggregate, Expression, OperatorKind, PlanNode, SortOrder
+from spark_bucketing.plan.document import Aggregate, Expression, OperatorKind, PlanNode, SortOrder, Source
 
 _PASSING = ("exchange", "reused", "sort")
+# Nodes whose output has another partitioning than their input, so that buckets below them cannot avoid a shuffle.
+_BREAKS = ("exchange", "broadcast", "reused")
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,3 +206,86 @@ def _is_part(below: Aggregate, above: Aggregate, ids: Mapping[int | None, int | 
     own = {key.id for key in below.keys}
     same_keys = len(below.keys) == len(above.keys) and own == {ids.get(key.id, key.id) for key in above.keys}
     return same_keys and (below.is_partial if below.modes else not above.modes)
+
+
+@dataclass(frozen=True)
+class TableInput:
+    """Rows that come from one table without a shuffle in between: an operator's input, or an input of a UNION below."""
+
+    entry: PlanNode  # the uppermost node of these rows
+    table: str | None  # the table; None if the rows come from several tables or from none
+    keys: tuple[Expression | None, ...]  # the operator's keys, over the columns of the entry
+    columns: tuple[str | None, ...]  # for each key, the table's column; None if the key is not one of its columns
+
+
+def table_inputs(entries: Sequence[PlanNode], keys: Sequence[Expression | None]) -> list[TableInput]:
+    """Return the tables whose rows reach an operator through these nodes; several tables only below a UNION.
+
+    Broadcast joins pass the rows of the side that is not broadcast, and the keys of the other side are equal.
+    """
+    scans: dict[int, PlanNode] = {}
+    unions: list[PlanNode] = []
+    same: dict[Source, Source] = {}
+    waiting = list(entries)
+    while waiting:
+        node = waiting.pop()
+        is_shuffled_join = "join" in (node.kind, node.guess) and not node.operator.startswith("Broadcast")
+        if node.kind in _BREAKS or node.operator == "Expand" or is_shuffled_join:
+            continue
+        if node.kind == "union":
+            unions.append(node)
+            continue
+        if node.scan:
+            scans[node.number] = node
+        same |= _broadcast_columns(node)
+        waiting += node.children
+    origins = [_origin(key, same, scans) for key in keys]
+    columns = [one if one and one.scan.number in scans else None for one in origins]
+    if scans or not unions:
+        tables = {one.scan.table for one in columns if one} or {scan.table for scan in scans.values()}
+        names = tuple(one.column.lower() if one else None for one in columns)
+        return [TableInput(entries[0], tables.pop() if len(tables) == 1 else None, tuple(keys), names)]
+    found = []
+    for union in unions:
+        places = [_place(union, key) for key in keys]
+        for branch in union.children:
+            output = branch.output
+            of_branch = [output[place] if place is not None and place < len(output) else None for place in places]
+            found += table_inputs([branch], of_branch)
+    return found
+
+
+def _column(value: Expression | None) -> Source | None:
+    """Return the column that a value consists of, or None for an expression, which buckets cannot serve."""
+    source = value.source if value else None
+    return source if source and not source.wrapped and source.scan.scan else None
+
+
+def _origin(value: Expression | None, same: Mapping[Source, Source], scans: Collection[int]) -> Source | None:
+    """Return the column of a value, or the equal column of a scan that the rows come from."""
+    column = _column(value)
+    for _ in same:
+        if column is None or column.scan.number in scans or column not in same:
+            break
+        column = same[column]
+    return column
+
+
+def _broadcast_columns(node: PlanNode) -> dict[Source, Source]:
+    """Return for each key of the broadcast side of an inner join the equal key of the other side."""
+    join = node.join
+    if join is None or join.type != "Inner" or not join.build:
+        return {}
+    built, streamed = join.left_keys, join.right_keys
+    if join.build == "right":
+        built, streamed = streamed, built
+    pairs = ((_column(one), _column(other)) for one, other in zip(built, streamed, strict=True))
+    return {one: other for one, other in pairs if one and other}
+
+
+def _place(union: PlanNode, key: Expression | None) -> int | None:
+    """Return the position of a key in the output of a UNION, whose sources are those of its first branch."""
+    same_id = [place for place, one in enumerate(union.output) if key and one.id == key.id]
+    column = _column(key)
+    places = same_id or [place for place, one in enumerate(union.output) if column and _column(one) == column]
+    return places[0] if same_id or len(places) == 1 else None
