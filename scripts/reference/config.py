@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ MEANINGS = {
     "organized_incremental": "Adds rows to an organized table, or merges rows and rewrites only the affected files.",
 }
 # Fields that only the documentation uses.
-TEXTS = ("meaning", "shown_default", "expects")
+TEXTS = ("expects",)
 
 
 def macro() -> str:
@@ -138,18 +139,26 @@ def _names(materialized: str) -> Iterator[str]:
 
 def _rows(names: Iterable[str], materialized: str) -> str:
     keys = ((name, schema.KEYS[name]) for name in names)
-    rows = ([f"`{name}`", _type(name, key, materialized), _default_of(key), _meaning(key)] for name, key in keys)
+    known = _texts()
+    rows = (
+        [f"`{name}`", _type(name, key, materialized), _default_of(key, known[name][0]), known[name][1]]
+        for name, key in keys
+    )
     return table(["key", "type", "default", "meaning"], rows)
 
 
-def _default_of(key: schema.Key) -> str:
-    default = f"`{key.default}`" if key.default not in (None, [], {}) else "required" if key.required else "none"
-    default = key.shown_default or default
-    return default.replace("True", "true")
+@cache
+def _texts() -> Mapping[str, tuple[str, str]]:
+    """Return the default value and the meaning of each key on the page, where they are edited."""
+    rows = re.findall(r"^\| `(\w+)` \|.*\| (.*?) \| (.*?) \|$", PAGE.read_text(), re.MULTILINE)
+    return {name: (default, meaning) for name, default, meaning in rows}
 
 
-def _meaning(key: schema.Key) -> str:
-    return key.meaning + (f" Only for `{'`, `'.join(key.strategies)}`." if key.strategies else "")
+def _default_of(key: schema.Key, shown: str) -> str:
+    """Return the default value, which the page describes if it depends on other keys."""
+    if key.default in (None, [], {}):
+        return "required" if key.required else shown
+    return f"`{key.default}`".replace("True", "true")
 
 
 def _type(name: str, key: schema.Key, materialized: str) -> str:
