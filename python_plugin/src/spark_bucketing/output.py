@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from jinja2 import Environment, FileSystemLoader, Template
+from jinja2 import Environment, FileSystemLoader, Template, select_autoescape
 from rich import box
 from rich.console import Console
 from rich.table import Column, Table
@@ -58,13 +58,17 @@ def print_rows(
         console.print(record)
 
 
-def page_beside(module: str, *functions: Callable[..., Any]) -> Template:
-    """Return the template report.html beside a module, which may call these functions, also as filters."""
-    loader = FileSystemLoader(Path(module).parent)
-    made = Environment(loader=loader, autoescape=True, trim_blocks=True, keep_trailing_newline=True)
+def template_beside(module: str, name: str, *functions: Callable[..., Any]) -> Template:
+    """Return the template of a report beside a module, which may call these functions, also as filters."""
+    made = Environment(
+        loader=FileSystemLoader(Path(module).parent),
+        autoescape=select_autoescape(["html"]),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
     for function in functions:
         made.globals[function.__name__] = made.filters[function.__name__] = function
-    return made.get_template("report.html")
+    return made.get_template(name)
 
 
 def write_json(data: dict[str, Any], file: TextIO) -> None:

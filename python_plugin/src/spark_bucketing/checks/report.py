@@ -38,14 +38,25 @@ from spark_bucketing.checks.results import (
     unknown_models,
 )
 from spark_bucketing.checks.verdicts import required_specs, worse_for
-from spark_bucketing.output import console_on, one_line, page_beside
+from spark_bucketing.output import console_on, one_line, template_beside
 from spark_bucketing.units import count, size, some
 
 
 def write_html(report: Report, file: TextIO) -> None:
     """Write the report as an HTML page."""
-    page = page_beside(
-        __file__, count, effect, kind, place, size, verdict_counts, why_unknown, worse_for, short_name, zip
+    page = template_beside(
+        __file__,
+        "report.html",
+        count,
+        effect,
+        kind,
+        place,
+        size,
+        verdict_counts,
+        why_unknown,
+        worse_for,
+        short_name,
+        zip,
     )
     found = open_findings(report)
     # The models that read each table or model, with the worst verdict of their operators on the table.

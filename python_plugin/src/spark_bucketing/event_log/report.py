@@ -11,7 +11,7 @@ from rich.text import Text
 from spark_bucketing import output
 from spark_bucketing.event_log.comparison import RULE, WRITE_TIME, ComparedNode, Comparison, CostlyTable, Difference
 from spark_bucketing.event_log.measured import Measured
-from spark_bucketing.output import console_on, page_beside, print_rows
+from spark_bucketing.output import console_on, print_rows, template_beside
 from spark_bucketing.units import count, size
 
 SCHEMA_VERSION = 1
@@ -154,7 +154,7 @@ def logs_text(measured: Measured) -> str:
 
 def write_html(comparison: Comparison, file: TextIO) -> None:
     """Write the comparison as an HTML page."""
-    template = page_beside(__file__, costly_text, logs_text, short)
+    template = template_beside(__file__, "report.html", costly_text, logs_text, short)
     plots = [("Seconds", _plot(comparison, "seconds")), ("Bytes shuffled", _plot(comparison, "shuffle_bytes"))]
     titles, *found = rows(comparison)
     longest = max((len(short(node.node)) for node in comparison.nodes), default=0)
