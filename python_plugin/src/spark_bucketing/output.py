@@ -11,6 +11,8 @@ from typing import Any, TextIO
 from jinja2 import Environment, FileSystemLoader, Template, select_autoescape
 from rich import box
 from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -58,17 +60,44 @@ def print_rows(
         console.print(record)
 
 
-def template_beside(module: str, name: str, *functions: Callable[..., Any]) -> Template:
+def template_beside(
+    module: str, name: str, *functions: Callable[..., Any], finalize: Callable[[Any], str] | None = None
+) -> Template:
     """Return the template of a report beside a module, which may call these functions, also as filters."""
     made = Environment(
         loader=FileSystemLoader(Path(module).parent),
         autoescape=select_autoescape(["html"]),
         trim_blocks=True,
         keep_trailing_newline=True,
+        finalize=finalize,
     )
     for function in functions:
         made.globals[function.__name__] = made.filters[function.__name__] = function
     return made.get_template(name)
+
+
+class _Marked(str):
+    """Text with the markup of rich."""
+
+
+def style(text: object, name: str) -> _Marked:
+    """Return text with the markup for a style."""
+    return _Marked(f"[{name}]{escape(str(text))}[/]")
+
+
+def _unmarked(value: object) -> str:
+    return value if isinstance(value, _Marked) else escape(str(value))
+
+
+def print_template(console: Console, module: str, *functions: Callable[..., Any], **values: Any) -> None:
+    """Print what the template report.txt beside a module renders. Wrapped lines keep their indentation."""
+    template = template_beside(module, "report.txt", style, *functions, finalize=_unmarked)
+    for line in template.render(**values).removesuffix("\n").split("\n"):
+        text = Text.from_markup(line.lstrip(" "), emoji=False)
+        indent = len(line) - len(line.lstrip(" "))
+        # Padding would fill the lines up to the unlimited width of a pipe.
+        is_padded = indent and console.is_terminal
+        console.print(Padding(text, (0, 0, 0, indent)) if is_padded else Text(" " * indent).append_text(text))
 
 
 def write_json(data: dict[str, Any], file: TextIO) -> None:

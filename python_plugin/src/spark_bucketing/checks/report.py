@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import PurePath, PurePosixPath
 from typing import Any, TextIO
 from urllib.parse import quote
-
-from rich.console import Console
-from rich.padding import Padding
-from rich.text import Text
 
 from spark_bucketing import output
 from spark_bucketing.checks.acceptance import SMALLEST, UNKNOWN, UNPLANNED, fingerprint
@@ -38,7 +34,7 @@ from spark_bucketing.checks.results import (
     unknown_models,
 )
 from spark_bucketing.checks.verdicts import required_specs, worse_for
-from spark_bucketing.output import console_on, one_line, template_beside
+from spark_bucketing.output import console_on, one_line, print_template, template_beside
 from spark_bucketing.units import count, size, some
 
 
@@ -105,74 +101,20 @@ _VERDICTS = {
 
 def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool = False) -> None:
     """Write the report. Colors and wrapped lines are used only on a terminal."""
-    console = console_on(file, plain)
-    for found in alike_findings(open_findings(report)):
-        _write_finding(console, found)
     # Models that have the same error.
     groups: dict[str, list[ModelResult]] = {}
     for model in unknown_models(report):
         groups.setdefault(model.error or model.key, []).append(model)
-    for models in groups.values():
-        _write_unknown(console, models)
-    for table, specs in required_specs(report.models).items():
-        console.print(Text.assemble((table, "bold"), "  queries require different bucket specs"))
-        for text, names in specs.items():
-            _indented(console, Text(f"{text}: for {', '.join(names)}"))
-        console.print()
-    for model in report.models if verbose else ():
-        verdicts = verdict_counts(model.operators)
-        counts = [(f"{number} {verdict.value}  ", _VERDICTS[verdict]) for verdict, number in verdicts]
-        console.print(Text.assemble((model.name, "bold"), f"  {model.path}  ", *counts))
-        for operator in model.operators:
-            shown = (operator.verdict.value, _VERDICTS[operator.verdict])
-            _indented(console, Text.assemble(shown, f" {operator.kind}: {operator.description}"))
-    if verbose:
-        console.print()
-    if report.unfinished:
-        console.print(Text.assemble(("interrupted", "bold red"), f"  not checked: {', '.join(report.unfinished)}\n"))
-    console.print(Text(summary(report)))
-    console.print(Text(f"Planned by: {report.planner}", "dim"))
-
-
-def _write_finding(console: Console, found: Found) -> None:
-    finding, operator = found.finding, found.operator
-    head = Text.assemble((finding.level, _LEVELS[finding.level]), "  ", (finding.reason, "bold"), "  ", place(found))
-    if finding.bytes_shuffled:
-        head.append(f"  {size(finding.bytes_shuffled)}", "bold")
-    console.print(head)
-    if operator:
-        style = _VERDICTS[operator.verdict]
-        _indented(console, Text.assemble((operator.verdict.value, style), f" {operator.kind}: {operator.description}"))
-    for message in finding.message.split("\n"):
-        _indented(console, Text(message))
-    for fix in finding.fixes:
-        promise = (
-            Text.assemble(("fix", "green"), f" (then {fix.verdict.value}): ") if operator else Text("fix: ", "green")
-        )
-        _indented(console, promise.append(fix.text).append(effect(fix) if operator else ""))
-    console.print()
-
-
-def _write_unknown(console: Console, models: Sequence[ModelResult]) -> None:
-    model = models[0]
-    named = (model.name, f"  {model.path}")
-    if len(models) > 1:
-        named = (count(len(models), "query"), f"  {some([one.name for one in models])}")
-    console.print(Text.assemble(("unknown", _VERDICTS[Verdict.UNKNOWN]), "  ", (named[0], "bold"), named[1]))
-    if model.error:
-        _indented(console, Text(model.error))
-    for operator in model.operators:
-        if is_unclear(operator):
-            _indented(console, Text(f"{operator.kind}: {operator.description}"))
-    console.print()
-
-
-def _indented(console: Console, text: Text) -> None:
-    # Padding would fill the lines up to the unlimited width of a pipe.
-    if console.is_terminal:
-        console.print(Padding(text, (0, 0, 0, 4)))
-    else:
-        console.print("    " + text.plain.replace("\n", "\n    "), markup=False, emoji=False)
+    functions = (count, effect, is_unclear, place, size, some, summary, verdict_counts)
+    values = {
+        "found": alike_findings(open_findings(report)),
+        "unknown": list(groups.values()),
+        "required": required_specs(report.models),
+        "verbose": verbose,
+        "levels": _LEVELS,
+        "verdicts": _VERDICTS,
+    }
+    print_template(console_on(file, plain), __file__, *functions, report=report, **values)
 
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
