@@ -20,9 +20,9 @@ def test_show_groups_specs_into_ranges(tables: SpecEvolution) -> None:
     tables.evolved("shown", {"a": 4, "b": 4, "c": 8})
     lines = [" ".join(line.split()) for line in tables.said("show", "shown").splitlines()]
     assert f"{DB}.shown: 8 buckets by (k), sorted by (k), hash hive, 3 partitions" in lines
-    assert "ds=a .. ds=b 2 partitions 4 buckets by (k), sorted by (k), hash hive" in lines
-    assert "ds=c 1 partition 8 buckets by (k), sorted by (k), hash hive" in lines
-    assert "all partitions together: as 4 buckets by (k)" in lines
+    assert "ds=a .. ds=b 2 4 buckets by (k), sorted by (k), hash hive" in lines
+    assert "ds=c 1 8 buckets by (k), sorted by (k), hash hive" in lines
+    assert "Read as bucketed, all partitions together: as 4 buckets by (k)" in lines
     put_parameters(tables, "shown", "ds=b", {"bucketing.hash": None})
     (shown,) = tables.report("show", "shown", code=1)["tables"]
     data = shown["seals"]

@@ -246,7 +246,7 @@ def test_report_counts_the_runs_of_one_target(tmp_path: Path) -> None:
 
     failed = report(logs, logs)
     assert "found:    dev, prod" in failed and "--target dev" in failed
-    assert report(logs, logs, "--target", "prod", code=0).count("4 runs of models in the target prod.") == 2
+    assert report(logs, logs, "--target", "prod", code=0).count("4 runs of models in the target prod, ") == 2
     data = json.loads(report(logs, logs, "--target", "prod", "--format", "json", code=0))
     assert {one["target"] for one in data["logs"].values()} == {"prod"}
     # The logs before have no target.

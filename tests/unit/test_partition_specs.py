@@ -172,7 +172,7 @@ def test_table_without_buckets_has_no_rewrite() -> None:
     found = replace(table(part("ds=a", spec(8)), part("ds=b", None)), spec=None)
     assert smallest_rewrite(found, found.partitions, MERGING) == ()
     assert "NOT CLUSTERED" in compatible_read(found, found.partitions[:1], MERGING).why
-    assert "Read as bucketed:\n  all partitions together: no, the table has no buckets" in shown(found)
+    assert "Read as bucketed, all partitions together: no, the table has no buckets" in shown(found)
 
 
 @pytest.mark.parametrize(
@@ -281,11 +281,11 @@ def test_show_prints_ranges_and_readable_partitions() -> None:
     text = shown(table(*(part(f"ds={d}", s) for d, s in specs.items()), own=spec(16)))
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert lines[0] == "db.t: 16 buckets by (k), sorted by (k), hash hive, 4 partitions"
-    assert "ds=a .. ds=b 2 partitions 8 buckets by (k), sorted by (k), hash hive" in lines
-    assert "ds=c 1 partition empty" in lines
-    assert "ds=d 1 partition [not-sealed]" in lines
-    assert "all partitions together: no, partition ds=d is not-sealed" in lines
-    assert "ds=a .. ds=c 3 partitions as 8 buckets by (k)" in lines
+    assert "ds=a .. ds=b 2 8 buckets by (k), sorted by (k), hash hive" in lines
+    assert "ds=c 1 empty" in lines
+    assert "ds=d 1 [not-sealed]" in lines
+    assert "Read as bucketed, all partitions together: no, partition ds=d is not-sealed" in lines
+    assert "ds=a .. ds=c 3 as 8 buckets by (k)" in lines
 
 
 def test_table_without_partitions_is_shown() -> None:

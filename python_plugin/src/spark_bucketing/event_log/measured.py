@@ -25,7 +25,7 @@ from spark_bucketing.event_log.plan_costs import (
     plan_costs,
 )
 from spark_bucketing.plan.document import read_plan
-from spark_bucketing.units import count
+from spark_bucketing.units import count, size
 
 OnProgress = Callable[[str], None]
 AD_HOC = ""
@@ -244,8 +244,10 @@ class Measured:
     def summary(self) -> str:
         """Summarize which logs were read, and which data is missing in them."""
         of_target = f" in the target {self.target}" if self.target else ""
-        read = f"{count(self.counts.files, 'file')}, {count(self.number_of_runs, 'run')} of models{of_target}"
-        return " ".join([f"{read}, {self.ad_hoc:,} other statements that shuffle or sort.", *self.counts.warnings])
+        files = f"{count(self.counts.files, 'file')}, {size(self.counts.size_bytes)}"
+        runs = f"{count(self.number_of_runs, 'run')} of models{of_target}"
+        others = f"{count(self.ad_hoc, 'other statement')} with a shuffle or sort."
+        return " ".join([f"{files}, {runs}, {others}", *self.counts.warnings])
 
     @property
     def operators(self) -> dict[str, Operators]:

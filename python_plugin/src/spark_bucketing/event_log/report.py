@@ -10,9 +10,8 @@ from rich.text import Text
 
 from spark_bucketing import output
 from spark_bucketing.event_log.comparison import RULE, WRITE_TIME, ComparedNode, Comparison, CostlyTable, Difference
-from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.output import console_on, print_rows, template_beside
-from spark_bucketing.units import count, size
+from spark_bucketing.units import size
 
 SCHEMA_VERSION = 1
 _MEDIANS = "Medians of all successful runs, before -> after"
@@ -127,7 +126,7 @@ def lines(comparison: Comparison) -> Iterator[str]:
         if names:
             yield f"Not compared, because they ran only {when}: {', '.join(map(short, names))}"
     for when, measured in (("Before", comparison.before), ("After", comparison.after)):
-        yield f"{when}: {logs_text(measured)}"
+        yield f"{when}: {measured.summary}"
     if _TITLES["write_seconds"] in next(rows(comparison)):
         yield WRITE_TIME
     yield RULE
@@ -144,17 +143,9 @@ def costly_text(one: CostlyTable) -> str:
     return f"{text} {one.saved_seconds:,.1f}. Set materialized='table' in this model."
 
 
-def logs_text(measured: Measured) -> str:
-    """Summarize which logs were read, and which data is missing in them."""
-    counts = measured.counts
-    files = f"{count(counts.files, 'file')}, {size(counts.size_bytes)}"
-    target = f" in the target {measured.target}" if measured.target else ""
-    return " ".join([f"{files}, {count(measured.number_of_runs, 'run')} of models{target}.", *counts.warnings])
-
-
 def write_html(comparison: Comparison, file: TextIO) -> None:
     """Write the comparison as an HTML page."""
-    template = template_beside(__file__, "report.html", costly_text, logs_text, short)
+    template = template_beside(__file__, "report.html", costly_text, short)
     plots = [("Seconds", _plot(comparison, "seconds")), ("Bytes shuffled", _plot(comparison, "shuffle_bytes"))]
     titles, *found = rows(comparison)
     longest = max((len(short(node.node)) for node in comparison.nodes), default=0)

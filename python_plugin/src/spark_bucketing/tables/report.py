@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from rich import box
 from rich.console import Console
-from rich.table import Table as Grid
 from rich.text import Text
 
-from spark_bucketing.output import STATE_STYLES, console_on, fits, print_rows, spec_data, write_json
+from spark_bucketing.output import STATE_STYLES, console_on, print_rows, spec_data, write_json
 from spark_bucketing.tables.bucketed_files import FileSizes
 from spark_bucketing.tables.compatibility import (
     Merging,
@@ -219,11 +217,11 @@ def print_specs(table: TableMetadata, merging: Merging, console: Console) -> Non
     if not found:
         return
     together = compatible_read(table, table.partitions, merging)
-    _print_ranges(console, ((run, _widest(run).summary) for run in found))
-    console.print(Text(f"\nRead as bucketed:\n  all partitions together: {_how(together)}"))
+    _print_ranges(console, "bucket spec", ((run, _widest(run).summary) for run in found))
+    console.print(Text(f"\nRead as bucketed, all partitions together: {_how(together)}\n"))
     if table.spec and not together.spec:
         ranges = readable_ranges(table, merging)
-        _print_ranges(console, ((read.partitions, _how(read)) for read in ranges))
+        _print_ranges(console, "read as bucketed", ((read.partitions, _how(read)) for read in ranges))
 
 
 def _widest(run: PartitionRun) -> Partition:
@@ -315,16 +313,6 @@ def write_plan(plan: RewritePlan, file: TextIO) -> None:
     )
 
 
-def _print_ranges(console: Console, lines: Iterator[tuple[Sequence[Partition], str]]) -> None:
-    grid = Grid(box=box.SIMPLE, show_header=False, show_edge=False, pad_edge=True, padding=(0, 2))
-    for justify in ("left", "right", "left"):
-        grid.add_column(justify=justify, overflow="fold")
-    wrapped = []
-    for partitions, text in lines:
-        cells = (span(partitions), count(len(partitions), "partition"), text)
-        grid.add_row(*map(Text, cells))
-        wrapped.append(Text("  ".join(cells)))
-    if fits(console, grid):
-        console.print(grid)
-    else:
-        console.print(*wrapped, sep="\n")
+def _print_ranges(console: Console, what: str, ranges: Iterable[tuple[Sequence[Partition], str]]) -> None:
+    rows = [tuple(map(Text, (span(run), f"{len(run):,}", text))) for run, text in ranges]
+    print_rows(console, ("partitions", "number", what), rows, ("number",))
