@@ -57,7 +57,7 @@ def read(project: Project, *names: str) -> dict[str, BucketedFiles]:
         "the command must restore the setting"
     )
     assert not project.spark.catalog.tableExists("spark_bucketing_listing")
-    return {one.files.name.rpartition(".")[2]: one.files for one in found if one.files}
+    return {one.table.name.rpartition(".")[2]: one.files for one in found if one.files}
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_layout_and_state_are_read_from_files(shop: Project, layouts: dict[str, 
     assert not found or found in layout.findings[0]
     bucket_hash, _, file_format = name.partition("_")
     if file_format:
-        assert (layout.spec.bucket_hash, layout.file_format, layout.partitioned) == (bucket_hash, file_format, False)
+        assert (layout.spec.bucket_hash, layout.table.file_format, bool(layout.table.columns)) == (bucket_hash, file_format, False)
         assert layout.spec == BucketSpec(4, ("k",), ("k",), layout.spec.bucket_hash)
         read_files = {Path(file.path.removeprefix("file:")).name for file in layout.files}
         assert read_files == {file.name for file in shop.files(name)} and len(layout.files) >= 4
@@ -108,7 +108,7 @@ def test_each_partition_has_its_own_files(project: Project) -> None:
     for hour in ("0", "a b%c/é=#?"):
         project.spark.sql(ROWS.replace(" * ", f" *, '{hour}' ").format(t=project.table("t")))
     layout = read(project)["t"]
-    assert (layout.partitioned, layout.partitions, layout.rows, len(layout.files)) == (True, 2, 2000, 8)
+    assert (bool(layout.table.columns), layout.partitions, layout.rows, len(layout.files)) == (True, 2, 2000, 8)
     assert layout.state == "ok"
 
 

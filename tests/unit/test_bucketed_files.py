@@ -52,7 +52,7 @@ def test_names_that_spark_writes_are_parsed(bucket: int, task: int, uuid: object
 def table(*files: tuple[str, int], partitioned: bool = False) -> BucketedFiles:
     """Return a table with four buckets and with these files below its directory."""
     found = tuple(DataFile(f"file:///wh/t/{path}", rows) for path, rows in files)
-    return BucketedFiles("t", SPEC, "parquet", partitioned, found)
+    return BucketedFiles(TableMetadata("t", SPEC, (Column("d", "int"),) if partitioned else ()), SPEC, found)
 
 
 NUMBERS = {
@@ -78,7 +78,7 @@ def mixed(four: list[int], eight: list[int]) -> BucketedFiles:
     """Return the files of a table with a partition of four buckets, as in the table's spec, and one of eight."""
     files = [(f"d=1/{bucket:05}_0", rows) for bucket, rows in enumerate(four)]
     files += [(f"d=2/{bucket:05}_0", rows) for bucket, rows in enumerate(eight)]
-    return replace(table(*files, partitioned=True), evolving=evolving({"d=1": None, "d=2": EIGHT}))
+    return replace(table(*files, partitioned=True), table=evolving({"d=1": None, "d=2": EIGHT}))
 
 
 def evolving(specs: dict[str, BucketSpec | None]) -> TableMetadata:
@@ -153,5 +153,5 @@ def test_only_unsorted_partitions_of_an_evolving_table_are_rewritten(
     files: tuple[str, ...],
 ) -> None:
     found = table(("d=1/00001_0", 1), *((f"d=2/{name}", 1) for name in files), partitioned=True)
-    (finding,) = replace(found, evolving=evolving({"d=1": None, "d=2": None})).findings
+    (finding,) = replace(found, table=evolving({"d=1": None, "d=2": None})).findings
     assert finding.endswith('rewrite these partitions (spark-bucketing table rewrite db.t --where "d = 2").')

@@ -105,7 +105,9 @@ def test_rewrite_command_can_be_copied_into_a_shell(column: str, value: str, quo
 def test_no_command_ends_with_a_full_stop() -> None:
     assert rewrite_command("db.`a b`", "true") == "spark-bucketing table rewrite 'db.`a b`'"
     whole = TableFacts("db.t", {}, HIVE["orders"])
-    text = rewrite_files(BucketedScan(PlanNode(1, "Scan"), Scan("db.t"), whole, HIVE["orders"], Settings(SETTINGS))).text
+    text = rewrite_files(
+        BucketedScan(PlanNode(1, "Scan"), Scan("db.t"), whole, HIVE["orders"], Settings(SETTINGS))
+    ).text
     assert re.search(r"`dbt run --full-refresh` ", text)
 
 

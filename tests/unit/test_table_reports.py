@@ -22,22 +22,27 @@ from spark_bucketing.tables.overview import Overview
 from spark_bucketing.tables.report import write_file_statistics_report, write_overviews
 from spark_bucketing.units import size
 
+
+def described(name: str, spec: BucketSpec, file_format: str, *columns: Column) -> TableMetadata:
+    return TableMetadata(name, spec, columns, details={"Provider": file_format})
+
+
+FLIGHTS = BucketSpec(2, ("tailnum", "[day]"), ("tailnum",), "hive")
+PLANES, NOTES = BucketSpec(2, ("tailnum",), (), "spark"), BucketSpec(2, ("k",), (), "hive")
 OK = BucketedFiles(
-    "flights",
-    BucketSpec(2, ("tailnum", "[day]"), ("tailnum",), "hive"),
-    "parquet",
-    True,
+    described("flights", FLIGHTS, "parquet", Column("d", "int")),
+    FLIGHTS,
     (DataFile("/d=1/00000_0", 3000, 4096), DataFile("/d=1/00001_0", 1000, 1536), DataFile("/d=2/00000_0", 0, 100)),
 )
 SIXTEEN = Partition("d=2", ("2",), "/d=2", "sealed", replace(OK.spec, num_buckets=16))
-MIXED = replace(OK, evolving=TableMetadata("db.flights", OK.spec, (Column("d", "int"),), (SIXTEEN,)))
-WRONG = BucketedFiles("planes", BucketSpec(2, ("tailnum",), (), "spark"), "orc", False, (DataFile("/x.orc", 1, 7),))
-UNKNOWN = BucketedFiles("notes", BucketSpec(2, ("k",), (), "hive"), "TextInputFormat", False, unreadable="It is text.")
+MIXED = replace(OK, table=replace(OK.table, partitions=(SIXTEEN,)))
+WRONG = BucketedFiles(described("planes", PLANES, "orc"), PLANES, (DataFile("/x.orc", 1, 7),))
+UNKNOWN = BucketedFiles(described("notes", NOTES, "textinputformat"), NOTES, unreadable="It is text.")
 
 
 def written(*layouts: BucketedFiles, form: str = "text") -> str:
     file = io.StringIO()
-    write_overviews("s", [Overview(TableMetadata(one.name, one.spec, ()), one) for one in layouts], form, file)
+    write_overviews("s", [Overview(one.table, one) for one in layouts], form, file)
     return file.getvalue()
 
 
@@ -50,7 +55,7 @@ def written(*layouts: BucketedFiles, form: str = "text") -> str:
             "flights hive parquet tailnum, [day] tailnum 2, 16 2 3 100 bytes 1.5 KiB 4.0 KiB 5.6 KiB 4,000 1.50 - ok",
         ),
         (WRONG, "planes spark orc tailnum - 2 - 1 7 bytes 7 bytes 7 bytes 7 bytes 1 - - wrong"),
-        (UNKNOWN, "notes hive TextInputFormat k - 2 - - - - - - - - - unknown"),
+        (UNKNOWN, "notes hive textinputformat k - 2 - - - - - - - - - unknown"),
     ],
 )
 def test_each_table_is_one_line(layout: BucketedFiles, cells: str) -> None:
@@ -151,9 +156,7 @@ def test_narrow_terminals_break_no_words(width: int, monkeypatch: pytest.MonkeyP
         for number in (1, 2)
     ]
     writers: list[Callable[[TextIO], None]] = [
-        lambda file: write_overviews(
-            "s", [Overview(TableMetadata(one.name, one.spec, ()), one) for one in (OK, UNKNOWN)], "text", file
-        ),
+        lambda file: write_overviews("s", [Overview(one.table, one) for one in (OK, UNKNOWN)], "text", file),
         lambda file: write_file_statistics_report("db.flights", files, "text", file),
         lambda file: write_diagnoses(
             "t", [Diagnosis("Spark", "Spark 3.4 is not supported", "wrong", "install a newer version")], "text", file

@@ -14,7 +14,9 @@ from spark_bucketing.tables.model import Column, Partition, Status, TableMetadat
 from spark_bucketing.tables.overview import Overview, Verification
 
 SPEC = BucketSpec(4, ("k",), ("k",), "hive")
-FILES = BucketedFiles("db.t", SPEC, "parquet", True, (DataFile("/t/ds=a/00000_0", 1, 1),))
+FILES = BucketedFiles(
+    TableMetadata("db.t", SPEC, (Column("ds", "string"),)), SPEC, (DataFile("/t/ds=a/00000_0", 1, 1),)
+)
 MERGING = Merging("auto", 4, 4)
 
 

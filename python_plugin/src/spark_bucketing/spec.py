@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 BucketHash = Literal["hive", "hive2", "spark"]
@@ -69,38 +69,17 @@ def number_of_buckets(size: float, target_file_size: int) -> int:
     return 1 << max(0, round(math.log2(max(size / target_file_size, 1))))
 
 
-@dataclass(frozen=True)
-class Description:
-    """The output of DESCRIBE TABLE EXTENDED for one table."""
-
-    columns: Mapping[str, str] = field(default_factory=dict)  # types by column name, including partition columns
-    partition_columns: Mapping[str, str] = field(default_factory=dict)  # types of the partition columns only
-    details: Mapping[str, str] = field(default_factory=dict)  # detailed table information by name
-
-    @classmethod
-    def of(cls, rows: Iterable[Mapping[str, object]]) -> Description:
-        """Parse rows that have the columns col_name and data_type."""
-        sections: dict[str, dict[str, str]] = {}
-        title = ""
-        for name, value in ((str(row["col_name"] or ""), str(row["data_type"] or "")) for row in rows):
-            # A column may have the same name as a section title, but only a column has a type.
-            if not name or (name.startswith("# ") and not value):
-                title = name or "# "
-            elif (name, value) != ("# col_name", "data_type"):
-                sections.setdefault(title, {})[name] = value
-        titles = ("", "# Partition Information", "# Detailed Table Information")
-        return cls(*(sections.get(title, {}) for title in titles))
-
-    @property
-    def file_format(self) -> str:
-        """Return the file format like SealedFormats.scala, or the class that reads an unknown format."""
-        provider = self.details.get("Provider", "").lower()
-        if provider not in ("", "hive"):
-            return provider
-        # Spark reads a Hive table by its SerDe, and other engines by its input format, so both must have the format.
-        classes = [self.details.get(name, "") for name in ("InputFormat", "Serde Library")]
-        known = (one for one in ("parquet", "orc") if all(one in of.lower() for of in classes))
-        return next(known, classes[0].rpartition(".")[2])
+def described_sections(rows: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, str], ...]:
+    """Parse the rows of DESCRIBE TABLE EXTENDED: the types of columns and of partition columns, and the details."""
+    sections: dict[str, dict[str, str]] = {}
+    title = ""
+    for name, value in ((str(row["col_name"] or ""), str(row["data_type"] or "")) for row in rows):
+        # A column may have the same name as a section title, but only a column has a type.
+        if not name or (name.startswith("# ") and not value):
+            title = name or "# "
+        elif (name, value) != ("# col_name", "data_type"):
+            sections.setdefault(title, {})[name] = value
+    return tuple(sections.get(title, {}) for title in ("", "# Partition Information", "# Detailed Table Information"))
 
 
 def listed_properties(text: str) -> dict[str, str]:

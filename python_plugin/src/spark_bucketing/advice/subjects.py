@@ -25,7 +25,7 @@ from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
 from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, table_name
-from spark_bucketing.spec import BucketHash, Description
+from spark_bucketing.spec import BucketHash, described_sections
 from spark_bucketing.tables import sql
 
 # Bytes to sample for the statistics of one column.
@@ -126,10 +126,10 @@ def column_facts(planner: Planner, subject: AdvisedTable, columns: Sequence[str]
     known = dict(subject.facts.columns)
     table = sql.table(subject.table.name)
     try:
-        described = Description.of(planner.rows(f"describe table extended {table}") if not profile else ())
+        _, _, details = described_sections(planner.rows(f"describe table extended {table}") if not profile else ())
     except SparkError:
         return subject.facts
-    analyzed = _ROWS.search(described.details.get("Statistics", ""))
+    analyzed = _ROWS.search(details.get("Statistics", ""))
     rows = int(analyzed[1]) if analyzed else None
     for column in columns:
         if column in known:

@@ -107,23 +107,25 @@ class SpecFiles:
 class BucketedFiles:
     """A bucketed table and all its files, or, if they cannot be read, an error message."""
 
-    name: str  # qualified: db.t
-    spec: BucketSpec  # of the table
-    file_format: str  # parquet, orc, or Spark's name of another format
-    partitioned: bool  # whether it has partition columns
+    table: TableMetadata  # with its partitions if the session has the extension
+    spec: BucketSpec  # of the table, with the names of columns as the metastore has them
     files: tuple[DataFile, ...] = ()  # of all partitions
     unreadable: str = ""  # why the files cannot be read
-    evolving: TableMetadata | None = None  # with its partitions; None if single partitions cannot be rewritten
 
     @cached_property
     def by_spec(self) -> tuple[SpecFiles, ...]:
         """Group the files by the bucket spec of their partition. Unsealed partitions have the table's spec."""
-        partitions = self.evolving.partitions if self.evolving else ()
-        own_specs = {one_spelling(part.location): part.spec for part in partitions if part.spec}
+        parts = self.table.partitions if self._is_evolving else ()
+        own_specs = {one_spelling(part.location): part.spec for part in parts if part.spec}
         files: dict[BucketSpec, list[DataFile]] = {}
         for file in self.files:
             files.setdefault(own_specs.get(file.folder, self.spec), []).append(file)
         return tuple(SpecFiles(spec, tuple(found)) for spec, found in files.items()) or (SpecFiles(self.spec, ()),)
+
+    @property
+    def _is_evolving(self) -> bool:
+        """Return whether each partition may have its own spec, so that single partitions can be rewritten."""
+        return bool(self.table.columns) and self.spec.in_hive_layout
 
     @property
     def rows(self) -> int:
@@ -133,7 +135,7 @@ class BucketedFiles:
     @property
     def partitions(self) -> int:
         """Return the number of partitions that have files, or 1 for an unpartitioned table."""
-        return len({file.folder for file in self.files}) if self.partitioned else 1
+        return len({file.folder for file in self.files}) if self.table.columns else 1
 
     @property
     def skew(self) -> float | None:
@@ -177,7 +179,7 @@ class BucketedFiles:
             for file in part.files:
                 bucket_id = part.bucket(file)
                 if bucket_id is not None:
-                    numbers[file.folder if self.partitioned else "", bucket_id] += 1
+                    numbers[file.folder if self.table.columns else "", bucket_id] += 1
         if crowded := sorted((*place, number) for place, number in numbers.items() if number > 1):
             folder, bucket, number = crowded[0]
             values = "/".join(part for part in folder.split("/") if "=" in part)
@@ -190,8 +192,8 @@ class BucketedFiles:
 
     def _rewrite(self, folders: Iterable[str]) -> str:
         """Suggest a fix for the files in these directories, if possible only for their partitions."""
-        table, wanted = self.evolving, set(folders)
-        chosen = [part for part in table.partitions if one_spelling(part.location) in wanted] if table else []
-        if not table or not chosen:
+        table, wanted = self.table, set(folders)
+        chosen = [part for part in table.partitions if one_spelling(part.location) in wanted]
+        if not self._is_evolving or not chosen:
             return "rebuild the table (dbt run --full-refresh)"
         return f"rewrite these partitions ({rewrite_command(table.name, covering(table, chosen))})"

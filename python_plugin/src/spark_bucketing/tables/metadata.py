@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from spark_bucketing.errors import SparkError, TableError
-from spark_bucketing.spec import BucketSpec, Description, listed_properties
+from spark_bucketing.spec import BucketSpec, described_sections, listed_properties
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.compatibility import Merging
 from spark_bucketing.tables.model import Column, Partition, Status, TableMetadata
@@ -56,14 +56,14 @@ def describe_table(warehouse: Warehouse, name: str) -> TableMetadata | None:
         if "TABLE_OR_VIEW_NOT_FOUND" in str(error) or "SCHEMA_NOT_FOUND" in str(error):
             return None
         raise
-    found = Description.of(rows)
+    types, partition_types, details = described_sections(rows)
     return TableMetadata(
         name,
-        in_lower_case(BucketSpec.from_description(found.details)),
-        columns=tuple(Column(*column) for column in found.partition_columns.items()),
-        all_columns=tuple(Column(*column) for column in found.columns.items()),
-        details=found.details,
-        options=listed_properties(found.details.get("Storage Properties", "")),
+        in_lower_case(BucketSpec.from_description(details)),
+        columns=tuple(Column(*column) for column in partition_types.items()),
+        all_columns=tuple(Column(*column) for column in types.items()),
+        details=details,
+        options=listed_properties(details.get("Storage Properties", "")),
     )
 
 
@@ -146,11 +146,10 @@ def _refuse_others(table: TableMetadata) -> None:
             expected="a partitioned table",
             instead="to change the buckets of an unpartitioned table, rebuild it with `dbt run --full-refresh`",
         )
-    stored = Description(details=details).file_format
-    if stored not in ("parquet", "orc"):
+    if table.file_format not in ("parquet", "orc"):
         raise TableError(
             f"Table `{name}` has a file format for which Spark does not support buckets in the Hive layout.",
-            found=stored or "no file format",
+            found=table.file_format or "no file format",
             expected="Parquet or ORC",
             instead="rebuild the table with file_format='parquet' (STORED AS PARQUET or ORC)",
         )

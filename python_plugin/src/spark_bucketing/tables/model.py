@@ -97,6 +97,17 @@ class TableMetadata:
         """Return the table's directory in the metastore."""
         return self.details.get("Location", "")
 
+    @property
+    def file_format(self) -> str:
+        """Return the file format like SealedFormats.scala, or the class that reads an unknown format."""
+        provider = self.details.get("Provider", "").lower()
+        if provider not in ("", "hive"):
+            return provider
+        # Spark reads a Hive table by its SerDe, and other engines by its input format, so both must have the format.
+        classes = [self.details.get(name, "") for name in ("InputFormat", "Serde Library")]
+        known = (one for one in ("parquet", "orc") if all(one in of.lower() for of in classes))
+        return next(known, classes[0].rpartition(".")[2])
+
     def _order(self, partition: Partition) -> list[tuple[int, Decimal, str]]:
         ranks = []
         for column, value in zip(self.columns, partition.values, strict=True):

@@ -14,7 +14,6 @@ from spark_bucketing.spec import (
     VERSION_OF_HASH,
     VERSION_PROPERTY,
     BucketSpec,
-    Description,
     stated_version,
 )
 from spark_bucketing.tables import sql
@@ -67,11 +66,6 @@ class Overview:
     def findings(self) -> tuple[str, ...]:
         """Return one message for each finding about the names or the seals of the files, with a fix."""
         return (*(self.files.findings if self.files else ()), *seal_findings(self.table.name, self.unsealed))
-
-    @property
-    def file_format(self) -> str:
-        """Return the file format of the table: parquet, orc, or Spark's name for another format."""
-        return self.files.file_format if self.files else Description(details=self.table.details).file_format
 
     @property
     def sizes(self) -> FileSizes | None:
@@ -136,13 +130,10 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
     if merging:
         table = replace(table, partitions=read_partitions(warehouse, table.name))
     if spec:
-        evolving = table if merging and table.columns and spec.in_hive_layout else None
-        file_format = Description(details=table.details).file_format
-        files = BucketedFiles(table.name, spec, file_format, bool(table.columns), evolving=evolving)
         try:
-            files = replace(files, files=_files(warehouse, table, files))
+            files = BucketedFiles(table, spec, _files(warehouse, table, spec))
         except SparkError as error:
-            files = replace(files, unreadable=str(error))
+            files = BucketedFiles(table, spec, unreadable=str(error))
         return Overview(table, files, merging)
     if any(part.spec for part in table.partitions):
         return Overview(table, merging=merging)
@@ -153,12 +144,12 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
     )
 
 
-def _files(warehouse: Warehouse, table: TableMetadata, found: BucketedFiles) -> tuple[DataFile, ...]:
+def _files(warehouse: Warehouse, table: TableMetadata, spec: BucketSpec) -> tuple[DataFile, ...]:
     """Return all files of a table with their row counts, which Spark reads from the file footers."""
-    if found.spec.in_hive_layout and found.file_format not in _READABLE_HIVE_FORMATS:
+    if spec.in_hive_layout and table.file_format not in _READABLE_HIVE_FORMATS:
         raise SparkError(
             f"The files of table `{table.name}` have a format without buckets.",
-            found=found.file_format,
+            found=table.file_format,
             expected="parquet or orc",
             instead="rebuild the table with one of these formats",
         )

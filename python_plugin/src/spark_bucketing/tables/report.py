@@ -63,7 +63,7 @@ def _cells(overview: Overview) -> list[Text]:
     texts = [
         overview.table.name,
         spec.bucket_hash if spec else "organized" if organized else "not clustered",
-        overview.file_format if spec or organized else None,
+        overview.table.file_format if spec or organized else None,
         ", ".join(spec.bucket_columns) if spec else None,
         ", ".join(spec.sort_columns) if spec else organized and organized.range_by,
         ", ".join(f"{number:,}" for number in sorted({one.num_buckets for one in specs})),
@@ -99,7 +99,7 @@ def overview_data(overview: Overview) -> dict[str, Any]:
         numbers |= {"partitions": len(table.partitions), "files": sum(part.files for part in table.partitions)}
         numbers["bytes"] = dict.fromkeys(FileSizes._fields) | {"total": total_size(table.partitions)}
     elif overview.state != "unknown":
-        numbers["partitions"] = files.partitions if files and files.partitioned else None
+        numbers["partitions"] = files.partitions if files and table.columns else None
         numbers |= {"files": len(files.files if files else statistics or ())}
         numbers["rows"] = files.rows if files else sum(file.rows for file in statistics or ())
     if overview.sizes:
@@ -110,13 +110,13 @@ def overview_data(overview: Overview) -> dict[str, Any]:
         "spec": spec_data(files.spec) if files else None,
         "range_by": overview.organized.range_by if overview.organized else None,
         "implicit_partition_by": list(overview.organized.implicit_partition_by) if overview.organized else [],
-        "format": overview.file_format,
+        "format": table.file_format,
         **numbers,
         "skew": files.skew if files else None,
         "by_spec": [
             {
                 "spec": spec_data(part.spec),
-                "partitions": len(part.folders) if files and files.partitioned else None,
+                "partitions": len(part.folders) if files and table.columns else None,
                 "files": len(part.files),
                 "rows": part.rows,
                 "skew": part.skew,
