@@ -181,30 +181,22 @@ def _way(entry: PlanNode, follows: Callable[[PlanNode], bool] = lambda _: True) 
 def _chain(top: PlanNode) -> list[PlanNode]:
     """Return the nodes that together form one aggregate, and the nodes between them, from the top."""
     chain, pending, below = [top], [], top.children[0]
-    # The columns of a reused exchange have different ids where Spark reads the exchange again.
-    ids: dict[int | None, int | None] = {}
     while True:
         if passes_rows(below):
-            if below.kind == "reused":
-                pairs = zip(below.output, below.children[0].output, strict=False)
-                ids |= {own.id: there.id for own, there in pairs}
             pending.append(below)
-            below = below.children[0]
-            continue
-        above = chain[-1].aggregate
-        if not below.aggregate or not above or not _is_part(below.aggregate, above, ids):
+        elif below.aggregate and chain[-1].aggregate and _is_part(below.aggregate, chain[-1].aggregate):
+            chain += [*pending, below]
+            pending = []
+        else:
             return chain
-        chain += [*pending, below]
-        pending, below, ids = [], below.children[0], {}
+        below = below.children[0]
 
 
-def _is_part(below: Aggregate, above: Aggregate, ids: Mapping[int | None, int | None]) -> bool:
-    """Return whether the lower node is the partial aggregate of the upper node, with the same keys and functions.
-
-    `ids` maps column ids at the upper node to the ids of the same columns at the lower node, if the two differ.
-    """
-    own = {key.id for key in below.keys}
-    same_keys = len(below.keys) == len(above.keys) and own == {ids.get(key.id, key.id) for key in above.keys}
+def _is_part(below: Aggregate, above: Aggregate) -> bool:
+    """Return whether the lower node is the partial aggregate of the upper node, with the same keys and functions."""
+    # Keys that the lower node computes have other texts, and the columns of a reused exchange have other ids.
+    own, theirs = (({key.id for key in part.keys}, {key.text for key in part.keys}) for part in (below, above))
+    same_keys = len(below.keys) == len(above.keys) and (own[0] == theirs[0] or own[1] == theirs[1])
     return same_keys and (below.is_partial if below.modes else not above.modes)
 
 
