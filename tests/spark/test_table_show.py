@@ -86,7 +86,11 @@ def test_layout_and_state_are_read_from_files(shop: Project, layouts: dict[str, 
     assert not found or found in layout.findings[0]
     bucket_hash, _, file_format = name.partition("_")
     if file_format:
-        assert (layout.spec.bucket_hash, layout.table.file_format, bool(layout.table.columns)) == (bucket_hash, file_format, False)
+        assert (layout.spec.bucket_hash, layout.table.file_format, bool(layout.table.columns)) == (
+            bucket_hash,
+            file_format,
+            False,
+        )
         assert layout.spec == BucketSpec(4, ("k",), ("k",), layout.spec.bucket_hash)
         read_files = {Path(file.path.removeprefix("file:")).name for file in layout.files}
         assert read_files == {file.name for file in shop.files(name)} and len(layout.files) >= 4
