@@ -89,9 +89,9 @@ def _unmarked(value: object) -> str:
     return value if isinstance(value, _Marked) else escape(str(value))
 
 
-def print_template(console: Console, module: str, *functions: Callable[..., Any], **values: Any) -> None:
-    """Print what the template report.txt beside a module renders. Wrapped lines keep their indentation."""
-    template = template_beside(module, "report.txt", style, *functions, finalize=_unmarked)
+def print_template(console: Console, module: str, name: str, *functions: Callable[..., Any], **values: Any) -> None:
+    """Print what a template beside a module renders. Wrapped lines keep their indentation."""
+    template = template_beside(module, name, style, *functions, finalize=_unmarked)
     for line in template.render(**values).removesuffix("\n").split("\n"):
         text = Text.from_markup(line.lstrip(" "), emoji=False)
         indent = len(line) - len(line.lstrip(" "))

@@ -114,7 +114,7 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
         "levels": _LEVELS,
         "verdicts": _VERDICTS,
     }
-    print_template(console_on(file, plain), __file__, *functions, report=report, **values)
+    print_template(console_on(file, plain), __file__, "report.txt", *functions, report=report, **values)
 
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}

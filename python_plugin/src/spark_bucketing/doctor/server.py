@@ -12,11 +12,9 @@ from importlib.metadata import version as installed
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from rich.text import Text
-
 from spark_bucketing.errors import ProjectError, SparkError, State
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.output import STATE_STYLES, console_on, write_json
+from spark_bucketing.output import STATE_STYLES, console_on, print_template, write_json
 from spark_bucketing.project.freshness import read_project
 from spark_bucketing.tables.warehouse import BUILT, Warehouse
 from spark_bucketing.units import has_union_bug, version_numbers
@@ -313,9 +311,5 @@ def write_diagnoses(target: str, found: Sequence[Diagnosis], form: str, file: Te
     """Write the results of all checks, in text with one line for each subject, and the remedy below it."""
     if form == "json":
         write_json({"target": target, "examined": [vars(one) for one in found]}, file)
-        return
-    console = console_on(file)
-    for one in found:
-        console.print(Text.assemble((f"{one.state:7}", STATE_STYLES[one.state]), f"  {one.subject}: {one.found}"))
-        if one.instead:
-            console.print(Text(f"         instead: {one.instead}"))
+    else:
+        print_template(console_on(file), __file__, "report.txt", found=found, styles=STATE_STYLES)

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from spark_bucketing.output import STATE_STYLES, console_on, print_rows, spec_data, write_json
+from spark_bucketing.output import STATE_STYLES, console_on, print_rows, print_template, spec_data, write_json
 from spark_bucketing.tables.bucketed_files import FileSizes
 from spark_bucketing.tables.compatibility import (
     Merging,
@@ -265,19 +265,10 @@ def write_sealed(table: str, found: Sequence[Partition], dry_run: bool, form: st
 
 def print_sealed(table: str, found: Sequence[Partition], console: Console) -> None:
     """Print which partitions are sealed, or can be sealed in a dry run, and why the others are not."""
-    for part in found:
-        where = part.name or table
-        if part.status == Status.REFUSED:
-            console.print(Text.assemble((where, "red"), f": found {part.problem}"))
-        elif part.status in (Status.SEALED, Status.SEALABLE) or part.problem:
-            weaker = f" ({part.problem})" if part.problem else ""
-            spec = f"{words(part.spec)}, {count(part.files, 'file')}, {size(part.size)}{weaker}"
-            console.print(Text.assemble((where, "bold"), f": {part.status}, {spec}"))
     numbers = Counter(part.status for part in found)
     sums = ", ".join(f"{number:,} {status}" for status, number in numbers.items())
-    read = count(sum(part.files_read for part in found), "file")
-    status = sums or "no matching partitions"
-    console.print(Text(f"{table}: {status}; the command read the bucket and sort columns of {read}."))
+    values = {"table": table, "found": found, "status": Status, "sums": sums}
+    print_template(console, __file__, "sealed.txt", count, size, words, **values)
 
 
 def sealed_data(part: Partition) -> dict[str, Any]:
@@ -295,22 +286,7 @@ def sealed_data(part: Partition) -> dict[str, Any]:
 
 def write_plan(plan: RewritePlan, file: TextIO) -> None:
     """Write which partitions a rewrite replaces, and their numbers of files and bytes."""
-    console = console_on(file)
-    for part in plan.done:
-        has = "already has the table's spec" if part.has_files else "no files"
-        console.print(Text(f"{part.name}: {has}"))
-    for part in plan.todo:
-        files = f"{count(part.files, 'file')}, {size(part.size)}"
-        console.print(Text.assemble((part.name, "bold"), f": {files}: rewrite, {part.summary}"))
-    for part, obstacle in plan.left:
-        console.print(Text.assemble((part.name, "red"), f": skip, {obstacle}"))
-    written = count(sum(part.files for part in plan.todo), "file")
-    console.print(
-        Text(
-            f"{plan.table.name}: {count(len(plan.todo), 'partition')} to rewrite with {words(plan.table.spec)}: "
-            f"{written} and {size(total_size(plan.todo))}."
-        )
-    )
+    print_template(console_on(file), __file__, "plan.txt", count, size, total_size, words, plan=plan)
 
 
 def _print_ranges(console: Console, what: str, ranges: Iterable[tuple[Sequence[Partition], str]]) -> None:
