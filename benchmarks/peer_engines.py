@@ -43,6 +43,8 @@ DELTA_SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # The default of 50 tasks is for clusters.
     "spark.databricks.delta.snapshotPartitions": "2",
+    # Otherwise OPTIMIZE writes one file, which only one task can read.
+    "spark.databricks.delta.optimize.maxFileSize": str(16 * 2**20),
 }
 # Storage-partitioned joins need the last settings.
 ICEBERG_SETTINGS = {
