@@ -29,7 +29,7 @@ JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test peers peers-s3 peers-trino peers-hive peers-extensions fuzz bench bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-ranges bench-merges bench-hashes bench-bucket-ranges bench-comet lint lint-types lint-sql lint-style format docs dist clean
+.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test peers peers-s3 peers-trino peers-hive peers-extensions fuzz bench-peers bench-statements bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-hashes bench-bucket-ranges lint lint-types lint-sql lint-style format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -150,9 +150,12 @@ $(PEERS)/extensions/.installed: tests/peers/versions.mk tests/peers/extensions.x
 fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000 EVOLVED=0.3 LAYOUT=hive2
 	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) EVOLVED=$(or $(EVOLVED),0.3) LAYOUT="$(LAYOUT)" $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz
 
-bench: setup ## Compare the run times of joins with and without buckets: SCALE=1
+bench-peers: setup .venv/spark-4.1/pyspark $(PEERS)/extensions/.installed ## Compare joins, merges and lookups with Iceberg, Delta, Comet and stock Spark 4.1: PARTS="joins merges lookups" SCALE=1 ROWS=2000000 FILES=1000 ROUNDS=5
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
-	@$(BIN)/python benchmarks/run.py --scale $(or $(SCALE),1)
+	@env -u SPARK_HOME PYTHONPATH=$(CURDIR)/.venv/spark-4.1:$$PYTHONPATH $(BIN)/python benchmarks/bench_peers.py $(if $(PARTS),--parts $(PARTS)) \
+	  --scale $(or $(SCALE),1) --rows $(or $(ROWS),2000000) --files $(or $(FILES),1000) --rounds $(or $(ROUNDS),5)
+
+bench-statements: setup ## Time runs of small models with and without the extension, and beside dbt-spark
 	@$(BIN)/python benchmarks/statements.py
 	@$(BIN)/python benchmarks/statements.py --rows 2000000 --only table --extension on --show
 
@@ -174,23 +177,11 @@ bench-planning: setup ## Time query planning with a Hive metastore on PostgreSQL
 bench-files: setup ## Write a table with each file strategy of organized_table: ROWS=2000000
 	@$(BIN)/python benchmarks/file_strategies.py --rows $(or $(ROWS),2000000)
 
-bench-ranges: setup ## Time filters on a table with many files, with and without its file statistics: FILES=20000
-	@$(BIN)/python benchmarks/ranges.py --files $(or $(FILES),20000)
-
-bench-merges: setup ## Compare merges with rewrites of partitions, for bucketed and for organized tables
-	@$(BIN)/python benchmarks/bucketed_merges.py
-	@$(BIN)/python benchmarks/merges.py --deltas one clustered --variants merge "merge, unchecked"
-	@$(BIN)/python benchmarks/merges.py --partitions 20 --deltas spread --variants merge "affected partitions"
-
 bench-hashes: setup ## Compare the times of Hive's bucketing versions 1 and 2: ROWS=5000000
 	@$(BIN)/python benchmarks/hashes.py --rows $(or $(ROWS),5000000)
 
 bench-bucket-ranges: setup ## Time queries of tables with fewer buckets than cores: ROWS=8000000 BUCKETS=1 SKEW=0
 	@$(BIN)/python benchmarks/bucket_ranges.py --rows $(or $(ROWS),8000000) --buckets $(or $(BUCKETS),1) --skew $(or $(SKEW),0)
-
-bench-comet: setup .venv/spark-4.1/pyspark $(PEERS)/extensions/.installed ## Compare queries on plain tables and buckets with and without Comet in Spark 4.1: SCALE=1
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
-	@env -u SPARK_HOME PYTHONPATH=$(CURDIR)/.venv/spark-4.1:$$PYTHONPATH $(BIN)/python benchmarks/comet.py --scale $(or $(SCALE),1)
 
 test-jars:
 	@PYTHONPATH=tests/support $(BIN)/python -c 'from local_files import build_jars; build_jars()'

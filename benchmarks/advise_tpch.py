@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from bench_project import COMMAND, change_configs, in_new_process, project_options, run_dbt
-from measurement import WrongRowsError
 from rich.console import Console
 from rich.table import Table
-from tables import generate
+from tables import WrongRowsError, generate
 from tpch import all_jobs
 from tpch_project import VARIANTS, layouts, make_project, queries, table_names
 

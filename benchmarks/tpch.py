@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from measurement import WrongRowsError
+from local_spark import session
 from rich.console import Console
 from rich.table import Table
-from run import session
-from tables import generate
+from tables import WrongRowsError, generate
 from tpch_project import CASES, queries
 
 if TYPE_CHECKING:
@@ -57,7 +56,8 @@ def main() -> None:
     folder = options.folder.absolute() / f"tpch-{options.scale:g}"
     described = yaml.safe_load((CASES / "tables.yml").read_text())
     generate(folder, options.scale, list(described["tables"]))
-    spark = session(folder, {"spark.sql.autoBroadcastJoinThreshold": "10485760"})
+    settings = {"spark.master": "local[*]", "spark.driver.memory": "6g", "spark.sql.shuffle.partitions": "16"}
+    spark = session(folder, settings)
     _create(spark, folder, described, options.layout)
     texts = queries()
     chosen = {name: texts[name] for name in options.queries or texts}
