@@ -109,7 +109,7 @@ def set_parameter(key: str, value: str | None) -> Act:
 
 
 def two_appends(tables: Tables) -> None:
-    """Make two appends extend the same seal, so that the second one overwrites the first one's update."""
+    """Let the second of two appends start with the seal from before the first one. It also seals the files of the first one."""
     before = seal_of(tables, "t")
     tables.sql(INSERT)
     put_parameters(tables, "t", "", dict(before))
@@ -149,11 +149,15 @@ def without_bucket_spec(tables: Tables) -> None:
 
 
 class Case(NamedTuple):
-    """A kind of damage, the reason code of a read, and the result of SEAL BUCKETS; None if the statement is refused."""
+    """A kind of damage, the reason code of a read, and the result of SEAL BUCKETS; None if the statement is refused.
+
+    After some crashes, stock Spark also reads the replaced files until the next statement.
+    """
 
     do: Act
     code: str = BROKEN
     then: str | None = "sealed"
+    recovers: bool = False
 
 
 CASES = {
@@ -172,8 +176,8 @@ CASES = {
     "restored with file times": Case(lambda tables: move_table(tables, shutil.copy2), SEALED, "unchanged"),
     "copied without file times": Case(lambda tables: move_table(tables, shutil.copy)),
     "file times changed": Case(touch_files),
-    # Spark ignores this folder; other engines may not.
-    "a nested folder": Case(add_nested_folder, SEALED, "refused"),
+    # Spark ignores this folder.
+    "a nested folder": Case(add_nested_folder, SEALED, "unchanged"),
     "a wider type": Case(lambda tables: put_schema(tables, "t", "k bigint, v bigint"), "columns-changed", "refused"),
     "another number of buckets in Spark's table property": Case(
         set_parameter("spark.sql.sources.schema.numBuckets", "16"), SEALED, "unchanged"
@@ -188,11 +192,11 @@ CASES = {
     "a newer seal version": Case(set_parameter("bucketing.spec_version", "3"), "seal-unreadable", "sealed"),
     "the seal of another table": Case(lambda tables: put_parameters(tables, "t", "", dict(seal_of(tables, "other")))),
     "another bucketing_version": Case(statements(VERSION_2), SEALED, "unchanged"),
-    "two appends at the same time": Case(two_appends),
+    "two appends at the same time": Case(two_appends, SEALED, "unchanged"),
     "an append that crashes before its seal": Case(crash(INSERT)),
-    "an overwrite that crashes before its seal": Case(crash(OVERWRITE)),
+    "an overwrite that crashes before its seal": Case(crash(OVERWRITE), recovers=True),
     "an append": Case(statements(INSERT, INSERT), SEALED, "unchanged"),
-    "an append after a crashed append": Case(crash(INSERT, then=INSERT)),
+    "an append after a crashed append": Case(crash(INSERT, then=INSERT), SEALED, "unchanged"),
     "an append by stock Spark": Case(statements(f"stock:{INSERT}")),
     "an append after an append by stock Spark": Case(statements(f"stock:{INSERT}", INSERT)),
     "an overwrite after an append by stock Spark": Case(statements(f"stock:{INSERT}", OVERWRITE), SEALED, "unchanged"),
@@ -219,7 +223,8 @@ def test_damage_causes_an_ordinary_scan_and_may_be_sealed_again(tables: Tables, 
         pytest.skip("Spark 4.0 and newer read the integers of a file as bigint")
     expected = stock_rows(tables)
     with tables.settings({"spark.sql.files.ignoreMissingFiles": str(case.code == MISSING).lower()}):
-        assert [tables.rows(query) for query in QUERIES[: len(expected)]] == expected
+        found = [tables.rows(query) for query in QUERIES[: len(expected)]]
+    assert (found == expected) != case.recovers
     if case.then is None:
         with pytest.raises(ERRORS):
             tables.seal("t")
@@ -230,7 +235,7 @@ def test_damage_causes_an_ordinary_scan_and_may_be_sealed_again(tables: Tables, 
         assert (outcome.problem is not None) == explained, outcome
         if case.then in ("sealed", "unchanged"):
             assert reason_code(tables) == SEALED
-            assert [tables.rows(query) for query in QUERIES] == expected
+            assert [tables.rows(query) for query in QUERIES] == found == stock_rows(tables)
 
 
 KEYS = {

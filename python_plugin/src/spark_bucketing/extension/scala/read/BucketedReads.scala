@@ -6,9 +6,11 @@ import scala.annotation.tailrec
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.bucketing.metadata.{BucketFiles, Seal}
 import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
-import org.apache.spark.sql.catalyst.expressions.{ExprId, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Expression, ExprId, SortOrder}
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SortExec, SparkPlan}
+import org.apache.spark.sql.execution.joins.SortMergeJoinExec
 
 /**
  * Plans a bucketed scan where an operator above requires the buckets, before Spark adds exchanges and sorts.
@@ -42,7 +44,7 @@ object BucketedReads extends Logging {
     val divided = DividedBuckets(found)
     val reasons = BucketTasks.tooFewForOthers(divided) ++ NativeReads.oneSided(divided).map(_ -> NativeReads.OneSided)
     val more = divided.collect { case scan: BucketScan => BucketTasks.objection(scan).orElse(reasons.get(scan)).map(scan.output.map(_.exprId) -> _) }.flatten
-    if (more.isEmpty) SlicedJoins(divided) else planned(claimed, refused ++ more)
+    if (more.isEmpty) OrderJoinKeys(SlicedJoins(divided)) else planned(claimed, refused ++ more)
   }
 
   /** Returns stock Spark's scan of a table in the Spark layout, or None for a table in the Hive layout. */
@@ -164,5 +166,22 @@ object SplitBuckets {
     case done @ FilterExec(condition, scan: BucketScan) if scan.read.splits && condition.canonicalized == scan.isOfTask.canonicalized => done
     case scan: BucketScan if scan.read.splits => FilterExec(scan.isOfTask, scan)
     case other => other.mapChildren(apply)
+  }
+}
+
+/** Puts the keys of a join into the order in which the rows of a side are sorted. Spark does so only for rows that are partitioned by its own hash. */
+object OrderJoinKeys extends Rule[SparkPlan] {
+
+  override def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
+    case join: SortMergeJoinExec if join.leftKeys.size > 1 && join.leftKeys.forall(_.deterministic) && join.rightKeys.forall(_.deterministic) =>
+      inOrder(join.leftKeys, join.left).orElse(inOrder(join.rightKeys, join.right)).fold(join) { positions =>
+        join.copy(leftKeys = positions.map(join.leftKeys), rightKeys = positions.map(join.rightKeys))
+      }
+  }
+
+  /** Returns the positions of the keys, beginning with those that the rows are sorted by. */
+  private def inOrder(keys: Seq[Expression], side: SparkPlan): Option[Seq[Int]] = if (!side.exists(_.isInstanceOf[BucketScan])) None else {
+    val sorted = side.outputOrdering.map(order => keys.indexWhere(_.semanticEquals(order.child))).takeWhile(_ >= 0).distinct
+    if (sorted.isEmpty) None else Some(sorted ++ keys.indices.diff(sorted))
   }
 }
