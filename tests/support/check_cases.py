@@ -172,7 +172,8 @@ def _hypothetical(facts: TableFacts, query: Query) -> TableFacts:
     """Return a hypothetical table that Spark reads like a real one."""
     scans = [scan for node in query.plan.walk() if node.table == facts.name and (scan := query.bucketed(node))]
     specs = [
-        replace(scan.spec, num_buckets=scan.scan.buckets) if scan.scan.bucketed and scan.scan.buckets else scan.spec
+        # Stock Spark would read a hypothetical table with as many buckets as it coalesces these to as sorted.
+        replace(scan.spec, num_buckets=scan.scan.buckets) if scan.scan.by_extension and scan.scan.buckets else scan.spec
         for scan in sorted(scans, key=lambda scan: bool(scan.scan.bucketed))
     ]
     spec = None if any(scan.scan.code in REASON_OF_CODE for scan in scans) or not specs else specs[-1]
