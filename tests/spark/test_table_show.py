@@ -179,3 +179,27 @@ def test_schema_without_bucketed_tables_has_no_findings(project: Project, monkey
     monkeypatch.chdir(project.folder)
     result = CliRunner().invoke(main, ["table", "show"])
     assert (result.exit_code, result.output) == (0, f"Schema {project.schema} has no bucketed or organized tables.\n")
+
+
+@pytest.mark.parametrize(
+    ("keys", "advice"),
+    [
+        ("id * 2", "Of 4 buckets, 2 buckets are empty, and the largest has 2.0 times the mean number of rows; "
+         "with bucket_hash='hive2', the largest has 1.0 times"),
+        ("if(id < 3000, 7, id)", "Of 4 buckets, the largest has 3.2 times the mean number of rows; "
+         "bucket_hash='hive2' would not help"),
+        ("id", ""),
+    ],
+)  # fmt: skip
+def test_advice_compares_uneven_buckets_with_the_other_hash(
+    project: Project, extension: None, keys: str, advice: str
+) -> None:
+    create(project, "uneven", HIVE, f"insert into {{t}} select {keys}, 'x' from range(4000)")
+    try:
+        with closing(SessionStatements(project.spark)) as statements:
+            (overview,) = read_overviews(Warehouse(statements.rows), project.schema, ["uneven"])
+        assert overview.advice.startswith(advice)
+        assert bool(overview.advice) == bool(advice)
+        assert not overview.findings
+    finally:
+        project.spark.sql(f"drop table {project.table('uneven')}")

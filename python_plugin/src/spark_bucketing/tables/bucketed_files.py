@@ -63,6 +63,23 @@ class FileSizes(NamedTuple):
         return cls(min(sizes), int(median(sizes)), max(sizes), sum(sizes)) if sizes else None
 
 
+class Evenness(NamedTuple):
+    """How evenly rows are distributed over buckets."""
+
+    empty: int  # number of buckets without rows
+    skew: float  # rows of the largest bucket, divided by the mean of all buckets
+
+    @classmethod
+    def of(cls, rows: Sequence[int], buckets: int) -> Evenness:
+        """Compare the numbers of rows of buckets, of which those without rows may be missing."""
+        return cls(buckets - sum(number > 0 for number in rows), max(rows) * buckets / sum(rows))
+
+    def __str__(self) -> str:
+        """Describe the evenness, such as `8 buckets are empty, and the largest has 2.0 times the mean`."""
+        empty = f"{count(self.empty, 'bucket')} {'is' if self.empty == 1 else 'are'} empty, and " if self.empty else ""
+        return f"{empty}the largest has {self.skew:.1f} times the mean number of rows"
+
+
 @dataclass(frozen=True)
 class SpecFiles:
     """The files of all partitions that have the same bucket spec."""
@@ -83,12 +100,17 @@ class SpecFiles:
     @property
     def skew(self) -> float | None:
         """Return the rows of the largest bucket over all partitions, divided by the mean, or None if unknown."""
+        return self.evenness.skew if self.evenness else None
+
+    @property
+    def evenness(self) -> Evenness | None:
+        """Return how evenly the rows are distributed over the buckets, or None if unknown."""
         if not self.rows or self.without_bucket() or self.beyond():
             return None
         rows: Counter[int | None] = Counter()
         for file in self.files:
             rows[self.bucket(file)] += file.rows
-        return max(rows.values()) * self.spec.num_buckets / self.rows
+        return Evenness.of(list(rows.values()), self.spec.num_buckets)
 
     def bucket(self, file: DataFile) -> int | None:
         """Return the bucket id in a file's name."""

@@ -17,7 +17,7 @@ from spark_bucketing.spec import (
     stated_version,
 )
 from spark_bucketing.tables import sql
-from spark_bucketing.tables.bucketed_files import BucketedFiles, DataFile, FileSizes
+from spark_bucketing.tables.bucketed_files import BucketedFiles, DataFile, Evenness, FileSizes
 from spark_bucketing.tables.compatibility import Merging
 from spark_bucketing.tables.file_statistics import (
     FileState,
@@ -35,6 +35,9 @@ from spark_bucketing.units import count
 # For tables in the Hive layout with these formats, Spark uses its own readers, which return the file of a row.
 _READABLE_HIVE_FORMATS = ("parquet", "orc")
 _LISTING = "spark_bucketing_listing"
+# Buckets count as uneven from this skew. Fewer rows per bucket are uneven by chance.
+_UNEVEN, _ROWS_PER_BUCKET = 1.5, 100
+_COMPARED_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Overview:
     merging: Merging | None = None  # settings for mixed specs; None without the extension
     organized: Organized | None = None
     statistics: tuple[FileStats, ...] | None = None  # of an organized table
+    advice: str = ""  # about buckets of uneven size
 
     @property
     def state(self) -> State:
@@ -134,7 +138,7 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
             files = BucketedFiles(table, spec, _files(warehouse, table, spec))
         except SparkError as error:
             files = BucketedFiles(table, spec, unreadable=str(error))
-        return Overview(table, files, merging)
+        return Overview(table, files, merging, advice=_advice(warehouse, files) if is_named and merging else "")
     if any(part.spec for part in table.partitions):
         return Overview(table, merging=merging)
     raise TableError(
@@ -142,6 +146,29 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
         expected="a bucketed table, or the table of a dbt model with `range_by` or `implicit_partition_by`",
         instead="name such a table, or omit the name to list all tables of the schema",
     )
+
+
+def _advice(warehouse: Warehouse, files: BucketedFiles) -> str:
+    """Say how the other bucketing version would distribute the rows of uneven buckets, or return an empty string.
+
+    Version 1 hashes an integer to itself, so that keys with a pattern fill few buckets.
+    """
+    uneven = [part for part in files.by_spec if part.spec.bucket_hash == "hive" and (part.skew or 0) >= _UNEVEN]
+    if not uneven or uneven[-1].rows < _ROWS_PER_BUCKET * uneven[-1].spec.num_buckets:
+        return ""
+    spec, now = uneven[-1].spec, uneven[-1].evenness
+    keys = ", ".join(map(sql.name, spec.bucket_columns))
+    rows = f"select {keys} from {sql.table(files.table.name)} limit {_COMPARED_ROWS}"  # noqa: S608
+    bucket = f"hive2_bucket({spec.num_buckets}, {keys})"
+    counted = warehouse.rows(f"select {bucket} as bucket, count(*) as rows from ({rows}) group by 1")  # noqa: S608
+    other = Evenness.of([int(row["rows"]) for row in counted], spec.num_buckets)
+    whole = "" if files.rows <= _COMPARED_ROWS else f" of {_COMPARED_ROWS:,} rows"
+    fix = (
+        f"with bucket_hash='hive2'{whole}, {other}. To change it, rebuild the table (dbt run --full-refresh)"
+        if now and other.skew < 0.8 * now.skew
+        else "bucket_hash='hive2' would not help, because few keys have most rows"
+    )
+    return f"Of {spec.num_buckets} buckets, {now}; {fix}."
 
 
 def _files(warehouse: Warehouse, table: TableMetadata, spec: BucketSpec) -> tuple[DataFile, ...]:

@@ -42,7 +42,7 @@ def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file:
         print_rows(console, _TITLES, list(map(_cells, overviews)), _NUMBERS)
         for overview in overviews:
             unreadable = overview.files.unreadable if overview.files else ""
-            for message in (*overview.findings, *filter(None, [unreadable])):
+            for message in (*overview.findings, *filter(None, [unreadable, overview.advice])):
                 console.print(Text.assemble((overview.table.name, STATE_STYLES[overview.state]), ": ", message))
         for overview in overviews if details else ():
             if overview.merging and overview.table.columns:
@@ -124,6 +124,7 @@ def overview_data(overview: Overview) -> dict[str, Any]:
             for part in (files.by_spec if files and overview.state != "unknown" else ())
         ],
         "findings": list(overview.findings),
+        "advice": overview.advice or None,
         "unreadable": (files.unreadable if files else "") or None,
         "seals": specs_data(table, overview.merging) if overview.merging else None,
         "file_statistics": None if statistics is None else [asdict(file) for file in statistics],
