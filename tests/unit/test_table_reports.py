@@ -77,6 +77,7 @@ def test_json_contains_bytes_and_partition_specs() -> None:
         "bytes": {"smallest": 100, "median": 1536, "largest": 4096, "total": 5732},
         "rows": 4000,
         "skew": 1.5,
+        "advice": None,
         "by_spec": [
             {"spec": spec, "partitions": 1, "files": 2, "rows": 4000, "skew": 1.5},
             {"spec": spec | {"num_buckets": 16}, "partitions": 1, "files": 1, "rows": 0, "skew": None},
