@@ -84,8 +84,6 @@ class BucketingRules extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(_ => PlanWrites)
     extensions.injectQueryStagePrepRule(_ => EnsureBucketedRows)
     extensions.injectColumnar(_ => PreColumnarRule(EnsureBucketedRows))
-    extensions.injectQueryStagePrepRule(_ => BroadcastLocalRows)
-    extensions.injectColumnar(_ => PreColumnarRule(BroadcastLocalRows))
     extensions.injectPlannerStrategy(RefuseHiveReads(_))
     extensions.injectPlannerStrategy(BucketPlanningStrategy(_))
     extensions.injectQueryStagePrepRule(_ => FinalizeBucketScans)

@@ -34,16 +34,24 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
   val isUpdate: IndexedSeq[Boolean] = false +: actions.map(!_.isInstanceOf[DeleteAction]).toIndexedSeq
 
   /**
-   * Returns a plan for the rows of these files that a statement without a source changes. Its columns: the file, the action, the number of matching source rows
-   * (1), and the place of the row after the action.
+   * Returns a plan for the rows of these files that match a source row or have an action, and for the rows to insert. Its columns: the file or -1, the action,
+   * the number of matching source rows, and the place of the row after the action. A row that matches several source rows occurs once.
+   *
+   * @param pairs the output of [[matches]] if it is stored
+   * @param unmatched the stored output of [[unmatched]] if the statement inserts rows
    */
-  def withoutSource(files: Seq[TableFile]): LogicalPlan = {
+  def changes(files: Seq[TableFile], pairs: Option[LogicalPlan], unmatched: Option[LogicalPlan]): LogicalPlan = {
+    def changed = source.fold(withoutSource(files))(_ => oncePerRow(pairs.getOrElse(matches(files))))
+    unmatched.fold(changed)(rows => if (files.isEmpty) insertions(rows) else Union(Seq(changed, insertions(rows))))
+  }
+
+  private def withoutSource(files: Seq[TableFile]): LogicalPlan = {
     val acted = withAction(Filter(statement.condition, scan(files)), Literal.TrueLiteral)
     Project(Seq(file, acted.action, Alias(Literal(1L), "matches")()) ++ places(acted.action), acted.plan)
   }
 
   /**
-   * Returns a plan for the pairs of a row of these files and a matching source row. Its columns: the file, the action, the row, the source row, and the place of
+   * Returns a plan for the pairs of a row of these files and a matching source row. Its columns: the file, the row, the source row, the action, and the place of
    * the row after the action.
    */
   def matches(files: Seq[TableFile]): LogicalPlan = {
@@ -54,19 +62,18 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
     val joined = Join(numbered, of.plan, if (onlyMatched) Inner else LeftOuter, Some(statement.condition), JoinHint.NONE)
     val acted = withAction(joined, if (onlyMatched) Literal.TrueLiteral else IsNotNull(of.id))
     val kept = if (onlyMatched) acted.plan else Filter(Or(IsNotNull(of.id), GreaterThan(acted.action, Literal(0))), acted.plan)
-    Project(Seq(file, acted.action, row.toAttribute, Alias(of.id, "source")()) ++ places(acted.action), kept)
+    Project(Seq(file, row.toAttribute, Alias(of.id, "source")(), acted.action) ++ places(acted.action), kept)
   }
 
-  /** Returns the same columns as [[withoutSource]] for each row of the target, from the output of [[matches]]. */
-  def oncePerRow(pairs: LogicalPlan): LogicalPlan = {
+  /** Returns one row for each row of the target, from the output of [[matches]]. */
+  private def oncePerRow(pairs: LogicalPlan): LogicalPlan = {
     def first(column: Attribute) = Alias(aggregate.First(column, ignoreNulls = false).toAggregateExpression(), column.name)()
-    val Seq(file, action, row, _) = pairs.output.take(ChangedRows.PairColumns)
+    val Seq(file, row, _, action) = pairs.output.take(4)
     Aggregate(Seq(file, row), Seq(file, first(action), Alias(aggregate.Count(Literal(1)).toAggregateExpression(), "matches")()) ++
-      pairs.output.drop(ChangedRows.PairColumns).map(first), pairs)
+      pairs.output.drop(4).map(first), pairs)
   }
 
-  /** Returns the same columns as [[withoutSource]] for the rows to insert, from the output of [[unmatched]]. */
-  def insertions(unmatched: LogicalPlan): LogicalPlan = {
+  private def insertions(unmatched: LogicalPlan): LogicalPlan = {
     val action = unmatched.output.last
     Project(Seq(Alias(Literal(-1), "file")(), action, Alias(Literal(0L), "matches")()) ++ layout.map(at => asStored(at, inserted(action, at))), withInsert(unmatched))
   }
@@ -81,8 +88,8 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
    */
   def unmatched(pairs: LogicalPlan): LogicalPlan = {
     val of = source.get
-    val id = Alias(pairs.output(3), "matched")()
-    val left = Join(of.plan, Project(Seq(id), Filter(IsNotNull(pairs.output(3)), pairs)), LeftAnti, Some(EqualTo(of.id, id.toAttribute)), JoinHint.NONE)
+    val id = Alias(pairs.output(2), "matched")()
+    val left = Join(of.plan, Project(Seq(id), Filter(IsNotNull(pairs.output(2)), pairs)), LeftAnti, Some(EqualTo(of.id, id.toAttribute)), JoinHint.NONE)
     withInsertAction(left)
   }
 
@@ -126,7 +133,7 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
 
   /** Returns a plan for the join key of a source row that matches several rows of the target, as JSON. */
   def keyOfSeveralRows(pairs: LogicalPlan): Option[LogicalPlan] = source.map { of =>
-    val id = Alias(pairs.output(3), "matched")()
+    val id = Alias(pairs.output(2), "matched")()
     val several = severalOf(Seq(id.toAttribute), Filter(IsNotNull(id.toAttribute), Project(Seq(id), pairs)))
     val joined = Join(of.plan, several, Inner, Some(EqualTo(of.id, id.toAttribute)), JoinHint.NONE)
     val values = statement.keys.map { case (column, value) => Alias(value, column.name)() }
@@ -203,12 +210,6 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
         output = relation.output :+ file, catalogTable = None)
     case project: Project => project.copy(projectList = project.projectList :+ file)
   }
-}
-
-object ChangedRows {
-  /** The number of columns before the place of a row. */
-  val ChangeColumns = 3
-  val PairColumns = 4
 }
 
 /** Selected files of a table. The id of a file is an additional partition value. */

@@ -3,6 +3,7 @@ package dml
 
 import scala.collection.mutable
 
+import org.apache.spark.sql.bucketing.compat.Tasks
 import org.apache.spark.sql.bucketing.write.{HashSum, Stored}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
@@ -20,14 +21,10 @@ case class SourceRows(plan: LogicalPlan, id: Attribute) {
   /** Returns the number of rows, and a sum of hashes of their bytes. Equal rows in another order have the same hash. */
   def hash(stored: Stored): String = {
     val columns = plan.output.filterNot(_.exprId == id.exprId)
-    val sums = stored.each(Project(columns, plan)) { rows =>
+    val sums = Tasks.run(stored.rows(Project(columns, plan))) { (_, rows) =>
       val hashes = new HashSum
-      var number = 0L
-      rows.foreach { case row: UnsafeRow =>
-        hashes.add(XXH64.hashUnsafeBytes(row.getBaseObject, row.getBaseOffset, row.getSizeInBytes, 42))
-        number += 1
-      }
-      (number, hashes.value)
+      val number = rows.map { case row: UnsafeRow => hashes.add(XXH64.hashUnsafeBytes(row.getBaseObject, row.getBaseOffset, row.getSizeInBytes, 42)) }.size
+      (number.toLong, hashes.value)
     }
     s"${sums.map(_._1).sum} ${sums.map(_._2).sum}"
   }
@@ -56,7 +53,7 @@ object SourcePartitions {
     val keys = statement.partitionKeys.filter { case (column, _) => isFilterable(column.dataType) }
     if (keys.isEmpty) Nil else {
       val bound = keys.map { case (_, value) => BindReferences.bindReference(value, AttributeSeq(source.plan.output)) }
-      val found = stored.each(source.plan)(distinct(_, bound))
+      val found = Tasks.run(stored.rows(source.plan))((_, rows) => distinct(rows, bound))
       keys.zipWithIndex.flatMap { case ((column, _), i) =>
         val values = found.iterator.flatMap(_(i)).toSet
         if (values.size > MaxValues) None else isOneOf(column, values).map(statement.onPartitions)

@@ -5,10 +5,8 @@ import java.util.BitSet
 
 import scala.collection.mutable
 
-import org.roaringbitmap.longlong.Roaring64NavigableMap
-
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.compat.{Compat, Tasks}
 import org.apache.spark.sql.bucketing.ddl.MergeChecks
 import org.apache.spark.sql.bucketing.read.FixedFiles
 import org.apache.spark.sql.bucketing.write.{GroupKey, Stored}
@@ -17,7 +15,6 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.types.DataType
 
 /**
  * What a statement touches.
@@ -39,38 +36,12 @@ class TouchedFiles(statement: ChangeRows, snapshot: TableSnapshot, stored: Store
   def find(): Touched = {
     val files = candidates
     val checksKeys = statement.checks(MergeChecks.Keys) || statement.checks(MergeChecks.Files)
-    val matches = if (source.isEmpty || files.isEmpty) None else Some(rows.matches(files))
-    val pairs = if (statement.notMatched.isEmpty && !checksKeys) matches else matches.map(stored.store)
+    val pairs = if (files.isEmpty || statement.notMatched.isEmpty && !checksKeys) None else Some(stored.store(rows.matches(files)))
     if (checksKeys) checkKeys(pairs)
     val unmatched = if (statement.notMatched.isEmpty) None else Some(pairs.fold(rows.unmatched)(of => stored.store(rows.unmatched(of))))
-    val ofFiles = if (source.isEmpty) count(rows.withoutSource(files)) else pairs.fold(new Changes(rows.isUpdate))(ofPairs)
-    if (ofFiles.isAmbiguous && statement.needsOneMatch) throw QueryExecutionErrors.mergeCardinalityViolationError()
-    Touched(unmatched.foldLeft(ofFiles)((found, rows) => found.add(count(this.rows.insertions(rows)))), unmatched, files.size)
-  }
-
-  /** Counts the changes of pairs. If the source is small, it also compares the ids of the target's rows, and groups the pairs by row only if an id occurs twice. */
-  private def ofPairs(pairs: LogicalPlan): Changes = {
-    val isSmall = source.exists(_.plan.isInstanceOf[LocalRelation])
-    val once = if (isSmall) oncePerRow(pairs) else None
-    once.getOrElse(count(rows.oncePerRow(pairs)))
-  }
-
-  /** Counts the changes of pairs if none of them have the same row of the target. */
-  private def oncePerRow(pairs: LogicalPlan): Option[Changes] = {
-    val counter = counterOf(pairs, ChangedRows.PairColumns)
-    val found = stored.each(pairs) { pairs =>
-      val (changes, ids) = (counter.zero, new Roaring64NavigableMap)
-      var number = 0L
-      pairs.foreach { pair =>
-        counter.add(changes, pair, 1)
-        ids.addLong(pair.getLong(2))
-        number += 1
-      }
-      (changes, number, ids)
-    }
-    val ids = new Roaring64NavigableMap
-    found.foreach(of => ids.or(of._3))
-    if (ids.getLongCardinality == found.map(_._2).sum) Some(found.map(_._1).foldLeft(counter.zero)(_ add _)) else None
+    val found = count(rows.changes(files, pairs, unmatched))
+    if (found.isAmbiguous && statement.needsOneMatch) throw QueryExecutionErrors.mergeCardinalityViolationError()
+    Touched(found, unmatched, files.size)
   }
 
   /** Checks that no two rows of the source, and no two rows of the table for a row of the source, have the same join keys. */
@@ -91,17 +62,21 @@ class TouchedFiles(statement: ChangeRows, snapshot: TableSnapshot, stored: Store
 
   /** Counts changed rows in tasks, and adds the counts on the driver. */
   private def count(plan: LogicalPlan): Changes = {
-    val counter = counterOf(plan, ChangedRows.ChangeColumns)
-    stored.each(plan) { rows =>
-      val changes = counter.zero
-      rows.foreach(row => counter.add(changes, row, row.getLong(2)))
+    val (places, isUpdate, sampleStep) = (snapshot.places, rows.isUpdate, snapshot.sampleStep)
+    // The columns of the place follow the row's file, its action and the number of its source rows.
+    val columns = plan.output.map(_.dataType).zipWithIndex.drop(3)
+    Tasks.run(stored.rows(plan)) { (_, rows) =>
+      val changes = new Changes(isUpdate)
+      rows.foreach { row =>
+        if (changes.change(row.getInt(0), row.getInt(1), row.getLong(2))) {
+          val values = columns.map { case (dataType, i) => row.get(i, dataType) }
+          changes.addTo(places.cellOf(values), values.lastOption.orNull, sampleStep)
+        }
+      }
       changes
-    }.foldLeft(counter.zero)(_ add _)
+    }.foldLeft(new Changes(isUpdate))(_ add _)
   }
 
-  /** Returns a counter for rows with a place after a number of other columns. */
-  private def counterOf(plan: LogicalPlan, others: Int): ChangeCounter =
-    new ChangeCounter(snapshot.places, rows.isUpdate, snapshot.sampleStep, plan.output.map(_.dataType).toIndexedSeq.zipWithIndex.drop(others))
   /** The files that neither the conditions on the target nor the keys of the source rule out. */
   private def candidates: Seq[TableFile] = if (statement.notMatchedBySource.nonEmpty) snapshot.files else withKeys(fitting)
 
@@ -119,7 +94,7 @@ class TouchedFiles(statement: ChangeRows, snapshot: TableSnapshot, stored: Store
       val keys = (groups ++ range).map(BindReferences.bindReference(_, AttributeSeq(output)))
       val number = groups.size
       val found = new BitSet
-      stored.each(source.get.plan) { rows =>
+      Tasks.run(stored.rows(source.get.plan)) { (_, rows) =>
         val some = new BitSet
         rows.foreach { row =>
           val values = keys.map(_.eval(row))
@@ -141,7 +116,7 @@ object TouchedFiles {
     val stored = new Stored(session, runs = false)
     val touching = new TouchedFiles(statement, snapshot, stored, SourceRows.of(statement, stored))
     val found = touching.fitting
-    val plan = if (statement.isMerge) touching.rows.matches(found) else touching.rows.withoutSource(found)
+    val plan = if (statement.isMerge) touching.rows.matches(found) else touching.rows.changes(found, None, None)
     val keys = if (statement.isMerge) ", before the keys of the source are compared" else ""
     val partitions = found.map(_.cell.group.take(snapshot.partition.size)).distinct.size
     // The snapshot has only the files of the partitions that the statement lists.
@@ -154,22 +129,6 @@ object TouchedFiles {
 class Added extends Serializable {
   var rows = 0L
   val samples = mutable.ArrayBuffer.empty[Any]
-}
-
-/**
- * Counts the changes of rows. Their first columns are the file or -1, and the action.
- *
- * @param columns the types and positions of the columns of the row's place
- */
-class ChangeCounter(places: RowPlaces, isUpdate: IndexedSeq[Boolean], sampleStep: Option[Long], columns: Seq[(DataType, Int)]) extends Serializable {
-
-  def zero: Changes = new Changes(isUpdate)
-
-  /** @param matches the number of matching source rows */
-  def add(to: Changes, row: InternalRow, matches: Long): Unit = if (to.change(row.getInt(0), row.getInt(1), matches)) {
-    val values = columns.map { case (dataType, i) => row.get(i, dataType) }
-    to.addTo(places.cellOf(values), values.lastOption.orNull, sampleStep)
-  }
 }
 
 /** Numbers of changed rows: removed ones by file, and added ones by range. */
