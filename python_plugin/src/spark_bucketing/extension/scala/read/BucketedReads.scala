@@ -179,9 +179,9 @@ object OrderJoinKeys extends Rule[SparkPlan] {
       }
   }
 
-  /** Returns the positions of the keys, beginning with those that the rows are sorted by. */
+  /** Returns the positions of the keys in the order of the rows, if they are sorted by all keys. */
   private def inOrder(keys: Seq[Expression], side: SparkPlan): Option[Seq[Int]] = if (!side.exists(_.isInstanceOf[BucketScan])) None else {
     val sorted = side.outputOrdering.map(order => keys.indexWhere(_.semanticEquals(order.child))).takeWhile(_ >= 0).distinct
-    if (sorted.isEmpty) None else Some(sorted ++ keys.indices.diff(sorted))
+    if (sorted.size < keys.size) None else Some(sorted)
   }
 }
