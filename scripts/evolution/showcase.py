@@ -85,8 +85,11 @@ def plan_lines(node: PlanNode) -> Iterator[str]:
     """
     line = None
     if node.scan:
-        how = f"{node.scan.buckets} buckets" if node.scan.bucketed else node.scan.words
-        line = f"Scan {node.table}" + (f", {how}" if how else "")
+        line = f"Scan {node.table}"
+        if node.scan.bucketed:
+            line += f", Bucketed: true ({node.scan.read})"
+        elif node.scan.code:
+            line += f", Bucketed: false [{node.scan.code}] ({node.scan.words})"
     elif node.shuffle:
         line = f"Exchange {node.shuffle.text.removesuffix(', ENSURE_REQUIREMENTS')}"
     elif node.sort or node.join or node.aggregate:

@@ -31,7 +31,7 @@ def plan_files(project: Project, *arguments: str) -> dict[str, Any]:
     [
         [{"rows_per_file": 60}, {"target_file_size": "1KiB"}],
         pytest.param(
-            [{"target_file_size": "2KiB"}, {"num_files": 9}, {"files_per_partition": 18}], marks=pytest.mark.long
+            [{"num_files": 9}, {"target_file_size": "2KiB"}, {"files_per_partition": 18}], marks=pytest.mark.long
         ),
     ],
     ids=["size of a file", "others"],

@@ -483,8 +483,9 @@ EXPECTED_SHUFFLES = {
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 @pytest.mark.long
 def test_shuffles_are_counted_in_the_plan(models: Project, adaptive: str) -> None:
-    with setting(models.spark, "spark.sql.adaptive.enabled", adaptive):
+    with setting(models.spark, "spark.bucketing.enabled", "true"):
         models.dbt("run")
+    with setting(models.spark, "spark.sql.adaptive.enabled", adaptive):
         results, _ = models.attempt("test")
     found = {
         name: [row.shuffle for row in rows_of(models, result)]
@@ -505,7 +506,8 @@ def test_shuffles_are_counted_in_the_plan(models: Project, adaptive: str) -> Non
 @pytest.mark.long
 def test_refs_are_deferred(models: Project, new_project: Callable[..., Project]) -> None:
     models.keeps_artifacts = True
-    models.dbt("run")
+    with setting(models.spark, "spark.bucketing.enabled", "true"):
+        models.dbt("run")
     other_project = new_project("generic_tests")
     state = ("--defer", "--state", str(models.folder / "target"))
     results = other_project.dbt("test", "--select", "test_name:shuffles_at_most,no_shuffle_by_macro", *state)

@@ -244,6 +244,7 @@ def test_batch_that_would_overwrite_other_batches_is_refused(events: Project, se
     assert any("m__dbt_input" in text for text in sent) == (events.spark.conf.get("spark.bucketing.enabled") == "false")
 
 
+@pytest.mark.usefixtures("extension")
 @pytest.mark.long
 def test_microbatch_model_without_an_event_time_column_causes_a_warning(events: Project) -> None:
     events.model("m", "select k, day as d, v from {{ ref('events') }}", **MICROBATCH | {"partition_by": ["d"]})

@@ -74,6 +74,7 @@ def test_directory_with_the_backups_name_does_not_affect_an_external_table(proje
 
 
 @pytest.mark.parametrize("materialized", ["bucketed_table", "bucketed_incremental"])
+@pytest.mark.usefixtures("extension")
 @pytest.mark.long
 def test_view_of_a_missing_table_is_replaced(project: Project, materialized: str) -> None:
     project.spark.sql(f"create table {project.table('gone')} as select 1 as k")

@@ -184,9 +184,9 @@ def test_schema_without_bucketed_tables_has_no_findings(project: Project, monkey
 @pytest.mark.parametrize(
     ("keys", "advice"),
     [
-        ("id * 2", "Of 4 buckets, 2 buckets are empty, and the largest has 2.0 times the mean number of rows; "
-         "with bucket_hash='hive2', the largest has 1.0 times"),
-        ("if(id < 3000, 7, id)", "Of 4 buckets, the largest has 3.2 times the mean number of rows; "
+        ("id * 2", "2 of 4 buckets are empty, and the largest has 2.0 times the mean number of rows; "
+         "with bucket_hash='hive2', the largest of 4 buckets has 1.0 times"),
+        ("if(id < 3000, 7, id)", "the largest of 4 buckets has 3.2 times the mean number of rows; "
          "bucket_hash='hive2' would not help"),
         ("id", ""),
     ],

@@ -6,6 +6,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.bucketing.metadata.{ColumnStats, FileStats}
 import org.apache.spark.sql.bucketing.read.FileRangeFilter
+import org.apache.spark.sql.bucketing.write.GroupKey
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{And, AttributeReference, GreaterThan, LessThan, Literal}
 import org.apache.spark.sql.types.{Decimal, LongType, StructField}

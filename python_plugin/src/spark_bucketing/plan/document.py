@@ -133,6 +133,7 @@ class Scan:
     by_extension: bool = False  # whether the extension, not stock Spark, reads the buckets
     buckets: int | None = None  # number of buckets as read
     sorted: bool = False  # whether the rows of each bucket are in the order of the sort columns
+    read: str = ""  # how the extension reads the buckets, in the words of EXPLAIN
     code: str = ""  # the code of the reason for an ordinary scan
     words: str = ""  # the reason for an ordinary scan in words
     partitions: int | None = 1  # number of partitions that Spark selects during planning, if known

@@ -66,18 +66,20 @@ class FileSizes(NamedTuple):
 class Evenness(NamedTuple):
     """How evenly rows are distributed over buckets."""
 
+    buckets: int
     empty: int  # number of buckets without rows
     skew: float  # rows of the largest bucket, divided by the mean of all buckets
 
     @classmethod
     def of(cls, rows: Sequence[int], buckets: int) -> Evenness:
         """Compare the numbers of rows of buckets, of which those without rows may be missing."""
-        return cls(buckets - sum(number > 0 for number in rows), max(rows) * buckets / sum(rows))
+        return cls(buckets, buckets - sum(number > 0 for number in rows), max(rows) * buckets / sum(rows))
 
     def __str__(self) -> str:
-        """Describe the evenness, such as `8 buckets are empty, and the largest has 2.0 times the mean`."""
-        empty = f"{count(self.empty, 'bucket')} {'is' if self.empty == 1 else 'are'} empty, and " if self.empty else ""
-        return f"{empty}the largest has {self.skew:.1f} times the mean number of rows"
+        """Describe the evenness, such as `8 of 16 buckets are empty, and the largest has 2.0 times the mean`."""
+        empty = f"{self.empty} of {self.buckets} buckets {'is' if self.empty == 1 else 'are'} empty"
+        largest = f"{f'{empty}, and the largest' if self.empty else f'the largest of {self.buckets} buckets'} has"
+        return f"{largest} {self.skew:.1f} times the mean number of rows"
 
 
 @dataclass(frozen=True)

@@ -153,22 +153,21 @@ def _advice(warehouse: Warehouse, files: BucketedFiles) -> str:
 
     Version 1 hashes an integer to itself, so that keys with a pattern fill few buckets.
     """
-    uneven = [part for part in files.by_spec if part.spec.bucket_hash == "hive" and (part.skew or 0) >= _UNEVEN]
-    if not uneven or uneven[-1].rows < _ROWS_PER_BUCKET * uneven[-1].spec.num_buckets:
+    version_1 = [part for part in files.by_spec if part.spec.bucket_hash == "hive"]
+    part = max(version_1, key=lambda part: part.skew or 0, default=None)
+    now = part.evenness if part else None
+    if not part or not now or now.skew < _UNEVEN or part.rows < _ROWS_PER_BUCKET * now.buckets:
         return ""
-    spec, now = uneven[-1].spec, uneven[-1].evenness
-    keys = ", ".join(map(sql.name, spec.bucket_columns))
+    keys = ", ".join(map(sql.name, part.spec.bucket_columns))
     rows = f"select {keys} from {sql.table(files.table.name)} limit {_COMPARED_ROWS}"  # noqa: S608
-    bucket = f"hive2_bucket({spec.num_buckets}, {keys})"
+    bucket = f"hive2_bucket({now.buckets}, {keys})"
     counted = warehouse.rows(f"select {bucket} as bucket, count(*) as rows from ({rows}) group by 1")  # noqa: S608
-    other = Evenness.of([int(row["rows"]) for row in counted], spec.num_buckets)
-    whole = "" if files.rows <= _COMPARED_ROWS else f" of {_COMPARED_ROWS:,} rows"
-    fix = (
-        f"with bucket_hash='hive2'{whole}, {other}. To change it, rebuild the table (dbt run --full-refresh)"
-        if now and other.skew < 0.8 * now.skew
-        else "bucket_hash='hive2' would not help, because few keys have most rows"
-    )
-    return f"Of {spec.num_buckets} buckets, {now}; {fix}."
+    other = Evenness.of([int(row["rows"]) for row in counted], now.buckets)
+    if other.skew > 0.8 * now.skew:
+        return f"{now}; bucket_hash='hive2' would not help, because few keys have most rows."
+    sample = "" if files.rows <= _COMPARED_ROWS else f", measured on {_COMPARED_ROWS:,} rows"
+    use = "set it in the model, and rebuild the table (dbt run --full-refresh)"
+    return f"{now}; with bucket_hash='hive2', {other}{sample}. To use it, {use}."
 
 
 def _files(warehouse: Warehouse, table: TableMetadata, spec: BucketSpec) -> tuple[DataFile, ...]:
