@@ -68,6 +68,80 @@ def test_errors_have_the_classes_of_spark(spark: SparkSession) -> None:
         assert rows(spark) == before, statement
 
 
+# Statements, and the numbers of updated, deleted and inserted rows; None for an error.
+MERGES = [
+    ("(select id + 35 as id, 7 as o from range(8)) as s on t.id = s.id " + UPSERT, (5, 0, 3)),
+    ("(select 3L as id, 7 as o) as s on t.id = s.id when matched then update set o = s.o", (1, 0, 0)),
+    ("(select 3L as id, 7 as o where false) as s on t.id = s.id " + UPSERT, (0, 0, 0)),
+    ("(select id + 35 as id, 7 as o from range(50) where id < 8) as s on t.id = s.id " + UPSERT, (5, 0, 3)),
+    ("(select id % 3 as id from range(9)) as s on t.id = s.id when matched then delete", (0, 3, 0)),
+    ("(select * from range(2)) as s on t.id < s.id + 2 when matched then delete", (0, 3, 0)),
+    (
+        "(select 38 + id % 4 as id from range(8)) as s on t.id = s.id when not matched then insert (id, o) values (s.id, 1)",
+        (0, 0, 4),
+    ),
+    (
+        "(select id, 7 as o from range(5)) as s on t.id = s.id when matched and t.id < 2 then delete "
+        "when matched then update set o = s.o when not matched by source and t.id > 30 then delete",
+        (3, 11, 0),
+    ),
+    # The condition of an INSERT is an error for a row that matches.
+    (
+        "(select 36 + id as id, id as o from range(6)) as s on t.id = s.id "
+        "when not matched and 8 div s.o > 1 then insert (id, o) values (s.id, s.o)",
+        (0, 0, 1),
+    ),
+    (
+        "(select 30 + id as id, 10 - id as o from range(11)) as s on t.id = s.id when matched and 1 div (39 - t.id) > 9 then delete "
+        "when not matched and 8 div s.o > 3 then insert (id, o) values (s.id, s.o)",
+        None,
+    ),
+    ("(select id % 3 as id, 7 as o from range(9)) as s on t.id = s.id " + UPSERT, None),
+    ("(select 39L as id, 7 as o from range(2)) as s on t.id = s.id when matched and t.id < 5 then delete", None),
+]
+
+
+@of_each_layout
+@pytest.mark.parametrize("driver_bytes", ["4m", "300", "0"])
+@pytest.mark.usefixtures("table")
+def test_merge_changes_the_same_rows_wherever_its_source_is_stored(spark: SparkSession, driver_bytes: str) -> None:
+    """Several source rows may match a row of the table only if the statement deletes it, and does so without a condition."""
+    first = rows(spark)
+    spark.createDataFrame(first, "id bigint, o int, v string, c string").createOrReplaceTempView("before_merge")
+    with setting(spark, "spark.bucketing.write.driverBytes", driver_bytes):
+        for statement, numbers in MERGES:
+            merge = f"merge into changed as t using {statement}"
+            if numbers is None:
+                error = "DIVIDE_BY_ZERO" if "div" in statement else "MERGE_CARDINALITY_VIOLATION"
+                with (
+                    setting(spark, "spark.sql.ansi.enabled", "true"),
+                    pytest.raises((PySparkException, Py4JJavaError), match=error),
+                ):
+                    spark.sql(merge).collect()
+                assert rows(spark) == first
+                continue
+            assert tuple(spark.sql(merge).collect()[0])[1:] == numbers, statement
+            changes = spark.sql("select count(*) from (select * from changed except all select * from before_merge)")
+            assert changes.collect()[0][0] == numbers[0] + numbers[2], statement
+            assert len(rows(spark)) == 40 - numbers[1] + numbers[2], statement
+            spark.sql("insert overwrite changed select * from before_merge")
+    spark.catalog.dropTempView("before_merge")
+
+
+@of_each_layout
+@pytest.mark.usefixtures("table")
+def test_merge_of_few_rows_runs_few_jobs(spark: SparkSession) -> None:
+    """It stores the source, compares it with the table, distributes the inserted rows, and writes files."""
+    store = spark._jsparkSession.sparkContext().statusStore()
+
+    def jobs(statement: str) -> int:
+        before = store.jobsList(None).size()
+        spark.sql(f"merge into changed as t using {statement}").collect()
+        return int(store.jobsList(None).size() - before)
+
+    assert max(jobs(MERGES[i][0]) for i in (0, 1)) <= 4
+
+
 @of_each_layout
 @pytest.mark.usefixtures("table")
 @pytest.mark.some(1)

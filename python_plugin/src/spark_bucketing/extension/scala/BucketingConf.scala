@@ -90,6 +90,11 @@ object BucketingConf {
       "them, always do.")
     .timeConf(TimeUnit.MILLISECONDS).checkValue(_ >= 0, "The time must not be negative.").createWithDefaultString("1h")
 
+  val DRIVER_BYTES: ConfigEntry[Long] = conf("write.driverBytes",
+    "Maximum size of the source rows of a MERGE, and of the rows that they match, that Spark keeps on the driver. For these rows, a MERGE needs " +
+      "about half as many jobs. With 0, the executors keep all rows.")
+    .bytesConf(ByteUnit.BYTE).checkValue(_ >= 0, "The size must not be negative.").createWithDefaultString("4m")
+
   val MERGE_BYTES: ConfigEntry[Long] = conf("read.mergeBytes",
     "Maximum estimated memory for the files that one task merges. The estimate counts one row group of at most 128 MiB " +
       "per file, and only the columns that the query reads. Above the limit, Spark sorts the rows, which can spill to " +
@@ -102,6 +107,7 @@ object BucketingConf {
   def mergeBytes: Long = SQLConf.get.getConf(MERGE_BYTES)
   def partitionBytes: Long = SQLConf.get.getConf(PARTITION_BYTES)
   def maxPartitionBytes: Long = SQLConf.get.getConf(MAX_PARTITION_BYTES)
+  def driverBytes: Long = SQLConf.get.getConf(DRIVER_BYTES)
   def rangeBytes: Long = SQLConf.get.getConf(RANGE_BYTES)
   def mergeFiles: Int = SQLConf.get.getConf(MERGE_FILES)
   def alignment: String = SQLConf.get.getConf(ALIGNMENT)

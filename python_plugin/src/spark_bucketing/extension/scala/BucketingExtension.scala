@@ -84,6 +84,7 @@ class BucketingRules extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(_ => PlanWrites)
     extensions.injectQueryStagePrepRule(_ => EnsureBucketedRows)
     extensions.injectColumnar(_ => PreColumnarRule(EnsureBucketedRows))
+    extensions.injectColumnar(_ => PreColumnarRule(BroadcastSource))
     extensions.injectPlannerStrategy(RefuseHiveReads(_))
     extensions.injectPlannerStrategy(BucketPlanningStrategy(_))
     extensions.injectQueryStagePrepRule(_ => FinalizeBucketScans)

@@ -9,12 +9,13 @@ import org.apache.parquet.hadoop.{Footer, ParquetFileReader}
 import org.apache.parquet.hadoop.util.HadoopInputFile
 
 import org.apache.spark.{QueryContext, SPARK_VERSION}
+import org.apache.spark.paths.SparkPath
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow, QualifiedTableName, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
 import org.apache.spark.sql.catalyst.catalog._
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, UnsafeProjection}
 import org.apache.spark.sql.catalyst.parser.ParserInterface
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Statistics}
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
@@ -84,7 +85,7 @@ object Compat {
     field.get(of)
   }.toOption.filter(_ ne NoopCache)
 
-  /** Reads the rows of Parquet files, grouped by schema. Files with the same schema share one scan. */
+  /** Reads the rows of small Parquet files on the driver, grouped by schema. */
   def rowsOfParquet(session: SparkSession, files: Seq[FileStatus]): Seq[(StructType, Seq[InternalRow])] = {
     val (conf, converter) = (hadoopConf(session), new ParquetToSparkSchemaConverter(session.asInstanceOf[ClassicSession].sessionState.conf))
     val schemas = ThreadUtils.parmap(files, "footers", 16) { file =>
@@ -92,9 +93,12 @@ object Compat {
       try ParquetFileFormat.readSchemaFromFooter(new Footer(file.getPath, reader.getFooter), converter) finally reader.close()
     }
     files.zip(schemas).groupBy(_._2).toSeq.map { case (schema, of) =>
-      val paths = of.map(_._1.getPath.toString)
-      val frame = session.asInstanceOf[ClassicSession].read.option(DataSource.GLOB_PATHS_KEY, "false").schema(schema).parquet(paths: _*)
-      (schema, frame.queryExecution.toRdd.map(_.copy()).collect().toSeq)
+      val rowwise = Map(FileFormat.OPTION_RETURNING_BATCH -> "false")
+      val open = new ParquetFileFormat().buildReaderWithPartitionValues(session, schema, new StructType, schema, Nil, rowwise, conf)
+      (schema, inParallel(of.map(_._1)) { file =>
+        val copy = UnsafeProjection.create(schema)
+        open(PartitionedFile(InternalRow.empty, SparkPath.fromFileStatus(file), 0, file.getLen)).map(copy(_).copy()).toIndexedSeq
+      }.flatten)
     }
   }
 

@@ -5,7 +5,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.metadata.SealedSpec
-import org.apache.spark.sql.bucketing.read.BucketTasks
+import org.apache.spark.sql.bucketing.read.{BucketTasks, Footers}
 import org.apache.spark.sql.bucketing.write._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UpdateAction}
 import org.apache.spark.sql.types.{DateType, StructField}
@@ -77,12 +77,12 @@ class ChangedBuckets(
 
   override protected def columns: FileColumns = FileColumns(data, dates = spec.schema.map(of => column(of.name)).filter(_.dataType == DateType).map(at))
 
-  override protected def checkWritten(written: Seq[NewFile], stored: Stored): Unit = {
+  override protected def checkWritten(written: Seq[NewFile]): Unit = {
     // Spark writes some different partition values into the same directory.
     val specs = written.map(file => slots(file.slot).partition).distinct.map(partition => partition -> specOf(partition)).toMap
     refuse(Again, written.groupBy(file => (specs(slots(file.slot).partition), slots(file.slot).bucket)).count(_._2.size > 1) -> "bucket(s) with several files")
     if (read.nonEmpty) {
-      val expected = stored.rows(changed.filesOfRows(read)).count() - touched.changes.removed.values.sum
+      val expected = Footers.rows(session, read.map(_.status), statement.files.fileFormat) - touched.changes.removed.values.sum
       refuse(Again, math.abs(written.map(_.sums.kept).sum - expected).min(Int.MaxValue).toInt -> "row(s) too many or too few")
     }
   }

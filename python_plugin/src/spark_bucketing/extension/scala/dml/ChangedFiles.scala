@@ -35,7 +35,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
   protected def columns: FileColumns
 
   /** Throws an error if the numbers of written rows are not as expected. */
-  protected def checkWritten(files: Seq[NewFile], stored: Stored): Unit
+  protected def checkWritten(files: Seq[NewFile]): Unit
 
   /** Reads the touched files again, and compares the rows that stay with the new files. */
   def check(files: Seq[NewFile], stored: Stored): Unit
@@ -98,7 +98,7 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
     val (written, expected) = (files.map(file => file.sums.rows - file.sums.kept).sum, touched.changes.updated + touched.changes.inserted)
     if (written != expected) throw refused(s"$written changed rows", s"$expected changed rows, as counted before the write",
       "use subqueries that always return the same rows, e.g. without TABLESAMPLE, and run it again")
-    checkWritten(files, stored)
+    checkWritten(files)
     files
   }
 

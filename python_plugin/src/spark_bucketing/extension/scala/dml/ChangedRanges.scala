@@ -61,7 +61,7 @@ class ChangedRanges(
 
   override protected def columns: FileColumns = FileColumns(data, organized.implicitPartition.map(at), organized.organized.headOption.map(at))
 
-  override protected def checkWritten(files: Seq[NewFile], stored: Stored): Unit = {
+  override protected def checkWritten(files: Seq[NewFile]): Unit = {
     val written = files.groupBy(file => binOfSlot(file.slot)).map { case (bin, of) => bin -> of.map(_.sums.rows).sum }
     refuse(bins.indices.count(i => bins(i).rows.exists(_ != written.getOrElse(i, 0L))) -> "range(s) whose row count is wrong")
   }

@@ -69,8 +69,13 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
   private def oncePerRow(pairs: LogicalPlan): LogicalPlan = {
     def first(column: Attribute) = Alias(aggregate.First(column, ignoreNulls = false).toAggregateExpression(), column.name)()
     val Seq(file, row, _, action) = pairs.output.take(4)
-    Aggregate(Seq(file, row), Seq(file, first(action), Alias(aggregate.Count(Literal(1)).toAggregateExpression(), "matches")()) ++
-      pairs.output.drop(4).map(first), pairs)
+    pairs match {
+      // Without an aggregate, Spark needs no job.
+      case few: LocalRelation if few.data.map(_.getLong(1)).distinct.size == few.data.size =>
+        Project(Seq(file, action, Alias(Literal(1L), "matches")()) ++ pairs.output.drop(4), pairs)
+      case _ => Aggregate(Seq(file, row), Seq(file, first(action), Alias(aggregate.Count(Literal(1)).toAggregateExpression(), "matches")()) ++
+        pairs.output.drop(4).map(first), pairs)
+    }
   }
 
   private def insertions(unmatched: LogicalPlan): LogicalPlan = {
@@ -88,9 +93,15 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
    */
   def unmatched(pairs: LogicalPlan): LogicalPlan = {
     val of = source.get
-    val id = Alias(pairs.output(2), "matched")()
-    val left = Join(of.plan, Project(Seq(id), Filter(IsNotNull(pairs.output(2)), pairs)), LeftAnti, Some(EqualTo(of.id, id.toAttribute)), JoinHint.NONE)
-    withInsertAction(left)
+    withInsertAction((of.plan, pairs) match {
+      case (all: LocalRelation, few: LocalRelation) =>
+        val matched = few.data.iterator.filterNot(_.isNullAt(2)).map(_.getLong(2)).toSet
+        val at = all.output.indexWhere(_.exprId == of.id.exprId)
+        all.copy(data = all.data.filterNot(row => matched(row.getLong(at))))
+      case _ =>
+        val id = Alias(pairs.output(2), "matched")()
+        Join(of.plan, Project(Seq(id), Filter(IsNotNull(pairs.output(2)), pairs)), LeftAnti, Some(EqualTo(of.id, id.toAttribute)), JoinHint.NONE)
+    })
   }
 
   /** Returns the same plan as `unmatched(pairs)` if there are no pairs. It need not be stored. */
@@ -149,9 +160,6 @@ class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option
     val row = CreateNamedStruct(columns.flatMap(column => Seq(Literal(column.name), column)))
     Project(Seq(Alias(StructsToJson(Map.empty, row, Some(SQLConf.get.sessionLocalTimeZone)), "key")()), GlobalLimit(Literal(1), LocalLimit(Literal(1), rows)))
   }
-
-  /** Returns a plan with one row for each row of these files. It does not use buckets. */
-  def filesOfRows(files: Seq[TableFile]): LogicalPlan = Project(Seq(file), scan(files))
 
   /** Returns a plan for the rows of these files: the file, the action, and the hash of the row. */
   def hashed(files: Seq[TableFile]): LogicalPlan = {

@@ -3,12 +3,11 @@ package dml
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.bucketing.compat.Tasks
 import org.apache.spark.sql.bucketing.write.{HashSum, Stored}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project}
 import org.apache.spark.sql.types.{DataType, DateType, IntegralType, StringType}
 
 /**
@@ -18,13 +17,19 @@ import org.apache.spark.sql.types.{DataType, DateType, IntegralType, StringType}
  */
 case class SourceRows(plan: LogicalPlan, id: Attribute) {
 
+  def isOnDriver: Boolean = plan.isInstanceOf[LocalRelation]
+
   /** Returns the number of rows, and a sum of hashes of their bytes. Equal rows in another order have the same hash. */
   def hash(stored: Stored): String = {
     val columns = plan.output.filterNot(_.exprId == id.exprId)
-    val sums = Tasks.run(stored.rows(Project(columns, plan))) { (_, rows) =>
+    val sums = stored.each(Project(columns, plan)) { rows =>
       val hashes = new HashSum
-      val number = rows.map { case row: UnsafeRow => hashes.add(XXH64.hashUnsafeBytes(row.getBaseObject, row.getBaseOffset, row.getSizeInBytes, 42)) }.size
-      (number.toLong, hashes.value)
+      var number = 0L
+      rows.foreach { case row: UnsafeRow =>
+        hashes.add(XXH64.hashUnsafeBytes(row.getBaseObject, row.getBaseOffset, row.getSizeInBytes, 42))
+        number += 1
+      }
+      (number, hashes.value)
     }
     s"${sums.map(_._1).sum} ${sums.map(_._2).sum}"
   }
@@ -36,7 +41,7 @@ object SourceRows {
   def of(statement: ChangeRows, stored: Stored): Option[SourceRows] = if (!statement.isMerge) None else {
     val used = AttributeSet.fromAttributeSets((statement.condition +: statement.actions).map(_.references))
     val columns = statement.source.output.filter(used.contains)
-    val id = Alias(MonotonicallyIncreasingID(), "__spark_bucketing_source")()
+    val id = Alias(MonotonicallyIncreasingID(), Stored.SourceId)()
     // It is NULL after an outer join. Spark would simplify a test of a column that is never NULL.
     Some(SourceRows(stored.store(Project(columns :+ id, statement.source)), id.toAttribute.withNullability(true)))
   }
@@ -53,7 +58,7 @@ object SourcePartitions {
     val keys = statement.partitionKeys.filter { case (column, _) => isFilterable(column.dataType) }
     if (keys.isEmpty) Nil else {
       val bound = keys.map { case (_, value) => BindReferences.bindReference(value, AttributeSeq(source.plan.output)) }
-      val found = Tasks.run(stored.rows(source.plan))((_, rows) => distinct(rows, bound))
+      val found = stored.each(source.plan)(distinct(_, bound))
       keys.zipWithIndex.flatMap { case ((column, _), i) =>
         val values = found.iterator.flatMap(_(i)).toSet
         if (values.size > MaxValues) None else isOneOf(column, values).map(statement.onPartitions)

@@ -6,7 +6,7 @@ import java.util.BitSet
 import scala.collection.mutable
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.compat.{Compat, Tasks}
+import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.ddl.MergeChecks
 import org.apache.spark.sql.bucketing.read.FixedFiles
 import org.apache.spark.sql.bucketing.write.{GroupKey, Stored}
@@ -36,7 +36,9 @@ class TouchedFiles(statement: ChangeRows, snapshot: TableSnapshot, stored: Store
   def find(): Touched = {
     val files = candidates
     val checksKeys = statement.checks(MergeChecks.Keys) || statement.checks(MergeChecks.Files)
-    val pairs = if (files.isEmpty || statement.notMatched.isEmpty && !checksKeys) None else Some(stored.store(rows.matches(files)))
+    // The pairs of few source rows are probably few, too. The driver then counts them.
+    val storesPairs = statement.notMatched.nonEmpty || checksKeys || source.exists(_.isOnDriver) && statement.notMatchedBySource.isEmpty
+    val pairs = if (files.isEmpty || !storesPairs) None else Some(stored.store(rows.matches(files)))
     if (checksKeys) checkKeys(pairs)
     val unmatched = if (statement.notMatched.isEmpty) None else Some(pairs.fold(rows.unmatched)(of => stored.store(rows.unmatched(of))))
     val found = count(rows.changes(files, pairs, unmatched))
@@ -65,7 +67,7 @@ class TouchedFiles(statement: ChangeRows, snapshot: TableSnapshot, stored: Store
     val (places, isUpdate, sampleStep) = (snapshot.places, rows.isUpdate, snapshot.sampleStep)
     // The columns of the place follow the row's file, its action and the number of its source rows.
     val columns = plan.output.map(_.dataType).zipWithIndex.drop(3)
-    Tasks.run(stored.rows(plan)) { (_, rows) =>
+    stored.each(plan) { rows =>
       val changes = new Changes(isUpdate)
       rows.foreach { row =>
         if (changes.change(row.getInt(0), row.getInt(1), row.getLong(2))) {
@@ -94,7 +96,7 @@ class TouchedFiles(statement: ChangeRows, snapshot: TableSnapshot, stored: Store
       val keys = (groups ++ range).map(BindReferences.bindReference(_, AttributeSeq(output)))
       val number = groups.size
       val found = new BitSet
-      Tasks.run(stored.rows(source.get.plan)) { (_, rows) =>
+      stored.each(source.get.plan) { rows =>
         val some = new BitSet
         rows.foreach { row =>
           val values = keys.map(_.eval(row))

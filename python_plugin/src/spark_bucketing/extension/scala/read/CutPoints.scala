@@ -7,16 +7,17 @@ import java.util.Collections
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.orc.{ColumnStatistics, DateColumnStatistics, DecimalColumnStatistics, IntegerColumnStatistics, OrcFile, StringColumnStatistics}
 import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.util.HadoopInputFile
 import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName
 
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.BucketRanges
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -147,5 +148,26 @@ object CutPoints {
     case (decimal: DecimalType, of: DecimalColumnStatistics) => Some(Decimal(BigDecimal(of.getMinimum.bigDecimalValue), decimal.precision, decimal.scale))
     case (_: StringType, of: StringColumnStatistics) => Some(UTF8String.fromString(of.getLowerBound))
     case _ => None
+  }
+}
+
+/** Reads the footers of files on the driver. */
+object Footers {
+
+  /** Returns the number of rows in Parquet or ORC files. */
+  def rows(session: SparkSession, files: Seq[FileStatus], format: FileFormat): Long = {
+    val conf = Compat.hadoopConf(session)
+    // An empty file has no footer.
+    Compat.inParallel(files.filter(_.getLen > 0))(file => if (format.isInstanceOf[OrcFileFormat]) ofOrc(file, conf) else ofParquet(file, conf)).sum
+  }
+
+  private def ofParquet(file: FileStatus, conf: Configuration): Long = {
+    val reader = ParquetFileReader.open(HadoopInputFile.fromStatus(file, conf))
+    try reader.getRecordCount finally reader.close()
+  }
+
+  private def ofOrc(file: FileStatus, conf: Configuration): Long = {
+    val reader = OrcFile.createReader(file.getPath, OrcFile.readerOptions(conf))
+    try reader.getNumberOfRows finally reader.close()
   }
 }

@@ -24,7 +24,8 @@ import org.apache.spark.sql.types.StringType
  *
  * @param partitionedBy the dynamic partition columns
  * @param keys the bucket columns
- * @param wanted the minimum number of tasks if there are dynamic partition columns; otherwise, each bucket has one task
+ * @param wanted the minimum number of tasks if there are dynamic partition columns; otherwise, each bucket has one task. 0 if other rows, which are
+ *               distributed by bucket, join them
  */
 case class BucketedRows(
     partitionedBy: Seq[Attribute], keys: Seq[Attribute], hash: BucketHash, buckets: Int, wanted: Int, child: LogicalPlan)
@@ -198,7 +199,7 @@ object PlanWrites extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     // A shuffle like that of an explicit repartition, so that adaptive execution neither coalesces nor splits its partitions.
     case rows: BucketedRows =>
-      val partitioning = if (rows.maxRows.exists(_ <= Few)) SinglePartition else rows.partitioning
+      val partitioning = if (rows.wanted > 0 && rows.maxRows.exists(_ <= Few)) SinglePartition else rows.partitioning
       val shuffle = ShuffleExchangeExec(partitioning, planLater(rows.child), REPARTITION_BY_NUM)
       BucketedRowsExec(rows.keys, rows.hash, rows.buckets, rows.partitioning, shuffle) :: Nil
     case rows: RowsBySlot => ShuffleExchangeExec(new SlotPartitioning(rows.slot, rows.tasks), planLater(rows.child), REPARTITION_BY_NUM) :: Nil

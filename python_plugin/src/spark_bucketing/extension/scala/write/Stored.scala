@@ -5,16 +5,19 @@ import scala.collection.mutable
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.compat.{Compat, Tasks}
 import org.apache.spark.sql.bucketing.read.PerQueryCache
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.{LeafExecNode, LocalTableScanExec, QueryExecution, SparkPlan, UnionExec, WholeStageCodegenExec}
+import org.apache.spark.sql.execution.exchange.BroadcastExchangeExec
 import org.apache.spark.storage.StorageLevel
 
 /**
- * Rows that a statement reads several times. It stores them, because a query that runs twice may return different rows. If a stored row is lost, the
- * statement fails.
+ * Rows that a statement reads several times. It stores them, because a query that runs twice may return different rows. It stores few rows on the driver, where
+ * Spark needs no job to filter them. If one of many stored rows is lost, the statement fails.
  *
  * @param runs whether to run the queries; EXPLAIN only plans them
  */
@@ -22,20 +25,109 @@ class Stored(session: SparkSession, runs: Boolean = true) extends AutoCloseable 
 
   private val all = mutable.ArrayBuffer.empty[RDD[_]]
 
-  /** Runs a plan whose expressions are resolved. */
-  def rows(plan: LogicalPlan): RDD[InternalRow] = {
+  private def executed(plan: LogicalPlan): QueryExecution = {
     PerQueryCache.forget(plan)
-    Compat.executed(session, plan).toRdd
+    Compat.executed(session, plan)
   }
 
-  def store(plan: LogicalPlan): LogicalPlan = if (runs) store(plan.output, rows(plan)) else plan
+  /** Runs a plan whose expressions are resolved. */
+  def rows(plan: LogicalPlan): RDD[InternalRow] = executed(plan).toRdd
 
+  /** Runs such a plan, and returns the result of each partition. All rows on the driver are one partition. */
+  def each[A](plan: LogicalPlan)(result: Iterator[InternalRow] => A): Seq[A] = {
+    val query = executed(plan)
+    Stored.onDriver(query.executedPlan).fold(Tasks.run(query.toRdd)((_, rows) => result(rows)))(rows => Seq(result(rows.iterator)))
+  }
+
+  /** Runs such a plan, and returns its rows as a relation: a LocalRelation if they are on the driver. */
+  def store(plan: LogicalPlan): LogicalPlan = if (!runs) plan else {
+    val query = executed(plan)
+    Stored.onDriver(query.executedPlan).map(LocalRelation(plan.output, _)).getOrElse {
+      val copies = persisted(query.toRdd)
+      val max = BucketingConf.driverBytes
+      // The first job returns the rows if they are few in each task. In total, they must not exceed the limit, however many tasks there are.
+      val maxOfTask = max / math.max(1, copies.getNumPartitions)
+      val parts = Tasks.run(copies)((_, rows) => StoredRows.of(rows, maxOfTask))
+      if (max == 0 || parts.map(_.bytes).sum > max) related(plan.output, copies, parts)
+      else {
+        val rows = if (parts.forall(_.rows.nonEmpty)) parts.map(_.rows.get) else Tasks.run(copies)((_, rows) => rows.toArray)
+        copies.unpersist(blocking = false)
+        LocalRelation(plan.output, rows.flatten)
+      }
+    }
+  }
+
+  /** Returns rows as a relation with the same partitions. */
   def store(output: Seq[Attribute], rows: RDD[InternalRow]): LogicalPlan = {
+    val copies = persisted(rows)
+    related(output, copies, Tasks.run(copies)((_, rows) => StoredRows.of(rows, max = 0)))
+  }
+
+  private def persisted(rows: RDD[InternalRow]): RDD[InternalRow] = {
     val copies = rows.map(_.copy()).persist(StorageLevel.MEMORY_AND_DISK).localCheckpoint()
     all += copies
-    val bytes = copies.map { case row: UnsafeRow => row.getSizeInBytes.toLong; case _ => 64L }.fold(0L)(_ + _)
-    Compat.storedRows(session, output, copies, bytes)
+    copies
   }
 
+  private def related(output: Seq[Attribute], rows: RDD[InternalRow], parts: Seq[StoredRows]): LogicalPlan =
+    Compat.storedRows(session, output, rows, parts.map(_.bytes).sum)
+
   override def close(): Unit = all.foreach(_.unpersist(blocking = false))
+}
+
+object Stored {
+
+  /** The name of the column that numbers the source rows of a MERGE. */
+  val SourceId = "__spark_bucketing_source"
+
+  /** Returns the rows of a plan if they are on the driver. */
+  private def onDriver(plan: SparkPlan): Option[Seq[InternalRow]] = plan match {
+    case scan: LocalTableScanExec => Some(scan.executeCollect().toSeq)
+    case stage: WholeStageCodegenExec => onDriver(stage.child)
+    case union: UnionExec =>
+      val all = union.children.map(onDriver)
+      if (all.forall(_.nonEmpty)) Some(all.flatMap(_.get)) else None
+    case _ => None
+  }
+}
+
+/** The size of the rows of a partition, and the rows if there are few. */
+private case class StoredRows(bytes: Long, rows: Option[Array[InternalRow]])
+
+private object StoredRows {
+  private val UnknownBytes = 64L
+
+  /** @param max the maximum size of rows that are returned */
+  def of(rows: Iterator[InternalRow], max: Long): StoredRows = {
+    val few = mutable.ArrayBuffer.empty[InternalRow]
+    var bytes = 0L
+    rows.foreach { row =>
+      bytes += (row match { case row: UnsafeRow => row.getSizeInBytes.toLong; case _ => UnknownBytes })
+      if (bytes <= max) few += row else few.clear()
+    }
+    StoredRows(bytes, if (bytes <= max) Some(few.toArray) else None)
+  }
+}
+
+/** Broadcasts the source rows of a MERGE without a job if they are on the driver. */
+object BroadcastSource extends Rule[SparkPlan] {
+  override def apply(plan: SparkPlan): SparkPlan = plan.transform {
+    case exchange: BroadcastExchangeExec => exchange.child match {
+      case scan: LocalTableScanExec if scan.output.exists(_.name == Stored.SourceId) =>
+        val rows = SourceScanExec(scan.output, scan.executeCollect().toSeq)
+        // Adaptive execution needs the link to the logical plan.
+        rows.copyTagsFrom(scan)
+        exchange.withNewChildren(Seq(rows))
+      case _ => exchange
+    }
+  }
+}
+
+/** Source rows on the driver. Spark's own operator starts a job to broadcast them. */
+case class SourceScanExec(output: Seq[Attribute], @transient rows: Seq[InternalRow]) extends LeafExecNode {
+  override private[spark] def executeCollectIterator(): (Long, Iterator[InternalRow]) = (rows.size.toLong, rows.iterator)
+  override def executeCollect(): Array[InternalRow] = rows.toArray
+  override protected def doExecute(): RDD[InternalRow] = sparkContext.parallelize(rows, 1)
+  override def nodeName: String = "LocalTableScan"
+  override protected def stringArgs: Iterator[Any] = Iterator(output)
 }
