@@ -10,11 +10,16 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from spark_bucketing import api
+from spark_bucketing.advice.advice import Advice, ProposedSpec, QueryProof
+from spark_bucketing.advice.requirements import PlanSizes
 from spark_bucketing.cli import init as command
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProfileError, ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.init.initialize import add_package, add_settings, package_entry
+from spark_bucketing.plan.document import PlanCounts
+from spark_bucketing.spec import BucketSpec
 
 ADDRESS = "git.example.com/spark-bucketing.git"
 PROFILE = """\
@@ -37,6 +42,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Create a dbt project with one model and no packages."""
     monkeypatch.setattr(command, "build_jar", lambda: Path("/jars/e.jar"))
     monkeypatch.setattr(command, "_size", lambda *_: 40 * 2**30)
+    monkeypatch.setattr(api, "advise", lambda *_, **__: api.Result(Advice(), 0, lambda *_: None))
     (tmp_path / "models").mkdir()
     (tmp_path / "dbt_project.yml").write_text("name: shop\nprofile: shop\n")
     (tmp_path / "profiles.yml").write_text(PROFILE)
@@ -67,15 +73,72 @@ def test_project_is_set_up_and_a_second_run_changes_nothing(shop: Path) -> None:
     assert "dbt deps" in result.output and "dbt run --select orders" in result.output
     assert (shop / "packages.yml").stat().st_mode & 0o777 == 0o644
     again = run(shop, "--yes")
-    assert "nothing to change" in again.output and files(shop) == found
+    assert "already set up" in again.output and files(shop) == found
+
+
+def proof(name: str, before: float, after: float, *parents: str) -> QueryProof:
+    now, then = (PlanSizes(PlanCounts(), number, 0.0) for number in (before, after))
+    return QueryProof(name, f"model.shop.{name}", 1.0, now, then, parents=parents)
+
+
+def advised(*models: str, proofs: Sequence[QueryProof]) -> Advice:
+    spec = BucketSpec(8, ("customer_id",), ("customer_id",), "hive2")
+    config = {"materialized": "bucketed_table", "clustered_by": ["customer_id"], "buckets": 8, "bucket_hash": "hive2"}
+    changes = [
+        ProposedSpec(f"model.shop.{name}", name, f"shop.{name}", None, spec, config, 3 * 2**30, 0, "", 1.0, 0.0)
+        for name in models
+    ]
+    return Advice(changes=tuple(changes), proof=tuple(proofs))
+
+
+def test_models_of_the_query_that_gains_most_are_bucketed(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    profiles: list[str] = []
+
+    def advise(*_: object, profiles_dir: str, **__: object) -> api.Result[Advice]:
+        profiles.append((Path(profiles_dir) / "profiles.yml").read_text())
+        proofs = [proof("joined", 2**31, 0, "model.shop.orders", "model.shop.raw"), proof("other", 5, 0)]
+        return api.Result(advised("orders", "other", proofs=proofs), 0, lambda *_: None)
+
+    monkeypatch.setattr(api, "advise", advise)
+    result = run(shop, "--yes")
+    assert result.exit_code == 0, result.output
+    assert "The query of joined now shuffles and sorts 2.0 GiB, and with these buckets 0 bytes:" in result.output
+    assert "  orders (3.0 GiB): 8 buckets by customer_id (hive2)\nFor 1 more model, run" in result.output
+    assert "bucket_hash='hive2'" in files(shop)["orders.sql"] and "dbt run --select orders" in result.output
+    # Spark plans with the extension before the user agrees to the edits.
+    assert profiles == [files(shop)["profiles.yml"]] and EXTENSION_CLASS in profiles[0]
+
+
+def test_query_without_a_table_among_its_parents_gets_all_proposed_buckets() -> None:
+    advice = advised("orders", "other", proofs=[proof("joined", 9, 1, "model.shop.view")])
+    assert command.first_query(advice)[1] == list(advice.changes)
+    assert command.first_query(advised("orders", proofs=[proof("joined", 9, 9)])) == ("", [])
+
+
+@pytest.mark.parametrize("error", [None, ProjectError("Tables are missing.", instead="dbt run")])
+def test_project_is_set_up_if_no_model_gets_buckets(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, error: ProjectError | None
+) -> None:
+    def advise(*_: object, **__: object) -> api.Result[Advice]:
+        if error:
+            raise error
+        return api.Result(Advice(), 0, lambda *_: None)
+
+    monkeypatch.setattr(api, "advise", advise)
+    before = files(shop)["orders.sql"]
+    result = run(shop, "--yes")
+    assert result.exit_code == 0 and "No model gets buckets" in result.output, result.output
+    assert ("Tables are missing." in result.output) == bool(error)
+    assert "packages.yml" in files(shop) and files(shop)["orders.sql"] == before
+    assert "No model gets buckets" not in run(shop, "--setup-only", "--target", "dev").output
 
 
 def test_nothing_is_written_without_consent(shop: Path) -> None:
     before = files(shop)
     result = run(shop, "--model", "orders", "--clustered-by", "customer_id")
-    assert result.exit_code == 0
+    assert result.exit_code == 1 and "pass --yes" in result.output
     assert "+  - git: " + ADDRESS in result.output and "+        spark.jars:" in result.output
-    assert "No file was changed." in result.output and files(shop) == before
+    assert "No file was changed" in result.output and files(shop) == before
 
 
 def test_settings_for_a_server_are_printed_as_a_note(shop: Path) -> None:

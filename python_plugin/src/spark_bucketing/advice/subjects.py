@@ -242,7 +242,7 @@ def subjects_of(
         if table is None:
             continue
         facts = around.sizes.get(unique_id, TableSize())
-        given = table.spec.bucket_hash if table.spec else None
+        given = table.spec.bucket_hash if table.spec else node.config.get("bucket_hash")
         evolves = is_incremental(node) and bool(table.partition_columns) and around.settings.extension
         # One run of an incremental model writes one partition.
         by_partition = is_incremental(node) and node.config.get("partition_by")
@@ -260,9 +260,13 @@ def subjects_of(
 
 
 def _default_hash(tables: Iterable[TableFacts], extension: bool) -> BucketHash:
-    """Return the most frequent hash of the project's tables in the Hive layout, for tables without buckets."""
+    """Return the most frequent hash of the project's tables in the Hive layout, for tables without buckets.
+
+    Without such tables, it is bucketing version 2. Version 1 hashes an integer to itself, so that keys with a pattern
+    fill few buckets.
+    """
     used = Counter(table.spec.bucket_hash for table in tables if table.spec and table.spec.in_hive_layout)
-    default: BucketHash = "hive" if extension else "spark"
+    default: BucketHash = "hive2" if extension else "spark"
     return used.most_common(1)[0][0] if used and extension else default
 
 

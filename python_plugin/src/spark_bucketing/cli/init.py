@@ -6,20 +6,26 @@ import re
 import sys
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
+from spark_bucketing import api
+from spark_bucketing.advice.advice import Advice, ProposedSpec
+from spark_bucketing.advice.report import bytes_text, spec_text
 from spark_bucketing.checks.project import in_folder
 from spark_bucketing.cli.options import SOME, integer_of, project_options
 from spark_bucketing.cli.progress import ProgressLine, progress_line
-from spark_bucketing.edits import FileEdit, apply, unified_diff
-from spark_bucketing.errors import SparkError
+from spark_bucketing.edits import ConfigChange, FileEdit, apply, plan_edits, unified_diff
+from spark_bucketing.errors import BucketingError, SparkError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import as_properties, extension_settings, server_settings
 from spark_bucketing.init.initialize import is_package, model_edits, package_edit, profile_edit
 from spark_bucketing.project.connection import opened
 from spark_bucketing.project.dbt import read_models
 from spark_bucketing.project.profile import Place, Target, read_target
+from spark_bucketing.units import count
+from spark_bucketing.units import size as size_text
 
 _CHECKOUT = Path(__file__).parents[4]
 
@@ -28,8 +34,10 @@ _CHECKOUT = Path(__file__).parents[4]
 @project_options
 @click.option("--package", metavar="SOURCE", help="Git URL or directory of the dbt package.")
 @click.option("--revision", default="main", show_default=True, help="Branch, tag or commit in the Git repository.")
-@click.option("--model", metavar="NAME", help="First model to bucket.")
-@click.option("--clustered-by", metavar="COLUMNS", help="Bucket columns of the model, separated by commas.")
+@click.option(
+    "--model", metavar="NAME", help="First model to bucket; by default, the models of the join that gains most."
+)
+@click.option("--clustered-by", metavar="COLUMNS", help="Bucket columns of --model, separated by commas.")
 @click.option(
     "--size", type=SOME, help="Size of the model's table, such as 50GiB; the default is the existing table's size."
 )
@@ -38,8 +46,12 @@ _CHECKOUT = Path(__file__).parents[4]
     type=integer_of("buckets"),
     help="Number of buckets; by default, the command derives it from the size of the table.",
 )
+@click.option("--setup-only", is_flag=True, help="Bucket no model.")
 @click.option("--yes", "-y", is_flag=True, help="Apply the changes without asking.")
+@click.pass_context
 def init(
+    ctx: click.Context,
+    /,
     place: Place,
     package: str | None,
     revision: str,
@@ -47,12 +59,16 @@ def init(
     clustered_by: str | None,
     size: int | None,
     buckets: int | None,
+    setup_only: bool,
     yes: bool,
 ) -> None:
     """Add spark-bucketing to an existing dbt project.
 
-    Adds the package to packages.yml, and the session extension to the target in profiles.yml. With --model, adds a
-    bucket spec to a first model. Shows the changes as a diff, and asks before it writes them.
+    Adds the package to packages.yml, and the session extension to the target in profiles.yml. Plans the project's
+    queries, and adds bucket specs to the models of the join that gains most. Shows the changes as a diff, and asks
+    before it writes them.
+
+    Exit codes: 0 success, 1 no terminal to ask, 2 the command could not run.
     """
     if bool(model) != bool(clustered_by):
         raise click.UsageError(
@@ -61,6 +77,10 @@ def init(
     with progress_line("reading the project") as line:
         target = read_target(place)
         edits, notes = _planned(target, package, revision, line)
+        models = [model] if model else []
+        if not model and not setup_only and edits and target.method == "session":
+            models, further = _first_models(target, edits, line)
+            edits, notes = edits + further[0], notes + further[1]
         if model and clustered_by:
             columns = [name.strip() for name in clustered_by.split(",") if name.strip()]
             line.show("parsing the project")
@@ -72,17 +92,21 @@ def init(
     for note in notes:
         click.echo(f"{note}\n", err=True)
     if not edits:
-        complete = "The project is already set up; there is nothing to change."
+        complete = "The project is already set up. To choose buckets for its models, run spark-bucketing advise."
         click.echo("No file needs a change." if notes else complete)
         return
     click.echo(unified_diff(edits))
-    if not yes and not (sys.stdin.isatty() and click.confirm("Apply these changes?")):
+    if not yes and not sys.stdin.isatty():
+        click.echo("No file was changed, because there is no terminal to ask. To apply the changes, pass --yes.")
+        ctx.exit(1)
+    if not yes and not click.confirm("Apply these changes?"):
         click.echo("No file was changed.")
         return
     apply(target.project_dir, edits)
     click.echo(f"Changed {', '.join(str(edit.path) for edit in edits)}. Next:\n  dbt deps")
-    if model:
-        click.echo(f"  dbt run --select {model}\n  spark-bucketing check --select {model}+")
+    if models:
+        click.echo(f"  dbt run --select {' '.join(models)}")
+        click.echo(f"  spark-bucketing check --select {' '.join(f'{name}+' for name in models)}")
 
 
 def _planned(
@@ -100,6 +124,51 @@ def _planned(
             f"Add these lines to its spark-defaults.conf:\n{as_properties(server_settings(build_jar()))}"
         )
     return [edit for edit in edits if edit], notes
+
+
+def _first_models(
+    target: Target, edits: list[FileEdit], line: ProgressLine
+) -> tuple[list[str], tuple[list[FileEdit], list[str]]]:
+    """Return the models of the query that gains most from buckets, and the edits that bucket them, and notes."""
+    instead = "To choose buckets later, run spark-bucketing advise."
+    profile = target.profiles_dir / "profiles.yml"
+    texts = {edit.path.name: edit.after for edit in edits}
+    with TemporaryDirectory() as folder:
+        # The planner needs the extension before the user agrees to the edits.
+        (Path(folder) / profile.name).write_text(texts.get(profile.name, profile.read_text()))
+        try:
+            advice = api.advise(
+                target.project_dir, profiles_dir=folder, target=target.name, on_progress=line.show
+            ).found
+        except BucketingError as error:
+            return [], ([], [f"No model gets buckets, because its queries could not be planned:\n{error}\n{instead}"])
+    query, changes = first_query(advice)
+    if not query:
+        why = "Spark's planner finds no query that gains from them" if advice.proof else "the project has no queries"
+        return [], ([], [f"No model gets buckets: {why}. Tables of less than 256 MiB do not need buckets. {instead}"])
+    with in_folder(target.project_dir):
+        configs = [ConfigChange(change.unique_id, change.config) for change in changes]
+        found, refusals = plan_edits(target.project_dir, read_models(target), configs)
+    notes = [f"{one.reason} Write this config by hand:\n{one.instead}" for one in refusals]
+    specs = "".join(
+        f"\n  {change.model} ({size_text(change.size_bytes)}): {spec_text(change.after)}" for change in changes
+    )
+    others = len(advice.changes) - len(changes)
+    more = f"\nFor {count(others, 'more model')}, run spark-bucketing advise." if others else ""
+    return [change.model for change in changes], (found, [f"{query}{specs}{more}", *notes])
+
+
+def first_query(advice: Advice) -> tuple[str, list[ProposedSpec]]:
+    """Describe the query that gains most, and return the new bucket specs of its tables, or nothing without a gain."""
+    best = max(advice.proof, key=lambda one: one.gain, default=None)
+    if not best or not best.before or not best.after or best.gain <= 0:
+        return "", []
+    # The tables of views are not among the parents of a query.
+    own = [change for change in advice.changes if change.unique_id in (*best.parents, best.unique_id)]
+    before, after = bytes_text(best.before.bytes), bytes_text(best.after.bytes)
+    return f"The query of {best.model} now shuffles and sorts {before}, and with these buckets {after}:", own or list(
+        advice.changes
+    )
 
 
 def _size(target: Target, line: ProgressLine, relation: str) -> int | None:
