@@ -35,7 +35,7 @@ def test_page_is_readable_narrow_dark_and_printed(name: str, tmp_path: Path) -> 
     for width, options, color in ((500, DARK, dark), (500, [], light), (1400, [], light)):
         (seen,) = re.findall('data-seen="(.*?)"', chromium(f"--window-size={width},900", *options, "--dump-dom"))
         assert json.loads(unescape(seen)) == [width, width, color]
-    for option, start in (("--screenshot", b"\x89PNG"), ("--print-to-pdf", b"%PDF")):
-        file = tmp_path / option
-        chromium("--window-size=500,900", f"{option}={file}")
+    for option, suffix, start in (("screenshot", ".png", b"\x89PNG"), ("print-to-pdf", ".pdf", b"%PDF")):
+        file = page.with_suffix(suffix)
+        chromium("--window-size=500,900", f"--{option}={file}")
         assert file.read_bytes().startswith(start) and file.stat().st_size > 10_000

@@ -33,6 +33,11 @@ class Picture(NamedTuple):
     last: str = ""
     mean: float | None = None  # of the bars, in percent of the largest bar
 
+    @property
+    def row(self) -> int:
+        """Return the height in pixels of the line of a range, so that the picture of many ranges is not too high."""
+        return min(9, max(3, 600 // sum(len(marks) for _, marks in self.groups)))
+
 
 def bucket_bars(part: SpecFiles) -> Picture:
     """Return a bar for each bucket over all partitions of a spec, or for several adjacent buckets if there are many."""
@@ -76,10 +81,11 @@ def file_ranges(of: Organized, files: Sequence[FileStats]) -> Picture | None:
     if not known:
         return None
     known.sort(key=lambda one: (*one[:3], one[3].name))
-    first, last = min(known, key=lambda one: one[1]), max(known, key=lambda one: one[2])
+    shown = known[:MOST_FILES]
+    first, last = min(shown, key=lambda one: one[1]), max(shown, key=lambda one: one[2])
     scale = 100 / float(last[2] - first[1] or 1)
     groups = []
-    for (folder, values), found in groupby(known[:MOST_FILES], key=lambda one: one[0]):
+    for (folder, values), found in groupby(shown, key=lambda one: one[0]):
         marks, end = list[Mark](), first[1] - 1
         for _, low, high, file in found:
             marks.append(Mark(_title(file), float(high - low) * scale, low <= end, float(low - first[1]) * scale))
