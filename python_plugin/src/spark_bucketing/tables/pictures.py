@@ -33,11 +33,6 @@ class Picture(NamedTuple):
     last: str = ""
     mean: float | None = None  # of the bars, in percent of the largest bar
 
-    @property
-    def row(self) -> int:
-        """Return the height in pixels of the line of a range, so that the picture of many ranges is not too high."""
-        return min(9, max(3, 600 // sum(len(marks) for _, marks in self.groups)))
-
 
 def bucket_bars(part: SpecFiles) -> Picture:
     """Return a bar for each bucket over all partitions of a spec, or for several adjacent buckets if there are many."""
