@@ -10,8 +10,9 @@ PROFILE := --project-dir . --profiles-dir .
 # all processes finish at about the same time.
 WORKERS := --numprocesses auto --dist loadfile --no-loadscope-reorder
 LINTERS := lint-types lint-sql lint-style
-# Separate targets run the tests that start a cluster or a peer.
-HERE := --ignore tests/cluster --ignore tests/peers
+# Separate targets run the tests that start a cluster, a peer or a browser.
+HERE := --ignore tests/cluster --ignore tests/peers --ignore tests/browser
+CHROMIUM ?= chromium
 # The servers and jars that tests beside other systems need.
 PEERS := .venv/peers
 include tests/peers/versions.mk
@@ -29,7 +30,7 @@ JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-dbt test-versions test-cross-version cluster-test peers peers-s3 peers-trino peers-hive peers-extensions fuzz bench-peers bench-statements bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-hashes bench-bucket-ranges lint lint-types lint-sql lint-style format docs dist clean
+.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-browser test-dbt test-versions test-cross-version cluster-test peers peers-s3 peers-trino peers-hive peers-extensions fuzz bench-peers bench-statements bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-hashes bench-bucket-ranges lint lint-types lint-sql lint-style format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +75,10 @@ mutate: setup ## Break random lines of code, one at a time, and list the changes
 
 test-long: setup ## Run all other cases: dbt's adapter tests, random statements, crashes, and rare variations
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m long $(WORKERS) $(HERE) tests
+
+test-browser: setup ## Open the HTML reports in Chromium, narrow, dark and printed: CHROMIUM=chromium
+	@command -v $(CHROMIUM) >/dev/null || { echo "'$(CHROMIUM)' was not found. Install Chromium (apt-get install chromium), or set CHROMIUM." >&2; exit 1; }
+	@CHROMIUM=$(CHROMIUM) $(BIN)/pytest --config-file $(CONFIG) --rootdir . tests/browser
 
 test-dbt: setup ## Run dbt's adapter tests with stock and with bucketed materializations
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . $(WORKERS) tests/adapter

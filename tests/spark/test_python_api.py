@@ -43,6 +43,7 @@ def test_query_is_checked_in_the_session(spark: SparkSession, schema: str) -> No
     (model,) = result.to_dict()["models"]
     assert [finding["reason"] for operator in model["operators"] for finding in operator["findings"]]
     assert "bucket-count-mismatch" in str(result) and "bucket-count-mismatch" in result._repr_html_()
+    assert {"exchange", "bucketed"} <= {line.kind for line in result.found.models[0].plan}
     assert spark_bucketing.check(f"select k, count(*) from {schema}.a group by k").state == "ok"
     missing = spark_bucketing.check("select * from no_such_table", spark)
     assert missing.state == "unknown" and "TABLE_OR_VIEW_NOT_FOUND" in str(missing.found.models[0].error)

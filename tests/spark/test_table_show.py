@@ -169,7 +169,8 @@ def test_exit_code_reports_findings(project: Project) -> None:
     expected = {"smallest": sizes[0], "median": sum(sizes[1:3]) // 2, "largest": sizes[-1], "total": sum(sizes)}
     assert (data["table"], data["bytes"]) == (f"{project.schema}.good", expected)
     create(project, "bad", HIVE, ROWS, "select * from {t}", APPEND)
-    assert command(project, "table", "show", "good").exit_code == 0
+    page = command(project, "table", "show", "good", "--format", "html")
+    assert (page.exit_code, page.output.count('title="bucket ')) == (0, 4)
     found = command(project, "table", "show", "bad")
     assert found.exit_code == 1
     assert "bad: 1 file without a bucket id" in found.output

@@ -80,6 +80,8 @@ def test_wrong_or_missing_statistics_are_repaired(project: Project) -> None:
     assert result.exit_code == 1 and "table stats" in result.output
     assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0
     verified(project)
+    page = command(project, "table", "show", project.table("m"), "--format", "html").output
+    assert page.count('class="range"') == len(states) - 1, "the file of NULLs has no range"
     for path in (project.location("m") / "_file_statistics").rglob("part-*"):
         path.unlink()
     assert {one["state"] for one in verified(project, expected=1)} == {"not-covered"}

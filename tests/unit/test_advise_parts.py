@@ -11,9 +11,10 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 from report_pages import Page, written
+from sample_pages import ADVICE, SPEC
 
 from conftest import REPOSITORY
-from spark_bucketing.advice.advice import Advice, Candidates, ProposedSpec, QueryProof, RejectedTable, Suggestion
+from spark_bucketing.advice.advice import Advice, Candidates, QueryProof, RejectedTable
 from spark_bucketing.advice.layout_options import (
     AdvisedTable,
     Compatibility,
@@ -359,21 +360,6 @@ def test_tables_that_do_not_improve_any_plan_are_excluded() -> None:
     assert set(together.specs) == {"t", "u"} and together.not_borne_out(proof, readers) == ["t"]
 
 
-SPEC = BucketSpec(8, ("k",), ("k",), "hive")
-ADVICE = Advice(
-    changes=(ProposedSpec("model.p.t", "t", "s.t", None, SPEC, {"buckets": 8}, GIB, GIB, "each run", 9e9, 2e9, ("q by j",)),),
-    proof=(
-        QueryProof("better", "model.p.better", 2.0, PlanSizes(PlanCounts(2, 2), 8e9, 8e9), PlanSizes(PlanCounts(), 0, 0), parents=("model.p.worse",)),
-        QueryProof("worse", "model.p.worse", 1.0, PlanSizes(PlanCounts(), 0, 0), PlanSizes(PlanCounts(1, 1), 1e6, 0)),
-        QueryProof("lost", "model.p.lost", 1.0, None, None, "Spark says <no>"),
-    ),
-    left_out=(RejectedTable("s.u", "it is small"), RejectedTable("s.t", "too few values", ("j",))),
-    suggestions=(Suggestion("raw.s", SPEC, 1e9),),
-    planner="offline",
-    about={"project": "p", "target": "p.dev"},
-)  # fmt: skip
-
-
 def test_text_report_starts_with_worse_models_and_excludes_unplanned_ones() -> None:
     text, page = written(write_text, ADVICE), written(write_html, ADVICE)
     assert text.startswith("Worse: 1 model\n  worse: 0 Exchanges")
@@ -381,7 +367,7 @@ def test_text_report_starts_with_worse_models_and_excludes_unplanned_ones() -> N
     assert "Spark could not plan these models, so the advice does not cover them:\n  lost: Spark says <no>" in text
     assert "Spark says &lt;no&gt;" in page
     assert page.index("Worse") < page.index("Changes")
-    assert "<p>project p · target p.dev · planned by Spark: offline</p>" in page
+    assert '<p class="lead">project p · target p.dev · planned by Spark: offline</p>' in page
 
 
 def test_html_page_has_as_many_cells_as_titles() -> None:

@@ -1,5 +1,6 @@
 """Tests of the report on table layouts, as text and as JSON."""
 
+import html
 import io
 import json
 import re
@@ -113,6 +114,12 @@ def test_documentation_contains_every_key() -> None:
     (table,) = json.loads(written(OK, form="json"))["tables"]
     for key in [*table, *table["bytes"], *table["by_spec"][0], *table["spec"]]:
         assert f"`{key}`" in text, key
+
+
+def test_page_starts_with_tables_that_have_findings() -> None:
+    page = written(OK, UNKNOWN, WRONG, form="html")
+    assert re.findall('<h2 id="(.+?)"', page) == ["planes", "notes", "flights"]
+    assert html.escape(WRONG.findings[0]) in page and "It is text." in page
 
 
 @pytest.mark.parametrize("width", [40, 80, 300])

@@ -254,7 +254,8 @@ class Tables:
             schema = self.schema or schema
             found = list(read_overviews(warehouse, schema, self.names, self.source.on_progress))
         code = exit_code({overview.state for overview in found})
-        return Result(found, code, partial(write_overviews, schema, found, details=bool(self.names)))
+        write = partial(write_overviews, schema, found, details=bool(self.names))
+        return Result(found, code, write, has_page=True)
 
     def verify(self, deep: bool = False, where: str | None = None) -> Result[list[Verification]]:
         """Check the tables' file names, seals and file statistics.

@@ -65,7 +65,8 @@ def template_beside(
 ) -> Template:
     """Return the template of a report beside a module, which may call these functions, also as filters."""
     made = Environment(
-        loader=FileSystemLoader(Path(module).parent),
+        # All pages extend page.html, which is beside this module.
+        loader=FileSystemLoader([Path(module).parent, Path(__file__).parent]),
         autoescape=select_autoescape(["html"]),
         trim_blocks=True,
         keep_trailing_newline=True,

@@ -43,7 +43,11 @@ def write_json(advice: Advice, file: TextIO) -> None:
 def write_html(advice: Advice, file: TextIO) -> None:
     """Write the result as a self-contained HTML page."""
     template = output.template_beside(__file__, "report.html", size, bytes_text, spec_text, proof_text, short_name)
-    file.write(template.render(advice=advice, diff=unified_diff(advice.edits)) + "\n")
+    # The models that get worse, those that Spark cannot plan, and the others by their gain.
+    models = sorted(
+        advice.proof, key=lambda one: (not one.is_worse, bool(one.before and one.after), -one.gain, one.model)
+    )
+    file.write(template.render(advice=advice, diff=unified_diff(advice.edits), models=models) + "\n")
 
 
 def spec_text(spec: BucketSpec | None) -> str:

@@ -18,6 +18,7 @@ from spark_bucketing.checks.stub_tables import StubTables, created, temporary_fu
 from spark_bucketing.checks.verdicts import HypotheticalQuery, judge, with_fixes
 from spark_bucketing.errors import BucketingError, PlanError, ProjectError
 from spark_bucketing.plan.planner import Planner
+from spark_bucketing.plan.tree import PlanLine, tree_lines
 from spark_bucketing.project.dbt import SELECTED
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 
@@ -133,7 +134,7 @@ class Checker:
         try:
             sql = self.stub.rewritten(subject.sql) if self.stub else subject.sql
             with created(self.planner, subject.functions):
-                operators, query = self.limit.run(lambda is_late: self._judged(sql, is_late))
+                operators, query, plan = self.limit.run(lambda is_late: self._judged(sql, is_late))
         except BucketingError as error:
             why = self.stub.why(str(error)) if self.stub else str(error)
             if "UNRESOLVED_ROUTINE" in why:
@@ -152,18 +153,20 @@ class Checker:
             line = source_line(sql, found.line, subject.raw) if found.line else None
             return replace(found, line=line, source=subject.raw.splitlines()[line - 1].strip() if line else "")
 
-        result = map_findings(replace(result, operators=operators), with_source)
+        result = map_findings(replace(result, operators=operators, plan=plan), with_source)
         # Other queries are planned again later, without the functions.
         if not subject.functions:
             query.forget()
             self.queries.append((result, query))
         return result
 
-    def _judged(self, sql: str, is_late: Callable[[], bool]) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery]:
+    def _judged(
+        self, sql: str, is_late: Callable[[], bool]
+    ) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery, tuple[PlanLine, ...]]:
         query = planned_query(self.planner, self.facts, self.settings, sql)
         judged = judge(query)
         changed = HypotheticalQuery.of(self.planner, query, judged)
-        return tuple(with_fixes(changed, judged, is_late)), changed
+        return tuple(with_fixes(changed, judged, is_late)), changed, tree_lines(query.plan)
 
 
 def planned_query(planner: Planner, facts: Facts, settings: Settings, sql: str) -> Query:

@@ -32,6 +32,7 @@ from spark_bucketing.checks.results import (
     is_unclear,
     open_findings,
     unknown_models,
+    worst_first,
 )
 from spark_bucketing.checks.verdicts import required_specs, worse_for
 from spark_bucketing.output import console_on, one_line, print_template, template_beside
@@ -51,6 +52,7 @@ def write_html(report: Report, file: TextIO) -> None:
         verdict_counts,
         why_unknown,
         worse_for,
+        worst_first,
         short_name,
         zip,
     )
@@ -245,7 +247,7 @@ def write_json(report: Report, file: TextIO) -> None:
         "planner": report.planner,
         "models": [
             {
-                **vars(model),
+                **{name: value for name, value in vars(model).items() if name != "plan"},
                 "operators": [
                     {**vars(one), "findings": [_finding(model.key, one, finding) for finding in one.findings]}
                     for one in model.operators

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from spark_bucketing.checks.sql_text import Rewrite
 from spark_bucketing.errors import CLEAN, COULD_NOT_RUN, FINDINGS
 from spark_bucketing.plan.document import OperatorKind, PlanCounts
+from spark_bucketing.plan.tree import PlanLine
 from spark_bucketing.spec import BucketSpec
 
 Level = Literal["error", "warning", "note"]
@@ -39,6 +40,15 @@ _WORST_FIRST = (
 def worst(operators: Iterable[OperatorResult]) -> Verdict | None:
     """Return the worst verdict, or None if there are no operators."""
     return min((operator.verdict for operator in operators), key=_WORST_FIRST.index, default=None)
+
+
+def worst_first(models: Iterable[ModelResult]) -> list[ModelResult]:
+    """Sort models: first those without a plan, then by their worst verdicts."""
+    ranks: dict[Verdict | None, int] = {
+        None: len(_WORST_FIRST),
+        **{verdict: rank for rank, verdict in enumerate(_WORST_FIRST)},
+    }
+    return sorted(models, key=lambda model: -1 if model.error else ranks[worst(model.operators)])
 
 
 @dataclass(frozen=True)
@@ -134,6 +144,7 @@ class ModelResult:
     table: str = ""  # name of the table that the model builds; empty for a SQL file
     inputs: tuple[Parent, ...] = ()  # its parents, each with the verdict on reading it
     accepted: Acceptance | None = None  # for a model that Spark cannot plan, whether a baseline accepts it
+    plan: tuple[PlanLine, ...] = ()  # for people: the operators of its plan
 
     @property
     def key(self) -> str:

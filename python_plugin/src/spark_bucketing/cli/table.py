@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 
 from spark_bucketing.api import Result, Table, Tables, WarehouseSource
-from spark_bucketing.cli.options import FORMAT, project_options, standard_output
+from spark_bucketing.cli.options import FORMAT, OUTPUT, format_of, project_options, report_file, standard_output
 from spark_bucketing.cli.progress import ProgressLine, progress_line
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.project.profile import Place
@@ -48,9 +49,10 @@ def table() -> None:
 
 
 @table.command()
-@FORMAT
+@format_of("text", "json", "html")
+@OUTPUT
 @_some_tables
-def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -> None:
+def show(tables: tuple[str, ...], schema: str | None, form: str, output: Path | None, place: Place) -> None:
     """Show the bucket specs, files, sizes, skew, seals and file statistics of tables.
 
     Without TABLE, shows all bucketed and organized tables in the schema. For each TABLE, also shows the bucket specs of
@@ -64,7 +66,7 @@ def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -
     """
     with progress_line() as line:
         found = Tables(tables, _source(place, line), schema).show()
-    _finish(found, form)
+    _finish(found, form, output)
 
 
 @table.command()
@@ -157,8 +159,9 @@ def _opened(place: Place, name: str) -> Iterator[tuple[Warehouse, str, ProgressL
         yield warehouse, qualified(name, schema), line
 
 
-def _finish(found: Result[Any], form: str) -> None:
-    found.write(form, standard_output(form))
+def _finish(found: Result[Any], form: str, output: Path | None = None) -> None:
+    with report_file(output, form) as file:
+        found.write(form, file)
     click.get_current_context().exit(found.exit_code)
 
 

@@ -1,4 +1,4 @@
-"""Write overviews, verifications, bucket specs, seals, rewrites and file statistics of tables, as text or as JSON."""
+"""Write overviews, verifications, bucket specs, seals, rewrites and file statistics of tables as text, JSON or HTML."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from spark_bucketing import output
 from spark_bucketing.output import STATE_STYLES, console_on, print_rows, print_template, spec_data, write_json
 from spark_bucketing.tables.bucketed_files import FileSizes
 from spark_bucketing.tables.compatibility import (
@@ -24,6 +25,7 @@ from spark_bucketing.tables.compatibility import (
 from spark_bucketing.tables.file_statistics import FileState, FileStats
 from spark_bucketing.tables.model import Partition, Status, TableMetadata, total_size, words
 from spark_bucketing.tables.overview import Overview, Verification
+from spark_bucketing.tables.pictures import bucket_bars, file_bars, file_ranges
 from spark_bucketing.tables.rewrite import RewritePlan
 from spark_bucketing.units import count, size
 
@@ -37,6 +39,8 @@ def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file:
     """Write the overviews of tables. With `details`, text reports also list partitions and files."""
     if form == "json":
         write_json({"schema": schema, "tables": list(map(overview_data, overviews))}, file)
+    elif form == "html":
+        _write_page(schema, overviews, file)
     elif overviews:
         console = console_on(file)
         print_rows(console, _TITLES, list(map(_cells, overviews)), _NUMBERS)
@@ -51,6 +55,14 @@ def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file:
                 _print_statistics(overview.table.name, overview.statistics, console_on(file))
     else:
         file.write(f"Schema {schema} has no bucketed or organized tables.\n")
+
+
+def _write_page(schema: str, overviews: Sequence[Overview], file: TextIO) -> None:
+    """Write the overviews as an HTML page: first the tables with findings, and then the largest ones."""
+    functions = (bucket_bars, count, file_bars, file_ranges, runs, span, words, zip)
+    template = output.template_beside(__file__, "report.html", *functions)
+    shown = sorted(overviews, key=lambda one: (one.state == "ok", -(one.sizes.total if one.sizes else 0)))
+    file.write(template.render(schema=schema, overviews=shown, titles=_TITLES, cells=_cells) + "\n")
 
 
 def _cells(overview: Overview) -> list[Text]:
