@@ -61,6 +61,9 @@ def package_entry(source: str | None, revision: str, project_dir: Path, checkout
             expected="a checkout of the package's repository",
             instead="clone the repository, and pass its directory to `--package`",
         )
+    # Keep a path that dbt finds, for example with symbolic links.
+    if source and not Path(source).is_absolute() and (project_dir / source).resolve() == folder:
+        return {"local": source}
     return {"local": os.path.relpath(folder, project_dir.resolve())}
 
 
