@@ -37,8 +37,10 @@ class TouchedFiles(statement: ChangeRows, snapshot: TableSnapshot, stored: Store
     val files = candidates
     val checksKeys = statement.checks(MergeChecks.Keys) || statement.checks(MergeChecks.Files)
     // The pairs of few source rows are probably few, too. The driver then counts them.
-    val storesPairs = statement.notMatched.nonEmpty || checksKeys || source.exists(_.isOnDriver) && statement.notMatchedBySource.isEmpty
-    val pairs = if (files.isEmpty || !storesPairs) None else Some(stored.store(rows.matches(files)))
+    val pairs = if (files.isEmpty) None
+      else if (statement.notMatched.nonEmpty || checksKeys) Some(stored.store(rows.matches(files)))
+      else if (source.exists(_.isOnDriver) && statement.notMatchedBySource.isEmpty) stored.few(rows.matches(files))
+      else None
     if (checksKeys) checkKeys(pairs)
     val unmatched = if (statement.notMatched.isEmpty) None else Some(pairs.fold(rows.unmatched)(of => stored.store(rows.unmatched(of))))
     val found = count(rows.changes(files, pairs, unmatched))

@@ -44,10 +44,8 @@ class Stored(session: SparkSession, runs: Boolean = true) extends AutoCloseable 
     val query = executed(plan)
     Stored.onDriver(query.executedPlan).map(LocalRelation(plan.output, _)).getOrElse {
       val copies = persisted(query.toRdd)
-      val max = BucketingConf.driverBytes
-      // The first job returns the rows if they are few in each task. In total, they must not exceed the limit, however many tasks there are.
-      val maxOfTask = max / math.max(1, copies.getNumPartitions)
-      val parts = Tasks.run(copies)((_, rows) => StoredRows.of(rows, maxOfTask))
+      val (max, ofTask) = (BucketingConf.driverBytes, maxOfTask(copies))
+      val parts = Tasks.run(copies)((_, rows) => StoredRows.of(rows, ofTask))
       if (max == 0 || parts.map(_.bytes).sum > max) related(plan.output, copies, parts)
       else {
         val rows = if (parts.forall(_.rows.nonEmpty)) parts.map(_.rows.get) else Tasks.run(copies)((_, rows) => rows.toArray)
@@ -56,6 +54,20 @@ class Stored(session: SparkSession, runs: Boolean = true) extends AutoCloseable 
       }
     }
   }
+
+  /** Runs such a plan, and returns its rows if each task has few. Otherwise, the tasks stop early. */
+  def few(plan: LogicalPlan): Option[LogicalPlan] = {
+    val query = executed(plan)
+    Stored.onDriver(query.executedPlan).map(LocalRelation(plan.output, _)).orElse {
+      val copies = query.toRdd.map(_.copy())
+      val ofTask = maxOfTask(copies)
+      val parts = Tasks.run(copies)((_, rows) => StoredRows.few(rows, ofTask))
+      if (parts.forall(_.rows.nonEmpty)) Some(LocalRelation(plan.output, parts.flatMap(_.rows.get))) else None
+    }
+  }
+
+  /** The rows that a job returns must not exceed the limit in total, however many tasks there are. */
+  private def maxOfTask(rows: RDD[InternalRow]): Long = BucketingConf.driverBytes / math.max(1, rows.getNumPartitions)
 
   /** Returns rows as a relation with the same partitions. */
   def store(output: Seq[Attribute], rows: RDD[InternalRow]): LogicalPlan = {
@@ -97,16 +109,24 @@ private case class StoredRows(bytes: Long, rows: Option[Array[InternalRow]])
 private object StoredRows {
   private val UnknownBytes = 64L
 
-  /** @param max the maximum size of rows that are returned */
+  /** Measures all rows, and returns them if their size is at most the maximum. */
   def of(rows: Iterator[InternalRow], max: Long): StoredRows = {
-    val few = mutable.ArrayBuffer.empty[InternalRow]
-    var bytes = 0L
-    rows.foreach { row =>
-      bytes += (row match { case row: UnsafeRow => row.getSizeInBytes.toLong; case _ => UnknownBytes })
-      if (bytes <= max) few += row else few.clear()
-    }
-    StoredRows(bytes, if (bytes <= max) Some(few.toArray) else None)
+    val first = few(rows, max)
+    first.copy(bytes = first.bytes + rows.map(size).sum)
   }
+
+  /** Reads rows until their size exceeds the maximum, and returns them if it does not. */
+  def few(rows: Iterator[InternalRow], max: Long): StoredRows = {
+    val found = mutable.ArrayBuffer.empty[InternalRow]
+    var bytes = 0L
+    while (bytes <= max && rows.hasNext) {
+      found += rows.next()
+      bytes += size(found.last)
+    }
+    StoredRows(bytes, if (bytes <= max) Some(found.toArray) else None)
+  }
+
+  private def size(row: InternalRow): Long = row match { case row: UnsafeRow => row.getSizeInBytes.toLong; case _ => UnknownBytes }
 }
 
 /** Broadcasts the source rows of a MERGE without a job if they are on the driver. */
