@@ -56,6 +56,7 @@ def test_live_advice_matches_the_tables_built_after_apply(
         "clicks": ["user_id"],
         "users": ["user_id"],
     }
+    assert {config["bucket_hash"] for config in changes.values()} == {"hive2"}
     few = {tuple(one["keys"]): one["reason"] for one in report["left_out"] if one["table"].endswith(".clicks")}
     assert "only 2 distinct values" in few["bit",]
     assert report["applied"] and report["total"]["planned"] == report["total"]["models"] == 8

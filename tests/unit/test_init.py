@@ -151,6 +151,8 @@ def test_settings_for_a_server_are_printed_as_a_note(shop: Path) -> None:
     ("arguments", "message"),
     [
         (("--model", "orders"), "--model and --clustered-by must be used together"),
+        (("--buckets", "8"), "require --model"),
+        (("--model", "orders", "--clustered-by", "customer_id", "--setup-only"), "--setup-only excludes it"),
         (("--model", "order", "--clustered-by", "a"), "The project has no model `order`."),
         (("--target", "none"), "does not have a target named 'none'"),
     ],

@@ -25,7 +25,7 @@ from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
 from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, table_name
-from spark_bucketing.spec import BucketHash, described_sections
+from spark_bucketing.spec import HASHES, BucketHash, described_sections
 from spark_bucketing.tables import sql
 
 # Bytes to sample for the statistics of one column.
@@ -242,7 +242,8 @@ def subjects_of(
         if table is None:
             continue
         facts = around.sizes.get(unique_id, TableSize())
-        given = table.spec.bucket_hash if table.spec else node.config.get("bucket_hash")
+        named = node.config.get("bucket_hash")
+        given = table.spec.bucket_hash if table.spec else named if named in HASHES else None
         evolves = is_incremental(node) and bool(table.partition_columns) and around.settings.extension
         # One run of an incremental model writes one partition.
         by_partition = is_incremental(node) and node.config.get("partition_by")

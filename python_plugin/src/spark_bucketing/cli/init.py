@@ -16,11 +16,11 @@ from spark_bucketing.advice.report import bytes_text, spec_text
 from spark_bucketing.checks.project import in_folder
 from spark_bucketing.cli.options import SOME, integer_of, project_options
 from spark_bucketing.cli.progress import ProgressLine, progress_line
-from spark_bucketing.edits import ConfigChange, FileEdit, apply, plan_edits, unified_diff
+from spark_bucketing.edits import ConfigChange, FileEdit, apply, unified_diff
 from spark_bucketing.errors import BucketingError, SparkError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import as_properties, extension_settings, server_settings
-from spark_bucketing.init.initialize import is_package, model_edits, package_edit, profile_edit
+from spark_bucketing.init.initialize import config_edits, is_package, model_edits, package_edit, profile_edit
 from spark_bucketing.project.connection import opened
 from spark_bucketing.project.dbt import read_models
 from spark_bucketing.project.profile import Place, Target, read_target
@@ -35,7 +35,7 @@ _CHECKOUT = Path(__file__).parents[4]
 @click.option("--package", metavar="SOURCE", help="Git URL or directory of the dbt package.")
 @click.option("--revision", default="main", show_default=True, help="Branch, tag or commit in the Git repository.")
 @click.option(
-    "--model", metavar="NAME", help="First model to bucket; by default, the models of the join that gains most."
+    "--model", metavar="NAME", help="First model to bucket; by default, the models of the query that gains most."
 )
 @click.option("--clustered-by", metavar="COLUMNS", help="Bucket columns of --model, separated by commas.")
 @click.option(
@@ -65,11 +65,13 @@ def init(
     """Add spark-bucketing to an existing dbt project.
 
     Adds the package to packages.yml, and the session extension to the target in profiles.yml. Plans the project's
-    queries, and adds bucket specs to the models of the join that gains most. Shows the changes as a diff, and asks
+    queries, and adds bucket specs to the models of the query that gains most. Shows the changes as a diff, and asks
     before it writes them.
 
     Exit codes: 0 success, 1 no terminal to ask, 2 the command could not run.
     """
+    if (not model and (size is not None or buckets)) or (model and setup_only):
+        raise click.UsageError("--size and --buckets require --model, and --setup-only excludes it.")
     if bool(model) != bool(clustered_by):
         raise click.UsageError(
             "--model and --clustered-by must be used together: name a model, and the columns on which queries join it."
@@ -135,7 +137,8 @@ def _first_models(
     texts = {edit.path.name: edit.after for edit in edits}
     with TemporaryDirectory() as folder:
         # The planner needs the extension before the user agrees to the edits.
-        (Path(folder) / profile.name).write_text(texts.get(profile.name, profile.read_text()))
+        text = texts.get(profile.name) or profile.read_text(encoding="utf-8")
+        (Path(folder) / profile.name).write_text(text, encoding="utf-8")
         try:
             advice = api.advise(
                 target.project_dir, profiles_dir=folder, target=target.name, on_progress=line.show
@@ -148,8 +151,7 @@ def _first_models(
         return [], ([], [f"No model gets buckets: {why}. Tables of less than 256 MiB do not need buckets. {instead}"])
     with in_folder(target.project_dir):
         configs = [ConfigChange(change.unique_id, change.config) for change in changes]
-        found, refusals = plan_edits(target.project_dir, read_models(target), configs)
-    notes = [f"{one.reason} Write this config by hand:\n{one.instead}" for one in refusals]
+        found, notes = config_edits(target.project_dir, read_models(target), configs)
     specs = "".join(
         f"\n  {change.model} ({size_text(change.size_bytes)}): {spec_text(change.after)}" for change in changes
     )

@@ -168,13 +168,20 @@ def model_edits(
         )
     buckets = buckets or number_of_buckets(size or 0, _BUCKET_BYTES)
     change = {"materialized": _BUCKETED[materialized], "clustered_by": list(columns), "buckets": buckets}
-    edits, refusals = plan_edits(project_dir, manifest, [ConfigChange(node["unique_id"], change)])
-    notes = [f"{one.reason} Write this config by hand:\n{one.instead}" for one in refusals]
+    edits, notes = config_edits(project_dir, manifest, [ConfigChange(node["unique_id"], change)])
     if size is not None and size < _BUCKET_BYTES:
         notes.append(
             f"The table of model `{name}` is smaller than 256 MiB. Buckets do not help tables that Spark can broadcast."
         )
     return edits, notes
+
+
+def config_edits(
+    project_dir: Path, manifest: Mapping[str, Any], changes: Sequence[ConfigChange]
+) -> tuple[list[FileEdit], list[str]]:
+    """Edit the configs of models, and return a note for each config that the user must write."""
+    edits, refusals = plan_edits(project_dir, manifest, changes)
+    return edits, [f"{one.reason} Write this config by hand:\n{one.instead}" for one in refusals]
 
 
 def _packages(data: Any, file: str) -> list[dict[str, Any]]:

@@ -91,8 +91,8 @@ object BucketingConf {
     .timeConf(TimeUnit.MILLISECONDS).checkValue(_ >= 0, "The time must not be negative.").createWithDefaultString("1h")
 
   val DRIVER_BYTES: ConfigEntry[Long] = conf("write.driverBytes",
-    "Maximum size of the source rows of a MERGE, and of the rows that they match, that Spark keeps on the driver. For these rows, a MERGE needs " +
-      "about half as many jobs. With 0, the executors keep all rows.")
+    "Maximum size of the source rows of a MERGE, and of the rows that they match, that Spark collects on the driver. For these rows, a MERGE needs " +
+      "about half as many jobs. With 0, Spark collects no rows. Rows that a query lists in VALUES are on the driver in any case.")
     .bytesConf(ByteUnit.BYTE).checkValue(_ >= 0, "The size must not be negative.").createWithDefaultString("4m")
 
   val MERGE_BYTES: ConfigEntry[Long] = conf("read.mergeBytes",

@@ -82,7 +82,7 @@ class ChangedBuckets(
     val specs = written.map(file => slots(file.slot).partition).distinct.map(partition => partition -> specOf(partition)).toMap
     refuse(Again, written.groupBy(file => (specs(slots(file.slot).partition), slots(file.slot).bucket)).count(_._2.size > 1) -> "bucket(s) with several files")
     if (read.nonEmpty) {
-      val expected = Footers.rows(session, read.map(_.status), statement.files.fileFormat) - touched.changes.removed.values.sum
+      val expected = Footers.rows(read.map(_.status), statement.files) - touched.changes.removed.values.sum
       refuse(Again, math.abs(written.map(_.sums.kept).sum - expected).min(Int.MaxValue).toInt -> "row(s) too many or too few")
     }
   }

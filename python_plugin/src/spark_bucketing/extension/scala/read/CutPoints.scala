@@ -13,11 +13,10 @@ import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.util.HadoopInputFile
 import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName
 
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.BucketRanges
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, PartitionedFile}
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -154,11 +153,11 @@ object CutPoints {
 /** Reads the footers of files on the driver. */
 object Footers {
 
-  /** Returns the number of rows in Parquet or ORC files. */
-  def rows(session: SparkSession, files: Seq[FileStatus], format: FileFormat): Long = {
-    val conf = Compat.hadoopConf(session)
+  /** Returns the number of rows in Parquet or ORC files of a table. */
+  def rows(files: Seq[FileStatus], of: HadoopFsRelation): Long = {
+    val conf = Compat.hadoopConf(of.sparkSession, of.options)
     // An empty file has no footer.
-    Compat.inParallel(files.filter(_.getLen > 0))(file => if (format.isInstanceOf[OrcFileFormat]) ofOrc(file, conf) else ofParquet(file, conf)).sum
+    Compat.inParallel(files.filter(_.getLen > 0))(file => if (of.fileFormat.isInstanceOf[OrcFileFormat]) ofOrc(file, conf) else ofParquet(file, conf)).sum
   }
 
   private def ofParquet(file: FileStatus, conf: Configuration): Long = {
