@@ -15,9 +15,9 @@ HEAD = """# Commands
 Use this page to look up a command of `spark-bucketing`, its options and its exit codes.
 
 The exit code is 0 if a command finds no problem, and 1 if it has findings. It is 2 if the command could not run or a
-result is unknown, and 130 after Ctrl-C, except for `check`, which then reports the queries checked so far and exits with
-code 2. Commands that read a dbt project accept dbt's options `--project-dir`, `--profiles-dir` and `--target`. Commands
-that compile the project also accept `--vars`.
+result is unknown, and 130 after Ctrl-C, except for `check`, which then reports the queries checked so far, with exit
+code 2. Commands that read a dbt project accept dbt's options `--project-dir`, `--profiles-dir` and `--target`.
+Commands that compile the project also accept `--vars`.
 
 ## Shell completion
 
