@@ -31,7 +31,10 @@ case class BucketPlanningStrategy(session: SparkSession) extends SparkStrategy w
 
   private def planned(plan: LogicalPlan): SparkPlan = {
     BucketPlanningStrategy.planning.set(true)
-    try CurrentReads(Compat.planner(session).plan(plan).next()) finally BucketPlanningStrategy.planning.set(false)
+    try {
+      val made = Compat.planner(session).plan(plan).next()
+      CurrentReads(PerQueryCache.within(plan)(RuntimeFilters(session, made)))
+    } finally BucketPlanningStrategy.planning.set(false)
   }
 
   private def usesBuckets: Boolean = SQLConf.get.bucketingEnabled && !isInStream && !areScansReplaced && !hasWrongUnions

@@ -1,8 +1,37 @@
 package org.apache.spark.sql.bucketing
 package read
 
+import org.apache.spark.sql.bucketing.metadata.BucketFiles
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.DataType
+
+/**
+ * The buckets that a scan has to read, by the number of buckets of a directory. The bucket of a file depends on the number of buckets in its seal.
+ *
+ * @param buckets for each number of buckets, the buckets that filters select; without an entry, all of them
+ */
+case class WantedBuckets(buckets: Map[Int, Set[Int]], read: BucketRead) {
+
+  /** Returns whether the scan has to read the file at this URL. */
+  def contains(file: String): Boolean = buckets.get(read.folders.bucketsOf(file)).forall { some =>
+    BucketFiles.bucketOf(BucketFiles.nameOf(file), read.of.hash).forall(some.contains)
+  }
+
+  /** The number of selected buckets, as EXPLAIN shows it. */
+  def note: String = buckets.toSeq.sortBy(_._1).map { case (n, some) => s"${some.size} out of $n" }.mkString(", ")
+}
+
+object WantedBuckets {
+
+  /** Returns the buckets that the filters select, or None if they select all of them. */
+  def apply(filters: Seq[Expression], columns: Seq[Attribute], read: BucketRead): Option[WantedBuckets] = {
+    val keys = read.of.keys.flatMap(name => columns.find(_.name == name))
+    if (filters.isEmpty || keys.size < read.of.keys.size) None
+    else Some(read.folders.distinct.flatMap { number =>
+      BucketPruning.wanted(filters, keys, read.of.copy(buckets = number)).map(number -> _)
+    }.toMap).filter(_.nonEmpty).map(WantedBuckets(_, read))
+  }
+}
 
 /**
  * Computes the buckets that can contain rows matching the filters.

@@ -83,7 +83,7 @@ sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockSc
   /** The files that the planner compared with the seal. The scan reads exactly these files. Null until the files are listed. */
   def listing: BucketListing
 
-  /** The value of `Bucketed` in EXPLAIN. Spark uses the same key for its own bucketed tables. */
+  /** The value of `Bucketed` in EXPLAIN, or null for a table without buckets. Spark uses the same key for its own bucketed tables. */
   protected def bucketed: String
 
   protected def rebuilt(stock: FileSourceScanExec): BucketAwareScan
@@ -103,7 +103,7 @@ sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockSc
 
   // EXPLAIN shows Spark's own file index, because its class tells whether Spark has pruned partitions.
   override lazy val metadata: Map[String, String] =
-    copy(relation = relation.copy(location = stockFiles, bucketSpec = None)(relation.sparkSession)).metadata + ("Bucketed" -> bucketed) ++ prunedBuckets
+    copy(relation = relation.copy(location = stockFiles, bucketSpec = None)(relation.sparkSession)).metadata ++ Option(bucketed).map("Bucketed" -> _) ++ prunedBuckets
 
   override def verboseStringWithOperatorId(): String = {
     def location(index: FileIndex) = s"Location: ${index.getClass.getSimpleName} "
@@ -116,13 +116,25 @@ sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockSc
   protected def listedFiles(of: BucketListing): FileIndex = new ListedFiles(relation.location, of,
     tableIdentifier.fold("")(_.unquotedString), relation.sparkSession.sessionState.newHadoopConfWithOptions(relation.options))
 
+  private def listed: ScanFiles.Listing = copy(dataFilters = dataFilters ++ RuntimeFilters.known(dataFilters)).selectedPartitions
+
   /** Checks listed files before the scan reads them. */
   protected def checked(files: ScanFiles.Listing): ScanFiles.Listing = files
+
+  /** How to read the buckets of the listed files, or None if the files may be in other buckets. */
+  protected def bucketsOf(files: ScanFiles.Listing): Option[BucketRead]
+
+  /** Returns the files without those that run-time filters exclude, or the same object if they exclude none. */
+  private def withRuntimeFilters(files: ScanFiles.Listing): ScanFiles.Listing = {
+    val filters = RuntimeFilters.known(dataFilters)
+    if (filters.isEmpty) files
+    else bucketsOf(files).flatMap(WantedBuckets(filters, output, _)).fold(files)(wanted => ScanFiles.kept(files, wanted.contains))
+  }
 
   private def prunedBuckets = Option(listing).flatMap(_.pruned).map("SelectedBucketsCount" -> _)
 
   @transient override lazy val selectedPartitions: ScanFiles.Listing = {
-    val files = if (listing == null) checked(copy().selectedPartitions) else listing.stock
+    val files = withRuntimeFilters(if (listing == null) checked(listed) else listing.stock)
     val prefix = if (staticMetrics.isEmpty) Seq("numFiles", "filesSize") else Seq("staticFilesNum", "staticFilesSize")
     prefix.zip(Seq(ScanFiles.number(files), ScanFiles.bytes(files))).foreach { case (name, value) =>
       driverMetrics(name).set(value)
@@ -157,11 +169,17 @@ object BucketAwareScan {
  *
  * @param why reason for the ordinary scan
  * @param seals seals of the directories that have one
+ * @param read how a bucketed scan would read the table if the files match the seals
  */
-class FallbackScan(stock: FileSourceScanExec, val why: FallbackReason, @transient seals: Map[String, Seal], @transient val listing: BucketListing)
+class FallbackScan(
+    stock: FileSourceScanExec, val why: FallbackReason, @transient seals: Map[String, Seal], @transient val listing: BucketListing, @transient read: Option[BucketRead] = None)
     extends BucketAwareScan(stock) {
   override protected def bucketed: String = s"false $why"
-  override protected def rebuilt(stock: FileSourceScanExec): BucketAwareScan = new FallbackScan(stock, why, seals, listing)
+  override protected def rebuilt(stock: FileSourceScanExec): BucketAwareScan = new FallbackScan(stock, why, seals, listing, read)
+
+  // Filters have pruned the buckets of an existing listing, and the listing of all buckets matched the seals.
+  override protected def bucketsOf(files: ScanFiles.Listing): Option[BucketRead] =
+    read.filter(of => listing != null || of.folders.objectionTo(new BucketListing(files), of.of.hash).isEmpty)
 
   override protected def checked(files: ScanFiles.Listing): ScanFiles.Listing = {
     if (listing == null && seals.nonEmpty && !BucketAwareScan.ignoresMissingFiles(relation)) BucketAwareScan.missingFiles(this, files, seals).foreach { found =>
@@ -173,11 +191,20 @@ class FallbackScan(stock: FileSourceScanExec, val why: FallbackReason, @transien
   }
 }
 
+/** A scan of a table with file statistics that skips files at run time. See [[RuntimeFilters]]. */
+class FilteredScan(stock: FileSourceScanExec) extends BucketAwareScan(stock) {
+  override def listing: BucketListing = null
+  override protected def bucketed: String = null
+  override protected def bucketsOf(files: ScanFiles.Listing): Option[BucketRead] = None
+  override protected def rebuilt(stock: FileSourceScanExec): BucketAwareScan = new FilteredScan(stock)
+}
+
 /** A bucketed scan. Partition i contains the rows of bucket i. */
 class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val listing: BucketListing)
     extends BucketAwareScan(stock) with NotByOneTask {
 
   override protected def bucketed: String = s"true ($read)"
+  override protected def bucketsOf(files: ScanFiles.Listing): Option[BucketRead] = Some(read)
   override protected def rebuilt(stock: FileSourceScanExec): BucketAwareScan = new BucketScan(stock, read, listing)
 
   // Scans with other cuts return other rows in a partition.
@@ -199,7 +226,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
     }
     val location = pruned.filter(_ => NativeReads.isIn(session)).fold(files)(listedFiles)
     val ordinary = copy(relation = relation.copy(location = location, bucketSpec = None)(relation.sparkSession), optionalNumCoalescedBuckets = None)
-    NativeReads.allow(like(this, new FallbackScan(ordinary, why, read.folders.seals, pruned.orNull)))
+    NativeReads.allow(like(this, new FallbackScan(ordinary, why, read.folders.seals, pruned.orNull, Some(read))))
   }
 
   /** Returns this scan in the form that Comet replaces with a native scan with the same partitions. See [[NativeReads]]. */
@@ -297,7 +324,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
 
   override lazy val inputRDD: RDD[InternalRow] = {
     val left = dynamicallySelectedPartitions
-    val files = if (left eq selectedPartitions) filesOfPartitions else BucketScan.spread(new BucketListing(left).files, read)
+    val files = if (listing != null && (left eq listing.stock)) filesOfPartitions else BucketScan.spread(new BucketListing(left).files, read)
     val rows = if (read.merged) mergedFiles(files) else scanned(files)
     sendDriverMetrics()
     rows

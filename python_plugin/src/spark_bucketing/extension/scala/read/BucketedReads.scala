@@ -83,7 +83,7 @@ object BucketedReads extends Logging {
           refused.get(scan.output.map(_.exprId)).fold[FileSourceScanExec](some)(stepBack(some, _))
         case Left(why) => stepBack(scan, why)
       }
-      case scan: BucketScan if stockScan(scan).isDefined => missing(scan, scan.read.folders.seals).fold(stockScan(scan).get)(stepBack(scan, _))
+      case scan: BucketScan if stockScan(scan).isDefined && !RuntimeFilters.areIn(scan) => missing(scan, scan.read.folders.seals).fold(stockScan(scan).get)(stepBack(scan, _))
       // An ordinary scan can still skip the buckets that its filters exclude.
       case scan: BucketScan =>
         val some = if (wanted(scan).isEmpty) None else listed(scan).toOption.flatMap(pruned)
@@ -111,24 +111,14 @@ object BucketedReads extends Logging {
   private def failing(scan: FileSourceScanExec, why: FallbackReason, seals: Map[String, Seal]): FileSourceScanExec =
     NativeReads.refuse(like(scan, new FallbackScan(scan.copy(relation = scan.relation.copy(bucketSpec = None)(scan.relation.sparkSession)), why, seals, null)))
 
-  /**
-   * Returns the scan without the buckets that its filters exclude, or None if they exclude none. Whether a file is excluded
-   * depends on the number of buckets in its seal.
-   */
-  private def pruned(scan: BucketScan): Option[BucketScan] = wanted(scan).map { buckets =>
-    def keep(file: String): Boolean = buckets.get(scan.read.folders.bucketsOf(file)).forall { some =>
-      BucketFiles.bucketOf(BucketFiles.nameOf(file), scan.read.of.hash).forall(some.contains)
-    }
-    val note = buckets.toSeq.sortBy(_._1).map { case (n, some) => s"${some.size} out of $n" }
-    scan.copyWith(listing = scan.listing.prune(keep, note.mkString(", ")))
+  /** Returns the scan without the buckets that its filters exclude, or None if they exclude none. */
+  private def pruned(scan: BucketScan): Option[BucketScan] = wanted(scan).map { some =>
+    scan.copyWith(listing = scan.listing.prune(some.contains, some.note))
   }
 
-  /** For each number of buckets, returns the buckets that the filters select. Returns None if they select all buckets. */
-  private def wanted(scan: BucketScan): Option[Map[Int, Set[Int]]] =
-    if (!scan.read.of.hash.inHiveLayout) None
-    else Some(scan.read.folders.distinct.flatMap { buckets =>
-      BucketPruning.wanted(scan.dataFilters, scan.keys, scan.read.of.copy(buckets = buckets)).map(buckets -> _)
-    }.toMap).filter(_.nonEmpty)
+  // Stock Spark prunes the buckets of the Spark layout itself.
+  private def wanted(scan: BucketScan): Option[WantedBuckets] =
+    if (!scan.read.of.hash.inHiveLayout) None else WantedBuckets(PerQueryCache.known(scan.dataFilters), scan.output, scan.read)
 }
 
 /** Replaces bucketed scans with ordinary scans if Spark added an exchange above them. */

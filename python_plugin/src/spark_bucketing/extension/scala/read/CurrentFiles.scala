@@ -40,7 +40,8 @@ object CurrentReads {
     val prunes = FileStatistics.isKept(table.properties) && scan.dataFilters.nonEmpty && SealedSpecs.otherColumns(scan.relation).isEmpty
     val map = if (prunes) FileStatistics.read(session, table) else None
     val files = CurrentFiles(scan.relation.location)(session, table, map)
-    BucketAwareScan.like(scan, scan.copy(relation = scan.relation.copy(location = files, fileFormat = RetainedReads.of(session, table, scan.relation.fileFormat))(session)))
+    val read = scan.copy(relation = scan.relation.copy(location = files, fileFormat = RetainedReads.of(session, table, scan.relation.fileFormat))(session))
+    BucketAwareScan.like(scan, if (table.bucketSpec.isEmpty && RuntimeFilters.areIn(scan)) new FilteredScan(read) else read)
   }
 }
 

@@ -3,7 +3,8 @@ package read
 
 import org.apache.spark.sql.bucketing.metadata.{ColumnStats, FileStats}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, EqualNullSafe, Expression, GenericInternalRow, IsNull, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, EqualNullSafe, Expression, GenericInternalRow, InSet, IsNull, Literal}
+import org.apache.spark.sql.catalyst.util.TypeUtils
 import org.apache.spark.sql.columnar.{CachedBatch, SimpleMetricsCachedBatch}
 import org.apache.spark.sql.execution.columnar.DefaultCachedBatchSerializer
 
@@ -16,6 +17,23 @@ object FileRangeFilter {
   private case class Statistics(numRows: Int, stats: InternalRow) extends SimpleMetricsCachedBatch
 
   def mayMatch(filters: Seq[Expression]): FileStats => Boolean = {
+    val (lists, others) = filters.partition { case InSet(_: Attribute, _) => true; case _ => false }
+    val tests = lists.collect { case InSet(column: Attribute, values) => mayContain(column, values) }
+    val test = mayMatchOthers(others)
+    file => tests.forall(_(file)) && test(file)
+  }
+
+  /** Returns a test whether a file may contain any of these values. There may be many values and many files. */
+  private def mayContain(column: Attribute, values: Set[Any]): FileStats => Boolean = {
+    val order = TypeUtils.getInterpretedOrdering(column.dataType)
+    val sorted = new java.util.TreeSet[Any](order)
+    values.filter(_ != null).foreach(sorted.add)
+    file => columnOf(file, column).forall { range =>
+      range.lower != null && Option(sorted.ceiling(range.lower)).exists(order.lteq(_, range.last))
+    }
+  }
+
+  private def mayMatchOthers(filters: Seq[Expression]): FileStats => Boolean = {
     // Build Spark's filter only once for all files whose statistics have the same columns and types, because that takes longer than a test.
     val made = scala.collection.mutable.Map.empty[Seq[Attribute], BatchTest]
     val asked = filters.flatMap(_.references).distinct

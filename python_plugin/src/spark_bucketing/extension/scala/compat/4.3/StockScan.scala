@@ -1,6 +1,8 @@
 package org.apache.spark.sql.bucketing
 package compat
 
+import org.apache.spark.sql.catalyst.expressions.{DynamicPruningSubquery, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution._
 
 /** A base class for scans that copies the constructor arguments of one of Spark's own file scans. */
@@ -13,4 +15,11 @@ abstract class StockScan(of: FileSourceScanExec)
 /** A scan whose partitions must be read by separate tasks. Otherwise, Spark would read a small table in a single task. */
 trait NotByOneTask extends FileSourceScanLike {
   override lazy val useSingleTaskExecution: Boolean = false
+}
+
+object RuntimeFilter {
+
+  /** Returns a filter of a column by a key of a broadcast table. It does nothing if Spark cannot reuse the broadcast. */
+  def apply(column: Expression, build: LogicalPlan, buildKeys: Seq[Expression], place: Int): Expression =
+    DynamicPruningSubquery(column, build, buildKeys, broadcastKeyIndices = Seq(place), onlyInBroadcast = true)()
 }
