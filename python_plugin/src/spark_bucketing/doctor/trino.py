@@ -146,7 +146,7 @@ def _misread(table: TableMetadata, groups: Sequence[_Partitions]) -> Iterator[Di
     unlike_files = [group for group in groups if not table.columns and group.version and group.sealed != of_table]
     stated = stated_version(table.details)
     others = [group for group in groups if group.version not in ("", stated)]
-    found, seals, rewrites = [], [], []
+    found, seals, commands = [], [], []
     if refused:
         found.append(
             f"fails with HIVE_PARTITION_SCHEMA_MISMATCH if a query reads {_first(table, refused)}: "
@@ -157,7 +157,9 @@ def _misread(table: TableMetadata, groups: Sequence[_Partitions]) -> Iterator[Di
             f"fails with HIVE_INVALID_BUCKET_FILES if a query reads {_names([table])}: the files have "
             f"{unlike_files[0].sealed}, but the table has {of_table}"
         )
-        rewrites.append("rewrites the files with the table's buckets")
+        commands.append(
+            "rebuild the table with `dbt run --full-refresh`, which writes the files with the table's buckets"
+        )
     if others:
         where = _first(table, others) if table.columns else _names([table])
         found.append(
@@ -167,14 +169,13 @@ def _misread(table: TableMetadata, groups: Sequence[_Partitions]) -> Iterator[Di
         seals.append("compares the rows with both versions and reports the fix")
     if any(group.sealed.is_read_with(of_table) for group in refused):
         seals.append("writes the sealed buckets of a partition to the metastore")
-    if not all(group.sealed.is_read_with(of_table) for group in refused):
-        rewrites.append("rewrites partitions with the table's buckets")
     name = ".".join(sql.parts(table.name))
-    commands = [
-        f"run `spark-bucketing table {command} {name}`, which {', and '.join(reasons)}"
-        for command, reasons in (("seal", seals), ("rewrite", rewrites))
-        if reasons
-    ]
+    if seals:
+        commands.insert(0, f"run `spark-bucketing table seal {name}`, which {', and '.join(seals)}")
+    if not all(group.sealed.is_read_with(of_table) for group in refused):
+        commands.append(
+            f"run `spark-bucketing table rewrite {name}`, which rewrites partitions with the table's buckets"
+        )
     if found:
         # Projects evolve partitions on purpose, and may not use Trino. Wrong seals are an error for everyone.
         yield Diagnosis("Trino", "; ".join(found), "wrong" if others else "ok", "; then ".join(commands))

@@ -32,7 +32,7 @@ object BucketingConf {
 
   val MAX_PARTITION_BYTES: ConfigEntry[Long] = conf("read.maxPartitionBytes",
     "Maximum size of a bucket in the Hive layout if more than three quarters of the cores would be idle. If a bucket is " +
-      "larger, Spark uses an ordinary scan for the table, because a shuffle is faster. The limit is lower if more cores " +
+      "larger and cannot be divided into ranges, Spark uses an ordinary scan for the table, because a shuffle is faster. The limit is lower if more cores " +
       "are idle, for example half as large if seven eighths of the cores are idle.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("1g")
 
