@@ -13,9 +13,9 @@
   {%- call(tested) spark_bucketing.files_test_sql(model) -%}
     select *
     from (
-      select bucket, bucket_rows, total_rows / buckets as mean_rows, bucket_rows * buckets / total_rows as ratio
+      select bucket, bucket_rows, total_rows / buckets as mean_rows, bucket_rows * buckets / total_rows as ratio, empty_buckets
       from (
-        select *, sum(bucket_rows) over (partition by spec) as total_rows
+        select *, sum(bucket_rows) over (partition by spec) as total_rows, buckets - count(bucket) over (partition by spec) as empty_buckets
         from (
           select {{ spark_bucketing.bucket_id_of_path('file', tested.layout.bucket_hash) }} as bucket, buckets, spec, sum(file_rows) as bucket_rows
           from (

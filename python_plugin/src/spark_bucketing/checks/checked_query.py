@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from spark_bucketing.checks.acceptance import SMALLEST
 from spark_bucketing.errors import SparkError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.document import Expression, PhysicalPlan, PlanNode, Scan, Source, TableFacts
@@ -134,6 +135,15 @@ class BucketedScan:
         return (known or not self.spec.in_hive_layout) and read.issuperset(self.columns)
 
     @property
+    def has_uneven_buckets(self) -> bool:
+        """Return whether many of the buckets that Spark reads are empty, because of Hive's version 1 hash.
+
+        With a uniform hash, a quarter of the buckets is empty only if there are hardly more keys than buckets.
+        """
+        many = 4 * self.facts.empty_buckets >= self.spec.num_buckets and (self.facts.size_bytes or 0) >= SMALLEST
+        return many and self.spec.bucket_hash == "hive" and bool(self.scan.bucketed)
+
+    @property
     def ordered(self) -> bool:
         """Return whether Spark reads the rows of each bucket in the order of the table's sort columns."""
         if not self.spec.sort_columns or not self.readable:
@@ -235,6 +245,7 @@ class Topic:
     EXCHANGE_BELOW = "Exchange below"  # the Exchange that the operator requires
     SORT = "Sort"  # within partitions
     JOIN = "Join"  # without keys
+    BUCKETS = "buckets"  # of a table whose buckets the operator uses
     END = "end"  # the nodes above all operators
 
 

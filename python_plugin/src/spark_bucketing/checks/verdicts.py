@@ -85,7 +85,7 @@ def _finding(step: ExchangeOrSort) -> Finding:
         tables=tuple(table for table in explanation.tables if table),
         level="note",
         line=step.op.line,
-        bytes_shuffled=0 if step.is_reused else _bytes(step.query, step.node),
+        bytes_shuffled=0 if step.is_reused or step.about == Topic.BUCKETS else _bytes(step.query, step.node),
         changes=explanation.changes,
         explains=step.explains,
     )
@@ -137,6 +137,10 @@ def _steps(query: Query, op: Operator) -> Iterator[ExchangeOrSort]:
             node = side.local_sorts[0]
             found[node.number] = ExchangeOrSort(query, op, place, node, Topic.SORT, sorts)
     yield from found.values()
+    for place in range(len(op.sides)):
+        step = ExchangeOrSort(query, op, place, op.node, Topic.BUCKETS)
+        if step.table and step.table.has_uneven_buckets:
+            yield step
 
 
 def _description(query: Query, op: Operator) -> str:

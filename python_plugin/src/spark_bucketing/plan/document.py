@@ -252,6 +252,7 @@ class TableFacts:
     file_format: str = "parquet"  # parquet, orc, csv, json or text; other formats are planned as unbucketed parquet
     # The most files of one bucket in any partition, each sorted separately.
     files_per_bucket: int = 1
+    empty_buckets: int = 0  # number of buckets that are known to have no file in any partition
     is_empty: bool = False  # whether it is known to have no files
     partitions: TableMetadata | None = None  # the specs of its partitions, if they may differ from the table's
 
@@ -418,5 +419,6 @@ def _table(name: str, data: Mapping[str, Any]) -> TableFacts:
         file_format=data.get("format") or "parquet",
         size_bytes=data.get("size_bytes"),
         files_per_bucket=data.get("files_per_bucket") or 1,
+        empty_buckets=data.get("empty_buckets") or 0,
         is_empty=bool(data.get("empty")),
     )

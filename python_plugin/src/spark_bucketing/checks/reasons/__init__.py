@@ -124,6 +124,16 @@ def not_sealed(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     return _ordinary_scan("not-sealed", table, lambda: (changes.seal_files(table.facts), changes.rewrite_files(table)))
 
 
+@reason(Topic.BUCKETS, of="table")
+def empty_buckets(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """Many buckets are empty, because the keys have a pattern that the table's hash preserves."""
+    empty, number = table.facts.empty_buckets, table.spec.num_buckets
+    return Explanation(
+        f"{empty} of {number} buckets of {table.name} are empty, so the other {number - empty} have all rows. Run "
+        f"`spark-bucketing table show {table.name}` to see whether bucket_hash='hive2' fills all buckets."
+    )
+
+
 @reason(of="table")
 def too_few_buckets(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
     """The table has too few buckets for its size and the session's cores."""

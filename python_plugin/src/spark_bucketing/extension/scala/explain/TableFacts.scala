@@ -109,6 +109,7 @@ class TableFacts(session: SparkSession, assumptions: Assumptions) {
         ("buckets" -> spec.numBuckets) ~ ("columns" -> spec.bucketColumnNames) ~ ("sort_columns" -> spec.sortColumnNames) ~ ("hash" -> hash.name)
       }) ~ ("format" -> assumed.fold(SealedFormats.of(current))(_.format).toLowerCase(java.util.Locale.ROOT)) ~ ("size_bytes" -> size) ~
       ("files_per_bucket" -> current.bucketSpec.map(_ => assumed.fold((1 +: perBucket).max)(_.filesPerBucket))) ~
+      ("empty_buckets" -> current.bucketSpec.flatMap(spec => TableFacts.emptyBuckets(files.map(_._1), spec.numBuckets, hash))) ~
       ("empty" -> (known.isDefined && current.bucketSpec.isDefined && files.isEmpty)) ~ ("assumed" -> assumed.isDefined)
   }.toOption
 }
@@ -179,6 +180,12 @@ object TableFacts {
   private def filesPerBucket(names: Seq[String], hash: BucketHash): Option[Int] = {
     val ids = names.map(BucketFiles.bucketOf(_, hash))
     if (ids.contains(None)) None else Some((1 +: ids.groupBy(identity).values.map(_.size).toSeq).max)
+  }
+
+  /** Returns the number of buckets without a file, or None if there are no files or some have no bucket id. */
+  private def emptyBuckets(names: Seq[String], buckets: Int, hash: BucketHash): Option[Int] = {
+    val ids = names.map(BucketFiles.bucketOf(_, hash)).distinct
+    if (ids.isEmpty || ids.contains(None)) None else Some(math.max(buckets - ids.size, 0))
   }
 
   /** Returns the size that Spark expects of a scan's relation, or of the rows that projections and filters above it leave. */
