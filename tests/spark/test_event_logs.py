@@ -202,7 +202,6 @@ def test_check_reports_the_cost_of_a_finding_per_run(
     assert check.output.count(per_run) == 1 and "side-not-bucketed" in check.output
 
 
-@pytest.mark.long
 def test_logs_name_bucketed_tables_and_their_readers(clicks: Project, spark: SparkSession, tmp_path: Path) -> None:
     bucketed = {"materialized": "bucketed_table", "clustered_by": ["user_id"], "buckets": 4}
     for name, users in (("clicks", 500), ("users", 500), ("unread", 5)):

@@ -155,7 +155,6 @@ def test_rewrite_keeps_a_partition_in_another_folder(tables: SpecEvolution, tmp_
     tables.assert_whole("elsewhere", rows, a=8, b=8)
 
 
-@pytest.mark.long
 def test_rewrite_works_in_several_batches(tables: SpecEvolution, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = tables.evolved("batches", {"a": 4, "b": 4, "c": 4, "d": 8})
     monkeypatch.setattr(rewrite, "_BATCH_PARTITIONS", 2)

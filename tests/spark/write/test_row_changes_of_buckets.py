@@ -220,7 +220,6 @@ def test_statements_change_buckets_in_the_spark_layout(tables: Tables, table: st
 
 
 @pytest.mark.parametrize("table", ["parquet-ds"], indirect=True)
-@pytest.mark.long
 def test_dbt_appends_and_merges_in_place(project: Project, table: str) -> None:
     first, second = (
         "select id as k, 0 as v, id % 3 as ds from range(60)",
